@@ -55,6 +55,7 @@ class DecisionKind(Enum):
     REASSIGNMENT_REFUSED = "reassignment refused"
     LOG_DIRECTORY_OFFLINE = "log directory offline"
     GROUP_REBALANCED = "group rebalanced"
+    ACCESS_DENIED = "access denied"
     ILLEGAL_MOVE_REFUSED = "illegal move refused"
     INVARIANT_VIOLATED = "invariant violated"
 

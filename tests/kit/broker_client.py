@@ -49,9 +49,18 @@ class BrokerClient:
     """One connection. Answers are received in the order of the requests."""
 
     def __init__(
-        self, port: int, *, host: str = HOST, receive_buffer_bytes: int = 0, timeout_s: float = ANSWER_TIMEOUT_S
+        self,
+        port: int,
+        *,
+        host: str = HOST,
+        receive_buffer_bytes: int = 0,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+        source: str = "",
     ) -> None:
+        """`source`: the address that the broker sees; else the system's choice."""
         self.socket = socket.socket()
+        if source:
+            self.socket.bind((source, 0))
         if receive_buffer_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.settimeout(timeout_s)

@@ -1,5 +1,6 @@
 """The broker: joins replication, coordinators and controller, and answers Kafka's protocol.
 
+authorization/ who may do what, on brokers with an authorizer; `api_rights.py` lists what each API asks for
 api/           one handler for each API key; `api_table.py` lists them, `dispatcher.py` calls them
 assembly/      makes the parts below, joins them into one broker, starts and stops it
 membership/    how a broker comes into its cluster, and what it finds in its log directories before it does

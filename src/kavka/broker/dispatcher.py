@@ -3,18 +3,19 @@
 Decides: whether an API and version are served, and what happens to bytes that are no such request. Must not know what
 any request means.
 
-The steps, in order: is it served - decode - handle - encode. Two more have their place between decoding and handling,
-and after it, and are not built yet: authorise (the principal is in `Request.context`), and quotas (the delay goes into
-`Response.mute_ms` and the answer's throttle time).
+The steps, in order: is it served - decode - authorize - handle - encode. Where the broker has an authorizer, a request
+passes its row (`api_rights`) and its guard (`api/guards`) before its handler. Quotas have their place after it, and are
+not built yet (the delay goes into `Response.mute_ms` and the answer's throttle time).
 
     I1  a request that cannot be decoded, or of an API or version that is not served, ends its connection, as in Kafka;
         the one exception is ApiVersions (KIP-511)
     I2  a handler that fails harms its own connection only, except for an InvariantViolation, which halts the broker
+    I3  with an authorizer, nothing is handled that has no row and no guard, and nothing before they have let it pass
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.broker.api_table import SERVED
@@ -24,8 +25,11 @@ from kavka.protocol.codec import decode, encode_chunks
 from kavka.protocol.connection import NO_RESPONSE, Request, Response
 
 if TYPE_CHECKING:
+    from kavka.broker.api.guards.guard import Guard
     from kavka.broker.api.loader import Handle
     from kavka.broker.api.ports import ApiBroker
+    from kavka.broker.api_rights import ApiRights
+    from kavka.broker.authorization.authorization import Authorization, Caller
 
 
 class _Handler(NamedTuple):
@@ -41,6 +45,7 @@ class Dispatcher:
     def __init__(self, broker: ApiBroker) -> None:
         self._broker = broker
         self._handlers: dict[int, _Handler] = {}
+        self._guards: dict[int, tuple[ApiRights, Guard]] = {}
 
     def handle(self, request: Request) -> Response | Awaitable[Response]:
         """The answer, or an awaitable of it. Raises `ProtocolViolation` to have the connection closed."""
@@ -50,7 +55,11 @@ class Dispatcher:
         if not handler.min_version <= version <= handler.max_version:
             return self._refuse_version(request)
         message = decode(handler.request_type, request.body, version)
-        result = handler.handle(self._broker, request, message)
+        broker = self._broker
+        if broker.authorization is not None:
+            result = self._handle_guarded(broker.authorization, handler, request, message)
+        else:
+            result = handler.handle(broker, request, message)
         if result is None:
             return NO_RESPONSE
         if isinstance(result, Response):
@@ -58,6 +67,44 @@ class Dispatcher:
         if hasattr(result, "__await__"):
             return self._finish(result, version)
         return Response(encode_chunks(result, version))
+
+    def _handle_guarded(self, authorization: Authorization, handler: _Handler, request: Request, message: Any) -> Any:
+        """What `handler` gives, with what its caller may not do left out and answered as refused."""
+        key = request.header.api_key
+        entry = self._guards.get(key) or self._find_guard(key)
+        rights, guard = entry
+        caller = authorization.caller(request)
+        if rights.whole and not _passes_whole(rights, caller):
+            from kavka.broker.api import loader
+
+            return loader.whole_refusal(ApiKey(key), message)
+        outcome = guard(self._broker, caller, message)
+        if hasattr(outcome, "__await__"):
+            return self._go_on_later(handler, request, message, outcome)
+        return self._go_on(handler, request, message, outcome)
+
+    async def _go_on_later(self, handler: _Handler, request: Request, message: Any, outcome: Awaitable[Any]) -> Any:
+        result = self._go_on(handler, request, message, await outcome)
+        return await result if hasattr(result, "__await__") else result
+
+    def _go_on(self, handler: _Handler, request: Request, message: Any, outcome: Any) -> Any:
+        if outcome is None:
+            return handler.handle(self._broker, request, message)
+        change = getattr(outcome, "change", None)
+        if change is None:
+            return outcome
+        result = handler.handle(self._broker, request, message)
+        return _change_later(change, result) if hasattr(result, "__await__") else _changed(change, result)
+
+    def _find_guard(self, api_key: int) -> tuple[ApiRights, Guard]:
+        from kavka.broker.api import loader
+        from kavka.broker.api_rights import API_RIGHTS
+
+        rights = API_RIGHTS.get(api_key)
+        if rights is None:
+            raise ProtocolViolation(f"API key {api_key} has no row of rights, and is not served with an authorizer")
+        found = self._guards[api_key] = (rights, loader.guard(ApiKey(api_key)))
+        return found
 
     async def _finish(self, result: Awaitable[Any], version: int) -> Response:
         message = await result
@@ -86,3 +133,19 @@ class Dispatcher:
 
             return Response(encode_chunks(loader.version_refusal(), 0))
         raise ProtocolViolation(f"version {header.api_version} of {ApiKey(header.api_key).name} is not served")
+
+
+def _passes_whole(rights: ApiRights, caller: Caller) -> bool:
+    """Whether the request as a whole may be handled: its row names operations on the cluster."""
+    allowed = any(caller.may_on_cluster(operation) for operation in rights.whole)
+    return allowed and (not rights.between_brokers or caller.is_broker())
+
+
+async def _change_later(change: Callable[[Any], Any], result: Awaitable[Any]) -> Any:
+    return _changed(change, await result)
+
+
+def _changed(change: Callable[[Any], Any], result: Any) -> Any:
+    """A handler may also end the connection; then there is no answer to change."""
+    ends = isinstance(result, Response) and result is not NO_RESPONSE
+    return result if ends else change(result)

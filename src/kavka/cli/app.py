@@ -42,6 +42,7 @@ TABLE: Final = (
     Entry("produce", "produce", CHANGE, "Send records from standard input or files."),
     Entry("topics", "topics", CHANGE, "Create, list, describe, alter and delete topics."),
     Entry("configs", "configs", CHANGE, "Show and change settings of topics and brokers."),
+    Entry("acls", "acls", CHANGE, "List, add and remove access control lists."),
     Entry("groups", "groups", CHANGE, "List, describe, reset and delete consumer groups."),
     Entry("transactions", "transactions", CHANGE, "List transactions, and end those that hang."),
     Entry("records", "records", CHANGE, "Delete the oldest records of topics."),

@@ -37,8 +37,13 @@ class Subject(NamedTuple):
     broker: int | None = None
     group: str | None = None
     controller: bool = False
+    denied: bool = False
+    """Requests that were refused for want of a right; `topic` and `principal` narrow them."""
+    principal: str | None = None
 
     def __str__(self) -> str:
+        if self.denied:
+            return "requests that were denied"
         if self.topic is not None:
             return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
         if self.broker is not None:
@@ -57,6 +62,13 @@ class Subject(NamedTuple):
 
     def concerns(self, decision: Decision) -> bool:
         """Whether `decision` is about this very thing."""
+        if self.denied:
+            evidence = decision.evidence
+            return (
+                decision.kind is DecisionKind.ACCESS_DENIED
+                and self.topic in (None, evidence.get("topic"))
+                and self.principal in (None, evidence.get("principal"))
+            )
         if self.topic is not None:
             if decision.partition is None:  # The topic was created or deleted, or given more partitions.
                 return decision.evidence.get("topic") == self.topic
@@ -71,13 +83,15 @@ class Subject(NamedTuple):
 
 
 def parse_subject(words: Sequence[str]) -> Subject:
-    """TOPIC-PARTITION, TOPIC, `broker N`, `group G` or `controller`. Raises ValueError with what was expected.
+    """TOPIC-PARTITION, TOPIC, `broker N`, `group G`, `controller` or `denied`. Raises ValueError.
 
     A topic whose name ends like a partition (`a-1`) is told apart by its partitions only: `a-1` is partition 1 of `a`.
     """
     match list(words):
         case []:
             return Subject()
+        case ["denied"]:
+            return Subject(denied=True)
         case ["controller"]:
             return Subject(controller=True)
         case ["broker", number]:
@@ -93,7 +107,9 @@ def parse_subject(words: Sequence[str]) -> Subject:
             if dash and topic and number.isdecimal():
                 return Subject(topic=topic, partition=int(number))
             return Subject(topic=name)
-    raise ValueError(f"{' '.join(words)!r}: name TOPIC-PARTITION, TOPIC, `broker N`, `group G` or `controller`")
+    raise ValueError(
+        f"{' '.join(words)!r}: name TOPIC-PARTITION, TOPIC, `broker N`, `group G`, `controller` or `denied`"
+    )
 
 
 def select(decisions: Iterable[RecordedDecision], subject: Subject, *, at_ms: int | None = None) -> list[Decision]:
@@ -102,7 +118,7 @@ def select(decisions: Iterable[RecordedDecision], subject: Subject, *, at_ms: in
     own = [decision for decision in everything if subject.concerns(decision)]
     if at_ms is not None:
         own = _around(own, at_ms)
-    if subject.topic is None:
+    if subject.topic is None or subject.denied:
         return own
     brokers = {broker for decision in own for broker in _brokers(decision)}
     told = {id(decision) for decision in own}  # Identity within this call only; the order is `everything`'s.

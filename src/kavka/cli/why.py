@@ -39,7 +39,7 @@ def why(
         list[str] | None,
         typer.Argument(
             metavar="SUBJECT",
-            help="TOPIC-PARTITION, TOPIC, broker N, group G or controller; everything by default.",
+            help="TOPIC-PARTITION, TOPIC, broker N, group G, controller or denied; everything by default.",
         ),
     ] = None,
     at: Annotated[
@@ -53,6 +53,10 @@ def why(
         list[str] | None,
         typer.Option("--data", "-d", metavar="DIRECTORY", help="Read log directories instead of asking the cluster."),
     ] = None,
+    principal: Annotated[
+        str | None, typer.Option("--principal", metavar="PRINCIPAL", help="With denied: only this principal's.")
+    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="With denied: only this topic.")] = None,
     brief: Annotated[bool, typer.Option("--brief", help="One line per decision, without reasons.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -69,27 +73,40 @@ def why(
 
     kavka why broker 2 --since 2h
 
-    kavka why controller --data kavka-data
+    kavka why denied --topic orders
     """
-    try:
-        subject = parse_subject(words or [])
-    except ValueError as problem:
-        usage(str(problem), "for example: kavka why orders-3, kavka why broker 2, kavka why controller")
+    subject = _subject(words or [], topic=topic, principal=principal)
     now_ms = time.time_ns() // 1_000_000
     at_ms = None if at is None else moment_ms(at, now_ms)
-    duration_ms = DEFAULT_SINCE_MS if since is None else parse_duration(since)
-    since_ms = (now_ms if at_ms is None else at_ms) - duration_ms
+    since_ms = (now_ms if at_ms is None else at_ms) - (DEFAULT_SINCE_MS if since is None else parse_duration(since))
     decisions = _from_rings(data, since_ms) if data else _from_cluster(bootstrap, since_ms)
     if at_ms is not None:
         decisions = [each for each in decisions if each.decision.at_ms <= at_ms + NEAR_MS]
     told = select(decisions, subject, at_ms=at_ms)
-    if subject.topic is not None and not any(subject.names(recorded.decision.partition) for recorded in decisions):
+    if (
+        subject.topic is not None
+        and not subject.denied
+        and not any(subject.names(recorded.decision.partition) for recorded in decisions)
+    ):
         found = _in_rings(subject, decisions) if data else _in_cluster(bootstrap, subject, is_known=bool(told))
         if found != subject:
             subject, told = found, select(decisions, found, at_ms=at_ms)
     elif subject.broker is not None and not told:
         _require_broker(subject.broker, None if data else bootstrap_of(bootstrap))
     _show(decisions, told, subject, brief=brief, as_json=as_json)
+
+
+def _subject(words: Sequence[str], *, topic: str | None, principal: str | None) -> Subject:
+    """What the command line is about; `topic` and `principal` narrow denials. Raises Failure."""
+    try:
+        subject = parse_subject(words)
+    except ValueError as problem:
+        usage(str(problem), "for example: kavka why orders-3, kavka why broker 2, kavka why controller")
+    if subject.denied:
+        return subject._replace(topic=topic, principal=principal)
+    if topic is not None or principal is not None:
+        usage("--topic and --principal belong to `kavka why denied`", "for example: kavka why denied --topic orders")
+    return subject
 
 
 def _in_rings(subject: Subject, decisions: Sequence[RecordedDecision]) -> Subject:
@@ -169,6 +186,11 @@ def _show(
         return
     for line in tell(told, subject):
         print(line)
+    remedies = dict.fromkeys(str(each.evidence["remedy"]) for each in told if "remedy" in each.evidence)
+    if subject.denied and remedies:
+        print("\nIf they should be allowed:")
+        for remedy in remedies:
+            print(f"  {remedy}")
 
 
 def _from_cluster(bootstrap: str | None, since_ms: int) -> list[RecordedDecision]:

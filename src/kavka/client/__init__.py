@@ -10,6 +10,7 @@ group              one member of a consumer group
 admin              topics, configurations, records, log directories
 group_admin        groups of both protocols: lists, members, offsets, deletions
 transaction_admin  transactions, producers, transactions that hang
+acl_admin          access control lists
 reassignment_plan  where replicas should be, with as little moved as possible
 durability         what a cluster can afford to lose now
 decisions          why-records, read from their topic or from brokers' directories

@@ -351,6 +351,7 @@ class BrokerSettings(Settings):
     telemetry_max_bytes = integer(1 * MIB, at_least(1), LOW)
 
     # Security: principals, tokens, passwords.
+    allow_everyone_if_no_acl_found = boolean(False, MEDIUM, newer=True)
     authorizer_class_name = string("", importance=LOW)
     config_providers = string_list("", importance=LOW, mode=CLUSTER_WIDE, newer=True)
     delegation_token_expiry_check_interval_ms = long(1 * HOUR_MS, at_least(1), LOW)
@@ -358,6 +359,7 @@ class BrokerSettings(Settings):
     delegation_token_master_key = password()
     delegation_token_max_lifetime_ms = long(7 * DAY_MS, at_least(1))
     delegation_token_secret_key = password()
+    super_users = string("", importance=MEDIUM, newer=True)
     password_encoder_cipher_algorithm = string("AES/CBC/PKCS5Padding", importance=LOW)
     password_encoder_iterations = integer(4_096, at_least(1_024), LOW)
     password_encoder_key_length = integer(128, at_least(8), LOW)

@@ -403,7 +403,9 @@ _BROKER = {
     "metrics.sample.window.ms": "The length of one sample.",
     "telemetry.max.bytes": "The largest push of metrics that a client may send.",
     # Security: principals, tokens, passwords.
-    "authorizer.class.name": "The authoriser that decides who may do what; empty allows everybody everything.",
+    "allow.everyone.if.no.acl.found": "Whether everybody may do everything to a resource that no ACL is about.",
+    "authorizer.class.name": "The authoriser that decides who may do what: Kafka's AclAuthorizer, or "
+    "entrypoint:NAME for one of your own; empty allows everybody everything.",
     "config.providers": "Names of sources for values written as ${name:path:key}.",
     "delegation.token.expiry.check.interval.ms": "How often the broker looks for expired delegation tokens.",
     "delegation.token.expiry.time.ms": "How long a delegation token is good without being renewed.",
@@ -411,6 +413,7 @@ _BROKER = {
     "delegation.token.max.lifetime.ms": "How long a delegation token can be renewed at all.",
     "delegation.token.secret.key": "The secret that delegation tokens are made and checked with; the same on all "
     "brokers.",
+    "super.users": "Principals that may do everything, as User:name;User:other.",
     "password.encoder.cipher.algorithm": "The cipher for passwords that are kept in ZooKeeper.",
     "password.encoder.iterations": "Rounds that derive the key for those passwords.",
     "password.encoder.key.length": "The length of that key in bits.",

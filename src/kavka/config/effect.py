@@ -228,7 +228,7 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
     ("Records are never converted to older formats.", "log.message.downconversion.enable"),
     ("Records are always stored in the format of Kafka 0.11 and newer.", "log.message.format.version"),
     (
-        "It names the listeners that start before an authorizer is ready. There is no authorizer, so all start early.",
+        "It names the listeners that start before an authorizer is ready. Here all listeners start after it.",
         "early.start.listeners",
     ),
     (
@@ -251,10 +251,6 @@ _REFUSED: Final[Mapping[str, Refusal]] = {
     "alter.config.policy.class.name": Refusal(
         "Policies are Java classes, and kavka would not call this one: it would accept every change of settings.",
         _JAVA_POLICY,
-    ),
-    "authorizer.class.name": Refusal(
-        "There is no authorizer, so every client could read, write and delete everything.",
-        "Leave the setting out, and let only clients that you trust reach the listeners.",
     ),
     "client.quota.callback.class": Refusal(
         "Brokers have no client quotas, so no client would be slowed down.",
@@ -333,10 +329,24 @@ _TOPIC_REFUSED: Final[Mapping[str, Refusal]] = {
     ),
 }
 
+ACL_AUTHORIZERS: Final = (
+    "kafka.security.authorizer.AclAuthorizer",
+    "kafka.security.auth.SimpleAclAuthorizer",
+)
+"""The values of authorizer.class.name for access control lists in ZooKeeper; the second is the older name."""
+OWN_AUTHORIZER: Final = "entrypoint:"
+"""What authorizer.class.name begins with where it names an entry point of the group kavka.authorizers."""
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The value of replica.selector.class with which consumers read from replicas in their own rack."""
 
 _CLASSES: Final[Mapping[str, tuple[tuple[str, ...], Refusal]]] = {
+    "authorizer.class.name": (
+        ("", *ACL_AUTHORIZERS),
+        Refusal(
+            "Authorizers are Java classes, and kavka would not call this one: its rules would not hold.",
+            f"Name {ACL_AUTHORIZERS[0]}, or {OWN_AUTHORIZER}NAME for an authorizer of your own in Python.",
+        ),
+    ),
     "group.consumer.assignors": (
         (
             "uniform",
@@ -420,6 +430,8 @@ def refuse_unsupported(row: AnySetting, value: Value) -> None:
     if row.name in _CLASSES and value is not None:
         built, refusal = _CLASSES[row.name]
         others = [str(name) for name in (value if isinstance(value, tuple) else (value,)) if name not in built]
+        if row.name == "authorizer.class.name":
+            others = [name for name in others if not name.startswith(OWN_AUTHORIZER)]
         if others:
             raise InvalidValue(row.name, ",".join(others), str(refusal))
 

@@ -27,6 +27,9 @@ WILDCARD: Final = "*"
 class _Word(IntEnum):
     """A number of Kafka's, with the word that Kafka writes for it: TRANSACTIONAL_ID is "TransactionalId"."""
 
+    # Of the number, as of any int: Enum's own is a call in Python, and every question looks words up.
+    __hash__ = int.__hash__
+
     @property
     def word(self) -> str:
         return "".join(part.capitalize() for part in self.name.split("_"))

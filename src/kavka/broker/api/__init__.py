@@ -10,6 +10,7 @@ Each module opens with what the API does here (Behaviour), which versions it has
     cluster       versions, brokers, disks, elections, reassignments, clients' metrics
     control       between the controller and the brokers
     security      who a client is, and what it may do
+    guards        what each API asks an authorizer, before its handler
 
     loader        finds the handler of an API, the only module that imports handlers; versions: `broker/api_table.py`
     ports         what a broker must have so that all of this can be served; each room has a `ports` of its own

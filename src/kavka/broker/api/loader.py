@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kavka.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
+    from kavka.broker.api.guards.guard import Guard
     from kavka.broker.api.ports import ApiBroker
     from kavka.protocol.connection import Request
 
@@ -68,6 +69,66 @@ def version_refusal() -> Any:
     from kavka.broker.api.cluster.api_versions import unsupported
 
     return unsupported()
+
+
+def guard(key: ApiKey) -> Guard:
+    """What asks for the rights of an API, and takes out what is refused. Raises LookupError where it has none: such an
+    API is not served with an authorizer."""
+    from kavka.broker.api.guards import configs, groups, records, topics, transactions
+    from kavka.broker.api.guards.guard import nothing_to_ask
+    from kavka.broker.api_rights import API_RIGHTS
+
+    guards: dict[ApiKey, Guard] = {
+        ApiKey.PRODUCE: records.produce,
+        ApiKey.FETCH: nothing_to_ask,  # Its handler asks: what it is about is in its fetch session.
+        ApiKey.LIST_OFFSETS: records.list_offsets,
+        ApiKey.DELETE_RECORDS: records.delete_records,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: records.offset_for_leader_epoch,
+        ApiKey.OFFSET_COMMIT: groups.offset_commit,
+        ApiKey.OFFSET_FETCH: groups.offset_fetch,
+        ApiKey.OFFSET_DELETE: groups.offset_delete,
+        ApiKey.FIND_COORDINATOR: groups.find_coordinator,
+        ApiKey.JOIN_GROUP: groups.join_group,
+        ApiKey.SYNC_GROUP: groups.sync_group,
+        ApiKey.HEARTBEAT: groups.heartbeat,
+        ApiKey.LEAVE_GROUP: groups.leave_group,
+        ApiKey.DESCRIBE_GROUPS: groups.describe_groups,
+        ApiKey.LIST_GROUPS: groups.list_groups,
+        ApiKey.DELETE_GROUPS: groups.delete_groups,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.consumer_group_heartbeat,
+        ApiKey.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
+        ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
+        ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
+        ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
+        ApiKey.END_TXN: transactions.end_txn,
+        ApiKey.TXN_OFFSET_COMMIT: transactions.txn_offset_commit,
+        ApiKey.WRITE_TXN_MARKERS: transactions.write_txn_markers,
+        ApiKey.DESCRIBE_PRODUCERS: transactions.describe_producers,
+        ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe_transactions,
+        ApiKey.LIST_TRANSACTIONS: transactions.list_transactions,
+        ApiKey.METADATA: topics.metadata,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
+        ApiKey.CREATE_TOPICS: topics.create_topics,
+        ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+        ApiKey.DELETE_TOPICS: topics.delete_topics,
+        ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+        ApiKey.ALTER_CONFIGS: configs.alter_configs,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+        ApiKey.DESCRIBE_CLUSTER: configs.describe_cluster,
+    }
+    found = guards.get(key)
+    if found is None and not API_RIGHTS[key].items:
+        return nothing_to_ask  # Its row stands for the request as a whole, or asks for nothing.
+    if found is None:
+        raise LookupError(f"no guard for {key!r}")
+    return found
+
+
+def whole_refusal(key: ApiKey, message: Any) -> Any:
+    """The answer to a request that is refused as a whole for want of a right on the cluster."""
+    from kavka.broker.api.guards.whole import refusal
+
+    return refusal(key, message)
 
 
 def _records(key: ApiKey) -> Handle | None:

@@ -11,6 +11,7 @@ room must not decide anything about records, groups, topics or transactions.
     tasks.py             what runs beside requests; a task that fails halts the broker
     relay.py             joins a part that reports something with those that must hear of it
     local_requests.py    requests that the broker sends to itself
+    authorizers.py       the authorizer that the settings name, on brokers with one
     following.py         fetchers, made when the first partition is to be followed
     group_room.py        the coordinator of groups; made late
     transaction_room.py  the parts that a broker needs for transactions; made late

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kavka.broker.assembly.following import Following
     from kavka.broker.assembly.tasks import Tasks
     from kavka.broker.assembly.transaction_room import TransactionRoom
+    from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.membership.registrar import Registrar
     from kavka.broker.metadata.controller_link import ControllerLink
     from kavka.broker.metadata.first_metadata import FirstMetadata
@@ -99,7 +100,8 @@ class _LatePart(Generic[_T]):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Broker:
     """One broker. `report` says what its logs went through when they were opened. `cleaner` compacts logs; None where
-    log.cleaner.enable is false."""
+    log.cleaner.enable is false. `authorization` says who may do what; None without an authorizer: everybody may do
+    everything."""
 
     broker_id: BrokerId
     wall_ms: Callable[[], int]
@@ -119,6 +121,7 @@ class Broker:
     producer_ids: ProducerIds
     auto_creation: AutoCreation
     telemetry: ClientTelemetry
+    authorization: Authorization | None
     inner: Inner
 
     # -- late parts

@@ -58,6 +58,7 @@ from kavka.zookeeper.znodes import random_uuid
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.transaction_room import TransactionRoom
+    from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.upkeep.log_moves import LogMoves
     from kavka.coordinator.groups.coordinator import GroupCoordinator
     from kavka.flight.recorder import FlightRecorder
@@ -215,6 +216,7 @@ def join(base: Base, opened: Opened) -> Running:
         producer_ids=serving.producer_ids,
         auto_creation=AutoCreation(refusal=creation.refusal, create=creation.create_named, spawn=base.tasks.spawn),
         telemetry=_new_telemetry(base),
+        authorization=_new_authorization(base, serving.replicas) if config.authorizer_class_name else None,
         inner=Inner(
             ports.zookeeper,
             ports.is_alone,
@@ -405,6 +407,25 @@ def _new_telemetry(base: Base) -> ClientTelemetry:
         new_id=lambda: random_uuid(ports.random.randbytes(16)),
         on_push=ports.on_client_metrics,
     )
+
+
+def _new_authorization(base: Base, replicas: ReplicaManager) -> Authorization:
+    # Late: most brokers have none.
+    from kavka.broker.assembly.authorizers import AuthorizerPorts, new_authorization
+
+    authorization = new_authorization(
+        base.config,
+        AuthorizerPorts(
+            base.ports.zookeeper,
+            base.ports.wall_ms,
+            replicas.now_ms,
+            base.tasks.spawn,
+            base.record,
+            is_alone=base.ports.is_alone,
+        ),
+    )
+    base.ends.add_instant(Stage.INPUTS, stop=authorization.stop)
+    return authorization
 
 
 # -- what joins the broker with the controller

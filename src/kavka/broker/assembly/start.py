@@ -130,6 +130,8 @@ def _open_logs(base: Base, found: _Found, advertised: Mapping[str, Endpoint]) ->
 async def _run(base: Base, found: _Found, opened: Opened, running: Running) -> None:
     """Registers the broker, and starts its parts."""
     config, zookeeper, registrar = base.config, base.ports.zookeeper, opened.registrar
+    if running.broker.authorization is not None:
+        await running.broker.authorization.start()
     await registrar.look_back(opened.report)
     if running.recorder is not None:
         running.recorder.start()

@@ -44,6 +44,7 @@ NOTABLE: Final = frozenset(
         DecisionKind.SESSION_EXPIRED,
         DecisionKind.CONTROLLER_RESIGNED,
         DecisionKind.REASSIGNMENT_REFUSED,
+        DecisionKind.ACCESS_DENIED,
     }
 )
 CAUSES: Final = frozenset(

@@ -41,12 +41,18 @@ from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSp
 from kavka.replication.decide.replica import NO_BROKER_EPOCH
 from kavka.replication.purgatory import DelayedOperation
 from kavka.replication.traffic import TopicTraffic
+from kavka.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from kavka.broker.api.records.ports import RecordsBroker
+    from kavka.broker.authorization.authorization import Caller
     from kavka.protocol.connection import Request
 
-_NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_NOT_HERE = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _READ_COMMITTED = 1
 _FIRST_VERSION_FROM_FOLLOWERS = 11
@@ -77,6 +83,9 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
     refused: Sequence[FetchOutcome] = ()
     if by_topic_id:
         specs, refused = _resolve(broker, context.specs)
+    if broker.authorization is not None:
+        specs, denied = _ask(broker.authorization.caller(request), specs, to_follower=replica_id >= 0)
+        refused = [*refused, *denied]
     max_bytes = min(message.max_bytes, broker.config.fetch_max_bytes)
     params = FetchParams(
         message.max_wait_ms if not refused else 0,
@@ -120,6 +129,26 @@ def _resolve(broker: RecordsBroker, specs: Sequence[FetchSpec]) -> tuple[list[Fe
         else:
             resolved.append(spec._replace(topic_partition=TopicPartition(name, spec.topic_partition.partition)))
     return resolved, refused
+
+
+def _ask(
+    caller: Caller, specs: Sequence[FetchSpec], *, to_follower: bool
+) -> tuple[Sequence[FetchSpec], list[FetchOutcome]]:
+    """What the caller may read, and the refusals of the rest. It is asked with every fetch of a session: what it names
+    may have been allowed before. Followers need a right on the cluster."""
+    if to_follower:
+        allowed = None if caller.may_on_cluster(Operation.CLUSTER_ACTION) else set[str]()
+    else:
+        names = {spec.topic_partition.topic for spec in specs}
+        allowed = caller.allowed(Operation.READ, ResourceType.TOPIC, names)
+    if allowed is None:
+        return specs, []
+    denied = [
+        FetchOutcome(spec, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for spec in specs
+        if spec.topic_partition.topic not in allowed
+    ]
+    return [spec for spec in specs if spec.topic_partition.topic in allowed], denied
 
 
 async def _await_outcomes(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.metadata.metadata_cache import MetadataCache
     from kavka.broker.reads.fetch_session import FetchSessionCache
     from kavka.broker.reads.timestamp_lookups import TimestampLookups
@@ -27,6 +28,10 @@ class RecordsBroker(Protocol):
     @property
     def replicas(self) -> ReplicaManager:
         """The partitions that have a replica here: append to them, read them, and wait until records are committed."""
+
+    @property
+    def authorization(self) -> Authorization | None:
+        """Who may read what, where the broker has an authorizer."""
 
     @property
     def metadata(self) -> MetadataCache:

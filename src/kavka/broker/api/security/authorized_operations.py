@@ -1,6 +1,6 @@
 """Which operations an answer says a client may do (KIP-430), a bit per operation code. Not an API: answers share it.
 
-There is no authorizer yet, so all that a resource knows are allowed, as Apache Kafka says without one. The codes are
+Without an authorizer all that a resource knows are allowed; with one, guards leave out what is not. The codes are
 those of Kafka's AclOperation.
 """
 

@@ -1,13 +1,21 @@
 """CreateAcls (key 30): adds entries to access control lists.
 
-Behaviour   SECURITY_DISABLED for each, as Apache Kafka answers without an authorizer; there is none here.
-Versions    1; 2 flexible; 3.
+Behaviour   Each for itself; one that is there already is no error. When the answer goes out, the lists are written and
+            in force on this broker; on the others a moment later. INVALID_REQUEST: elements that nobody knows, a name
+            that is empty or has a "/", a name of the cluster other than kafka-cluster, a principal without a type.
+            (Apache Kafka closes the connection for unknown elements, and has an internal error for such a principal.)
+            REQUEST_TIMED_OUT: ZooKeeper did not say whether the change is written. SECURITY_DISABLED without an
+            authorizer, or with one that keeps no lists here.
+Versions    1 prefixed resources; 2 flexible; 3 the resource type User (KIP-373).
+Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.security.acl_forms import binding_of
 from kavka.broker.api.security.no_authorizer import NO_AUTHORIZER
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.create_acls_request import CreateAclsRequest
@@ -15,13 +23,30 @@ from kavka.protocol.messages.create_acls_response import AclCreationResult, Crea
 
 if TYPE_CHECKING:
     from kavka.broker.api.security.ports import SecurityBroker
+    from kavka.broker.authorization.acl_store import AclStore
     from kavka.protocol.connection import Request
 
 
-def handle(broker: SecurityBroker, request: Request, message: CreateAclsRequest) -> CreateAclsResponse:
+def handle(
+    broker: SecurityBroker, request: Request, message: CreateAclsRequest
+) -> CreateAclsResponse | Awaitable[CreateAclsResponse]:
+    if broker.authorization is None or broker.authorization.acls is None:
+        return CreateAclsResponse(
+            results=[
+                AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+                for _ in message.creations
+            ]
+        )
+    return _create(broker.authorization.acls, message)
+
+
+async def _create(acls: AclStore, message: CreateAclsRequest) -> CreateAclsResponse:
+    refusals = await acls.create([binding_of(creation) for creation in message.creations])
     return CreateAclsResponse(
         results=[
-            AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-            for _ in message.creations
+            AclCreationResult(error_code=ErrorCode.NONE, error_message=None)
+            if refusal is None
+            else AclCreationResult(error_code=refusal.code, error_message=refusal.message)
+            for refusal in refusals
         ]
     )

@@ -1,0 +1,424 @@
+"""AclStore: the access control lists in ZooKeeper, as Kafka 3.9 keeps them: read, followed and changed.
+
+Keeps an `AclIndex` that is what was last read, and decides with it (an `Authorizer`). Any broker may write, of either
+brand; a change node tells the others. Must not decide what a list allows: that is `kavka.security`.
+
+    /kafka-acl/<Type>/<name>                       literal lists;  changes: /kafka-acl-changes/acl_changes_N
+    /kafka-acl-extended/prefixed/<Type>/<name>     prefixed ones;  changes: /kafka-acl-extended-changes/acl_changes_N
+
+    I1  nothing is decided before every list was read; a broker that cannot read them does not start
+    I2  changes are listened to before anything is read, so that none falls in between
+    I3  whenever changes may have been missed (a new session, a change node that is gone or cannot be read), every list
+        is read again. Kafka reads what is left of the change nodes only
+    I4  a list that cannot be read denies everybody everything on its resources, and is told: nothing fails open
+    I5  a change is in force here before it is answered
+    I6  one reading at a time: what is read later is never replaced by what was read earlier
+
+Source: kafka.security.authorizer.AclAuthorizer (updateResourceAcls, deleteAcls), kafka.zk.ZkAclStore,
+ZkNodeChangeNotificationListener.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
+from kavka.logger import Logger
+from kavka.security.acls import (
+    OPERATIONS_BY_WORD,
+    PERMISSIONS_BY_WORD,
+    TYPES_BY_WORD,
+    Binding,
+    Entry,
+    Filter,
+    Operation,
+    Pattern,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from kavka.security.authorizer import AclIndex, Question, Rules, Verdict, decide, decide_on_any
+from kavka.security.principals import ANY_HOST, EVERYBODY
+from kavka.zookeeper.port import (
+    ANY_VERSION,
+    BadArguments,
+    BadVersion,
+    Create,
+    CreateMode,
+    Delete,
+    Event,
+    NodeExists,
+    NoNode,
+    OutcomeUnknown,
+    SessionEvent,
+    SessionState,
+    SetData,
+    WatchEvent,
+    ZooKeeper,
+)
+from kavka.zookeeper.port import Operation as WriteOperation
+from kavka.zookeeper.znode_paths import (
+    ACL_PERSISTENT_PATHS,
+    EXTENDED_ACL_CHANGE_PREFIX,
+    EXTENDED_ACL_CHANGES_PATH,
+    EXTENDED_ACLS_PATH,
+    LITERAL_ACL_CHANGE_PREFIX,
+    LITERAL_ACL_CHANGES_PATH,
+    LITERAL_ACLS_PATH,
+    acl_path,
+)
+from kavka.zookeeper.znodes import AccessEntry, AccessList, AccessListChange, MalformedZNode, sequence_number
+
+logger = Logger(__name__)
+
+MAX_ATTEMPTS: Final = 10
+"""How often a change is made anew because another one came first."""
+CHANGE_RETENTION_MS: Final = 15 * 60 * 1000
+"""How long change nodes stay, as in Kafka."""
+RETRY_S: Final = 1.0
+"""How long after ZooKeeper could not be asked it is asked again."""
+PARENTS: Final = {
+    PatternType.LITERAL: LITERAL_ACLS_PATH,
+    PatternType.PREFIXED: f"{EXTENDED_ACLS_PATH}/prefixed",
+}
+_CHANGES: Final = (LITERAL_ACL_CHANGES_PATH, EXTENDED_ACL_CHANGES_PATH)
+_UNREADABLE: Final = Entry(str(EVERYBODY), ANY_HOST, Operation.ALL, Permission.DENY)
+"""What stands for a list that cannot be read (I4)."""
+
+Entries = frozenset[Entry]
+
+
+class Deleted(NamedTuple):
+    """A binding that a filter found, and why it is still there (None: it is gone)."""
+
+    binding: Binding
+    refusal: RequestError | None
+
+
+class _Found(NamedTuple):
+    """A list as it stands in ZooKeeper; `version` is None where there is none. `is_readable`: else it stands for one
+    that is not (I4)."""
+
+    entries: Entries
+    version: int | None
+    is_readable: bool = True
+
+
+class AclStore:
+    """`spawn` runs the flow that follows changes."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        rules: Rules,
+        *,
+        wall_ms: Callable[[], int],
+        spawn: Callable[[Coroutine[None, None, None]], None],
+        check: Callable[[AclIndex, Rules], None] = lambda index, rules: None,
+    ) -> None:
+        """`check` is called with what was read at the start; it may raise."""
+        self.index = AclIndex()
+        self.rules = rules
+        self.read_at_ms = 0
+        """When the lists were last known to be those of ZooKeeper."""
+        self._zookeeper = zookeeper
+        self._wall_ms = wall_ms
+        self._spawn = spawn
+        self._check = check
+        self._last_sequence = dict.fromkeys(_CHANGES, -1)
+        self._wake = asyncio.Event()
+        self._must_read_all = False
+        self._lock = asyncio.Lock()
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    # -- an authorizer
+
+    @property
+    def generation(self) -> int:
+        return self.index.generation
+
+    def decide(self, question: Question) -> Verdict:
+        return decide(question, self.index, self.rules)
+
+    def decide_on_any(self, question: Question) -> Verdict:
+        return decide_on_any(question, self.index, self.rules)
+
+    # -- reading
+
+    async def start(self) -> None:
+        """Reads all lists, and follows them from then on. Raises ZooKeeperError, and what the check raises."""
+        for path in ACL_PERSISTENT_PATHS:
+            try:
+                await self._zookeeper.create(path)
+            except NodeExists:
+                continue
+        self._unsubscribe = self._zookeeper.subscribe(self._on_event)
+        async with self._lock:
+            await self._read_all()
+        self._check(self.index, self.rules)
+        self._spawn(self._follow())
+
+    def stop(self) -> None:
+        """Follows them no more."""
+        self._unsubscribe()
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, WatchEvent):
+            if event.path in _CHANGES:
+                self._wake.set()
+        elif event == SessionEvent(SessionState.CONNECTED):
+            self._must_read_all = True
+            self._wake.set()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                async with self._lock:
+                    if self._must_read_all:
+                        await self._read_all()
+                    else:
+                        await self._take_in()
+            except ZooKeeperError as failure:
+                logger.warning("access control lists not read", why=str(failure))
+                self._must_read_all = True
+                await asyncio.sleep(RETRY_S)
+                self._wake.set()
+
+    async def _changed(self) -> list[tuple[int, str]]:
+        """The change nodes that were not seen before, of both kinds; leaves watches."""
+        found = []
+        for parent in _CHANGES:
+            for name in await self._zookeeper.children(parent, watch=True):
+                try:
+                    sequence = sequence_number(name)
+                except MalformedZNode:
+                    continue
+                if sequence > self._last_sequence[parent]:
+                    found.append((sequence, f"{parent}/{name}"))
+        return sorted(found)
+
+    def _note(self, changes: Iterable[tuple[int, str]]) -> None:
+        for sequence, path in changes:
+            parent = path.rpartition("/")[0]
+            self._last_sequence[parent] = max(self._last_sequence[parent], sequence)
+
+    async def _read_all(self) -> None:
+        self._must_read_all = False
+        try:
+            changes = await self._changed()
+            lists: dict[Pattern, Entries] = {}
+            for pattern_type, root in PARENTS.items():
+                for word in await self._zookeeper.children(root):
+                    resource_type = TYPES_BY_WORD.get(word)
+                    if resource_type is None:
+                        logger.warning("access control lists of an unknown type are not used", type=word)
+                        continue
+                    names = await self._zookeeper.children(f"{root}/{word}")
+                    patterns = [Pattern(resource_type, name, pattern_type) for name in names]
+                    for pattern, found in zip(patterns, await self._read(patterns), strict=True):
+                        if found.entries:
+                            lists[pattern] = found.entries
+        except BaseException:
+            self._must_read_all = True
+            raise
+        self._note(changes)
+        self.index = AclIndex(lists, self.index.generation + 1)
+        self.read_at_ms = self._wall_ms()
+
+    async def _take_in(self) -> None:
+        changes = await self._changed()
+        patterns: dict[Pattern, None] = {}
+        for _sequence, path in changes:
+            try:
+                data, _stat = await self._zookeeper.get(path)
+                patterns[_pattern(AccessListChange.decode(path, data))] = None
+            except (NoNode, MalformedZNode) as failure:
+                logger.warning("change of access control lists not read", path=path, why=str(failure))
+                await self._read_all()
+                return
+        found = await self._read(list(patterns))
+        self._note(changes)
+        self._replace({pattern: each.entries for pattern, each in zip(patterns, found, strict=True)})
+        self.read_at_ms = self._wall_ms()
+
+    async def _read(self, patterns: Sequence[Pattern]) -> list[_Found]:
+        nodes = await self._zookeeper.get_many([_path(pattern) for pattern in patterns])
+        return [
+            _Found(frozenset(), None) if node is None else _decode(pattern, node[0], node[1].version)
+            for pattern, node in zip(patterns, nodes, strict=True)
+        ]
+
+    def _replace(self, lists: Mapping[Pattern, Entries]) -> None:
+        changed = {
+            pattern: entries
+            for pattern, entries in lists.items()
+            if self.index.lists.get(pattern, frozenset()) != entries
+        }
+        if changed:
+            self.index = self.index.with_lists(changed)
+
+    # -- what administrators ask
+
+    def find(self, wanted: Filter) -> list[Binding]:
+        """The bindings that a filter means, in order."""
+        return list(self.index.bindings(wanted))
+
+    async def create(self, bindings: Sequence[Binding]) -> list[RequestError | None]:
+        """Adds bindings; what became of each, None where it is there."""
+        refusals: dict[int, RequestError] = {}
+        by_pattern: dict[Pattern, list[int]] = {}
+        for index, binding in enumerate(bindings):
+            problem = binding.problem()
+            if problem is not None:
+                refusals[index] = RequestError(ErrorCode.INVALID_REQUEST, problem)
+            else:
+                by_pattern.setdefault(binding.pattern, []).append(index)
+        for pattern, indexes in by_pattern.items():
+            added = frozenset(bindings[index].entry for index in indexes)
+            try:
+                await self._change(pattern, added.union)
+            except (RequestError, ZooKeeperError) as failure:
+                refusals.update(dict.fromkeys(indexes, _refusal(failure)))
+        return [refusals.get(index) for index in range(len(bindings))]
+
+    async def delete(self, filters: Sequence[Filter]) -> list[list[Deleted]]:
+        """Removes the bindings that each filter means. One that several mean belongs to the first of them."""
+        patterns = dict.fromkeys(
+            pattern
+            for pattern in (*self.index.lists, *(one for each in filters for one in each.pattern.patterns()))
+            if any(each.pattern.matches(pattern) for each in filters)
+        )
+        results: list[list[Deleted]] = [[] for _ in filters]
+        for pattern in patterns:
+            meant: dict[Entry, int] = {}
+
+            def without(entries: Entries, pattern: Pattern = pattern, meant: dict[Entry, int] = meant) -> Entries:
+                for entry in entries.difference(meant):
+                    for index, each in enumerate(filters):
+                        if each.matches(Binding(pattern, entry)):
+                            meant[entry] = index
+                            break
+                return entries.difference(meant)
+
+            refusal = None
+            try:
+                await self._change(pattern, without)
+            except (RequestError, ZooKeeperError) as failure:
+                refusal = _refusal(failure)
+            for entry, index in sorted(meant.items()):
+                results[index].append(Deleted(Binding(pattern, entry), refusal))
+        return results
+
+    async def _change(self, pattern: Pattern, decide_entries: Callable[[Entries], Entries]) -> None:
+        """Replaces a list by what is made of it, and has the others told. Raises RequestError, ZooKeeperError."""
+        path = _path(pattern)
+        async with self._lock:
+            for _ in range(MAX_ATTEMPTS):
+                before = (await self._read([pattern]))[0]
+                if not before.is_readable:
+                    raise RequestError(ErrorCode.INVALID_REQUEST, f"{path} cannot be read: delete the znode first")
+                wanted = decide_entries(before.entries)
+                if wanted == before.entries:
+                    self._replace({pattern: wanted})
+                    return
+                write: WriteOperation
+                if before.version is None:
+                    write = Create(path, _encode(wanted))
+                elif wanted:
+                    write = SetData(path, _encode(wanted), before.version)
+                else:
+                    write = Delete(path, before.version)
+                try:
+                    # With its change node: either both are there, or none is.
+                    await self._zookeeper.multi([write, _change_node(pattern)])
+                except (BadVersion, NodeExists, NoNode, OutcomeUnknown):
+                    # Somebody else was faster, or nobody knows: what is there now is read, and the change made of it.
+                    continue
+                self._replace({pattern: wanted})
+                break
+            else:
+                raise RequestError(
+                    ErrorCode.REQUEST_TIMED_OUT, f"{path} was changed by others {MAX_ATTEMPTS} times meanwhile"
+                )
+        try:
+            await self._purge()
+        except ZooKeeperError as failure:
+            logger.warning("old change nodes of access control lists stay", why=str(failure))
+
+    async def _purge(self) -> None:
+        for parent in _CHANGES:
+            for name in await self._zookeeper.children(parent):
+                path = f"{parent}/{name}"
+                stat = await self._zookeeper.exists(path)
+                if stat is not None and stat.ctime + CHANGE_RETENTION_MS < self._wall_ms():
+                    try:
+                        await self._zookeeper.delete(path, version=ANY_VERSION)
+                    except NoNode:
+                        continue  # Another broker was faster.
+
+
+def _change_node(pattern: Pattern) -> Create:
+    is_prefixed = pattern.pattern_type is PatternType.PREFIXED
+    change = AccessListChange(pattern.resource_type.name, pattern.name, prefixed=is_prefixed)
+    prefix = EXTENDED_ACL_CHANGE_PREFIX if is_prefixed else LITERAL_ACL_CHANGE_PREFIX
+    return Create(prefix, change.encode(), CreateMode.PERSISTENT_SEQUENTIAL)
+
+
+def _path(pattern: Pattern) -> str:
+    return acl_path(pattern.resource_type.word, pattern.name, prefixed=pattern.pattern_type is PatternType.PREFIXED)
+
+
+def _pattern(change: AccessListChange) -> Pattern:
+    """The list that a change is about. Raises MalformedZNode."""
+    try:
+        resource_type = ResourceType[change.resource_type]
+    except KeyError as unknown:
+        raise MalformedZNode(change.name, f"no type of resource: {change.resource_type!r}") from unknown
+    return Pattern(resource_type, change.name, PatternType.PREFIXED if change.prefixed else PatternType.LITERAL)
+
+
+def _decode(pattern: Pattern, data: bytes | None, version: int) -> _Found:
+    path = _path(pattern)
+    try:
+        found = AccessList.decode(path, data).entries
+        for entry in found:
+            if ":" not in entry.principal:
+                raise MalformedZNode(path, f"no principal: {entry.principal!r}")
+    except MalformedZNode as garbage:
+        logger.error(
+            "access control list cannot be read: nobody but super users may use its resources",
+            why=str(garbage),
+            next_step="delete the znode, and add the ACLs anew",
+        )
+        return _Found(frozenset((_UNREADABLE,)), version, is_readable=False)
+    entries = frozenset(
+        Entry(
+            entry.principal,
+            entry.host,
+            OPERATIONS_BY_WORD.get(entry.operation, Operation.UNKNOWN),
+            PERMISSIONS_BY_WORD.get(entry.permission_type, Permission.UNKNOWN),
+        )
+        for entry in found
+    )
+    return _Found(entries, version)
+
+
+def _encode(entries: Entries) -> bytes:
+    return AccessList(
+        tuple(
+            AccessEntry(entry.principal, entry.permission.word, entry.host, entry.operation.word)
+            for entry in sorted(entries)
+        )
+    ).encode()
+
+
+def _refusal(failure: RequestError | ZooKeeperError) -> RequestError:
+    if isinstance(failure, RequestError):
+        return failure
+    if isinstance(failure, BadArguments):
+        return RequestError(ErrorCode.INVALID_REQUEST, f"no name for a znode: {failure}")
+    return RequestError(ErrorCode.REQUEST_TIMED_OUT, f"ZooKeeper did not say whether it is written: {failure}")

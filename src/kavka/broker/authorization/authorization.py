@@ -1,0 +1,190 @@
+"""Authorization: who asks, what it may do, and what is remembered of the answers.
+
+A session is a principal at a host; it remembers decisions until the authorizer's generation rises. A `Caller` is one
+request of it. Guards ask callers (`broker.api.guards`).
+
+    I1  a decision is remembered within one generation only, and all of a session's are forgotten together
+    I2  an authorizer that fails refuses
+    I3  what is remembered has a bound
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from kavka.broker.authorization.denials import Denial, Denials
+from kavka.logger import Logger
+from kavka.protocol.api_keys import ApiKey
+from kavka.security.acls import CLUSTER_NAME, Operation, ResourceType
+from kavka.security.authorizer import Question, Rule, Verdict
+from kavka.security.principals import Principal, host_text
+
+if TYPE_CHECKING:
+    from kavka.broker.authorization.acl_store import AclStore
+    from kavka.protocol.connection import ConnectionContext, Request
+
+logger = Logger(__name__)
+
+MAX_SESSIONS: Final = 10_000
+"""Principals at hosts that are remembered; then all are forgotten."""
+MAX_DECISIONS: Final = 10_000
+"""Decisions that a session remembers; then all of them are forgotten."""
+
+
+class Authorizer(Protocol):
+    """Who decides. Without waiting and without input or output: what it rests on is at hand."""
+
+    @property
+    def generation(self) -> int:
+        """Rises with every change of what is decided: decisions of earlier generations are forgotten."""
+
+    def decide(self, question: Question) -> Verdict:
+        """May it be done?"""
+
+    def decide_on_any(self, question: Question) -> Verdict:
+        """May it be done to some resource of the question's type? Its name means nothing."""
+
+
+class Session:
+    """A principal at a host, and what it was answered."""
+
+    __slots__ = ("decisions", "generation", "host", "principal")
+
+    def __init__(self, principal: Principal, host: str) -> None:
+        self.principal = principal
+        self.host = host
+        self.generation = -1
+        self.decisions: dict[tuple[Operation, ResourceType, str | None], bool] = {}
+
+
+class AuthorizationPorts(NamedTuple):
+    """What the broker offers. `own_listeners` are those on which brokers talk to each other."""
+
+    now_ms: Callable[[], int]
+    denials: Denials
+    own_listeners: frozenset[str]
+
+
+class Authorization:
+    """A broker's authorizer, and the sessions that it answers. `acls` are the lists that it rests on, where they can be
+    shown and changed through the broker."""
+
+    def __init__(self, authorizer: Authorizer, ports: AuthorizationPorts, acls: AclStore | None = None) -> None:
+        self.authorizer = authorizer
+        self.acls = acls
+        self._ports = ports
+        self._sessions: dict[tuple[str, str], Session] = {}
+
+    async def start(self) -> None:
+        """Returns when decisions can be made. Raises ZooKeeperError, ConfigError."""
+        if self.acls is not None:
+            await self.acls.start()
+
+    def stop(self) -> None:
+        if self.acls is not None:
+            self.acls.stop()
+
+    def caller(self, request: Request) -> Caller:
+        """Who asks with this request."""
+        context = request.context
+        session = self._sessions.get((context.principal, context.client_host))
+        if session is None:
+            session = self._begin(context)
+        return Caller(self, session, request)
+
+    def _begin(self, context: ConnectionContext) -> Session:
+        if len(self._sessions) >= MAX_SESSIONS:
+            self._sessions.clear()
+        session = Session(Principal.parse(context.principal), host_text(context.client_host))
+        self._sessions[context.principal, context.client_host] = session
+        return session
+
+    def is_allowed(self, session: Session, operation: Operation, resource_type: ResourceType, name: str | None) -> bool:
+        """The decision, remembered or made. No name: on some resource of the type."""
+        generation = self.authorizer.generation
+        decisions = session.decisions
+        if session.generation != generation or len(decisions) >= MAX_DECISIONS:
+            decisions.clear()
+            session.generation = generation
+        key = (operation, resource_type, name)
+        allowed = decisions.get(key)
+        if allowed is None:
+            allowed = decisions[key] = self.verdict(session, operation, resource_type, name).allowed
+        return allowed
+
+    def verdict(self, session: Session, operation: Operation, resource_type: ResourceType, name: str | None) -> Verdict:
+        """The decision with its reason."""
+        question = Question(session.principal, session.host, operation, resource_type, name or "")
+        try:
+            if name is None:
+                return self.authorizer.decide_on_any(question)
+            return self.authorizer.decide(question)
+        except Exception as failure:  # noqa: BLE001 - whatever an authorizer of one's own does wrong, it refuses (I2).
+            logger.error("authorizer failed", why=repr(failure), resource=str(question.remedy().pattern))
+            return Verdict(False, Rule.REFUSED, misfit=f"the authorizer failed: {failure!r}")
+
+    def is_own_listener(self, name: str) -> bool:
+        """Whether brokers talk to each other on this listener."""
+        return name in self._ports.own_listeners
+
+    def on_denied(self, caller: Caller, operation: Operation, resource_type: ResourceType, name: str | None) -> None:
+        """A request asked for what it may not do."""
+        session, header, context = caller.session, caller.request.header, caller.request.context
+        question = Question(session.principal, session.host, operation, resource_type, name or "")
+        self._ports.denials.on_denied(
+            question,
+            self._ports.now_ms(),
+            lambda: Denial(
+                question,
+                self.verdict(session, operation, resource_type, name),
+                context.listener_name,
+                header.client_id or "",
+                ApiKey(header.api_key).name,
+                self.authorizer.generation,
+            ),
+        )
+
+
+class Caller(NamedTuple):
+    """One request of a session. `quietly`: the question is a filter, and nobody asked for what it leaves out."""
+
+    authorization: Authorization
+    session: Session
+    request: Request
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str, *, quietly: bool = False) -> bool:
+        """May it be done to this resource?"""
+        allowed = self.authorization.is_allowed(self.session, operation, resource_type, name)
+        if not allowed and not quietly:
+            self.authorization.on_denied(self, operation, resource_type, name)
+        return allowed
+
+    def may_on_cluster(self, operation: Operation, *, quietly: bool = False) -> bool:
+        """May it be done to the cluster?"""
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, quietly=quietly)
+
+    def may_on_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """May it be done to some resource of the type?"""
+        allowed = self.authorization.is_allowed(self.session, operation, resource_type, None)
+        if not allowed:
+            self.authorization.on_denied(self, operation, resource_type, None)
+        return allowed
+
+    def allowed(
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str], *, quietly: bool = False
+    ) -> set[str]:
+        """Those of the names to which it may be done; each is asked once."""
+        return {name for name in set(names) if self.may(operation, resource_type, name, quietly=quietly)}
+
+    def operations(self, known: int, resource_type: ResourceType, name: str) -> int:
+        """Of the operations in `known`, a bit each by their numbers, those that are allowed."""
+        return sum(
+            1 << operation
+            for operation in Operation
+            if known & (1 << operation) and self.may(operation, resource_type, name, quietly=True)
+        )
+
+    def is_broker(self) -> bool:
+        """Whether the request came in where brokers talk to each other. What it may do is another question."""
+        return self.authorization.is_own_listener(self.request.context.listener_name)

@@ -1,0 +1,175 @@
+"""Sessions and what they remember, rows for every API, denials counted and not repeated."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kavka.broker.api.loader import guard
+from kavka.broker.api_rights import API_RIGHTS
+from kavka.broker.api_table import SERVED
+from kavka.broker.authorization import authorization as room
+from kavka.broker.authorization.authorization import Authorization, AuthorizationPorts
+from kavka.broker.authorization.denials import INTERVAL_MS, Denials
+from kavka.broker.authorization.plugins import load
+from kavka.broker.dispatcher import Dispatcher
+from kavka.config.broker import BrokerConfig
+from kavka.decisions import Decision, DecisionKind, decode_decision, encode_decision
+from kavka.decisions import RecordedDecision as Recorded
+from kavka.errors import ConfigError, ProtocolViolation
+from kavka.model import BrokerId
+from kavka.protocol.api import ApiKey, RequestHeader
+from kavka.protocol.codec import decode, encode
+from kavka.protocol.connection import ConnectionContext, Request
+from kavka.protocol.messages import DeleteAclsRequest, HeartbeatRequest, HeartbeatResponse
+from kavka.security.acls import Operation, ResourceType
+from kavka.security.authorizer import Question, Rule, Verdict
+
+READ, TOPIC, GROUP = Operation.READ, ResourceType.TOPIC, ResourceType.GROUP
+
+
+class Fixed:
+    """An authorizer that says one thing, and notes what it is asked."""
+
+    def __init__(self, *, allows: bool = True) -> None:
+        self.generation = 0
+        self.allows = allows
+        self.asked: list[Question] = []
+
+    def decide(self, question: Question) -> Verdict:
+        self.asked.append(question)
+        return Verdict(self.allows, Rule.ALLOWED if self.allows else Rule.NOT_ALLOWED)
+
+    decide_on_any = decide
+
+
+class Failing(Fixed):
+    def decide(self, question: Question) -> Verdict:
+        raise RuntimeError("broken")
+
+    decide_on_any = decide
+
+
+class Now:
+    ms = 0
+
+
+def new(authorizer: Any) -> tuple[Authorization, list[Decision], type[Now]]:
+    recorded: list[Decision] = []
+    Now.ms = 0
+    denials = Denials(BrokerId(1), recorded.append, wall_ms=lambda: 5)
+    ports = AuthorizationPorts(lambda: Now.ms, denials, frozenset({"BROKERS"}))
+    return Authorization(authorizer, ports), recorded, Now
+
+
+def request(message: Any, key: ApiKey, version: int, *, listener: str = "PLAINTEXT", host: str = "10.0.0.1") -> Request:
+    header = RequestHeader(key, version, 1, "client")
+    return Request(header, memoryview(encode(message, version)), ConnectionContext("c", host, 1, listener))
+
+
+HEARTBEAT = request(HeartbeatRequest(group_id="g"), ApiKey.HEARTBEAT, 3)
+
+
+@pytest.mark.parametrize("key", sorted(SERVED))
+def test_every_api_that_is_served_has_a_row_and_a_guard(key: int) -> None:
+    assert key in API_RIGHTS
+    assert callable(guard(ApiKey(key)))
+
+
+def test_only_apis_that_are_served_have_rows() -> None:
+    assert set(API_RIGHTS) == {int(key) for key in SERVED}
+
+
+def test_an_api_without_a_row_is_not_served_with_an_authorizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    authorization, _, _ = new(Fixed())
+    dispatcher = Dispatcher(SimpleNamespace(authorization=authorization))  # type: ignore[arg-type]
+    monkeypatch.delitem(API_RIGHTS, ApiKey.HEARTBEAT)  # type: ignore[arg-type]
+    with pytest.raises(ProtocolViolation, match="no row of rights"):
+        dispatcher.handle(HEARTBEAT)
+
+
+def test_what_is_refused_never_reaches_the_handler() -> None:
+    authorization, _, _ = new(Fixed(allows=False))
+    # A broker that has nothing: its handlers would fail.
+    dispatcher = Dispatcher(SimpleNamespace(authorization=authorization))  # type: ignore[arg-type]
+    answer = dispatcher.handle(HEARTBEAT)
+    body = b"".join(bytes(chunk) for chunk in answer.chunks)  # type: ignore[union-attr, arg-type]
+    assert decode(HeartbeatResponse, memoryview(body), 3).error_code == 30
+    refused = dispatcher.handle(request(DeleteAclsRequest(), ApiKey.DELETE_ACLS, 3))
+    assert refused.chunks  # type: ignore[union-attr]
+
+
+def test_decisions_are_remembered_until_the_generation_rises(monkeypatch: pytest.MonkeyPatch) -> None:
+    authorizer = Fixed()
+    authorization, _, _ = new(authorizer)
+    caller = authorization.caller(HEARTBEAT)
+    assert all(caller.may(READ, TOPIC, "a") for _ in range(3))
+    assert len(authorizer.asked) == 1
+    authorizer.generation, authorizer.allows = 1, False
+    assert not caller.may(READ, TOPIC, "a", quietly=True)
+    monkeypatch.setattr(room, "MAX_DECISIONS", 2)
+    for name in "abcdef":
+        caller.may(READ, TOPIC, name, quietly=True)
+    assert len(caller.session.decisions) <= 2
+
+
+def test_sessions_are_those_of_a_principal_at_a_host_and_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    authorization, _, _ = new(Fixed())
+    first = authorization.caller(HEARTBEAT).session
+    assert authorization.caller(HEARTBEAT).session is first
+    other = authorization.caller(request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, host="10.0.0.2")).session
+    assert other is not first
+    monkeypatch.setattr(room, "MAX_SESSIONS", 2)
+    authorization.caller(request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, host="10.0.0.3"))
+    assert len(authorization._sessions) == 1
+
+
+def test_an_authorizer_that_fails_refuses() -> None:
+    authorization, recorded, _ = new(Failing())
+    caller = authorization.caller(HEARTBEAT)
+    assert not caller.may(READ, TOPIC, "a")
+    assert not caller.may_on_any(Operation.WRITE, TOPIC)
+    assert "the authorizer failed" in recorded[0].why
+
+
+def test_a_denial_is_recorded_once_a_minute_with_the_count_of_the_others() -> None:
+    authorization, recorded, now = new(Fixed(allows=False))
+    caller = authorization.caller(HEARTBEAT)
+    for _ in range(5):
+        caller.may(READ, TOPIC, "orders")
+    caller.may(READ, TOPIC, "quiet", quietly=True)
+    assert len(recorded) == 1
+    now.ms = INTERVAL_MS
+    caller.may(READ, TOPIC, "orders")
+    assert [each.evidence["unrecorded_before"] for each in recorded] == [0, 4]
+    decision = recorded[0]
+    assert decision.kind is DecisionKind.ACCESS_DENIED
+    assert decision.why == (
+        "User:ANONYMOUS from host 10.0.0.1 may not Read on Topic orders (HEARTBEAT): no ACL allows it"
+    )
+    remedy = "kavka acls add --allow-principal 'User:ANONYMOUS' --operation Read --topic 'orders'"
+    assert decision.evidence["remedy"] == remedy
+    assert decode_decision(encode_decision(Recorded("1", decision))).decision == decision
+
+
+def test_brokers_are_known_by_their_listener() -> None:
+    authorization, _, _ = new(Fixed())
+    there = request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, listener="BROKERS")
+    assert authorization.caller(there).is_broker()
+    assert not authorization.caller(HEARTBEAT).is_broker()
+
+
+def test_only_known_authorizers_and_entry_points_may_be_named() -> None:
+    for name in ("", "kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer"):
+        assert BrokerConfig.from_properties({"authorizer.class.name": name}).authorizer_class_name == name
+    BrokerConfig.from_properties({"authorizer.class.name": "entrypoint:mine"})
+    for name in ("org.apache.kafka.metadata.authorizer.StandardAuthorizer", "my.Authorizer"):
+        with pytest.raises(ConfigError, match="its rules would not hold"):
+            BrokerConfig.from_properties({"authorizer.class.name": name})
+
+
+def test_an_entry_point_that_nobody_offers_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no installed package offers the entry point 'mine'"):
+        load("mine", {})
