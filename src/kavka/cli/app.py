@@ -92,7 +92,7 @@ app = CommandLine(
     name="kavka",
     cls=Kavka,
     help="Kafka's classic core in Python: brokers that start in a moment, and tools that also work with Apache "
-    "Kafka.\n\nExamples\n\nkavka up\n\necho hello | kavka produce greetings\n\nkavka consume greetings -e",
+    "Kafka.\n\nExamples\n\nkavka up\n\necho hello | kavka produce greetings; kavka consume greetings -e",
     add_completion=True,
 )
 
