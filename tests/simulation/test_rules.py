@@ -282,7 +282,7 @@ def test_r22_a_log_claims_to_be_flushed_beyond_its_end(world: World) -> None:
         while not is_hosted():
             if broker.hosted is not None:
                 for log in getattr(broker.hosted, "logs", ()):
-                    log.recovery_point = log.log_end_offset + 5
+                    log._durability.recovery_point = log.log_end_offset + 5
             world.run_for(0.000_001)
         check(world, broker.broker_id)
 
