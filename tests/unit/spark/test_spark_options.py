@@ -104,7 +104,7 @@ def test_topics_are_named_matched_or_assigned_and_only_one_of_them() -> None:
         ("minPartitions", "many", "1 or more"),
         ("failOnDataLoss", "maybe", "true or false"),
         ("kafka.isolation.level", "serializable", "read_uncommitted or read_committed"),
-        ("kafka.bootstrap.servers", "nowhere:port", "no host:port"),
+        ("kafka.bootstrap.servers", "nowhere:port", "is not host:port"),
         ("maxOffsetsPerTrigger", "5", "has no meaning here"),
         ("kavka.group.id", "g", "has no meaning here"),
     ],
