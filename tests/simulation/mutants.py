@@ -483,7 +483,7 @@ MUTANTS = [
     Mutant(
         "the mark of a clean stop stays",
         "KAFKA-15375: a start that is broken off leaves the mark, and the next one does not recover",
-        (Change("kavka.log.log_manager:LogManager._plan_home", "self._filesystem.remove(mark)", "pass"),),
+        (Change("kavka.log.home_loader:HomeLoader._take_mark", "self._filesystem.remove(mark)", "pass"),),
         ("S38",),
     ),
     Mutant(
@@ -491,7 +491,7 @@ MUTANTS = [
         "KAFKA-15375's family: that the mark is removed is not durable when the first record is written",
         (
             Change(
-                "kavka.log.log_manager:LogManager._plan_home",
+                "kavka.log.home_loader:HomeLoader._take_mark",
                 "self._filesystem.sync_directory(path)",
                 "pass",
             ),

@@ -2,6 +2,10 @@
 
 decide/         what is decided without touching a file: `decide/__init__.py` is its map
 log_manager     all partitions in all log directories
+home_loader     what lies in the log directories when a broker starts
+log_home        one log directory in use
+offset_checkpoints
+                the files that say one offset of each log in a directory
 unified_log     one partition: append, read, truncate, roll, retain
 log_results     what a log returns
 log_config      the settings of one log

@@ -24,12 +24,10 @@ Source: Kafka's LogManager, MetaPropertiesEnsemble, BrokerMetadataCheckpoint; ru
 
 from __future__ import annotations
 
-import re
-import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kavka.errors import (
     DamagedLog,
@@ -40,7 +38,7 @@ from kavka.errors import (
     LogDirectoryLocked,
     StorageError,
 )
-from kavka.filesystem import File, FileSystem, make_durable_directory
+from kavka.filesystem import FileSystem, make_durable_directory
 from kavka.log.decide.checkpoint import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET_CHECKPOINT,
@@ -48,57 +46,45 @@ from kavka.log.decide.checkpoint import (
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
-    PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     MalformedCheckpoint,
     MetaProperties,
     format_clean_shutdown,
     format_meta_properties,
-    format_offsets,
-    parse_clean_shutdown,
     parse_meta_properties,
-    parse_offsets,
-    parse_partition_metadata,
 )
+from kavka.log.decide.directory_names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, unique_name
 from kavka.log.durability import FlushTask
+from kavka.log.home_loader import (
+    ConfigFor,
+    HomeLoader,
+    HomePlan,
+    LoadingLimits,
+    LoadingPorts,
+    LoadReport,
+    RunAll,
+    one_by_one,
+)
 from kavka.log.log_config import LogConfig
-from kavka.log.log_loader import MARK_IGNORED, LoadedLog, LoadRequest, RecoveryReason, create_log, load_log
+from kavka.log.log_home import DeletedDirectory, LogHome
+from kavka.log.log_loader import MARK_IGNORED, LoadRequest, create_log
 from kavka.log.log_move import MOVED_MARK, LogMove
 from kavka.log.log_results import DeletedSegments
 from kavka.log.made_directories import MadeDirectories
+from kavka.log.offset_checkpoints import CheckpointFile, OffsetCheckpoints
 from kavka.log.segment import DEFAULT_MAX_OPEN_SEGMENTS, LogDirectory, OpenSegments
 from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
 from kavka.model import Offset, TopicPartition
 
-DELETE_SUFFIX = "-delete"
-FUTURE_SUFFIX = "-future"
-STRAY_SUFFIX = "-stray"
-MAX_NAME_LENGTH = 255
 MAX_FORMER = 10_000
 """Logs that are gone from a directory and may stand in its checkpoints, before these are written for that alone."""
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-"""A KRaft broker's own log, which no other broker may touch."""
 MAX_PREFERENCES = 10_000
 """Partitions without a log here of which it is remembered in which directory they are to be."""
-_FUTURE = re.compile(r"(.+)-([0-9]+)\.[^.]+-future")
-_DELETED = re.compile(r".+-[0-9]+\.[^.]+-delete")
-STRAYS_NAMED = 20
-"""Stray logs that the line about them names, of one directory."""
 DEFAULT_PRODUCER_ID_EXPIRATION_MS = 24 * 3_600_000
 """producer.id.expiration.ms"""
 
 _logger = Logger(__name__)
-ConfigFor = Callable[[str], LogConfig]
-"""The settings of a topic's logs, by its name."""
-RunAll = Callable[[Sequence[Callable[[], None]], int], None]
-"""Runs jobs, so many at a time at most; returns when all have ended. What one of them raises is a bug."""
-
-
-def one_by_one(jobs: Sequence[Callable[[], None]], at_a_time: int) -> None:
-    """The RunAll of a host without threads."""
-    for job in jobs:
-        job()
 
 
 class LogManagerSettings(NamedTuple):
@@ -114,29 +100,6 @@ class LogManagerSettings(NamedTuple):
     """num.recovery.threads.per.data.dir: logs of one directory that are recovered, or flushed at the end, at a time."""
 
 
-class LoadReport(NamedTuple):
-    """What `load` found."""
-
-    loaded: int
-    recovered: int
-    """Logs that were loaded without a clean-shutdown mark."""
-    reasons: list[tuple[TopicPartition, RecoveryReason]]
-    offline: dict[str, StorageError]
-    broker_epochs: dict[str, int]
-    """By directory, the broker epoch in its clean-shutdown mark (KIP-966); none without a mark."""
-    was_clean: bool = False
-    """Whether every directory was there, with a mark that could be believed: nothing was lost since the last stop. A
-    directory that was empty, a new disk perhaps, has none."""
-
-
-class CheckpointFile(NamedTuple):
-    """A checkpoint as it is to be written; those that are made later have larger numbers."""
-
-    path: str
-    content: bytes
-    number: int
-
-
 class LogDirectoryInfo(NamedTuple):
     """One log directory as DescribeLogDirs tells of it; sizes in bytes, -1 where they cannot be had."""
 
@@ -145,31 +108,6 @@ class LogDirectoryInfo(NamedTuple):
     total_bytes: int
     usable_bytes: int
     logs: list[UnifiedLog]
-
-
-class _DeletedDirectory(NamedTuple):
-    due_ms: int
-    """By the wall clock, as `PendingRemoval` has it."""
-    path: str
-
-
-class _Loading:
-    """A log that is being loaded, maybe beside others on a thread of its own; afterwards one of the two is there."""
-
-    __slots__ = ("directory", "failure", "loaded", "partition", "request")
-
-    def __init__(self, directory: LogDirectory, partition: TopicPartition, request: LoadRequest) -> None:
-        self.directory = directory
-        self.partition = partition
-        self.request = request
-        self.loaded: LoadedLog | None = None
-        self.failure: StorageError | None = None
-
-    def run(self) -> None:
-        try:
-            self.loaded = load_log(self.directory, self.request)
-        except StorageError as failure:
-            self.failure = failure
 
 
 class _Syncing:
@@ -187,34 +125,6 @@ class _Syncing:
             self.task.sync()
         except StorageError as failure:
             self.failure = failure
-
-
-class _HomePlan(NamedTuple):
-    """What is to be loaded from a log directory, and what its checkpoints say."""
-
-    home: _Home
-    was_clean: bool
-    loadings: list[_Loading]
-    high_watermarks: Mapping[TopicPartition, Offset]
-    cleaned_to: Mapping[TopicPartition, Offset]
-    checkpointed: set[TopicPartition]
-    strays: list[str]
-
-
-class _Home:
-    """One log directory that is in use."""
-
-    __slots__ = ("former", "fully_loaded", "lock", "logs", "made", "path", "pending")
-
-    def __init__(self, path: str, lock: File, made: MadeDirectories) -> None:
-        self.path = path
-        self.lock = lock
-        self.made = made
-        self.logs: dict[TopicPartition, UnifiedLog] = {}
-        self.fully_loaded = False
-        self.pending: list[_DeletedDirectory] = []
-        self.former: dict[TopicPartition, None] = {}
-        """Partitions whose logs are gone from here and whose offsets may still stand in checkpoints (I7)."""
 
 
 class LogManager:
@@ -241,23 +151,15 @@ class LogManager:
         self._filesystem = filesystem
         self._directories = list(directories)
         self._settings = settings
-        self._config_for = config_for
+        self._ports = LoadingPorts(config_for, draw, is_claimed, run_all)
         self._draw = draw
-        self._is_claimed = is_claimed
-        self._run_all = run_all
         self._open_segments = OpenSegments(settings.max_open_segments)
-        self._homes: dict[str, _Home] = {}
-        self._checkpointed: dict[str, bytes] = {}
-        self._checkpoints_made = 0
-        self._written_number: dict[str, int] = {}
-        self._writing = threading.Lock()
-        """Held while a checkpoint is written, here or on a worker (I7)."""
+        self._homes: dict[str, LogHome] = {}
+        self._checkpoints = OffsetCheckpoints(filesystem)
         self._offline: dict[str, StorageError] = {}
         self._logs: dict[TopicPartition, UnifiedLog] = {}
         self._preferred: dict[TopicPartition, str] = {}
         self._moves: dict[TopicPartition, LogMove] = {}
-        self._moved: dict[TopicPartition, str] = {}
-        self._marks: list[str] = []
         self.producer_id_expiration_ms = settings.producer_id_expiration_ms
         """producer.id.expiration.ms, which may change at run time."""
         self.recovery_threads = settings.recovery_threads
@@ -286,39 +188,31 @@ class LogManager:
         self._require_one_directory()
         self._agree_on_identity()
         report = LoadReport(0, 0, [], dict(self._offline), {})
-        self._find_moved()
-        plans: list[_HomePlan] = []
-        planned: dict[TopicPartition, str] = {}
+        limits = LoadingLimits(self.recovery_threads, self.producer_id_expiration_ms)
+        loader = HomeLoader(self._filesystem, self._checkpoints, self._open_segments, self._ports, limits, now_ms)
+        loader.find_moved(self._homes)
+        plans: list[HomePlan] = []
         for home in list(self._homes.values()):
             with self._offline_if_it_fails(home, report):
-                plans.append(self._plan_home(home, now_ms, planned, report))
-        self._run_loadings(plans)
+                plans.append(loader.plan(home, report))
+        loader.run(plans)
         for plan in plans:
             with self._offline_if_it_fails(plan.home, report):
-                report = self._finish_home(plan, report)
+                for log in loader.logs_of(plan, report):
+                    plan.home.logs[log.topic_partition] = self._logs[log.topic_partition] = log
+                report = loader.finish(plan, report)
         self._require_one_directory()
-        for mark in self._marks if not self._offline else ():
+        for mark in loader.marks if not self._offline else ():
             # Now nobody could take the other one for the log.
             self._filesystem.remove(mark)
         marked = report.broker_epochs.keys() >= set(self._directories)
         believed = all(reason.what != MARK_IGNORED and reason.offset < 0 for _, reason in report.reasons)
         return report._replace(was_clean=marked and believed and not report.offline)
 
-    def _find_moved(self) -> None:
-        """Looks for logs whose move was ended by a crash: two directories have their names, and one of them a mark."""
-        for path in self._homes:
-            try:
-                for name in self._filesystem.list_directory(path):
-                    partition = parse_directory_name(name)
-                    if partition is not None and self._filesystem.exists(f"{path}/{name}/{MOVED_MARK}"):
-                        self._moved[partition] = path
-            except StorageError as error:
-                _logger.warning("log directory not read", directory=path, why=str(error))
-
-    def _open_home(self, path: str) -> _Home:
+    def _open_home(self, path: str) -> LogHome:
         make_durable_directory(self._filesystem, path)
         lock = self._filesystem.lock(f"{path}/{LOCK}")
-        return _Home(path, lock, MadeDirectories(self._filesystem, path))
+        return LogHome(path, lock, MadeDirectories(self._filesystem, path))
 
     def _require_one_directory(self) -> None:
         if self.is_released:
@@ -374,7 +268,7 @@ class LogManager:
             )
 
     @contextmanager
-    def _offline_if_it_fails(self, home: _Home, report: LoadReport) -> Iterator[None]:
+    def _offline_if_it_fails(self, home: LogHome, report: LoadReport) -> Iterator[None]:
         try:
             yield
         except StorageError as error:
@@ -383,147 +277,6 @@ class LogManager:
                 raise
             self.on_storage_error(home.path, error)
             report.offline[home.path] = error
-
-    def _plan_home(self, home: _Home, now_ms: int, planned: dict[TopicPartition, str], report: LoadReport) -> _HomePlan:
-        path = home.path
-        names = self._filesystem.list_directory(path)
-        was_clean = CLEAN_SHUTDOWN in names
-        if was_clean:
-            mark = f"{path}/{CLEAN_SHUTDOWN}"
-            report.broker_epochs[path] = parse_clean_shutdown(self._filesystem.read(mark))
-            self._filesystem.remove(mark)
-            # Durably: a mark that a power cut brings back would vouch for logs that lost their tails by it.
-            self._filesystem.sync_directory(path)
-        recovery_points = self._read_offsets(path, RECOVERY_POINT_CHECKPOINT)
-        log_starts = self._read_offsets(path, LOG_START_OFFSET_CHECKPOINT)
-        high_watermarks = self._read_offsets(path, HIGH_WATERMARK_CHECKPOINT)
-        cleaned_to = self._read_offsets(path, CLEANER_OFFSET_CHECKPOINT)
-        loadings: list[_Loading] = []
-        strays = []
-        for name in names:
-            directory = f"{path}/{name}"
-            if _DELETED.fullmatch(name) is not None:
-                home.pending.append(_DeletedDirectory(now_ms, directory))
-                continue
-            partition = parse_directory_name(name)
-            if partition is None:
-                copied = _FUTURE.fullmatch(name)
-                if copied is not None and self._is_claimed(TopicPartition(copied[1], int(copied[2]))):
-                    # A move that did not come to its end: the log is where it was.
-                    home.pending.append(_DeletedDirectory(now_ms, directory))
-                elif name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX)):
-                    strays.append(name)
-                continue
-            if self._moved.get(partition, path) != path:
-                deleted = f"{path}/{self._unique_name(partition, DELETE_SUFFIX)}"
-                self._filesystem.rename(directory, deleted)
-                home.pending.append(_DeletedDirectory(now_ms, deleted))
-                continue
-            if partition.topic == CLUSTER_METADATA_TOPIC:
-                continue
-            if not self._is_claimed(partition) or name != str(partition):
-                strays.append(name)
-                continue
-            if partition in planned:
-                raise InconsistentMetadata(
-                    directory, f"{partition} is also in {planned[partition]}: remove one of the two"
-                )
-            planned[partition] = directory
-            config = self._config_for(partition.topic)
-            request = LoadRequest(
-                config=config,
-                was_clean=was_clean,
-                recovery_point=recovery_points.get(partition, 0),
-                log_start_offset=log_starts.get(partition, 0),
-                now_ms=now_ms,
-                producer_id_expiration_ms=self.producer_id_expiration_ms,
-                cleaned_to=cleaned_to.get(partition),
-                roll_jitter_ms=config.roll_jitter_ms(self._draw),
-            )
-            loadings.append(_Loading(self._directory_in(home, directory, is_durable=was_clean), partition, request))
-        checkpointed = {
-            partition for known in (recovery_points, log_starts, high_watermarks, cleaned_to) for partition in known
-        }
-        return _HomePlan(home, was_clean, loadings, high_watermarks, cleaned_to, checkpointed, strays)
-
-    def _run_loadings(self, plans: Sequence[_HomePlan]) -> None:
-        """Reads the logs. Those that are to be recovered may take threads: what they wait for is the disk."""
-        recovering = [loading for plan in plans if not plan.was_clean for loading in plan.loadings]
-        at_a_time = self.recovery_threads * sum(not plan.was_clean for plan in plans)
-        if at_a_time > 1:
-            # `OpenSegments` is not made for threads: each log has its own until it is read.
-            most = max(self._settings.max_open_segments // at_a_time, 1)
-            for loading in recovering:
-                loading.directory.open_segments = OpenSegments(most)
-        self._run_all([loading.run for loading in recovering], at_a_time)
-        for loading in recovering:
-            loading.directory.open_segments = self._open_segments.taking_over(loading.directory.open_segments)
-        one_by_one([loading.run for plan in plans if plan.was_clean for loading in plan.loadings], 1)
-
-    def _finish_home(self, plan: _HomePlan, report: LoadReport) -> LoadReport:
-        home, path = plan.home, plan.home.path
-        marked = []
-        for loading in plan.loadings:
-            partition = loading.partition
-            log = self._loaded_log(loading, report)
-            log.set_high_watermark(plan.high_watermarks.get(partition, 0))
-            log.cleaned_to = plan.cleaned_to.get(partition)
-            home.logs[partition] = self._logs[partition] = log
-            if partition in self._moved:
-                marked.append(f"{loading.directory.path}/{MOVED_MARK}")
-        home.former.update(dict.fromkeys(partition for partition in plan.checkpointed if partition not in home.logs))
-        home.fully_loaded = True
-        self._marks.extend(marked)
-        if plan.strays:
-            _logger.warning(
-                "logs left alone",
-                directory=path,
-                logs=len(plan.strays),
-                names=plan.strays[:STRAYS_NAMED],
-                why="no topic has these partitions",
-                next_step="remove them if nobody misses their records",
-            )
-        loaded = len(plan.loadings)
-        recovered = 0 if plan.was_clean else loaded
-        # A start that has nothing to recover has nothing to say.
-        say = _logger.info if recovered else _logger.debug
-        say("logs loaded", directory=path, logs=loaded, clean=plan.was_clean)
-        return report._replace(loaded=report.loaded + loaded, recovered=report.recovered + recovered)
-
-    def _loaded_log(self, loading: _Loading, report: LoadReport) -> UnifiedLog:
-        if loading.failure is not None:
-            raise loading.failure
-        assert loading.loaded is not None
-        report.reasons.extend((loading.partition, reason) for reason in loading.loaded.reasons)
-        return UnifiedLog(
-            loading.partition,
-            loading.loaded,
-            loading.request.config,
-            now_ms=loading.request.now_ms,
-            topic_id=self._read_topic_id(loading.directory.path, loading.partition, report),
-            jitter=self._draw,
-        )
-
-    def _read_topic_id(self, path: str, partition: TopicPartition, report: LoadReport) -> uuid.UUID | None:
-        file_path = f"{path}/{PARTITION_METADATA}"
-        try:
-            return parse_partition_metadata(self._filesystem.read(file_path))
-        except FileNotFoundError:
-            return None
-        except MalformedCheckpoint as error:
-            report.reasons.append((partition, RecoveryReason("topic id unknown", file_path, str(error))))
-            _logger.warning("topic id unknown", path=file_path, why=str(error))
-            return None
-
-    def _read_offsets(self, path: str, name: str) -> dict[TopicPartition, Offset]:
-        file_path = f"{path}/{name}"
-        try:
-            return parse_offsets(self._filesystem.read(file_path))
-        except FileNotFoundError:
-            return {}
-        except MalformedCheckpoint as error:
-            _logger.warning("checkpoint ignored", path=file_path, why=str(error))
-            return {}
 
     # -- logs
 
@@ -569,27 +322,20 @@ class LogManager:
             directory = preferred
         home = self._home_for_new(directory)
         if config is None:
-            config = self._config_for(partition.topic)
+            config = self._ports.config_for(partition.topic)
         self._move_strays_aside(partition)
         try:
             if not self._filesystem.exists(home.path):
                 # Making it again would bring back a log directory without its lock and its identity.
                 raise StorageError(home.path, "is gone")
             if partition in home.former:
-                self._forget_former(home)
+                self._checkpoints.forget_former(home)
             log = self._create_log(home, partition, topic_id, config, now_ms)
         except StorageError as error:
             self.on_storage_error(home.path, error)
             raise
         home.logs[partition] = self._logs[partition] = log
         return log
-
-    def _forget_former(self, home: _Home) -> None:
-        """Has the directory's checkpoints say nothing of logs that are gone (I7). Blocks. Raises `StorageError`."""
-        for name, offset_of in _CHECKPOINTS.items():
-            if name != CLEANER_OFFSET_CHECKPOINT or self._filesystem.exists(f"{home.path}/{name}"):
-                self.write_checkpoint(self._checkpoint(home, name, offset_of))
-        home.former.clear()
 
     def _move_strays_aside(self, partition: TopicPartition) -> None:
         """Makes way for a log of this name, wherever a stray one lies: in another directory it would be a second log of
@@ -598,7 +344,7 @@ class LogManager:
             path = f"{home.path}/{partition}"
             if not self._filesystem.exists(path):
                 continue
-            aside = f"{home.path}/{self._unique_name(partition, STRAY_SUFFIX)}"
+            aside = f"{home.path}/{unique_name(partition, STRAY_SUFFIX, self._draw)}"
             try:
                 self._filesystem.rename(path, aside)
             except StorageError as error:
@@ -606,11 +352,11 @@ class LogManager:
                 raise
             _log_set_aside(partition, aside)
 
-    def _directory_in(self, home: _Home, path: str, *, is_durable: bool) -> LogDirectory:
+    def _directory_in(self, home: LogHome, path: str, *, is_durable: bool) -> LogDirectory:
         return LogDirectory(self._filesystem, path, self._open_segments, None if is_durable else home.made)
 
     def _create_log(
-        self, home: _Home, partition: TopicPartition, topic_id: uuid.UUID | None, config: LogConfig, now_ms: int
+        self, home: LogHome, partition: TopicPartition, topic_id: uuid.UUID | None, config: LogConfig, now_ms: int
     ) -> UnifiedLog:
         path = f"{home.path}/{partition}"
         self._filesystem.make_directory(path)
@@ -629,7 +375,7 @@ class LogManager:
             jitter=self._draw,
         )
 
-    def _home_for_new(self, directory: str | None) -> _Home:
+    def _home_for_new(self, directory: str | None) -> LogHome:
         if directory is not None:
             home = self._homes.get(directory)
             if home is None:
@@ -650,7 +396,7 @@ class LogManager:
         home = self._home_of(log)
         home.logs.pop(partition, None)
         log.abandon()
-        path = f"{home.path}/{self._unique_name(partition, DELETE_SUFFIX)}"
+        path = f"{home.path}/{unique_name(partition, DELETE_SUFFIX, self._draw)}"
         try:
             self._note_former(home, partition)
             log.rename_directory(path)
@@ -658,15 +404,15 @@ class LogManager:
             self.on_storage_error(home.path, error)
             raise
         delay_ms = log.config.file_delete_delay_ms if delay_ms is None else delay_ms
-        home.pending.append(_DeletedDirectory(now_ms + delay_ms, path))
+        home.pending.append(DeletedDirectory(now_ms + delay_ms, path))
         _logger.info("log deleted", partition=str(partition), path=path, delay_ms=delay_ms)
         return True
 
-    def _note_former(self, home: _Home, partition: TopicPartition) -> None:
+    def _note_former(self, home: LogHome, partition: TopicPartition) -> None:
         """Remembers a log that is gone from here. Raises `StorageError`."""
         home.former[partition] = None
         if len(home.former) > MAX_FORMER:
-            self._forget_former(home)
+            self._checkpoints.forget_former(home)
 
     # -- moves between log directories
 
@@ -693,7 +439,7 @@ class LogManager:
         self.end_move(partition)
         if self._home_of(log).path == directory:
             return None
-        path = f"{directory}/{self._unique_name(partition, FUTURE_SUFFIX)}"
+        path = f"{directory}/{unique_name(partition, FUTURE_SUFFIX, self._draw)}"
         self._filesystem.make_directory(path)
         move = self._moves[partition] = LogMove(self._filesystem, log, path)
         return move
@@ -712,8 +458,7 @@ class LogManager:
         # records that were deleted are back. As long as it has not its name, what they say of it counts for nothing.
         target.logs[partition] = log
         try:
-            for name, offset_of in _CHECKPOINTS.items():
-                self.write_checkpoint(self._checkpoint(target, name, offset_of))
+            self._checkpoints.write_all(target)
             former = move.finish(f"{target.path}/{partition}")
         except StorageError:
             del target.logs[partition]
@@ -721,21 +466,20 @@ class LogManager:
             raise
         del self._moves[partition]
         source.logs.pop(partition, None)
-        deleted = f"{source.path}/{self._unique_name(partition, DELETE_SUFFIX)}"
+        deleted = f"{source.path}/{unique_name(partition, DELETE_SUFFIX, self._draw)}"
         self._filesystem.rename(former, deleted)
         self._filesystem.sync_directory(source.path)
-        source.pending.append(_DeletedDirectory(now_ms + log.config.file_delete_delay_ms, deleted))
+        source.pending.append(DeletedDirectory(now_ms + log.config.file_delete_delay_ms, deleted))
         self._filesystem.remove(f"{log.directory}/{MOVED_MARK}")
         for home in (target, source):
-            for name, offset_of in _CHECKPOINTS.items():
-                self.write_checkpoint(self._checkpoint(home, name, offset_of))
+            self._checkpoints.write_all(home)
 
     def end_move(self, partition: TopicPartition) -> None:
         """A move that is under way is so no more; its copy is removed with the deleted directories."""
         move = self._moves.pop(partition, None)
         home = None if move is None else self._homes.get(move.path.rpartition("/")[0])
         if move is not None and home is not None:
-            home.pending.append(_DeletedDirectory(0, move.path))
+            home.pending.append(DeletedDirectory(0, move.path))
 
     def moves(self, directory: str) -> list[LogMove]:
         """The moves into a directory."""
@@ -764,9 +508,9 @@ class LogManager:
     def _checkpoint_lowered(self, log: UnifiedLog, recovery_point: Offset, cleaned_to: Offset | None) -> None:
         home = self._home_of(log)
         if log.recovery_point < recovery_point:
-            self.write_checkpoint(self._checkpoint(home, RECOVERY_POINT_CHECKPOINT, lambda one: one.recovery_point))
+            self._checkpoints.write(self._checkpoints.of(home, RECOVERY_POINT_CHECKPOINT))
         if cleaned_to is not None and log.cleaned_to is not None and log.cleaned_to < cleaned_to:
-            self.write_checkpoint(self._checkpoint(home, CLEANER_OFFSET_CHECKPOINT, lambda one: one.cleaned_to))
+            self._checkpoints.write(self._checkpoints.of(home, CLEANER_OFFSET_CHECKPOINT))
 
     def set_aside(self, partition: TopicPartition) -> str:
         """Takes a log away from under its name and keeps its files, as TOPIC-PARTITION.UUID-stray; returns the path.
@@ -778,7 +522,7 @@ class LogManager:
         home = self._home_of(log)
         home.logs.pop(partition, None)
         log.abandon()
-        path = f"{home.path}/{self._unique_name(partition, STRAY_SUFFIX)}"
+        path = f"{home.path}/{unique_name(partition, STRAY_SUFFIX, self._draw)}"
         try:
             self._note_former(home, partition)
             log.rename_directory(path)
@@ -788,12 +532,7 @@ class LogManager:
         _log_set_aside(partition, path)
         return path
 
-    def _unique_name(self, partition: TopicPartition, ending: str) -> str:
-        unique = f"{self._draw(1 << 64):016x}{self._draw(1 << 64):016x}"
-        suffix = f"-{partition.partition}.{unique}{ending}"
-        return f"{partition.topic[: MAX_NAME_LENGTH - len(suffix)]}{suffix}"
-
-    def _home_of(self, log: UnifiedLog) -> _Home:
+    def _home_of(self, log: UnifiedLog) -> LogHome:
         return self._homes[log.directory.rpartition("/")[0]]
 
     # -- periodic work
@@ -848,68 +587,15 @@ class LogManager:
         for log in self._logs.values():
             log.producers.expire(now_ms, self.producer_id_expiration_ms)
 
-    def checkpoint_recovery_points(self) -> None:
-        """Writes recovery-point-offset-checkpoint, here and now. Blocks."""
-        self._write_checkpoints(self.recovery_point_checkpoints())
-
-    def checkpoint_high_watermarks(self) -> None:
-        """Writes replication-offset-checkpoint, here and now. Blocks."""
-        self._write_checkpoints(self.high_watermark_checkpoints())
-
-    def checkpoint_log_start_offsets(self) -> None:
-        """Writes log-start-offset-checkpoint, here and now. Blocks."""
-        self._write_checkpoints(self.log_start_offset_checkpoints())
-
-    def recovery_point_checkpoints(self) -> list[CheckpointFile]:
-        """What recovery-point-offset-checkpoint must say now (log.flush.offset.checkpoint.interval.ms), where it says
-        something else; to be given to `write_checkpoint`."""
-        return self._checkpoints(RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point)
-
-    def high_watermark_checkpoints(self) -> list[CheckpointFile]:
-        """The same for replication-offset-checkpoint (replica.high.watermark.checkpoint.interval.ms)."""
-        return self._checkpoints(HIGH_WATERMARK_CHECKPOINT, lambda log: log.durable_high_watermark)
-
-    def log_start_offset_checkpoints(self) -> list[CheckpointFile]:
-        """The same for log-start-offset-checkpoint (log.flush.start.offset.checkpoint.interval.ms).
-
-        Only starts that the first segment does not say itself, as Kafka does.
-        """
-        return self._checkpoints(LOG_START_OFFSET_CHECKPOINT, _explicit_log_start)
-
-    def cleaner_offset_checkpoints(self) -> list[CheckpointFile]:
-        """The same for cleaner-offset-checkpoint, after a compaction. Kafka has none where nothing was compacted."""
-        return self._checkpoints(CLEANER_OFFSET_CHECKPOINT, lambda log: log.cleaned_to)
+    def checkpoints_due(self, name: str) -> list[CheckpointFile]:
+        """The checkpoints called `name` of all directories that must say something else now than they do; give them to
+        `write_checkpoint`."""
+        return self._checkpoints.due(self._homes.values(), name)
 
     def write_checkpoint(self, file: CheckpointFile) -> None:
         """Blocks, and may run on a worker. One that was made before the one on disk is not written (I7). Raises
         `StorageError`."""
-        with self._writing:
-            if file.number < self._written_number.get(file.path, 0):
-                return
-            self._filesystem.write_atomically(file.path, file.content)
-            self._checkpointed[file.path] = file.content
-            self._written_number[file.path] = file.number
-
-    def _checkpoints(self, name: str, offset_of: Callable[[UnifiedLog], Offset | None]) -> list[CheckpointFile]:
-        files = []
-        for home in self._homes.values():
-            file = self._checkpoint(home, name, offset_of)
-            if self._checkpointed.get(file.path) != file.content:
-                files.append(file)
-        return files
-
-    def _checkpoint(self, home: _Home, name: str, offset_of: Callable[[UnifiedLog], Offset | None]) -> CheckpointFile:
-        offsets = {partition: offset_of(log) for partition, log in home.logs.items()}
-        known = {partition: offset for partition, offset in offsets.items() if offset is not None}
-        self._checkpoints_made += 1
-        return CheckpointFile(f"{home.path}/{name}", format_offsets(known), self._checkpoints_made)
-
-    def _write_checkpoints(self, files: Iterable[CheckpointFile]) -> None:
-        for file in files:
-            try:
-                self.write_checkpoint(file)
-            except StorageError as error:
-                self.on_storage_error(file.path, error)
+        self._checkpoints.write(file)
 
     # -- failure
 
@@ -995,11 +681,8 @@ class LogManager:
                     if log.failure is not None:
                         raise log.failure
                     log.close(now_ms)
-                self.write_checkpoint(self._checkpoint(home, RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point))
-                self.write_checkpoint(self._checkpoint(home, LOG_START_OFFSET_CHECKPOINT, _explicit_log_start))
-                self.write_checkpoint(
-                    self._checkpoint(home, HIGH_WATERMARK_CHECKPOINT, lambda log: log.durable_high_watermark)
-                )
+                for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT):
+                    self._checkpoints.write(self._checkpoints.of(home, name))
                 if home.fully_loaded:
                     self._filesystem.write_atomically(
                         f"{home.path}/{CLEAN_SHUTDOWN}", format_clean_shutdown(broker_epoch)
@@ -1023,7 +706,7 @@ class LogManager:
                     continue  # Its log has noted it.
                 if task is not None:
                     syncing.append(_Syncing(log, task))
-            self._run_all([one.run for one in syncing], at_a_time)
+            self._ports.run_all([one.run for one in syncing], at_a_time)
             for one in syncing:
                 if one.failure is None:
                     one.log.complete_flush(one.task, now_ms)
@@ -1041,24 +724,6 @@ class LogManager:
         self._logs.clear()
 
 
-def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition whose log lies in a directory called `name`; None for a file or a directory of another kind."""
-    topic, separator, partition = name.rpartition("-")
-    if not separator or not topic or name.startswith("."):
-        return None
-    if not partition.isascii() or not partition.isdigit() or name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
-        return None
-    return TopicPartition(topic, int(partition))
-
-
-_CHECKPOINTS: Final[Mapping[str, Callable[[UnifiedLog], Offset | None]]] = {
-    RECOVERY_POINT_CHECKPOINT: lambda log: log.recovery_point,
-    LOG_START_OFFSET_CHECKPOINT: lambda log: _explicit_log_start(log),
-    HIGH_WATERMARK_CHECKPOINT: lambda log: log.durable_high_watermark,
-    CLEANER_OFFSET_CHECKPOINT: lambda log: log.cleaned_to,
-}
-
-
 def _log_set_aside(partition: TopicPartition, path: str) -> None:
     _logger.warning(
         "log set aside",
@@ -1067,7 +732,3 @@ def _log_set_aside(partition: TopicPartition, path: str) -> None:
         why="it is of a former topic of this name",
         next_step="remove the directory if nobody misses its records",
     )
-
-
-def _explicit_log_start(log: UnifiedLog) -> Offset | None:
-    return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None

@@ -40,7 +40,7 @@ from kavka.config.broker import BrokerConfig
 from kavka.config.listeners import Endpoint as ListenerEndpoint
 from kavka.errors import ZooKeeperError
 from kavka.filesystem import FileSystem
-from kavka.log.log_manager import LoadReport, one_by_one
+from kavka.log.home_loader import LoadReport, one_by_one
 from kavka.logger import Logger
 from kavka.metrics import Registry
 from kavka.network import Network

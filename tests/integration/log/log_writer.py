@@ -3,11 +3,12 @@
 import sys
 import time
 
+from kavka.log.decide.checkpoint import HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.model import TopicPartition
 from kavka.runtime.disk import LocalFileSystem
-from tests.unit.log.log_support import batch
+from tests.unit.log.log_support import batch, write_checkpoints
 
 PARTITIONS = 3
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
@@ -33,8 +34,8 @@ def main(directory: str) -> None:
         sys.stdout.flush()
         if number % 50 == 49:
             log.flush(now_ms)
-            logs.checkpoint_recovery_points()
-            logs.checkpoint_high_watermarks()
+            write_checkpoints(logs, RECOVERY_POINT_CHECKPOINT)
+            write_checkpoints(logs, HIGH_WATERMARK_CHECKPOINT)
         number += 1
 
 

@@ -11,6 +11,7 @@ from kavka.filesystem import Buffer
 from kavka.log.decide.producer_state import ProducerState
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadedLog, LoadRequest, create_log, load_log
+from kavka.log.log_manager import LogManager
 from kavka.log.segment import LogDirectory, OpenSegments, TimestampedOffset
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import NO_OFFSET, TopicPartition
@@ -212,3 +213,12 @@ def _error(path: str, number: int) -> StorageError:
 def has_open_transaction(producers: ProducerState, producer_id: int) -> bool:
     entry = producers.entry(producer_id)
     return entry is not None and entry.current_txn_first_offset != NO_OFFSET
+
+
+def write_checkpoints(logs: LogManager, name: str) -> None:
+    """Writes the checkpoints that are due. As with a broker, a failure takes the directory offline."""
+    for file in logs.checkpoints_due(name):
+        try:
+            logs.write_checkpoint(file)
+        except StorageError as failure:
+            logs.on_storage_error(file.path, failure)

@@ -13,15 +13,17 @@ from typing import Any
 
 import pytest
 
+from kavka.log.decide.checkpoint import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from kavka.log.decide.producer_state import AppendOrigin
+from kavka.log.home_loader import LoadReport
 from kavka.log.log_config import LogConfig
-from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings
+from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
 from kavka.records.batch import batch_at
 from kavka.records.control import ControlType
 from kavka.simulator.host.disk import SimulatedDisk
-from tests.unit.log.log_support import NOW_MS, append, batch, grant, marker, offsets
+from tests.unit.log.log_support import NOW_MS, append, batch, grant, marker, offsets, write_checkpoints
 
 ORDERS = TopicPartition("orders", 0)
 FORMER, LATER = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -140,11 +142,11 @@ def test_what_was_cut_off_before_a_clean_stop_does_not_come_back(
         fill(log)
         log.set_high_watermark(log.log_end_offset)
         log.flush(NOW_MS)
-        logs.checkpoint_recovery_points()
+        write_checkpoints(logs, RECOVERY_POINT_CHECKPOINT)
         change(log)
         if stops == "kill and stop":
-            logs.checkpoint_recovery_points()
-            logs.checkpoint_log_start_offsets()
+            write_checkpoints(logs, RECOVERY_POINT_CHECKPOINT)
+            write_checkpoints(logs, LOG_START_OFFSET_CHECKPOINT)
             logs.release()
             logs, _ = machine.start()
             log = found(logs)
@@ -179,7 +181,7 @@ def test_a_log_of_which_retention_has_taken_everything_goes_on_where_it_was(endi
         log.flush(NOW_MS)
         logs.delete_old_segments(NOW_MS + 1_000_000)
         assert (log.log_start_offset, log.log_end_offset) == (10, 10)
-        logs.checkpoint_log_start_offsets()
+        write_checkpoints(logs, LOG_START_OFFSET_CHECKPOINT)
         if ending.startswith("stop"):
             logs.close(NOW_MS)
         else:
@@ -195,7 +197,7 @@ def test_a_log_that_was_flushed_is_there_after_a_power_cut_with_its_topic_id(see
     log = logs.get_or_create(ORDERS, FORMER, NOW_MS)
     fill(log)
     log.flush(NOW_MS)
-    logs.checkpoint_recovery_points()
+    write_checkpoints(logs, RECOVERY_POINT_CHECKPOINT)
     end_offset = log.log_end_offset
     logs, _ = machine.cut()
     assert (found(logs).topic_id, found(logs).log_end_offset) == (FORMER, end_offset)
@@ -206,7 +208,7 @@ def test_a_flush_alone_is_enough(seed: int) -> None:
     """Who waits for flush.messages is told that its records are durable, whatever the next checkpoint does."""
     machine = Machine.of(seed)
     logs, _ = machine.start()
-    logs.checkpoint_recovery_points()
+    write_checkpoints(logs, RECOVERY_POINT_CHECKPOINT)
     log = logs.get_or_create(ORDERS, FORMER, NOW_MS)
     append(log, batch(3))
     log.flush(NOW_MS)
@@ -263,7 +265,7 @@ def test_the_index_files_of_a_rolled_segment_are_durable_with_its_records() -> N
         append(log, *(batch(1, timestamp=NOW_MS + 50_000 + 1_000 * number) for number in range(30)))
         log.roll(NOW_MS)
         log.flush(NOW_MS)
-        logs.checkpoint_recovery_points()
+        write_checkpoints(logs, RECOVERY_POINT_CHECKPOINT)
         before = [segment.max_timestamp for segment in log.segments]
         logs, _ = machine.cut()
         assert [segment.max_timestamp for segment in found(logs).segments] == before[: len(found(logs).segments)], seed

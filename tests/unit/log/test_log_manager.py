@@ -7,12 +7,19 @@ from pathlib import Path
 import pytest
 
 from kavka.errors import InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
+from kavka.log.decide.checkpoint import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
+from kavka.log.decide.directory_names import parse_directory_name
+from kavka.log.home_loader import LoadReport
 from kavka.log.log_config import LogConfig
-from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings, parse_directory_name
+from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
 from kavka.runtime.disk import LocalFileSystem
-from tests.unit.log.log_support import NOW_MS, FailingFileSystem, append, batch, offsets
+from tests.unit.log.log_support import NOW_MS, FailingFileSystem, append, batch, offsets, write_checkpoints
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = uuid.UUID(int=7)
@@ -222,7 +229,7 @@ def test_a_start_that_fails_leaves_no_clean_mark(tmp_path: Path) -> None:
 def test_nothing_is_lost_by_a_kill(tmp_path: Path) -> None:
     logs = started(tmp_path)
     append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), *(batch(2) for _ in range(9)))
-    logs.checkpoint_high_watermarks()
+    write_checkpoints(logs, HIGH_WATERMARK_CHECKPOINT)
     again, report = restarted(logs, tmp_path)
     assert report.reasons == []
     assert found(again).high_watermark == 18
@@ -233,7 +240,7 @@ def test_the_high_watermark_after_a_kill_is_the_one_that_was_checkpointed(tmp_pa
     logs = started(tmp_path)
     log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
     append(log, batch(2))
-    logs.checkpoint_high_watermarks()
+    write_checkpoints(logs, HIGH_WATERMARK_CHECKPOINT)
     append(log, batch(2))
     again, _ = restarted(logs, tmp_path)
     assert (found(again).high_watermark, found(again).log_end_offset) == (2, 4)
@@ -243,10 +250,10 @@ def test_the_log_start_after_a_kill_is_the_one_that_was_checkpointed(tmp_path: P
     logs = started(tmp_path)
     log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
     append(log, batch(9))
-    logs.checkpoint_log_start_offsets()
+    write_checkpoints(logs, LOG_START_OFFSET_CHECKPOINT)
     assert (tmp_path / "log-start-offset-checkpoint").read_bytes() == b"0\n0\n"
     log.delete_records(4)
-    logs.checkpoint_log_start_offsets()
+    write_checkpoints(logs, LOG_START_OFFSET_CHECKPOINT)
     assert (tmp_path / "log-start-offset-checkpoint").read_bytes() == b"0\n1\norders 0 4\n"
     assert found(restarted(logs, tmp_path)[0]).log_start_offset == 4
 
@@ -278,7 +285,7 @@ def test_after_a_flush_only_the_last_segment_is_recovered(tmp_path: Path) -> Non
     assert logs.logs_to_flush(NOW_MS) == [log]
     log.flush(NOW_MS)
     assert logs.logs_to_flush(NOW_MS) == []
-    logs.checkpoint_recovery_points()
+    write_checkpoints(logs, RECOVERY_POINT_CHECKPOINT)
     assert (tmp_path / "recovery-point-offset-checkpoint").read_bytes() == b"0\n1\norders 0 18\n"
     # Damage below the recovery point is not looked for.
     path = tmp_path / "orders-0" / "00000000000000000000.log"
@@ -301,7 +308,7 @@ def test_a_truncation_takes_the_checkpointed_recovery_point_back(tmp_path: Path)
     log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
     append(log, *(batch(2) for _ in range(9)))
     log.flush(NOW_MS)
-    logs.checkpoint_recovery_points()
+    write_checkpoints(logs, RECOVERY_POINT_CHECKPOINT)
     assert logs.truncate_to(ORDERS, 6, NOW_MS)
     assert (tmp_path / "recovery-point-offset-checkpoint").read_bytes() == b"0\n1\norders 0 6\n"
     assert not logs.truncate_to(ORDERS, 6, NOW_MS)
@@ -362,9 +369,9 @@ def with_checkpoints_of_a_former_log(path: Path) -> LogManager:
     append(log, *(batch(3) for _ in range(10)))
     log.delete_records(26)
     log.flush(NOW_MS)
-    logs.checkpoint_recovery_points()
-    logs.checkpoint_log_start_offsets()
-    logs.checkpoint_high_watermarks()
+    write_checkpoints(logs, RECOVERY_POINT_CHECKPOINT)
+    write_checkpoints(logs, LOG_START_OFFSET_CHECKPOINT)
+    write_checkpoints(logs, HIGH_WATERMARK_CHECKPOINT)
     for name in CHECKPOINTS:
         assert "orders 0 " in (path / name).read_text()
     return logs
@@ -393,7 +400,7 @@ def test_a_checkpoint_that_was_made_before_is_not_written_after_a_later_one(tmp_
     logs = with_checkpoints_of_a_former_log(tmp_path)
     log = found(logs)
     log.delete_records(28)
-    (late,) = logs.log_start_offset_checkpoints()
+    (late,) = logs.checkpoints_due(LOG_START_OFFSET_CHECKPOINT)
     logs.delete(ORDERS, NOW_MS)
     logs.get_or_create(ORDERS, uuid.UUID(int=8), NOW_MS)
     logs.write_checkpoint(late)
@@ -546,7 +553,7 @@ def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline(tmp_pat
     logs = started(tmp_path, filesystem=disk)
     logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
     disk.budget = 0
-    logs.checkpoint_high_watermarks()
+    write_checkpoints(logs, HIGH_WATERMARK_CHECKPOINT)
     assert logs.live_directories == []
 
 

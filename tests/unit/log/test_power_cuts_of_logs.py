@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from kavka.log import log_move
+from kavka.log.decide.checkpoint import LOG_START_OFFSET_CHECKPOINT
 from kavka.simulator.host.disk import SimulatedDisk
 from tests.unit.log.compaction_support import Store, committed, table
-from tests.unit.log.log_support import PARTITION, records
+from tests.unit.log.log_support import PARTITION, records, write_checkpoints
 from tests.unit.log.test_log_moves import Disks
 
 SEEDS = range(12)
@@ -137,7 +138,7 @@ def test_a_power_cut_between_two_writes_of_the_end_of_a_move_keeps_where_the_log
         disks.fill(20)
         disks.log.delete_records(7)
         disks.log.flush(0)
-        disks.logs.checkpoint_log_start_offsets()
+        write_checkpoints(disks.logs, LOG_START_OFFSET_CHECKPOINT)
         between = at_step(fatal)
 
         def dying(name: str, port: Any = port, between: Callable[[], None] = between) -> None:

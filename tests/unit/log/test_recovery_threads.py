@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from kavka.errors import StorageError
+from kavka.log.decide.directory_names import parse_directory_name
+from kavka.log.home_loader import LoadReport
 from kavka.log.log_config import LogConfig
-from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings, parse_directory_name
+from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.model import TopicPartition
 from kavka.runtime.disk import LocalFile
 from kavka.runtime.server import run_all

@@ -8,8 +8,9 @@ import pytest
 import structlog
 
 from kavka.errors import StorageError
+from kavka.log.home_loader import STRAYS_NAMED
 from kavka.log.log_config import LogConfig
-from kavka.log.log_manager import STRAYS_NAMED, LogManager, LogManagerSettings
+from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.model import TopicPartition
 from kavka.runtime.disk import LocalFileSystem
 from tests.unit.log.log_support import NOW_MS, FailingFileSystem

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from kavka.controller.controller import Controller
     from kavka.controller.work.topic_admin import TopicAdmin
     from kavka.coordinator.groups.coordinator import GroupCoordinator
-    from kavka.log.log_manager import LoadReport, LogManager
+    from kavka.log.home_loader import LoadReport
+    from kavka.log.log_manager import LogManager
     from kavka.logger import LogLevels
     from kavka.replication.decide.fetch_state import FetchState
     from kavka.replication.replica_manager import ReplicaManager

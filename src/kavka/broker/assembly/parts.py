@@ -47,7 +47,8 @@ from kavka.controller.decide.topic_plans import TopicRules
 from kavka.controller.orders.channels import ChannelLimits, ChannelPorts
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import StorageError
-from kavka.log.log_manager import LoadReport, LogManager
+from kavka.log.home_loader import LoadReport
+from kavka.log.log_manager import LogManager
 from kavka.logger import current_levels
 from kavka.model import BrokerId
 from kavka.replication.decide.lag_policy import lag_policy

@@ -10,7 +10,7 @@ from kavka.broker.telemetry.client_telemetry import Push
 from kavka.config.broker import BrokerConfig
 from kavka.decisions import RecordDecision, forget
 from kavka.filesystem import FileSystem
-from kavka.log.log_manager import RunAll, one_by_one
+from kavka.log.home_loader import RunAll, one_by_one
 from kavka.network import Network
 from kavka.zookeeper.port import ZooKeeper
 

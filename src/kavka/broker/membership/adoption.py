@@ -77,7 +77,7 @@ from kavka.log.decide.checkpoint import (
     parse_meta_properties,
     parse_partition_metadata,
 )
-from kavka.log.log_manager import parse_directory_name
+from kavka.log.decide.directory_names import parse_directory_name
 from kavka.log.record_scan import scan_headers
 from kavka.log.segment import LOG_SUFFIX
 from kavka.logger import Logger

@@ -35,7 +35,7 @@ from kavka.config.broker import BrokerConfig
 from kavka.errors import LogsElsewhere, StorageError
 from kavka.filesystem import FileSystem
 from kavka.log.decide.checkpoint import META_PROPERTIES, MalformedCheckpoint, parse_meta_properties
-from kavka.log.log_manager import parse_directory_name
+from kavka.log.decide.directory_names import parse_directory_name
 from kavka.model import TopicPartition
 from kavka.zookeeper.port import NodeExists, NoNode, OutcomeUnknown, ZooKeeper
 from kavka.zookeeper.znode_paths import LOG_DIRECTORIES_PATH, broker_path

@@ -33,7 +33,8 @@ from kavka.config.broker import BrokerConfig
 from kavka.decisions import Decision, DecisionKind, RecordDecision
 from kavka.errors import ConfigError, ZooKeeperError
 from kavka.filesystem import FileSystem
-from kavka.log.log_manager import LoadReport, LogManager
+from kavka.log.home_loader import LoadReport
+from kavka.log.log_manager import LogManager
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.zookeeper.port import Event, SessionEvent, SessionExpired, SessionState, ZooKeeper

@@ -35,6 +35,7 @@ from kavka.errors import CorruptRecords, RecordsError, StorageError
 from kavka.filesystem import FileSystem
 from kavka.log.cleaner_choice import LogToClean, dirty_segments, filthiest, group_segments, look_at
 from kavka.log.cleaner_pass import CleaningPass, Retention, Source, remove_files
+from kavka.log.decide.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from kavka.log.decide.indexes import CorruptIndex
 from kavka.log.decide.offset_map import OffsetMap
 from kavka.log.log_manager import LogManager
@@ -227,7 +228,7 @@ class LogCleaner:
     async def _write_checkpoints(self) -> None:
         # Again where a truncation has written a lower offset while a worker wrote the former one.
         for _ in range(MAX_CHECKPOINT_WRITES):
-            for file in self._logs.cleaner_offset_checkpoints():
+            for file in self._logs.checkpoints_due(CLEANER_OFFSET_CHECKPOINT):
                 await self._run_blocking(partial(self._logs.write_checkpoint, file))
 
     def _note(

@@ -23,7 +23,13 @@ from kavka.broker.upkeep.flushes import Flushes
 from kavka.broker.upkeep.log_cleaner import LogCleaner
 from kavka.config.broker import BrokerConfig
 from kavka.errors import StorageError
-from kavka.log.log_manager import CheckpointFile, LogManager
+from kavka.log.decide.checkpoint import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
+from kavka.log.log_manager import LogManager
+from kavka.log.offset_checkpoints import CheckpointFile
 from kavka.logger import Logger
 
 logger = Logger(__name__)
@@ -169,13 +175,13 @@ class LogMaintenance:
             await self._run_blocking(lambda: self._logs.remove_paths(paths))
 
     async def _checkpoint_recovery_points(self) -> None:
-        await self._write(self._logs.recovery_point_checkpoints())
+        await self._write(self._logs.checkpoints_due(RECOVERY_POINT_CHECKPOINT))
 
     async def _checkpoint_log_start_offsets(self) -> None:
-        await self._write(self._logs.log_start_offset_checkpoints())
+        await self._write(self._logs.checkpoints_due(LOG_START_OFFSET_CHECKPOINT))
 
     async def _checkpoint_high_watermarks(self) -> None:
-        await self._write(self._logs.high_watermark_checkpoints())
+        await self._write(self._logs.checkpoints_due(HIGH_WATERMARK_CHECKPOINT))
 
     async def _write(self, files: Sequence[CheckpointFile]) -> None:
         for file in files:

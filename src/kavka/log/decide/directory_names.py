@@ -1,0 +1,51 @@
+"""The names of partitions' directories, and what they say.
+
+| TOPIC-PARTITION               | the log of this partition                                               |
+| TOPIC-PARTITION.UUID-delete   | a log whose files go when their delay is over                           |
+| TOPIC-PARTITION.UUID-future   | a copy of a log that moves to this log directory                        |
+| TOPIC-PARTITION.UUID-stray    | a log of no topic, which made way for another one of its name           |
+
+Source: Kafka's UnifiedLog.parseTopicPartitionName, logDeleteDirName, logFutureDirName and logStrayDirName.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from kavka.model import TopicPartition
+
+DELETE_SUFFIX = "-delete"
+FUTURE_SUFFIX = "-future"
+STRAY_SUFFIX = "-stray"
+MAX_NAME_LENGTH = 255
+_FUTURE = re.compile(r"(.+)-([0-9]+)\.[^.]+-future")
+_DELETED = re.compile(r".+-[0-9]+\.[^.]+-delete")
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """The partition whose log lies in a directory called `name`; None for a file or a directory of another kind."""
+    topic, separator, partition = name.rpartition("-")
+    if not separator or not topic or name.startswith("."):
+        return None
+    if not partition.isascii() or not partition.isdigit() or name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
+        return None
+    return TopicPartition(topic, int(partition))
+
+
+def parse_future_name(name: str) -> TopicPartition | None:
+    """The partition of which a directory called `name` holds a copy that was moving; None for any other name."""
+    copied = _FUTURE.fullmatch(name)
+    return None if copied is None else TopicPartition(copied[1], int(copied[2]))
+
+
+def is_deleted_name(name: str) -> bool:
+    """Whether a directory called `name` is that of a deleted partition: somebody else may have named one so, nearly."""
+    return _DELETED.fullmatch(name) is not None
+
+
+def unique_name(partition: TopicPartition, ending: str, draw: Callable[[int], int]) -> str:
+    """A name that no other directory has; `draw(limit)` draws from [0, limit)."""
+    unique = f"{draw(1 << 64):016x}{draw(1 << 64):016x}"
+    suffix = f"-{partition.partition}.{unique}{ending}"
+    return f"{partition.topic[: MAX_NAME_LENGTH - len(suffix)]}{suffix}"

@@ -1,0 +1,317 @@
+"""HomeLoader: what lies in the log directories when a broker starts, and the logs that it becomes.
+
+Decides which of the names in a log directory are logs to be loaded, strays to be left alone, or leftovers to be
+removed; whether the logs need recovery; and how many are read at a time. What the files of one log are worth is
+`log_loader`'s. It must not know what happens to a directory that fails.
+
+Invariants
+  I1  The clean-shutdown mark is removed, durably, before a log is read.
+  I2  A log that belongs to no topic (a stray) is neither read nor written, only named.
+  I3  Of two directories that have the name of one partition, the one with the mark of a move is the log. Without such a
+      mark nobody can say, and the start is refused.
+
+Source: Kafka's LogManager.loadLogs and loadLog; KAFKA-15375 for I1.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kavka.errors import InconsistentMetadata, StorageError
+from kavka.filesystem import FileSystem
+from kavka.log.decide.checkpoint import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSET_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    MalformedCheckpoint,
+    parse_clean_shutdown,
+    parse_partition_metadata,
+)
+from kavka.log.decide.directory_names import (
+    DELETE_SUFFIX,
+    FUTURE_SUFFIX,
+    STRAY_SUFFIX,
+    is_deleted_name,
+    parse_directory_name,
+    parse_future_name,
+    unique_name,
+)
+from kavka.log.log_config import LogConfig
+from kavka.log.log_home import DeletedDirectory, LogHome
+from kavka.log.log_loader import LoadedLog, LoadRequest, RecoveryReason, load_log
+from kavka.log.log_move import MOVED_MARK
+from kavka.log.offset_checkpoints import OffsetCheckpoints
+from kavka.log.segment import LogDirectory, OpenSegments
+from kavka.log.unified_log import UnifiedLog
+from kavka.logger import Logger
+from kavka.model import Offset, TopicPartition
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+"""A KRaft broker's own log, which no other broker may touch."""
+STRAYS_NAMED = 20
+"""Stray logs that the line about them names, of one directory."""
+
+_logger = Logger(__name__)
+ConfigFor = Callable[[str], LogConfig]
+"""The settings of a topic's logs, by its name."""
+RunAll = Callable[[Sequence[Callable[[], None]], int], None]
+"""Runs jobs, so many at a time at most; returns when all have ended. What one of them raises is a bug."""
+
+
+def one_by_one(jobs: Sequence[Callable[[], None]], at_a_time: int) -> None:
+    """The RunAll of a host without threads."""
+    for job in jobs:
+        job()
+
+
+class LoadReport(NamedTuple):
+    """What a start found in the log directories."""
+
+    loaded: int
+    recovered: int
+    """Logs that were loaded without a clean-shutdown mark."""
+    reasons: list[tuple[TopicPartition, RecoveryReason]]
+    offline: dict[str, StorageError]
+    broker_epochs: dict[str, int]
+    """By directory, the broker epoch in its clean-shutdown mark (KIP-966); none without a mark."""
+    was_clean: bool = False
+    """Whether every directory was there, with a mark that could be believed: nothing was lost since the last stop. A
+    directory that was empty, a new disk perhaps, has none."""
+
+
+class LoadingPorts(NamedTuple):
+    """What loading asks of others; `LogManager` says what each is."""
+
+    config_for: ConfigFor
+    draw: Callable[[int], int]
+    is_claimed: Callable[[TopicPartition], bool]
+    run_all: RunAll
+
+
+class LoadingLimits(NamedTuple):
+    """The settings that loading obeys."""
+
+    recovery_threads: int
+    producer_id_expiration_ms: int
+
+
+class _Loading:
+    """A log that is being loaded, maybe beside others on a thread of its own; afterwards one of the two is there."""
+
+    __slots__ = ("directory", "failure", "loaded", "partition", "request")
+
+    def __init__(self, directory: LogDirectory, partition: TopicPartition, request: LoadRequest) -> None:
+        self.directory = directory
+        self.partition = partition
+        self.request = request
+        self.loaded: LoadedLog | None = None
+        self.failure: StorageError | None = None
+
+    def run(self) -> None:
+        try:
+            self.loaded = load_log(self.directory, self.request)
+        except StorageError as failure:
+            self.failure = failure
+
+
+class _Checkpoints(NamedTuple):
+    """What the checkpoints of a log directory say."""
+
+    recovery_points: Mapping[TopicPartition, Offset]
+    log_starts: Mapping[TopicPartition, Offset]
+    high_watermarks: Mapping[TopicPartition, Offset]
+    cleaned_to: Mapping[TopicPartition, Offset]
+
+
+class HomePlan(NamedTuple):
+    """What is to be loaded from a log directory."""
+
+    home: LogHome
+    was_clean: bool
+    loadings: list[_Loading]
+    checkpoints: _Checkpoints
+    strays: list[str]
+
+
+class HomeLoader:
+    """One start. Call `find_moved`, `plan` for each directory, `run`, then `logs_of` and `finish` for each."""
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        checkpoints: OffsetCheckpoints,
+        open_segments: OpenSegments,
+        ports: LoadingPorts,
+        limits: LoadingLimits,
+        now_ms: int,
+    ) -> None:
+        self._filesystem = filesystem
+        self._checkpoints = checkpoints
+        self._open_segments = open_segments
+        self._ports = ports
+        self._limits = limits
+        self._now_ms = now_ms
+        self._moved: dict[TopicPartition, str] = {}
+        self._planned: dict[TopicPartition, str] = {}
+        self.marks: list[str] = []
+        """Marks of moves, to be removed when every directory is loaded: nobody could take the other one then."""
+
+    def find_moved(self, paths: Iterable[str]) -> None:
+        """Looks for logs whose move was ended by a crash: two directories have their names, and one of them a mark."""
+        for path in paths:
+            try:
+                for name in self._filesystem.list_directory(path):
+                    partition = parse_directory_name(name)
+                    if partition is not None and self._filesystem.exists(f"{path}/{name}/{MOVED_MARK}"):
+                        self._moved[partition] = path
+            except StorageError as error:
+                _logger.warning("log directory not read", directory=path, why=str(error))
+
+    def plan(self, home: LogHome, report: LoadReport) -> HomePlan:
+        """Looks what is in a log directory. Raises `StorageError`, and `InconsistentMetadata` for a log that is there
+        twice."""
+        path = home.path
+        names = self._filesystem.list_directory(path)
+        was_clean = CLEAN_SHUTDOWN in names
+        if was_clean:
+            self._take_mark(path, report)
+        read = self._checkpoints.read
+        checkpoints = _Checkpoints(
+            read(path, RECOVERY_POINT_CHECKPOINT),
+            read(path, LOG_START_OFFSET_CHECKPOINT),
+            read(path, HIGH_WATERMARK_CHECKPOINT),
+            read(path, CLEANER_OFFSET_CHECKPOINT),
+        )
+        plan = HomePlan(home, was_clean, [], checkpoints, [])
+        for name in names:
+            self._plan_name(plan, name)
+        return plan
+
+    def _take_mark(self, path: str, report: LoadReport) -> None:
+        """Notes the broker epoch in the clean-shutdown mark, and removes the mark."""
+        mark = f"{path}/{CLEAN_SHUTDOWN}"
+        report.broker_epochs[path] = parse_clean_shutdown(self._filesystem.read(mark))
+        self._filesystem.remove(mark)
+        # Durably: a mark that a power cut brings back would vouch for logs that lost their tails by it.
+        self._filesystem.sync_directory(path)
+
+    def _plan_name(self, plan: HomePlan, name: str) -> None:
+        home, path, is_claimed = plan.home, plan.home.path, self._ports.is_claimed
+        directory = f"{path}/{name}"
+        partition = parse_directory_name(name)
+        if is_deleted_name(name):
+            home.pending.append(DeletedDirectory(self._now_ms, directory))
+        elif partition is None:
+            copied = parse_future_name(name)
+            if copied is not None and is_claimed(copied):
+                # A move that did not come to its end: the log is where it was.
+                home.pending.append(DeletedDirectory(self._now_ms, directory))
+            elif name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX)):
+                plan.strays.append(name)
+        elif self._moved.get(partition, path) != path:
+            deleted = f"{path}/{unique_name(partition, DELETE_SUFFIX, self._ports.draw)}"
+            self._filesystem.rename(directory, deleted)
+            home.pending.append(DeletedDirectory(self._now_ms, deleted))
+        elif partition.topic == CLUSTER_METADATA_TOPIC:
+            return
+        elif not is_claimed(partition) or name != str(partition):
+            plan.strays.append(name)
+        elif partition in self._planned:
+            raise InconsistentMetadata(
+                directory, f"{partition} is also in {self._planned[partition]}: remove one of the two"
+            )
+        else:
+            self._planned[partition] = directory
+            plan.loadings.append(self._loading(plan, partition, directory))
+
+    def _loading(self, plan: HomePlan, partition: TopicPartition, directory: str) -> _Loading:
+        config, known = self._ports.config_for(partition.topic), plan.checkpoints
+        request = LoadRequest(
+            config=config,
+            was_clean=plan.was_clean,
+            recovery_point=known.recovery_points.get(partition, 0),
+            log_start_offset=known.log_starts.get(partition, 0),
+            now_ms=self._now_ms,
+            producer_id_expiration_ms=self._limits.producer_id_expiration_ms,
+            cleaned_to=known.cleaned_to.get(partition),
+            roll_jitter_ms=config.roll_jitter_ms(self._ports.draw),
+        )
+        made = None if plan.was_clean else plan.home.made
+        return _Loading(LogDirectory(self._filesystem, directory, self._open_segments, made), partition, request)
+
+    def run(self, plans: Sequence[HomePlan]) -> None:
+        """Reads the logs. Those that are to be recovered may take threads: what they wait for is the disk."""
+        recovering = [loading for plan in plans if not plan.was_clean for loading in plan.loadings]
+        at_a_time = self._limits.recovery_threads * sum(not plan.was_clean for plan in plans)
+        if at_a_time > 1:
+            # `OpenSegments` is not made for threads: each log has its own until it is read.
+            most = max(self._open_segments.max_open // at_a_time, 1)
+            for loading in recovering:
+                loading.directory.open_segments = OpenSegments(most)
+        self._ports.run_all([loading.run for loading in recovering], at_a_time)
+        for loading in recovering:
+            loading.directory.open_segments = self._open_segments.taking_over(loading.directory.open_segments)
+        one_by_one([loading.run for plan in plans if plan.was_clean for loading in plan.loadings], 1)
+
+    def logs_of(self, plan: HomePlan, report: LoadReport) -> Iterator[UnifiedLog]:
+        """The logs that were read. Raises the `StorageError` of one that could not be."""
+        for loading in plan.loadings:
+            partition = loading.partition
+            log = self._loaded_log(loading, report)
+            log.set_high_watermark(plan.checkpoints.high_watermarks.get(partition, 0))
+            log.cleaned_to = plan.checkpoints.cleaned_to.get(partition)
+            yield log
+
+    def _loaded_log(self, loading: _Loading, report: LoadReport) -> UnifiedLog:
+        if loading.failure is not None:
+            raise loading.failure
+        assert loading.loaded is not None
+        report.reasons.extend((loading.partition, reason) for reason in loading.loaded.reasons)
+        return UnifiedLog(
+            loading.partition,
+            loading.loaded,
+            loading.request.config,
+            now_ms=loading.request.now_ms,
+            topic_id=self._read_topic_id(loading.directory.path, loading.partition, report),
+            jitter=self._ports.draw,
+        )
+
+    def _read_topic_id(self, path: str, partition: TopicPartition, report: LoadReport) -> uuid.UUID | None:
+        file_path = f"{path}/{PARTITION_METADATA}"
+        try:
+            return parse_partition_metadata(self._filesystem.read(file_path))
+        except FileNotFoundError:
+            return None
+        except MalformedCheckpoint as error:
+            report.reasons.append((partition, RecoveryReason("topic id unknown", file_path, str(error))))
+            _logger.warning("topic id unknown", path=file_path, why=str(error))
+            return None
+
+    def finish(self, plan: HomePlan, report: LoadReport) -> LoadReport:
+        """All logs of the directory are in use."""
+        home = plan.home
+        checkpointed = {partition for known in plan.checkpoints for partition in known}
+        home.former.update(dict.fromkeys(partition for partition in checkpointed if partition not in home.logs))
+        home.fully_loaded = True
+        moved = [loading for loading in plan.loadings if loading.partition in self._moved]
+        self.marks.extend(f"{loading.directory.path}/{MOVED_MARK}" for loading in moved)
+        if plan.strays:
+            _logger.warning(
+                "logs left alone",
+                directory=home.path,
+                logs=len(plan.strays),
+                names=plan.strays[:STRAYS_NAMED],
+                why="no topic has these partitions",
+                next_step="remove them if nobody misses their records",
+            )
+        loaded = len(plan.loadings)
+        recovered = 0 if plan.was_clean else loaded
+        # A start that has nothing to recover has nothing to say.
+        say = _logger.info if recovered else _logger.debug
+        say("logs loaded", directory=home.path, logs=loaded, clean=plan.was_clean)
+        return report._replace(loaded=report.loaded + loaded, recovered=report.recovered + recovered)
