@@ -23,14 +23,8 @@ MAX_FUNCTION_LINES: Final = 60
 MAX_METHODS: Final = 40
 REASON: Final = "One class"
 
-_LOG_ROOM: Final = "not divided yet"
 _LOOP: Final = "a loop over every record, where a call for each of its steps would cost more than the step"
 EXEMPT: Final[Mapping[str, str]] = {
-    "src/kavka/log/log_manager.py": _LOG_ROOM,
-    "src/kavka/log/log_manager.py:LogManager": _LOG_ROOM,
-    "src/kavka/log/log_manager.py:_plan_home": _LOG_ROOM,
-    "src/kavka/log/segment.py:Segment": _LOG_ROOM,
-    "src/kavka/log/unified_log.py:UnifiedLog": _LOG_ROOM,
     "src/kavka/records/record.py:iterate_records": _LOOP,
     "src/kavka/records/survey.py:_walk_singly": _LOOP,
 }

@@ -8,6 +8,7 @@ pays neither the time nor the memory for what it does not need. Which parts are 
     | groups                   | the first word of the offsets topic, or the first request about a group           |
     | transactions             | the first word of the transactions topic, or the first request about one          |
     | moves of logs            | the first AlterReplicaLogDirs                                                     |
+    | a cleaner's pass         | the first log that is compacted (`upkeep/log_cleaner.py`)                           |
     | an API's handler         | the first request of the API (`api/loader.py`)                                    |
     | a ZooKeeper, or a client | the settings say which of the two a broker needs (`runtime/server.py`)            |
 

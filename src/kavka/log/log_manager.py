@@ -128,9 +128,13 @@ class _Syncing:
 
 
 class LogManager:
-    """The logs of one broker. Call `load` first and `close` last."""
+    """The logs of one broker. Call `load` first and `close` last.
 
-    def __init__(
+    One class, because every method asks or changes the same map of partitions to logs and homes: what finds, makes,
+    moves, deletes or closes a log must see the others do so. Loading and checkpoints, which do not, are modules.
+    """
+
+    def __init__(  # noqa: PLR0913 - made once, by name; the last three are for tests and the simulator
         self,
         filesystem: FileSystem,
         directories: Sequence[str],

@@ -163,7 +163,11 @@ class OpenSegments:
 
 class Segment:
     """One segment. `size` is in bytes; `max_timestamp` the largest of its batches, -1 without any; `created_ms` when it
-    was made or loaded, by the wall clock."""
+    was made or loaded, by the wall clock.
+
+    One class, because the records' file and its indexes change together: an append, a truncation or a rename that
+    reached one of them without the others would be damage.
+    """
 
     __slots__ = (
         "_aborted",

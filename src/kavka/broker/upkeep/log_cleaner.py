@@ -28,21 +28,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kavka.config.broker import BrokerConfig
 from kavka.errors import CorruptRecords, RecordsError, StorageError
 from kavka.filesystem import FileSystem
 from kavka.log.cleaner_choice import LogToClean, dirty_segments, filthiest, group_segments, look_at
-from kavka.log.cleaner_pass import CleaningPass, Retention, Source, remove_files
 from kavka.log.decide.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from kavka.log.decide.indexes import CorruptIndex
-from kavka.log.decide.offset_map import OffsetMap
 from kavka.log.log_manager import LogManager
 from kavka.log.segment import LOG_SUFFIX, LogDirectory, OpenSegments, Segment
 from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
 from kavka.model import Offset
+
+if TYPE_CHECKING:
+    from kavka.log.cleaner_pass import CleaningPass, Retention, Source
+    from kavka.log.decide.offset_map import OffsetMap
 
 logger = Logger(__name__)
 
@@ -193,6 +195,9 @@ class LogCleaner:
             raise StorageError(directory, f"lost a file: {failure}") from failure
 
     async def _compact(self, found: LogToClean) -> None:
+        from kavka.log.cleaner_pass import CleaningPass, Retention
+        from kavka.log.decide.offset_map import OffsetMap
+
         log, config = found.log, self._config()
         loop = asyncio.get_running_loop()
         began_at = loop.time()
@@ -262,6 +267,8 @@ class LogCleaner:
         is_same: Callable[[], bool],
     ) -> None:
         """Swaps what stays of these segments in as one. Raises _GivenUp."""
+        from kavka.log.cleaner_pass import remove_files
+
         if not is_same() or not log.swap.holds(group):
             raise _GivenUp
         # Of its own until it is installed: a worker fills it.
@@ -345,6 +352,8 @@ class LogCleaner:
 
 
 def _source(log: UnifiedLog, segment: Segment, position: int) -> Source:
+    from kavka.log.cleaner_pass import Source
+
     start = segment.base_offset
     end = next(following.base_offset for following in log.segments if following.base_offset > start)
     return Source(segment.file, position, segment.size, log.aborted_transactions(start, end))
