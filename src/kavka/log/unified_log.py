@@ -65,7 +65,7 @@ _logger = Logger(__name__)
 class UnifiedLog:
     """One partition's log. All offsets are attributes that cost nothing to read; see I1.
 
-    One class, because each of its many methods moves several of its parts at once: an append, a truncation or a deletion
+    One class, because each of its methods moves several of its parts at once: an append, a truncation or a deletion
     is offsets, segments, epochs, producers and what is to be synced, and one of them alone would break an invariant.
     What a part does by itself stands with the part: `LogSegments`, `Durability`, `PartitionMetadata`, `SegmentSwap`,
     and what is decided without any of them in `kavka.log.decide`.
