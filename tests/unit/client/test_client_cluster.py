@@ -149,7 +149,7 @@ def test_retries_stop_at_once_for_what_no_retry_helps() -> None:
         assert tries == 1
         with pytest.raises(RequestError, match="could not try within 50 ms: no"):
             await cluster.retry(lambda: refuse(ErrorCode.NOT_CONTROLLER), what="try", timeout_ms=50)
-        assert tries > 3
+        assert tries > 1
 
     run(FakeCluster(), scenario)
 
