@@ -362,7 +362,7 @@ def test_a_compacted_topic_has_no_findings_where_brokers_compacted_by_themselves
 
 def test_what_is_no_log_directory_is_refused_before_any_job(healthy: Path, tmp_path: Path) -> None:
     no_spark: SparkSession = None  # type: ignore[assignment]  # nothing asks it
-    with pytest.raises(ConfigError, match="is no directory"):
+    with pytest.raises(ConfigError, match="is not a directory"):
         fsck(no_spark, [str(tmp_path / "nowhere")])
     (tmp_path / "orders-0").mkdir()
     (tmp_path / HIGH_WATERMARK_CHECKPOINT).write_text("0\n5\norders")

@@ -177,7 +177,15 @@ def test_change_nodes_go_after_a_quarter_of_an_hour(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"garbage", b"[]", b'{"version":2,"acls":[]}', b'{"version":1,"acls":[{"principal":"x"}]}', b"\xff"],
+    [
+        b"garbage",
+        b"[]",
+        b'{"version":2,"acls":[]}',
+        b'{"version":1,"acls":[{"principal":"x"}]}',
+        b"\xff",
+        b'{"version":1,"acls":[{"principal":"User:a","permissionType":"DENIED","operation":"Read","host":"*"}]}',
+        b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Deny","operation":"Peek","host":"*"}]}',
+    ],
 )
 def test_a_list_that_cannot_be_read_denies_and_is_not_overwritten(tmp_path: Path, garbage: bytes) -> None:
     async def scenario(stores: Stores) -> None:

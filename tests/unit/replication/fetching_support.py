@@ -182,6 +182,7 @@ class Node:
             config=SimpleNamespace(fetch_max_bytes=55 * 1024 * 1024),
             metadata=SimpleNamespace(topic_name=self._topic_name, brokers=list),
             on_storage_error=self.storage_errors.append,
+            authorization=None,
         )
         self._dispatcher = Dispatcher(facade)  # type: ignore[arg-type]  # as much of a broker as these handlers ask
         network.port_of(self.name, self.loop).listen(PORT, self._on_connection)

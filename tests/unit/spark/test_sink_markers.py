@@ -113,7 +113,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("value", [b"", b"{}", b"[1]", b"\xff", b'{"batch": "x", "rows": 1, "bytes": 1, "sum": 1}'])
 def test_what_is_no_marker_is_refused(value: bytes) -> None:
-    with pytest.raises(CorruptRecords, match="no marker"):
+    with pytest.raises(CorruptRecords, match="not a marker"):
         parse_marker(value)
 
 

@@ -388,6 +388,9 @@ def _decode(pattern: Pattern, data: bytes | None, version: int) -> _Found:
         for entry in found:
             if ":" not in entry.principal:
                 raise MalformedZNode(path, f"no principal: {entry.principal!r}")
+            if entry.operation not in OPERATIONS_BY_WORD or entry.permission_type not in PERMISSIONS_BY_WORD:
+                # It may be meant to deny.
+                raise MalformedZNode(path, f"unknown words: {entry.permission_type!r} {entry.operation!r}")
     except MalformedZNode as garbage:
         logger.error(
             "access control list cannot be read: nobody but super users may use its resources",
