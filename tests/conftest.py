@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +20,10 @@ TEST_HEAP = "-Xmx512M -Xms256M"
 
 # Brokers of tests that do not ask for a console have none beside them: it takes a processor's half second each.
 os.environ.setdefault("KAVKA_NO_CONSOLE", "1")
+
+# What runs under nohup, or behind a shell's &, ignores Ctrl-C, and so do the programs that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes is the machine's business: what is slow shows in benchmarks.
 hypothesis.settings.register_profile("kavka", deadline=None)

@@ -56,6 +56,9 @@ class DecisionKind(Enum):
     LOG_DIRECTORY_OFFLINE = "log directory offline"
     GROUP_REBALANCED = "group rebalanced"
     ACCESS_DENIED = "access denied"
+    THROTTLED = "throttled"
+    AUTHENTICATION_FAILED = "authentication failed"
+    CERTIFICATE_REFUSED = "certificate refused"
     ILLEGAL_MOVE_REFUSED = "illegal move refused"
     INVARIANT_VIOLATED = "invariant violated"
 

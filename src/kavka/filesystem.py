@@ -79,8 +79,14 @@ class FileSystem(Protocol):
         """Has the file's content be as old as another's that it was made of."""
         ...
 
-    def list_directory(self, path: str) -> list[str]:
-        """Names in the directory, sorted."""
+    def list_files(self, path: str) -> list[str]:
+        """Names of the files in the directory, sorted: of all that is no directory, and leads to none."""
+        ...
+
+    def list_directories(self, path: str) -> list[str]:
+        """Names of the directories in the directory, sorted; with links to directories, and links that lead nowhere.
+
+        What these led to may be a disk that is not mounted, and is not to be passed over."""
         ...
 
     def make_directory(self, path: str) -> None:

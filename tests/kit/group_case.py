@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -54,7 +54,9 @@ class Case:
         await self.groups.load(0, leader_epoch=0)
         return self.groups
 
-    async def beat(self, member: str, epoch: int = 0, **fields: object) -> HeartbeatAnswer:
+    async def beat(
+        self, member: str, epoch: int = 0, *, sees: Callable[[str], bool] | None = None, **fields: object
+    ) -> HeartbeatAnswer:
         request = ConsumerHeartbeat(
             GROUP,
             member,
@@ -69,7 +71,7 @@ class Case:
             "client",
             "/127.0.0.1",
         )
-        return await self.groups.consumer_heartbeat(request._replace(**fields))  # type: ignore[arg-type]
+        return await self.groups.consumer_heartbeat(request._replace(**fields), sees)  # type: ignore[arg-type]
 
     async def refused(self, member: str, epoch: int = 0, **fields: object) -> ErrorCode:
         with pytest.raises(RequestError) as refusal:

@@ -15,15 +15,19 @@ DECIDE = "kavka.controller.decide"
 WORK = "kavka.controller.work"
 REPLICA = "kavka.replication.decide.replica:RemoteReplica"
 PARTITION = "kavka.replication.decide.partition:Partition"
+DIVERGENCE = "kavka.replication.decide.divergence"
 FETCH_STATE = "kavka.replication.decide.fetch_state:FetchState"
 FOLLOWED = "kavka.replication.decide.followed_partitions:FollowedPartitions"
 LOG = "kavka.log.unified_log:UnifiedLog"
+ACL_STORE = "kavka.broker.authorization.acl_store:AclStore"
+AUTHORIZATION = "kavka.broker.authorization.authorization"
+FETCH = "kavka.broker.api.records.fetch"
 STATE_CHANGES = "kavka.broker.metadata.state_changes:StateChanges"
 
 NO_FENCE = Change(
     f"{PARTITION}.follower", "if current_leader_epoch >= 0 and current_leader_epoch != known:", "if False:"
 )
-NO_DIVERGENCE = Change(f"{PARTITION}.diverging_epoch", "if last_fetched_epoch < 0:", "if True:")
+NO_DIVERGENCE = Change(f"{DIVERGENCE}:diverging_epoch", "if last_fetched_epoch < 0:", "if True:")
 ONCE_ONLY = Change(f"{FETCH_STATE}.on_records", "self.last_fetched_epoch = last_epoch", "self.last_fetched_epoch = -1")
 
 MUTANTS = [
@@ -38,8 +42,8 @@ MUTANTS = [
         "KIP-101 only",
         "Kip101.tla, KAFKA-6361: an answer tells where an epoch ends, but not which epoch that is",
         (
-            Change(f"{PARTITION}.diverging_epoch", "end.leader_epoch < last_fetched_epoch or ", ""),
-            Change(f"{PARTITION}.end_offset_for_epoch", "EpochEndOffset(epoch,", "EpochEndOffset(leader_epoch,"),
+            Change(f"{DIVERGENCE}:diverging_epoch", "end.leader_epoch < last_fetched_epoch or ", ""),
+            Change(f"{DIVERGENCE}:end_offset_for_epoch", "EpochEndOffset(epoch,", "EpochEndOffset(leader_epoch,"),
         ),
         ("KIP-279",),
     ),
@@ -71,25 +75,25 @@ MUTANTS = [
     ),
     Mutant(
         "late answers count",
-        "KAFKA-7786: the refusal of an epoch that is over ends the fetching in the one that is not",
+        "KAFKA-7786: a refusal of an ended epoch stops fetching in the present one",
         (Change(f"{FOLLOWED}.take", "or asked.leader_epoch != state.leader_epoch", ""),),
         ("S7",),
     ),
     Mutant(
-        "readers are not told where logs part",
-        "KIP-320: what a reader has read last is not compared with the leader's log",
+        "readers do not learn where logs diverge",
+        "KIP-320: the last epoch that a reader read is not compared with the leader's log",
         (
             Change(
                 "kavka.replication.replica_manager:ReplicaManager.read_partition",
-                "partition.diverging_epoch(spec.last_fetched_epoch, spec.fetch_offset)",
+                "divergence.diverging_epoch(log, spec.last_fetched_epoch, spec.fetch_offset)",
                 "None",
             ),
         ),
         ("S9",),
     ),
     Mutant(
-        "readers do not tell what they have read",
-        "found by S9: kavka's consumer went on in a log that others had been written into where it had read",
+        "readers do not send the epoch that they read",
+        "found by S9: kavka's consumer read on in a log with other records at offsets that it had read",
         (
             Change(
                 "kavka.client.consumer:Consumer._request",
@@ -100,14 +104,14 @@ MUTANTS = [
         ("S9",),
     ),
     Mutant(
-        "begins anew, and calls nothing committed",
+        "starts again, and calls nothing committed",
         "KAFKA-9491: a full truncation moves the log's start and not its high watermark",
         (Change(f"{LOG}.truncate_fully_and_start_at", "self.high_watermark = offset", "pass"),),
         ("S11",),
     ),
     Mutant(
         "who answers does not matter",
-        "KAFKA-7414: where a former leader's log ends is where this one is cut",
+        "KAFKA-7414: the log is truncated where an earlier leader's log ends",
         (
             Change(
                 f"{FOLLOWED}._still_asks",
@@ -150,8 +154,8 @@ MUTANTS = [
     ),
     # The ISR and the high watermark.
     Mutant(
-        "any answer is the one",
-        "KAFKA-12686: the answer to a proposal of before takes the place of what the controller said since",
+        "any answer counts",
+        "KAFKA-12686: the answer to an old proposal replaces what the controller announced since",
         (
             Change(f"{PARTITION}._take_answer", "if self._in_flight is not proposal:", "if False:"),
             Change(f"{PARTITION}._take_answer", "and proposal.leader_epoch == self.state.leader_epoch", ""),
@@ -165,13 +169,13 @@ MUTANTS = [
     ),
     Mutant(
         "a broker that leaves joins again",
-        "KIP-841: whether a broker is shutting down is not asked",
+        "KIP-841: nobody checks whether a broker is shutting down",
         (Change(f"{DECIDE}.isr_proposals:_ineligible", "if broker_id in context.shutting_down:", "if False:"),),
         ("S20",),
     ),
     Mutant(
         "silent, so behind",
-        "KAFKA-7152: a follower that lacks nothing is thrown out for asking for nothing",
+        "KAFKA-7152: a follower that lacks nothing leaves the ISR because it sends no fetch",
         (
             Change(
                 "kavka.replication.decide.lag_policy:TimeLagPolicy.is_in_sync",
@@ -183,13 +187,13 @@ MUTANTS = [
     ),
     Mutant(
         "caught up only where nothing is new",
-        "KAFKA-4485: a follower that reaches what was there when it asked is not caught up, under any load",
+        "KAFKA-4485: under load, a follower that reaches the log end of its last fetch is never caught up",
         (Change(f"{REPLICA}.on_fetch", "elif fetch_offset >= self.last_fetch_leader_end_offset >= 0:", "elif False:"),),
         ("S22",),
     ),
     Mutant(
         "joins below the epoch's start",
-        "KAFKA-7128: who reached the high watermark of a new leader may join, whatever was committed before",
+        "KAFKA-7128: a follower at a new leader's high watermark may join, even if it lacks committed records",
         (Change(f"{PARTITION}._propose_expand", " or end_offset < self.leader_epoch_start_offset", ""),),
         ("S13",),
     ),
@@ -219,7 +223,7 @@ MUTANTS = [
     ),
     Mutant(
         "own log end is the high watermark",
-        "what the leader has is called committed",
+        "everything in the leader's log counts as committed",
         (
             Change(
                 f"{PARTITION}._maybe_advance_high_watermark",
@@ -231,7 +235,7 @@ MUTANTS = [
         ("S23", "S24", "S15", "article 004"),
     ),
     Mutant(
-        "min.insync.replicas is not asked",
+        "min.insync.replicas is ignored",
         "Jepsen 2013: a leader alone in its ISR takes acks=all",
         (Change(f"{PARTITION}.append_as_leader", "if required_acks == ACKS_ALL and", "if False and"),),
         ("S24", "article 001, case A"),
@@ -251,7 +255,7 @@ MUTANTS = [
     ),
     Mutant(
         "a former self counts",
-        "KIP-903: who fetched before its restart is taken for in sync",
+        "KIP-903: a broker that fetched before its restart counts as in sync",
         (
             NO_FENCE,
             Change(f"{PARTITION}._check_broker_epoch", "if status is not None and", "if False and"),
@@ -320,7 +324,7 @@ MUTANTS = [
     ),
     Mutant(
         "a bounce is not seen",
-        "KIP-380: who is back before the controller looks counts as never gone",
+        "KIP-380: a broker that is back before the controller looks counts as never gone",
         (
             Change(f"{WORK}.broker_changes:BrokerChanges.take_in", "before[key].epoch != live.epoch]", "False]"),
             Change(f"{WORK}.leaders:Leaders.react_on_former_lives", "if not concerned:", "if True:"),
@@ -329,7 +333,7 @@ MUTANTS = [
     ),
     Mutant(
         "a bounce is not seen by the next controller",
-        "found by the simulator, seed 6: a leader that lost power with the controller's seat leads on",
+        "found by the simulator, seed 6: a leader that lost power while it was the controller leads on",
         (Change(f"{WORK}.leaders:Leaders.react_on_former_lives", "if not concerned:", "if True:"),),
         ("S26: a leader that was the controller",),
     ),
@@ -347,13 +351,13 @@ MUTANTS = [
     ),
     Mutant(
         "unguarded writes",
-        "KAFKA-6082: a controller's writes do not ask whether its epoch still is the present one",
+        "KAFKA-6082: a controller's writes do not check that its epoch is the current one",
         (Change(f"{CONTROLLER}.term.controller_term:ControllerTerm.write", "self.context.epoch_version", "-1"),),
         ("S25",),
     ),
     Mutant(
         "an old order to delete is obeyed",
-        "KIP-570: StopReplica says nothing of the leader epoch that it is of",
+        "KIP-570: StopReplica does not carry its leader epoch",
         (
             Change(
                 f"{STATE_CHANGES}._stop",
@@ -386,7 +390,7 @@ MUTANTS = [
         ("S29",),
     ),
     Mutant(
-        "clients are told yesterday's epoch",
+        "clients get an old epoch",
         "KAFKA-9212: UpdateMetadata has the leader epoch from before the change",
         (
             Change(
@@ -398,7 +402,7 @@ MUTANTS = [
         ("S30",),
     ),
     Mutant(
-        "only replicas are told",
+        "only replicas are informed",
         "KAFKA-1483: UpdateMetadata goes to the brokers that have something to do, and not to all",
         (
             Change(
@@ -410,7 +414,7 @@ MUTANTS = [
         ("S30",),
     ),
     Mutant(
-        "watches are not left again",
+        "watches are not set again",
         "KAFKA-5473: what changed while the connection was away is not seen when it is back",
         (Change("kavka.zookeeper.decide.client_watches:ClientWatches.restoring", "return requests", "return []"),),
         ("S32",),
@@ -450,8 +454,8 @@ MUTANTS = [
         ("S28",),
     ),
     Mutant(
-        "a new controller tells only news",
-        "S33: what the one before it had stored, and nobody was told, is told by nobody",
+        "a new controller announces only its own changes",
+        "S33: nobody announces what its predecessor stored and did not announce",
         (
             Change(
                 f"{CONTROLLER}.active_controller:ActiveController.begin",
@@ -463,7 +467,7 @@ MUTANTS = [
     ),
     # Logs and disks.
     Mutant(
-        "recovery believes what it reads",
+        "recovery trusts what it reads",
         "S37: after a crash the CRC of a batch is not looked at",
         (Change("kavka.log.log_loader:_LogLoader._recover_segment", "if not batch.crc_is_right():", "if False:"),),
         ("S37",),
@@ -482,13 +486,13 @@ MUTANTS = [
     ),
     Mutant(
         "the mark of a clean stop stays",
-        "KAFKA-15375: a start that is broken off leaves the mark, and the next one does not recover",
+        "KAFKA-15375: a start that is interrupted leaves the mark, and the next one does not recover",
         (Change("kavka.log.home_loader:HomeLoader._take_mark", "self._filesystem.remove(mark)", "pass"),),
         ("S38",),
     ),
     Mutant(
-        "the mark that was believed comes back",
-        "KAFKA-15375's family: that the mark is removed is not durable when the first record is written",
+        "the mark that was trusted comes back",
+        "like KAFKA-15375: the removal of the mark is not durable when the first record is written",
         (
             Change(
                 "kavka.log.home_loader:HomeLoader._take_mark",
@@ -499,20 +503,20 @@ MUTANTS = [
         ("S38: a power cut after",),
     ),
     Mutant(
-        "a clean stop leaves its last flush to the system",
-        "the mark of a clean stop vouches for records, epochs and truncations that a power cut may still take",
+        "a clean stop leaves its last flush to the operating system",
+        "the mark of a clean stop covers records, epochs and truncations that a power cut may still take",
         (Change(f"{LOG}.close", "self.flush(now_ms)", "pass"),),
         ("S38: a power cut after",),
     ),
     Mutant(
         "producer snapshots are not synced",
-        "a clean stop, a power cut: behind the mark nobody reads the records, and no producer is known",
+        "after a clean stop and a power cut nobody reads the records again, and no producer is known",
         (Change(f"{LOG}.write_all", "self._durability.files.append(snapshot)", "pass"),),
         ("S38: a power cut after",),
     ),
     Mutant(
         "topic ids are not synced",
-        "a power cut leaves records without the id of their topic, which a topic made anew takes for its own",
+        "a power cut leaves records without their topic's id, and a new topic with the name takes them for its own",
         (
             Change(
                 f"{LOG}.write_topic_id",
@@ -520,11 +524,11 @@ MUTANTS = [
                 "pass",
             ),
         ),
-        ("S38: a power cut a moment",),
+        ("S38: a power cut just",),
     ),
     Mutant(
         "an append goes on after an error",
-        "KAFKA-10778: a log whose write failed takes the next one",
+        "KAFKA-10778: a log whose write failed accepts the next one",
         (
             Change(f"{LOG}.append_as_leader", "if self.failure is not None:", "if False:"),
             Change(
@@ -535,19 +539,19 @@ MUTANTS = [
     ),
     Mutant(
         "one bad record ends the fetcher",
-        "KAFKA-4384: a fetcher dies of one partition's damage, and all its partitions stop",
+        "KAFKA-4384: one partition's damage ends a fetcher, and all its partitions stop",
         (Change(f"{FOLLOWED}._take_partition", "self._on_bad_records(state, str(refused), now_ms)", "raise"),),
         ("S40",),
     ),
     Mutant(
-        "a follower does not look at what it is sent",
-        "KAFKA-9617: a damaged batch of the leader's is copied",
+        "a follower does not check what it gets",
+        "KAFKA-9617: a damaged batch is copied from the leader",
         (Change("kavka.log.unified_log:validate_replicated", "if not batch.crc_is_right():", "if False:"),),
         ("S40",),
     ),
     Mutant(
         "lag by the wall clock",
-        "KAFKA-8803's family: a clock that is set throws followers out",
+        "like KAFKA-8803: setting a clock puts followers out of the ISR",
         (
             Change(
                 f"{STATE_CHANGES}.__init__",
@@ -577,7 +581,7 @@ MUTANTS = [
     # Producers.
     Mutant(
         "followers know no producers",
-        "Redpanda 21.10.1: what a follower appends does not count when it leads",
+        "Redpanda 21.10.1: a follower that becomes the leader does not count the batches that it appended before",
         (
             Change(
                 f"{LOG}._append_run",
@@ -588,7 +592,7 @@ MUTANTS = [
         ("S42",),
     ),
     Mutant(
-        "producers remember what was cut off",
+        "producers remember truncated batches",
         "KAFKA-12153: a truncation leaves the producers' state as it was",
         (Change(f"{LOG}.truncate_to", "self._rebuild_producers(now_ms)", "pass"),),
         ("S43",),
@@ -601,7 +605,7 @@ MUTANTS = [
     ),
     Mutant(
         "any producer epoch will do",
-        "KIP-360: a producer's former self writes on",
+        "KIP-360: a producer's former self can still write",
         (
             Change(
                 "kavka.log.decide.producer_state:_check_epoch", "if producer_epoch < entry.producer_epoch:", "if False:"
@@ -612,7 +616,7 @@ MUTANTS = [
     # Transactions.
     Mutant(
         "a decided end is forgotten",
-        "KAFKA-9777's family: who takes a coordinator's place does not tell the outcome that was decided",
+        "like KAFKA-9777: the next coordinator does not send the outcome that was decided",
         (
             Change(
                 "kavka.coordinator.transactions.coordinator:TransactionCoordinator._on_loaded",
@@ -624,7 +628,7 @@ MUTANTS = [
     ),
     Mutant(
         "a late record begins a transaction",
-        "KIP-890: nobody asks whether there is a transaction that the record is of, and it never ends",
+        "KIP-890: nobody checks whether the record's transaction is open, and it never ends",
         (
             Change(
                 "kavka.broker.transactions.verification:TransactionVerification.verify_or_add",
@@ -638,8 +642,8 @@ MUTANTS = [
         ("S44",),
     ),
     Mutant(
-        "twins are not told apart",
-        "KIP-98: who takes a transactional id over has the epoch of the one before",
+        "twins have one epoch",
+        "KIP-98: a producer that takes over a transactional id gets the epoch of the one before",
         (
             Change(
                 "kavka.coordinator.transactions.decide.state:Transaction.with_next_epoch",
@@ -651,7 +655,7 @@ MUTANTS = [
     ),
     Mutant(
         "any generation will do",
-        "KIP-447: a group's coordinator does not ask whether who sends offsets in a transaction is still a member",
+        "KIP-447: a group's coordinator does not check that the sender of a transaction's offsets is still a member",
         (
             Change(
                 "kavka.coordinator.groups.classic.decide.group:ClassicGroup.check_transactional_commit",
@@ -662,8 +666,8 @@ MUTANTS = [
         ("S49",),
     ),
     Mutant(
-        "who lost its place is nobody",
-        "a consumer that was thrown out names neither member nor generation, and is let through as an old producer is",
+        "a removed member is nobody",
+        "a removed consumer names neither member nor generation, and is accepted like an old producer",
         (
             Change(
                 "kavka.client.consumer:Consumer.group_metadata",
@@ -674,9 +678,64 @@ MUTANTS = [
         ("S49",),
     ),
     Mutant(
-        "unstable offsets are told",
-        "KIP-447: a member begins where the group was before a transaction that is ending",
+        "unstable offsets are returned",
+        "KIP-447: a member starts where the group was before a transaction that is ending",
         (Change("kavka.broker.api.groups.offset_fetch:_unstable", "if require_stable else", "if False else"),),
         ("S49",),
+    ),
+    # Access control.
+    Mutant(
+        "a remembered right outlives its list",
+        "a cache that is not cleared when the generation rises",
+        (Change(f"{AUTHORIZATION}:Authorization.is_allowed", "session.generation != generation or ", ""),),
+        ("S52",),
+    ),
+    Mutant(
+        "a right that was there when the fetch came is enough",
+        "Apache Kafka: a fetch that waits is answered with records after its right was removed",
+        (Change(f"{FETCH}:_await_outcomes", "generation != authorization.authorizer.generation", "False"),),
+        ("S52",),
+    ),
+    Mutant(
+        "change nodes alone are read after a lost session",
+        "Apache Kafka: what was purged meanwhile is never heard of",
+        (Change(f"{ACL_STORE}._on_event", "self._must_read_all = True", "pass"),),
+        ("S53",),
+    ),
+    Mutant(
+        "lists are written over each other",
+        "a write that does not look at the version",
+        (Change(f"{ACL_STORE}._change", "_encode(wanted), before.version", "_encode(wanted), -1"),),
+        ("S54",),
+    ),
+    Mutant(
+        "a change is in force on the broker that wrote it only",
+        "the change node is forgotten",
+        (Change(f"{ACL_STORE}._change", "multi([write, _change_node(pattern)])", "multi([write])"),),
+        ("S52", "S54"),
+    ),
+    Mutant(
+        "a denial counts only where nothing allows",
+        "deny after allow",
+        (
+            Change(
+                "kavka.security.authorizer:_decide_among",
+                "if permission is Permission.DENY:",
+                "if permission is Permission.DENY and allowed is None:",
+            ),
+        ),
+        ("S55",),
+    ),
+    Mutant(
+        "whoever fetches as a replica gets records",
+        "replica fetches are not asked for ClusterAction",
+        (Change(f"{FETCH}:_ask", "None if caller.may_on_cluster(Operation.CLUSTER_ACTION) else set[str]()", "None"),),
+        ("S55",),
+    ),
+    Mutant(
+        "prefixes match at the end of a name",
+        "a prefix that is not one",
+        (Change("kavka.security.authorizer:AclIndex.about", "name[:length]", "name[-length:]"),),
+        ("S55",),
     ),
 ]

@@ -117,7 +117,7 @@ def test_the_same_recording_has_the_same_trace(recorded: Path) -> None:
     [
         "own log end is the high watermark",
         "nobody is asked again",
-        "min.insync.replicas is not asked",
+        "min.insync.replicas is ignored",
         "KIP-320 first try",
         "anybody may lead",
     ],

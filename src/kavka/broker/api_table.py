@@ -4,7 +4,7 @@ The set is that of Apache Kafka 3.9 on ZooKeeper, because a broker here can take
 versions of 4.3. Programs that guess a broker's release from it say "at least 3.9" (kversion in kminion and kadm) or 4.3
 (kafka-python). ListConfigResources, DescribeTopicPartitions and clients' metrics come from 4.x. Left out are versions
 that KIP-896 dropped, and Envelope, which no program sends here. What is not built is answered as Kafka answers where it
-is not configured: SASL and delegation tokens, on PLAINTEXT listeners; no client quotas; no SCRAM credentials. Every
+is not configured: delegation tokens. Every
 advertised version is served, except Produce 0-2 (see api/cluster/api_versions.py).
 """
 

@@ -3,9 +3,9 @@
 Decides: whether an API and version are served, and what happens to bytes that are no such request. Must not know what
 any request means.
 
-The steps, in order: is it served - decode - authorize - handle - encode. Where the broker has an authorizer, a request
-passes its row (`api_rights`) and its guard (`api/guards`) before its handler. Quotas have their place after it, and are
-not built yet (the delay goes into `Response.mute_ms` and the answer's throttle time).
+The steps, in order: is it served - decode - authorize - handle - charge - encode. Where the broker has an authorizer, a
+request passes its row (`api_rights`) and its guard (`api/guards`) before its handler. Where clients have quotas, what
+the request used up is counted, and the delay that follows stands in its answer and in `Response.mute_ms`.
 
     I1  a request that cannot be decoded, or of an API or version that is not served, ends its connection, as in Kafka;
         the one exception is ApiVersions (KIP-511)
@@ -22,7 +22,7 @@ from kavka.broker.api_table import SERVED
 from kavka.errors import ProtocolViolation
 from kavka.protocol.api import ApiKey, api
 from kavka.protocol.codec import decode, encode_chunks
-from kavka.protocol.connection import NO_RESPONSE, Request, Response
+from kavka.protocol.connection import NO_RESPONSE, Request, Response, silence
 
 if TYPE_CHECKING:
     from kavka.broker.api.guards.guard import Guard
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kavka.broker.api.ports import ApiBroker
     from kavka.broker.api_rights import ApiRights
     from kavka.broker.authorization.authorization import Authorization, Caller
+    from kavka.broker.quotas.client_quotas import ClientQuotas, RequestMeter
 
 
 class _Handler(NamedTuple):
@@ -54,12 +55,11 @@ class Dispatcher:
         version = header.api_version
         if not handler.min_version <= version <= handler.max_version:
             return self._refuse_version(request)
+        quotas = self._broker.quotas.made
+        if quotas is not None and quotas.is_active and _is_counted(request):
+            return self._handle_within_quotas(quotas, handler, request)
         message = decode(handler.request_type, request.body, version)
-        broker = self._broker
-        if broker.authorization is not None:
-            result = self._handle_guarded(broker.authorization, handler, request, message)
-        else:
-            result = handler.handle(broker, request, message)
+        result = self._call(handler, request, message)
         if result is None:
             return NO_RESPONSE
         if isinstance(result, Response):
@@ -67,6 +67,31 @@ class Dispatcher:
         if hasattr(result, "__await__"):
             return self._finish(result, version)
         return Response(encode_chunks(result, version))
+
+    def _call(self, handler: _Handler, request: Request, message: Any) -> Any:
+        broker = self._broker
+        if broker.authorization is not None:
+            return self._handle_guarded(broker.authorization, handler, request, message)
+        return handler.handle(broker, request, message)
+
+    def _handle_within_quotas(
+        self, quotas: ClientQuotas, handler: _Handler, request: Request
+    ) -> Response | Awaitable[Response]:
+        """As `handle`, and counts what the request uses up of its client's quotas."""
+        meter = quotas.meter(request)
+        request = Request(request.header, request.body, request.context, meter)
+        version = request.header.api_version
+        message = decode(handler.request_type, request.body, version)
+        result = self._call(handler, request, message)
+        meter.handled()
+        if hasattr(result, "__await__"):
+            return self._finish_within_quotas(result, meter, message, version)
+        return _charged(result, meter, message, version)
+
+    async def _finish_within_quotas(
+        self, result: Awaitable[Any], meter: RequestMeter, message: Any, version: int
+    ) -> Response:
+        return _charged(await result, meter, message, version)
 
     def _handle_guarded(self, authorization: Authorization, handler: _Handler, request: Request, message: Any) -> Any:
         """What `handler` gives, with what its caller may not do left out and answered as refused."""
@@ -135,10 +160,29 @@ class Dispatcher:
         raise ProtocolViolation(f"version {header.api_version} of {ApiKey(header.api_key).name} is not served")
 
 
+def _charged(answer: Any, meter: RequestMeter, message: Any, version: int) -> Response:
+    """The answer, with the delay that follows from what its request used up."""
+    if answer is None:
+        answer = NO_RESPONSE
+    delay_ms = meter.charge(message)
+    if isinstance(answer, Response):
+        return silence(delay_ms) if answer is NO_RESPONSE else answer
+    if delay_ms and hasattr(answer, "throttle_time_ms"):
+        answer.throttle_time_ms = delay_ms
+    return Response(encode_chunks(answer, version), delay_ms)
+
+
+def _is_counted(request: Request) -> bool:
+    """Not before its client has authenticated: what is counted is kept by names, and anybody can make them up."""
+    gate = request.context.gate
+    return gate is None or gate.is_open
+
+
 def _passes_whole(rights: ApiRights, caller: Caller) -> bool:
     """Whether the request as a whole may be handled: its row names operations on the cluster."""
-    allowed = any(caller.may_on_cluster(operation) for operation in rights.whole)
-    return allowed and (not rights.between_brokers or caller.is_broker())
+    if rights.between_brokers:
+        return caller.may_as_broker()
+    return any(caller.may_on_cluster(operation) for operation in rights.whole)
 
 
 async def _change_later(change: Callable[[Any], Any], result: Awaitable[Any]) -> Any:

@@ -5,18 +5,19 @@ pays neither the time nor the memory for what it does not need. Which parts are 
 
     | part                     | made with                                                                         |
     |--------------------------|-----------------------------------------------------------------------------------|
-    | groups                   | the first word of the offsets topic, or the first request about a group           |
-    | transactions             | the first word of the transactions topic, or the first request about one          |
+    | groups                   | the first order about the offsets topic, or the first request about a group       |
+    | transactions             | the first order about the transactions topic, or the first request about one      |
     | moves of logs            | the first AlterReplicaLogDirs                                                     |
-    | a cleaner's pass         | the first log that is compacted (`upkeep/log_cleaner.py`)                           |
+    | quotas of clients        | the first quota that is set for a user or a client id                             |
+    | a cleaner's pass         | the first log that is compacted (`upkeep/log_cleaner.py`)                         |
     | an API's handler         | the first request of the API (`api/loader.py`)                                    |
     | a ZooKeeper, or a client | the settings say which of the two a broker needs (`runtime/server.py`)            |
 
-The import stands in the function that makes the part, and nowhere else; whoever only names the part's type imports it
-under TYPE_CHECKING. `tests/integration/broker/test_imports_of_a_start.py` counts what a start imports.
+The import stands in the function that makes the part, and nowhere else; a module that only names the part's type
+imports it under TYPE_CHECKING. `tests/integration/broker/test_imports_of_a_start.py` counts what a start imports.
 
-    I1  who looks after a part, on a timer or at the end, asks for `made`: a part that nobody used is not made for that
-    I2  making a part reads no clock, starts no task and draws nothing: when it is made changes nothing else
+    I1  code that visits a part on a timer or at the end uses `made`, so that it does not make a part that nobody used
+    I2  making a part reads no clock, starts no task and draws nothing, so the moment does not matter
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Late(Generic[_T_co]):
 
 
 async def every(interval_ms: int, late: Late[_T], work: Callable[[_T], Awaitable[None]]) -> None:
-    """Has a part do `work` every `interval_ms`, from when it was made on, until it is cancelled."""
+    """Runs `work` on the part every `interval_ms` once it is made, until cancelled."""
     while True:
         await asyncio.sleep(interval_ms / 1000)
         part = late.made

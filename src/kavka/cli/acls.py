@@ -5,7 +5,9 @@ Decides which bindings a command line means: each operation for each principal a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import functools
+import inspect
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -27,9 +29,10 @@ from kavka.security.acls import (
     Permission,
     ResourceType,
 )
+from kavka.security.authorizer import who_may
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kavka.client.cluster import Cluster
 
@@ -91,8 +94,15 @@ def list_acls(
     _show(with_cluster(bootstrap, work), as_json=as_json)
 
 
-@app.command("add")
-def add(
+class Asked(NamedTuple):
+    """What a command line names: resources, and entries for them."""
+
+    resources: list[tuple[ResourceType, str]]
+    pattern_type: str | None
+    entries: list[Entry]
+
+
+def _asked(
     topic: Topic = None,
     group: Group = None,
     transactional_id: TransactionalId = None,
@@ -105,9 +115,32 @@ def add(
     deny_principal: Denied = None,
     allow_host: AllowedHosts = None,
     deny_host: DeniedHosts = None,
-    as_json: Json = False,
-    bootstrap: Bootstrap = None,
-) -> None:
+) -> Asked:
+    """The options that `add` and `remove` have in common."""
+    named = _resources(topic, group, transactional_id, delegation_token, user_principal, cluster=cluster)
+    if not named:
+        usage("name a resource", "--topic, --group, --cluster, --transactional-id, ...")
+    entries = _entries(operation, (allow_principal, allow_host), (deny_principal, deny_host))
+    return Asked(named, pattern_type, entries)
+
+
+def _takes_what_is_asked(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose first parameter is an `Asked`: on the command line the options of `_asked` stand for it."""
+    shared = inspect.signature(_asked, eval_str=True).parameters
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        command(_asked(**{name: given.pop(name) for name in shared}), **given)
+
+    run.__signature__ = inspect.Signature([*shared.values(), *own])  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in (*shared.values(), *own)}
+    return run
+
+
+@app.command("add")
+@_takes_what_is_asked
+def add(asked: Asked, as_json: Json = False, bootstrap: Bootstrap = None) -> None:
     """Add entries: who may, or may not, do what to which resources.
 
     [bold]Examples[/bold]
@@ -116,15 +149,11 @@ def add(
 
     kavka acls add --deny-principal 'User:*' --deny-host 10.0.0.9 --topic '*'
     """
-    named = _resources(topic, group, transactional_id, delegation_token, user_principal, cluster=cluster)
-    kind = one_of([pattern_type or "literal"], ("literal", "prefixed"), what="pattern type")[0]
-    patterns = [Pattern(resource_type, name, PatternType[kind.upper()]) for resource_type, name in named]
-    if not patterns:
-        usage("name a resource", "--topic, --group, --cluster, --transactional-id, ...")
-    entries = _entries(operation, (allow_principal, allow_host), (deny_principal, deny_host))
-    if not entries:
+    kind = one_of([asked.pattern_type or "literal"], ("literal", "prefixed"), what="pattern type")[0]
+    patterns = [Pattern(resource_type, name, PatternType[kind.upper()]) for resource_type, name in asked.resources]
+    if not asked.entries:
         usage("name a principal", "--allow-principal User:alice")
-    bindings = [Binding(pattern, entry) for pattern in patterns for entry in entries]
+    bindings = [Binding(pattern, entry) for pattern in patterns for entry in asked.entries]
 
     async def work(session: Cluster) -> None:
         from kavka.client.acl_admin import AclAdmin
@@ -136,37 +165,18 @@ def add(
 
 
 @app.command("remove")
-def remove(
-    topic: Topic = None,
-    group: Group = None,
-    transactional_id: TransactionalId = None,
-    delegation_token: Token = None,
-    user_principal: UserPrincipal = None,
-    cluster: OfCluster = False,
-    pattern_type: Kind = None,
-    operation: Operations = None,
-    allow_principal: Allowed = None,
-    deny_principal: Denied = None,
-    allow_host: AllowedHosts = None,
-    deny_host: DeniedHosts = None,
-    yes: Yes = False,
-    as_json: Json = False,
-    bootstrap: Bootstrap = None,
-) -> None:
+@_takes_what_is_asked
+def remove(asked: Asked, yes: Yes = False, as_json: Json = False, bootstrap: Bootstrap = None) -> None:
     """Remove entries; without principals, all of the resources that are named.
 
     [bold]Examples[/bold]
 
     kavka acls remove --allow-principal User:alice --operation Read --topic orders --yes
     """
-    named = _resources(topic, group, transactional_id, delegation_token, user_principal, cluster=cluster)
-    if not named:
-        usage("name a resource", "--topic, --group, --cluster, --transactional-id, ...")
-    patterns = _filters(named, pattern_type or "literal")
-    entries = _entries(operation, (allow_principal, allow_host), (deny_principal, deny_host))
-    wanted = [EntryFilter(*entry) for entry in entries] or [EntryFilter()]
+    patterns = _filters(asked.resources, asked.pattern_type or "literal")
+    wanted = [EntryFilter(*entry) for entry in asked.entries] or [EntryFilter()]
     filters = [Filter(pattern, entry) for pattern in patterns for entry in wanted]
-    confirm(f"remove access control lists of {', '.join(sorted(name for _, name in named))}", yes=yes)
+    confirm(f"remove access control lists of {', '.join(sorted(name for _, name in asked.resources))}", yes=yes)
 
     async def work(session: Cluster) -> list[Binding]:
         from kavka.client.acl_admin import AclAdmin
@@ -176,6 +186,59 @@ def remove(
     removed = with_cluster(bootstrap, work)
     _show(removed, as_json=as_json)
     note(f"Removed {counted(len(removed), 'entry', 'entries')}.")
+
+
+@app.command("who")
+def who(
+    topic: Topic = None,
+    group: Group = None,
+    transactional_id: TransactionalId = None,
+    delegation_token: Token = None,
+    user_principal: UserPrincipal = None,
+    cluster: OfCluster = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show who may do what to a resource, by all lists that are about it.
+
+    Brokers know their super users, and what holds without any list, by their settings alone.
+
+    [bold]Examples[/bold]
+
+    kavka acls who --topic orders-1
+    """
+    named = _resources(topic, group, transactional_id, delegation_token, user_principal, cluster=cluster)
+    if len(named) != 1:
+        usage("name one resource", "--topic, --group, --cluster, --transactional-id, ...")
+    resource_type, name = named[0]
+
+    async def work(session: Cluster) -> list[Binding]:
+        from kavka.client.acl_admin import AclAdmin
+
+        return await AclAdmin(session).find(Filter(PatternFilter(resource_type, name, PatternType.MATCH)))
+
+    found = who_may(with_cluster(bootstrap, work), resource_type, name)
+    if as_json:
+        show_json(
+            [
+                {
+                    "principal": each.principal,
+                    "host": each.host,
+                    "may": [operation.word for operation in each.may],
+                    "denied": [operation.word for operation in each.denied],
+                }
+                for each in found
+            ]
+        )
+        return
+    if not found:
+        note("No list is about it: only super users may, or everybody if allow.everyone.if.no.acl.found is set.")
+        return
+    table = Table(["principal", "from host", "may", "denied"], [])
+    for each in found:
+        may = "everything" if each.may_everything else ", ".join(operation.word for operation in each.may) or "nothing"
+        table.add(each.principal, each.host, may, ", ".join(operation.word for operation in each.denied))
+    show(table)
 
 
 def _resources(

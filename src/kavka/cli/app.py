@@ -43,6 +43,8 @@ TABLE: Final = (
     Entry("topics", "topics", CHANGE, "Create, list, describe, alter and delete topics."),
     Entry("configs", "configs", CHANGE, "Show and change settings of topics and brokers."),
     Entry("acls", "acls", CHANGE, "List, add and remove access control lists."),
+    Entry("quotas", "quotas", CHANGE, "Limit what clients use: bytes, time, connections."),
+    Entry("users", "users", CHANGE, "List, add and remove users and their passwords."),
     Entry("groups", "groups", CHANGE, "List, describe, reset and delete consumer groups."),
     Entry("transactions", "transactions", CHANGE, "List transactions, and end those that hang."),
     Entry("records", "records", CHANGE, "Delete the oldest records of topics."),
@@ -91,8 +93,8 @@ class Kavka(Group):
 app = CommandLine(
     name="kavka",
     cls=Kavka,
-    help="Kafka's classic core in Python: brokers that start in a moment, and tools that also work with Apache "
-    "Kafka.\n\nExamples\n\nkavka up\n\necho hello | kavka produce greetings; kavka consume greetings -e",
+    help="Kafka's classic core in Python: brokers, and tools that fit Apache Kafka too."
+    "\n\nExamples\n\nkavka up & echo hello | kavka produce greetings; kavka consume greetings -e",
     add_completion=True,
 )
 

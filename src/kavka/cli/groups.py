@@ -114,7 +114,7 @@ def list_groups(
         show_json([group._asdict() for group in groups])
         return
     if not groups:
-        note("There are no such groups.")
+        note("There are no such groups." if wanted_states or wanted_kinds else "There are no groups.")
         return
     table = Table(["group", "type", "protocol", "state", "coordinator"], ["coordinator"])
     for group in groups:

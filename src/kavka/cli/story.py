@@ -190,7 +190,7 @@ def tell(decisions: Sequence[Decision], subject: Subject) -> Iterator[str]:
 
 def headline(decision: Decision) -> str:
     """What happened, in one line without its reason."""
-    text = f"{decision.subject}: {decision.kind.value}"
+    text = f"{printable(decision.subject)}: {decision.kind.value}"
     changes = []
     for name in dict.fromkeys([*decision.before, *decision.after]):
         before, after = decision.before.get(name), decision.after.get(name)
@@ -231,11 +231,16 @@ def _value(value: Fact) -> str:
         case list() | tuple():
             return ",".join(map(_value, value)) or "none"
         case _:
-            return str(value)
+            return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal would obey: names are anybody's choice, and recorded as they were sent."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _sentence(text: str) -> str:
-    text = text.strip()
+    text = printable(text.strip())
     if not text:
         return "No reason was recorded."
     return f"{text[0].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"

@@ -28,7 +28,7 @@ app = CommandLine()
 Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, metavar="PORT", help="Port; 0 for a free one.")]
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
 Advertise = Annotated[
-    str | None, typer.Option("--advertise", metavar="HOST[:PORT]", help="Address that clients shall connect to.")
+    str | None, typer.Option("--advertise", metavar="HOST[:PORT]", help="Address that clients connect to.")
 ]
 Data = Annotated[str, typer.Option("--data", "-d", metavar="DIRECTORY", help="Directory for all data.")]
 Brokers = Annotated[

@@ -11,6 +11,8 @@ admin              topics, configurations, records, log directories
 group_admin        groups of both protocols: lists, members, offsets, deletions
 transaction_admin  transactions, producers, transactions that hang
 acl_admin          access control lists
+quota_admin        quotas of clients
+user_admin         users' SCRAM credentials
 reassignment_plan  where replicas should be, with as little moved as possible
 durability         what a cluster can afford to lose now
 decisions          why-records, read from their topic or from brokers' directories
@@ -19,7 +21,7 @@ partitioner        keys to partitions, as in Kafka's Java client
 assignor           partitions to the members of a group
 answers            error codes in answers, and their exceptions
 backoff            how long to wait before the next try
-security settings for TLS and SASL; sasl: the messages of SCRAM and PLAIN
+security settings for TLS and SASL; sasl: which exchange a login has (kavka.security)
 settings the settings of clients
 
 It works with kavka and with Apache Kafka from 2.1 on. The caller passes the network in:

@@ -323,11 +323,12 @@ class Consumer:
             if self._member is not None:
                 remaining = min(remaining, self._settings.heartbeat_interval_ms / 1000)
             remaining = min(remaining, self._until_retry(loop.time()))
+            # Not asyncio.timeout: it may take a cancellation of the caller for its own (test_client_consumer.py).
+            alarm = loop.call_later(remaining, self._arrived.set)
             try:
-                async with asyncio.timeout(remaining):
-                    await self._arrived.wait()
-            except TimeoutError:
-                pass
+                await self._arrived.wait()
+            finally:
+                alarm.cancel()
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Records without end."""

@@ -13,6 +13,8 @@ Source: Kafka's `security.protocol`, `sasl.*` and `ssl.*` client settings; KIP-6
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -79,20 +81,23 @@ class TlsSettings:
         return context
 
     def _load_chain(self, context: ssl.SSLContext, certificate: str) -> None:
-        """OpenSSL reads a chain from files only: what was given as text is in one for as long as that takes."""
-        import tempfile
+        """OpenSSL reads a chain from files only: what was given as text is in one in memory for as long as that takes.
+        Without a password an encrypted key must not make it ask the terminal."""
+        with ExitStack() as files:
+            paths = [
+                path if path is None or not _is_pem(path) else _file(path, files) for path in (certificate, self.key)
+            ]
+            assert paths[0] is not None
+            context.load_cert_chain(paths[0], paths[1], self.key_password or "")
 
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as chain, tempfile.NamedTemporaryFile("w") as key:
-            certificate_path, key_path = certificate, self.key
-            if _is_pem(certificate):
-                chain.write(certificate)
-                chain.flush()
-                certificate_path = chain.name
-            if self.key is not None and _is_pem(self.key):
-                key.write(self.key)
-                key.flush()
-                key_path = key.name
-            context.load_cert_chain(certificate_path, key_path, self.key_password)
+
+def _file(text: str, files: ExitStack) -> str:
+    """The path of a file in memory with this text; it is gone with `files`."""
+    descriptor = os.memfd_create("kavka-pem", os.MFD_CLOEXEC)
+    files.callback(os.close, descriptor)
+    with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
+        file.write(text)
+    return f"/proc/self/fd/{descriptor}"
 
 
 def _is_pem(text: str) -> bool:

@@ -4,6 +4,8 @@ setting.py          one setting: types, ranges, texts to values and back
 broker_settings.py  the table of a broker's settings, kavka's own at its end
 broker.py           BrokerConfig: a broker's values as it runs
 listeners.py        listeners and their advertised addresses
+sasl.py             which mechanisms each listener has, who may log in, and how the broker itself does
+tls.py              TLS settings of one listener, ssl.* and listener.name.L.ssl.*
 effect.py           what each setting does here: in force, at start only, without effect, or refused
 topic.py            TopicConfig: a topic's values, its overrides over its broker's
 group.py            the tables of a group's and of a metrics subscription's settings

@@ -390,6 +390,12 @@ def _check_reconfiguration(before: BrokerConfig, after: BrokerConfig) -> None:
         was, bound = (each.max_connections_of_listeners.get(listener, each.max_connections) for each in (before, after))
         if bound != was and bound <= 0:
             raise ConfigError(f"Invalid max.connections {bound}")
+        was, bound = (
+            each.max_connection_creation_rate_of_listeners.get(listener, each.max_connection_creation_rate)
+            for each in (before, after)
+        )
+        if bound != was and bound <= 0:
+            raise ConfigError(f"Invalid max.connection.creation.rate {bound}")
     if after.metric_reporters != before.metric_reporters:
         raise ConfigError("Validation of dynamic config update of Set(metric.reporters) failed: no such class")
 

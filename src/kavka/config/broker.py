@@ -22,7 +22,13 @@ from typing import Never, Self
 
 from kavka.config.broker_settings import HOUR_MS, MIB, MINUTE_MS, BrokerSettings, DynamicOnlySettings
 from kavka.config.effect import refuse_unsupported, without_effect
-from kavka.config.listeners import Endpoint, check_ports, parse_endpoints, parse_protocol_map
+from kavka.config.listeners import (
+    TLS_PROTOCOLS,
+    Endpoint,
+    check_ports,
+    parse_endpoints,
+    parse_protocol_map,
+)
 from kavka.config.setting import LONG_MAX, READ_ONLY, AnySetting, InvalidValue
 from kavka.errors import ConfigError
 
@@ -148,11 +154,18 @@ class BrokerConfig(BrokerSettings):
     def why_without_effect(self, name: str) -> str | None:
         """Why this broker's setting `name` has no effect; None if it has one, and for an unknown name."""
         why = without_effect(name)
-        if why is None and name.startswith("listener.name."):
+        if why is not None:
+            return why
+        endpoints = self.listener_endpoints
+        if name.startswith("listener.name."):
             listener = name.split(".")[2]
-            if listener not in {endpoint.listener.lower() for endpoint in self.listener_endpoints}:
+            endpoints = tuple(each for each in endpoints if each.listener.lower() == listener)
+            if not endpoints:
                 return f"This broker has no listener {listener}."
-        return why
+            name = synonyms(name)[-1]
+        if name.startswith("ssl.") and not any(each.security_protocol in TLS_PROTOCOLS for each in endpoints):
+            return "It governs listeners with TLS (SSL), and this broker has none that it would apply to."
+        return None
 
     # Values that follow from several settings.
 
@@ -273,12 +286,21 @@ class BrokerConfig(BrokerSettings):
 
         Kafka takes L in small letters alone.
         """
+        return self._bounds_of_listeners("max.connections")
+
+    @cached_property
+    def max_connection_creation_rate_of_listeners(self) -> Mapping[str, int]:
+        """Listener -> connections a second, from listener.name.L.max.connection.creation.rate; the others may have
+        all of max.connection.creation.rate."""
+        return self._bounds_of_listeners("max.connection.creation.rate")
+
+    def _bounds_of_listeners(self, setting: str) -> Mapping[str, int]:
         bounds = {}
         for endpoint in self.listener_endpoints:
-            name = f"listener.name.{endpoint.listener.lower()}.max.connections"
+            name = f"listener.name.{endpoint.listener.lower()}.{setting}"
             for texts in (self.dynamic, self.dynamic_default, self.static):
                 if name in texts:
-                    bounds[endpoint.listener] = int(self.rows["max.connections"].parse(texts[name]))
+                    bounds[endpoint.listener] = int(self.rows[setting].parse(texts[name]))
                     break
         return bounds
 
@@ -306,7 +328,7 @@ class BrokerConfig(BrokerSettings):
             raise InvalidValue(
                 "max.connections.per.ip", 0, "Value can be 0 only where max.connections.per.ip.overrides is set"
             )
-        _ = self.max_connections_of_listeners
+        _ = self.max_connections_of_listeners, self.max_connection_creation_rate_of_listeners
 
     def _check_together(self) -> None:
         if "classic" not in self.group_coordinator_rebalance_protocols:
@@ -354,15 +376,6 @@ class BrokerConfig(BrokerSettings):
         if self.broker_id != self.node_id:
             raise InvalidValue("broker.id", self.broker_id, f"Value must be that of node.id, which is {self.node_id}")
 
-    def require_plaintext(self) -> None:
-        """Raises ConfigError for a listener with TLS or SASL, which no broker of this version serves."""
-        for endpoint in self.listener_endpoints:
-            if endpoint.security_protocol != "PLAINTEXT":
-                raise ConfigError(
-                    f"listener {endpoint} uses {endpoint.security_protocol}, but this version serves only PLAINTEXT; "
-                    "change listener.security.protocol.map or leave the listener out"
-                )
-
     def _check_listeners(self) -> None:
         if not self.listener_endpoints:
             raise InvalidValue("listeners", self.listeners, "At least one listener is needed")
@@ -385,12 +398,16 @@ class BrokerConfig(BrokerSettings):
                 "Only one of inter.broker.listener.name and security.inter.broker.protocol may be set",
             )
         if self.inter_broker_listener not in {endpoint.listener for endpoint in self.advertised_endpoints}:
-            self.require_plaintext()  # Where others are asked for, that is what keeps the broker from starting.
             raise ConfigError(
                 f"Invalid value {self.inter_broker_listener} for configuration inter.broker.listener.name: "
                 f"advertised.listeners has only {', '.join(e.listener for e in self.advertised_endpoints)}"
             )
         self._check_special_listeners(names)
+        for endpoint in self.listener_endpoints:
+            if endpoint.security_protocol in TLS_PROTOCOLS:
+                from kavka.config.tls import tls_settings  # late: most brokers have no listener with TLS
+
+                tls_settings(self, endpoint)
 
     def _check_special_listeners(self, names: Collection[str]) -> None:
         control = self.control_plane_listener

@@ -523,6 +523,9 @@ class BrokerSettings(Settings):
     kavka_max_in_flight_requests_per_connection = integer(1_000, at_least(1))
     kavka_max_output_bytes_per_connection = integer(4 * MIB, at_least(1))
     kavka_max_receiving_bytes = long(256 * MIB, at_least(1 * MIB))
+    kavka_tls_max_handshakes = integer(1_000, at_least(1), LOW)
+    kavka_tls_handshake_timeout_ms = integer(10_000, at_least(1), LOW)
+    kavka_ssl_reload_interval_ms = integer(30_000, at_least(0), LOW)
     # kavka's own: how soon a dead controller is followed (controller/term/fast_failover.py).
     kavka_controller_fast_failover = boolean(True, MEDIUM)
     # kavka's own: why-records (broker/decisions/decision_log.py).

@@ -492,7 +492,7 @@ _BROKER = {
     "ssl.keystore.type": "The format of that file: JKS, PKCS12 or PEM.",
     "ssl.principal.mapping.rules": "Rules that map a certificate's distinguished name to a short name; the first that "
     "fits counts.",
-    "ssl.protocol": "The newest TLS version that is offered.",
+    "ssl.protocol": "TLS, TLSv1.2 or TLSv1.3; which versions are spoken is said by ssl.enabled.protocols.",
     "ssl.provider": "Java's provider of TLS.",
     "ssl.secure.random.implementation": "Java's random source for TLS.",
     "ssl.trustmanager.algorithm": "Java's algorithm for checking certificates.",
@@ -582,6 +582,11 @@ _BROKER = {
     "kavka.decisions.ring.bytes": "The size of the ring of decisions in the first log directory. kavka why reads it "
     "when no broker answers.",
     "kavka.decisions.retention.ms": "The retention.ms that __kavka_decisions gets when it is created.",
+    "kavka.tls.max.handshakes": "How many TLS handshakes a network thread has under way; further clients wait.",
+    "kavka.tls.handshake.timeout.ms": "How long a client may take until its TLS handshake begins, and "
+    "again until it is over.",
+    "kavka.ssl.reload.interval.ms": "How often the broker looks whether the files of its certificates have changed; 0 "
+    "for never.",
     "kavka.flight.recorder.enable": "Whether this broker records its inputs, so that kavka replay can make its "
     "decisions again (see flight-recorder.md).",
     "kavka.flight.recorder.bytes": "The size of the flight recording, a ring in the first log directory.",

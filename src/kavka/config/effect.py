@@ -55,9 +55,8 @@ class Refusal(NamedTuple):
 
 
 _KRAFT: Final = "It governs a KRaft quorum, and this cluster's metadata is in ZooKeeper's form."
-_SECURE_LISTENERS: Final = (
-    "It governs listeners with TLS or SASL, which are refused. A PLAINTEXT listener does not use it."
-)
+_JAVA_LOGINS: Final = "It names a Java class. Where a listener authenticates by SASL it is refused."
+_OTHER_MECHANISMS: Final = "It governs Kerberos or OAUTHBEARER, which are refused. PLAIN and SCRAM do not use it."
 _ZOOKEEPER_TLS: Final = "It governs TLS to ZooKeeper. That is refused, see zookeeper.ssl.client.enable."
 _TIERED: Final = "It governs remote log storage. That is refused, see remote.log.storage.system.enable."
 _SHARE: Final = "It governs share groups, which are not served."
@@ -65,14 +64,20 @@ _STREAMS: Final = "It governs groups of the streams protocol, which are not serv
 _TOKENS: Final = "It governs delegation tokens, which need a SASL listener."
 _PASSWORDS: Final = "It encrypts passwords that are set at run time. Such changes are refused."
 _JAVA_METRICS: Final = "It governs Java's metrics. Use kavka.metrics.port for kavka's metrics."
-_CLIENT_QUOTAS: Final = "It governs client quotas, which kavka's brokers do not have."
 _THREADS: Final = (
     "One thread makes all decisions in a broker, and a few workers wait for the disk. More threads would not help."
 )
 _GROUP_APPENDS: Final = "A coordinator appends each of its records at once, without batching."
 _PURGATORY: Final = "A request that need not wait any more leaves the list at once."
 _FOR_ONE_LISTENER: Final = "This setting applies to all listeners together, not to a single one."
-_OF_LISTENERS: Final = ".max.connections"
+_OF_LISTENERS: Final = (
+    ".max.connections",
+    ".max.connection.creation.rate",
+    ".connections.max.reauth.ms",
+    ".sasl.enabled.mechanisms",
+    ".sasl.jaas.config",
+    ".sasl.mechanism.inter.broker.protocol",
+)
 """What may be set for one listener."""
 _JAVA_POLICY: Final = "Write the rule into the program that creates or changes topics, and leave the setting out."
 
@@ -92,6 +97,7 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
         "metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms "
         "sasl.mechanism.controller.protocol server.max.startup.time.ms unclean.leader.election.interval.ms",
     ),
+    ("It names Java's providers of security, and kavka uses OpenSSL.", "security.providers"),
     (
         "There are no unstable versions that it could enable.",
         "unstable.api.versions.enable unstable.feature.versions.enable",
@@ -106,33 +112,30 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
         "zookeeper.ssl.truststore.location zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type",
     ),
     (
-        _SECURE_LISTENERS,
-        "connection.failed.authentication.delay.ms connections.max.reauth.ms sasl.client.callback.handler.class "
-        "sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin "
+        _JAVA_LOGINS,
+        "sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class "
+        "sasl.server.callback.handler.class",
+    ),
+    (
+        _OTHER_MECHANISMS,
+        "sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin "
         "sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter "
-        "sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class "
-        "sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds "
-        "sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter "
-        "sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism.inter.broker.protocol "
-        "sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud "
-        "sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss "
-        "sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds "
-        "sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file "
-        "sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase "
-        "sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id "
-        "sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds "
-        "sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer "
-        "sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms "
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url "
-        "sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope "
-        "sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url "
-        "sasl.server.callback.handler.class sasl.server.max.receive.size security.providers ssl.allow.dn.changes "
-        "ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols "
-        "ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm "
-        "ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password "
-        "ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation "
-        "ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location ssl.truststore.password "
-        "ssl.truststore.type",
+        "sasl.kerberos.ticket.renew.window.factor sasl.login.connect.timeout.ms sasl.login.read.timeout.ms "
+        "sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds "
+        "sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms "
+        "sasl.login.retry.backoff.ms sasl.oauthbearer.assertion.algorithm "
+        "sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds "
+        "sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include "
+        "sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub "
+        "sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file "
+        "sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.template.file "
+        "sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret "
+        "sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience "
+        "sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms "
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms "
+        "sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class "
+        "sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name "
+        "sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url",
     ),
     (
         _TOKENS,
@@ -195,10 +198,6 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
         "metrics.num.samples metrics.recording.level metrics.sample.window.ms",
     ),
     (
-        _CLIENT_QUOTAS,
-        "controller.quota.window.num controller.quota.window.size.seconds quota.window.num quota.window.size.seconds",
-    ),
-    (
         "A move between log directories is paced as it goes, without windows.",
         "alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds",
     ),
@@ -247,14 +246,18 @@ _TOPIC_WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
     ),
 )
 
+_JAVA_TLS: Final = Refusal(
+    "It chooses among Java's implementations of TLS, and kavka uses OpenSSL.", "Leave the setting out."
+)
+
 _REFUSED: Final[Mapping[str, Refusal]] = {
     "alter.config.policy.class.name": Refusal(
         "Policies are Java classes, and kavka would not call this one: it would accept every change of settings.",
         _JAVA_POLICY,
     ),
     "client.quota.callback.class": Refusal(
-        "Brokers have no client quotas, so no client would be slowed down.",
-        "Leave the setting out, and limit clients where they run.",
+        "Kavka cannot run this Java class, so that clients would have other quotas than it decides.",
+        "Leave the setting out, and set quotas of users, client ids and addresses with `kavka quotas`.",
     ),
     "config.providers": Refusal(
         "Values written as ${provider:path:key} would be used literally, not looked up.",
@@ -280,10 +283,6 @@ _REFUSED: Final[Mapping[str, Refusal]] = {
         "There is no remote log storage. Only log.retention.ms removes segments, so they would stay longer than this.",
         "Leave the setting out, and lower log.retention.ms where the disks are too small.",
     ),
-    "max.connection.creation.rate": Refusal(
-        "Connections would be accepted at any rate.",
-        "Leave the setting out, and bound connections with max.connections and max.connections.per.ip.",
-    ),
     "principal.builder.class": Refusal(
         "This class would not be called, and every client would be User:ANONYMOUS.",
         "Leave the setting out.",
@@ -295,6 +294,13 @@ _REFUSED: Final[Mapping[str, Refusal]] = {
         "There is no remote log storage: nothing would be copied, and existing remote segments could not be read.",
         "Leave the setting out, and size the disks for the whole retention.",
     ),
+    "ssl.engine.factory.class": Refusal(
+        "It names a Java class, which would not be called.", "Leave the setting out: TLS is OpenSSL's."
+    ),
+    "ssl.keymanager.algorithm": _JAVA_TLS,
+    "ssl.provider": _JAVA_TLS,
+    "ssl.secure.random.implementation": _JAVA_TLS,
+    "ssl.trustmanager.algorithm": _JAVA_TLS,
     "transaction.two.phase.commit.enable": Refusal(
         "Two-phase commit is not supported: a prepared transaction would be aborted after its timeout.",
         "Leave the setting out.",
@@ -369,11 +375,30 @@ _CLASSES: Final[Mapping[str, tuple[tuple[str, ...], Refusal]]] = {
 }
 """Settings that name Java classes: the names that kavka has built in, and why others are refused."""
 
+_SASL_AT_START: Final = "A running broker keeps the mechanisms and logins that it began with."
+_LISTENER_TLS: Final = "A running broker keeps how its listeners speak TLS; it replaces their certificates alone."
+_SECRET_IN_FILE: Final = "Passwords and keys are read from the broker's file, when it starts."
+
 _START_ONLY: Final[Mapping[str, str]] = {
+    "ssl.cipher.suites": _LISTENER_TLS,
+    "ssl.client.auth": _LISTENER_TLS,
+    "ssl.enabled.protocols": _LISTENER_TLS,
+    "ssl.endpoint.identification.algorithm": _LISTENER_TLS,
+    "ssl.protocol": _LISTENER_TLS,
+    "ssl.key.password": _SECRET_IN_FILE,
+    "ssl.keystore.certificate.chain": _SECRET_IN_FILE,
+    "ssl.keystore.key": _SECRET_IN_FILE,
+    "ssl.keystore.password": _SECRET_IN_FILE,
+    "ssl.truststore.certificates": _SECRET_IN_FILE,
+    "ssl.truststore.password": _SECRET_IN_FILE,
     "advertised.listeners": "A broker registers its advertised addresses once, when it starts.",
     "listener.security.protocol.map": "A running broker keeps the listeners that it began with.",
     "listeners": "A running broker keeps the listeners that it began with.",
     "num.network.threads": "A running broker keeps the threads that it began with.",
+    "connections.max.reauth.ms": _SASL_AT_START,
+    "sasl.enabled.mechanisms": _SASL_AT_START,
+    "sasl.jaas.config": _SASL_AT_START,
+    "sasl.mechanism.inter.broker.protocol": _SASL_AT_START,
 }
 """Settings that Kafka changes at run time and kavka does not, with the reason."""
 
@@ -413,12 +438,22 @@ def standing(name: str, table: type[Settings]) -> Standing:
 def without_effect(name: str) -> str | None:
     """Why the broker's setting `name` has no effect; None if it has one, and for an unknown name."""
     if name.startswith("listener.name."):
+        base = _base(name)
+        if base.startswith("ssl."):
+            return _NO_EFFECT.get(base)
         return None if name.endswith(_OF_LISTENERS) else _FOR_ONE_LISTENER
     return _NO_EFFECT.get(name)
 
 
+def _base(name: str) -> str:
+    """The setting that listener.name.L.SETTING sets for one listener; other names stay."""
+    return name.split(".", 3)[-1] if name.startswith("listener.name.") else name
+
+
 def start_only(name: str) -> str | None:
     """Why a setting that Kafka can change at run time cannot change here; None if it can."""
+    if name.startswith("listener.name."):
+        return next((why for setting, why in _START_ONLY.items() if name.endswith(f".{setting}")), None)
     return _START_ONLY.get(name)
 
 

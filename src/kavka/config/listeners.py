@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from kavka.errors import ConfigError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL_PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
+"""Those that are encrypted."""
 PORT_MAX = 65_535
 
 

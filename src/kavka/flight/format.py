@@ -52,7 +52,6 @@ FLIGHT_FILES: Final = ("kavka-flight.1.bin", "kavka-flight.0.bin")
 MAGIC: Final = b"kfr1"
 HEADER: Final = Struct(">4sIIqq")
 CLOCKS: Final = Struct(">qq")
-CLOCKS_AT: Final = 12
 MAX_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
 MAX_ENTRIES_BYTES: Final = 64 * 1024 * 1024
 """What a block may hold at most; beyond that it is none."""

@@ -281,7 +281,7 @@ class FlightRecorder(InputRecorder):
             # The directory's own users find out and take it offline.
             self._failed = True
             self._buffer = bytearray()
-            logger.warning("flight recording given up", directory=self._directory, why=str(failure))
+            logger.warning("flight recording stopped", directory=self._directory, why=str(failure))
 
     # -- the end
 

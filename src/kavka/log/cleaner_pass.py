@@ -1,7 +1,8 @@
-"""CleaningPass: one compaction of one log, in steps: first where each key is last, then what stays of each segment.
+"""CleaningPass: one compaction of one log, in steps. The first steps find the last record of each key, the others
+decide what stays of each segment.
 
-Decides record by record and batch by batch what stays. It reads and writes files that it is given and must not know the
-log: whoever runs it (`broker.upkeep.log_cleaner`) has each step done by a worker, and swaps the new segments in.
+Decides record by record and batch by batch what stays. It reads and writes the files that it gets, and must not know
+the log: its caller (`broker.upkeep.log_cleaner`) runs each step in a worker and swaps the new segments in.
 
     record without a key, or below the latest one of its key      goes
     tombstone at or behind its batch's delete horizon             goes; the horizon is set when it is first met here
@@ -13,8 +14,8 @@ log: whoever runs it (`broker.upkeep.log_cleaner`) has each step done by a worke
                                   and the last one of the pass (the log's end, where nothing follows): of those the
                                   header stays, until the next pass finds it needed no more
 
-So a new segment may be empty, or end before the next one begins. A header more than these would do harm: consumers of
-kafka-go and sarama (up to 1.45.1) ask for ever for an offset whose answer holds no record.
+So a new segment may be empty, or end before the next one begins. More empty headers than these would do harm: consumers
+of kafka-go and sarama (up to 1.45.1) ask for ever for an offset whose answer has no record.
 
 Invariants
   I1  What stays is read as before: offsets, timestamps, keys, values, headers, epochs, sequences.

@@ -60,7 +60,7 @@ _logger = Logger(__name__)
 ConfigFor = Callable[[str], LogConfig]
 """The settings of a topic's logs, by its name."""
 RunAll = Callable[[Sequence[Callable[[], None]], int], None]
-"""Runs jobs, so many at a time at most; returns when all have ended. What one of them raises is a bug."""
+"""Runs jobs, at most the given number at a time, and returns when all have ended. An exception of a job is a bug."""
 
 
 def one_by_one(jobs: Sequence[Callable[[], None]], at_a_time: int) -> None:
@@ -165,7 +165,7 @@ class HomeLoader:
         """Looks for logs whose move was ended by a crash: two directories have their names, and one of them a mark."""
         for path in paths:
             try:
-                for name in self._filesystem.list_directory(path):
+                for name in self._filesystem.list_directories(path):
                     partition = parse_directory_name(name)
                     if partition is not None and self._filesystem.exists(f"{path}/{name}/{MOVED_MARK}"):
                         self._moved[partition] = path
@@ -176,8 +176,8 @@ class HomeLoader:
         """Looks what is in a log directory. Raises `StorageError`, and `InconsistentMetadata` for a log that is there
         twice."""
         path = home.path
-        names = self._filesystem.list_directory(path)
-        was_clean = CLEAN_SHUTDOWN in names
+        names = self._filesystem.list_directories(path)
+        was_clean = self._filesystem.exists(f"{path}/{CLEAN_SHUTDOWN}")
         if was_clean:
             self._take_mark(path, report)
         read = self._checkpoints.read

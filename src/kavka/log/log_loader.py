@@ -1,24 +1,24 @@
-"""LogLoader: what the files in a partition's directory are worth when a broker starts.
+"""LogLoader: which files of a partition's directory can be trusted when a broker starts.
 
-Decides which segments, epochs and producer states a log starts from, and what is cut off. It must not know of other
-partitions or of the replicas that could make up for what is lost here.
+Decides which segments, epochs and producer states a log starts from, and what is removed. It must not know other
+partitions, or replicas that could replace what is lost here.
 
 Invariants
   I1  After a stop that was not clean, every batch from the segment of the recovery point on was read and its CRC found
       right before anything is served.
-  I2  What remains is a prefix of what was written: at the first byte that is no good batch the segment is cut, and all
-      segments behind it go, even if they are whole (as Kafka does: an offset that once may have been read must not come
-      back with other records behind a hole).
-  I3  Everything but the .log files can be lost: indexes, snapshots, epochs and checkpoints are built anew or done
-      without, and each time a reason says so.
+  I2  What remains is a prefix of what was written: the segment is cut at the first byte that is not part of a good
+      batch, and all later segments are removed, even if they are whole (as Kafka does: an offset that once may have
+      been read must not come back with other records behind a hole).
+  I3  Everything except the .log files can be lost: indexes, snapshots, epochs and checkpoints are rebuilt or not
+      needed, and each time a reason is logged.
   I4  A clean stop is believed as long as the last segment can be read to its end.
 
 Source: Kafka's LogLoader and LogSegment.recover; docs/design/known-bugs.md S37, S38.
 
 The CRC does not cover a batch's base offset, so recovery also looks at the order of the offsets: a batch that goes back
 behind its predecessor is damage. If that predecessor itself jumped ahead, it is the one that lies, and goes as well.
-A segment that lost its end exactly between two batches cannot be told from one that compaction has thinned out: the log
-goes on with the next segment then, as Kafka's does.
+A segment that lost its end exactly between two batches looks like one that was compacted: the log continues with the
+next segment then, as in Kafka.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class _LogLoader:
         self._has_changed = False
 
     def load(self) -> LoadedLog:
-        names = self._clear_leftovers(self._directory.filesystem.list_directory(self._directory.path))
+        names = self._clear_leftovers(self._directory.filesystem.list_files(self._directory.path))
         self._segments = self._open_segments(names)
         self._snapshots = ProducerSnapshots(self._directory, _offsets(names, SNAPSHOT_SUFFIX))
         recover_from = None if self._request.was_clean else self._request.recovery_point
@@ -220,7 +220,7 @@ class _LogLoader:
                 valid.append(name)
         if valid:
             self._finish_swap(valid, names)
-        return self._directory.filesystem.list_directory(self._directory.path)
+        return self._directory.filesystem.list_files(self._directory.path)
 
     def _finish_swap(self, swaps: list[str], names: list[str]) -> None:
         """Puts complete new segments in the place of the old ones whose offsets they cover."""
@@ -362,11 +362,12 @@ class _LogLoader:
                 try:
                     check_aborted(segment.aborted_transactions, following)
                 except CorruptIndex as error:
-                    self._note("transaction index built anew", segment.path(TXN_INDEX_SUFFIX), str(error))
+                    self._note("transaction index rebuilt", segment.path(TXN_INDEX_SUFFIX), str(error))
                     try:
                         rebuild_aborted(self._segments, number)
                     except CorruptRecords as damage:
-                        # A clean stop is believed, so the records were not read before; who reads them is told.
+                        # A clean stop is trusted, so the records were not read before. Their readers will get the
+                        # error.
                         self._note("transaction index not built", segment.path(LOG_SUFFIX), str(damage))
 
     # -- epochs and producers

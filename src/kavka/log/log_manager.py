@@ -14,10 +14,10 @@ Invariants
   I5  A deleted partition is gone at once under its name; its files go later, under TOPIC-PARTITION.UUID-delete.
   I6  A log that belongs to no topic (a stray) is neither read nor written, only named; if a topic of its name is made,
       it gets out of the way under TOPIC-PARTITION.UUID-stray.
-  I7  What a checkpoint says of a log holds for no other log of that name. Else, with records deleted up to 26, the
-      topic deleted and made again, five records acknowledged and the broker killed: the next start believes that the
-      log begins at 26, and drops all five. So the checkpoints of a directory forget a log before its successor is made
-      there, and none that was made before is written after a later one.
+  I7  A checkpoint entry never counts for another log of the same name. Otherwise: records are deleted up to 26, the
+      topic is deleted and created again, five records are acknowledged, and the broker is killed; the next start
+      believes that the log begins at 26, and drops all five. So the checkpoints of a directory forget a log before its
+      successor is created there, and an older checkpoint never replaces a later one.
 
 Source: Kafka's LogManager, MetaPropertiesEnsemble, BrokerMetadataCheckpoint; rules S38, S39.
 """
@@ -101,7 +101,7 @@ class LogManagerSettings(NamedTuple):
 
 
 class LogDirectoryInfo(NamedTuple):
-    """One log directory as DescribeLogDirs tells of it; sizes in bytes, -1 where they cannot be had."""
+    """One log directory for DescribeLogDirs; sizes in bytes, -1 if they are unknown."""
 
     path: str
     error: StorageError | None
@@ -130,8 +130,8 @@ class _Syncing:
 class LogManager:
     """The logs of one broker. Call `load` first and `close` last.
 
-    One class, because every method asks or changes the same map of partitions to logs and homes: what finds, makes,
-    moves, deletes or closes a log must see the others do so. Loading and checkpoints, which do not, are modules.
+    One class, because every method reads or changes the same map of partitions to logs and homes: to find, make, move,
+    delete or close a log needs what the others did. Loading and checkpoints do not need it, and are modules.
     """
 
     def __init__(  # noqa: PLR0913 - made once, by name; the last three are for tests and the simulator
@@ -147,8 +147,8 @@ class LogManager:
     ) -> None:
         """`directories` are log.dirs; `draw(limit)` an integer below `limit`, for jitter and directory names.
 
-        `is_claimed`: whether there is a topic that a partition is of; the logs of others are left alone (I6).
-        `run_all` reads and syncs logs, on threads where the settings ask for more than one at a time.
+        `is_claimed` tells if a partition belongs to an existing topic; other logs are left alone (I6). `run_all` reads
+        and syncs logs, on threads where the settings ask for more than one at a time.
         """
         if not directories or len(set(directories)) != len(directories):
             raise InvariantViolation(f"log directories must be named once each, got {directories!r}")
@@ -220,10 +220,10 @@ class LogManager:
 
     def _require_one_directory(self) -> None:
         if self.is_released:
-            raise StorageError(self._directories[0], "is given up: the broker is stopping")
+            raise StorageError(self._directories[0], "was released: the broker is stopping")
         if not self._homes:
             path, error = next(iter(self._offline.items()))
-            raise StorageError(path, f"no log directory is left: {error}")
+            raise StorageError(path, f"no usable log directory is left: {error}")
 
     def _agree_on_identity(self) -> None:
         """Checks meta.properties of every directory against the settings and each other, and writes missing ones."""
@@ -342,8 +342,8 @@ class LogManager:
         return log
 
     def _move_strays_aside(self, partition: TopicPartition) -> None:
-        """Makes way for a log of this name, wherever a stray one lies: in another directory it would be a second log of
-        the partition at the next start."""
+        """Moves strays of this name aside, in every directory: one in another directory would be a second log of the
+        partition at the next start."""
         for home in list(self._homes.values()):
             path = f"{home.path}/{partition}"
             if not self._filesystem.exists(path):
@@ -383,13 +383,14 @@ class LogManager:
         if directory is not None:
             home = self._homes.get(directory)
             if home is None:
-                raise StorageError(directory, "is no log directory of this broker, or offline")
+                raise StorageError(directory, "is not a log directory of this broker, or is offline")
             return home
         self._require_one_directory()
         return min(self._homes.values(), key=lambda home: len(home.logs))
 
     def delete(self, partition: TopicPartition, now_ms: int, *, delay_ms: int | None = None) -> bool:
-        """Takes the partition's log away; its files go `delay_ms` (file.delete.delay.ms) later. False without one.
+        """Removes the partition's log; its files are deleted `delay_ms` (file.delete.delay.ms) later. Returns False if
+        there is none.
 
         Raises `StorageError`; the log is gone from here all the same.
         """
@@ -413,7 +414,7 @@ class LogManager:
         return True
 
     def _note_former(self, home: LogHome, partition: TopicPartition) -> None:
-        """Remembers a log that is gone from here. Raises `StorageError`."""
+        """Remembers a log that is no longer here. Raises `StorageError`."""
         home.former[partition] = None
         if len(home.former) > MAX_FORMER:
             self._checkpoints.forget_former(home)
@@ -427,14 +428,14 @@ class LogManager:
         return ErrorCode.NONE if directory in self._homes else ErrorCode.KAFKA_STORAGE_ERROR
 
     def prefer_directory(self, partition: TopicPartition, directory: str) -> None:
-        """The partition's log, which is not here yet, is to be made in this directory."""
+        """Remembers that the partition's log, which does not exist yet, goes into this directory."""
         self._preferred.pop(partition, None)
         self._preferred[partition] = directory
         while len(self._preferred) > MAX_PREFERENCES:
             del self._preferred[next(iter(self._preferred))]
 
     def begin_move(self, partition: TopicPartition, directory: str) -> LogMove | None:
-        """A move of the partition's log into another directory, in the place of one that was under way; None where it
+        """A move of the partition's log into another directory; it replaces a move that is under way. None if the log
         is there already. Raises `StorageError`."""
         log = self._logs[partition]
         under_way = self._moves.get(partition)
@@ -449,7 +450,7 @@ class LogManager:
         return move
 
     def is_under_way(self, move: LogMove) -> bool:
-        """Whether it is the present move of a log that is still here, with both directories in use."""
+        """True if it is the current move of a log that is still here, with both directories in use."""
         log, partition = move.log, move.log.topic_partition
         is_wanted = self._moves.get(partition) is move and self._logs.get(partition) is log and log.failure is None
         return is_wanted and self.directory_of(move.path) is not None
@@ -479,7 +480,7 @@ class LogManager:
             self._checkpoints.write_all(home)
 
     def end_move(self, partition: TopicPartition) -> None:
-        """A move that is under way is so no more; its copy is removed with the deleted directories."""
+        """Ends a move that is under way. Its copy is removed with the deleted directories."""
         move = self._moves.pop(partition, None)
         home = None if move is None else self._homes.get(move.path.rpartition("/")[0])
         if move is not None and home is not None:
@@ -517,7 +518,7 @@ class LogManager:
             self._checkpoints.write(self._checkpoints.of(home, CLEANER_OFFSET_CHECKPOINT))
 
     def set_aside(self, partition: TopicPartition) -> str:
-        """Takes a log away from under its name and keeps its files, as TOPIC-PARTITION.UUID-stray; returns the path.
+        """Renames a log to TOPIC-PARTITION.UUID-stray and keeps its files. Returns the path.
 
         For a log of a topic that was deleted and created again under its name, which a crash kept from being removed.
         Raises `StorageError`; the log is gone from here all the same.
@@ -550,8 +551,8 @@ class LogManager:
         return due
 
     def remove_paths(self, paths: Iterable[str]) -> None:
-        """Removes files and directories for good. Blocks. Raises `StorageError`, after it has tried all of them: the
-        other ones may lie on disks that work, and nobody asks for them again."""
+        """Removes files and directories for good. Blocks. Raises `StorageError` after it has tried all of them: the
+        others may be on disks that work, and nobody would try again."""
         failure: StorageError | None = None
         for path in paths:
             try:
@@ -568,7 +569,8 @@ class LogManager:
             raise failure
 
     def delete_old_segments(self, now_ms: int) -> list[tuple[TopicPartition, DeletedSegments]]:
-        """Applies retention to every log (log.retention.check.interval.ms). A failing disk takes its directory off."""
+        """Applies retention to every log (log.retention.check.interval.ms). If a disk fails, its directory goes
+        offline."""
         deleted: list[tuple[TopicPartition, DeletedSegments]] = []
         for log in list(self._logs.values()):
             if log.failure is None:
@@ -597,7 +599,7 @@ class LogManager:
         return self._checkpoints.due(self._homes.values(), name)
 
     def write_checkpoint(self, file: CheckpointFile) -> None:
-        """Blocks, and may run on a worker. One that was made before the one on disk is not written (I7). Raises
+        """Blocks, and may run on a worker. A checkpoint that is older than the one on disk is not written (I7). Raises
         `StorageError`."""
         self._checkpoints.write(file)
 
@@ -613,16 +615,16 @@ class LogManager:
         return list(self._homes)
 
     def directory_of(self, path: str) -> str | None:
-        """The log directory that `path`, as a `StorageError` names it, lies in; None if it is none that is in use."""
+        """The log directory in use that contains `path`, the path of a `StorageError`; None if there is none."""
         for directory in self._homes:
             if path == directory or path.startswith(f"{directory}/"):
                 return directory
         return None
 
     def on_storage_error(self, path: str, error: StorageError) -> list[TopicPartition]:
-        """Takes the directory that `path` lies in offline; returns the partitions that are gone with it.
+        """Takes the directory of `path` offline. Returns the partitions that are gone with it.
 
-        A `DamagedLog` takes nothing along: its log has failed, the disk has not. The caller halts the broker if
+        A `DamagedLog` takes no directory offline: its log has failed, the disk has not. The caller halts the broker if
         `live_directories` is empty then.
         """
         if isinstance(error, DamagedLog):
@@ -696,7 +698,7 @@ class LogManager:
         self.release()
 
     def _flush_beside_each_other(self, now_ms: int) -> None:
-        """Makes logs durable, several at a time where there may be several; a failure stays with its log."""
+        """Makes logs durable, several at a time if the settings allow it. A failure affects only its log."""
         at_a_time = self.recovery_threads * len(self._homes)
         unflushed = [log for log in self._logs.values() if log.log_end_offset > log.recovery_point]
         # Not all at once: each holds its files open.
@@ -718,7 +720,7 @@ class LogManager:
                     one.log.fail_flush(one.failure)
 
     def release(self) -> None:
-        """Gives up the locks without writing anything."""
+        """Releases the locks without writing anything."""
         self.is_released = True
         for home in self._homes.values():
             for log in home.logs.values():
@@ -733,6 +735,6 @@ def _log_set_aside(partition: TopicPartition, path: str) -> None:
         "log set aside",
         partition=str(partition),
         path=path,
-        why="it is of a former topic of this name",
+        why="it belongs to an earlier topic with this name",
         next_step="remove the directory if nobody misses its records",
     )

@@ -135,7 +135,7 @@ class LogMove:
             if not copied.indexes:
                 segment.write_indexes(closing=False)
                 self._copy_indexes(copied, segment)()
-        for name in filesystem.list_directory(former):
+        for name in filesystem.list_files(former):
             if name.endswith(SNAPSHOT_SUFFIX) or name == PARTITION_METADATA:
                 # Durably: a clean stop takes a snapshot that is there for one that lasts.
                 filesystem.write_atomically(f"{self.path}/{name}", filesystem.read(f"{former}/{name}"))

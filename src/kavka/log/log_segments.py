@@ -142,7 +142,7 @@ class LogSegments:
                 entries = segment.aborted_transactions
             except CorruptIndex as error:
                 path = segment.path(TXN_INDEX_SUFFIX)
-                _logger.warning("transaction index built anew", path=path, why=str(error))
+                _logger.warning("transaction index rebuilt", path=path, why=str(error))
                 entries = rebuild_aborted(self.listed, number)
             for entry in entries:
                 if entry.last_offset >= start_offset and entry.first_offset < end_offset:

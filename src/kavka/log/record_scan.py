@@ -37,7 +37,7 @@ def scan_headers(
             window = file.read_at(position, min(window_bytes, end - position))
             window_start, in_window = position, 0
             if len(window) < HEADER_SIZE:
-                raise CorruptRecords(f"{len(window)} bytes at position {position} are no batch header")
+                raise CorruptRecords(f"{len(window)} bytes at position {position} are not a batch header")
         header = BatchHeader._make(HEADER.unpack_from(window, in_window))
         if header.magic != MAGIC or header.batch_length < MIN_BATCH_LENGTH:
             raise CorruptRecords(
@@ -76,7 +76,7 @@ def scan_batches(file: ReadableFile, position: int, end: int) -> Iterator[tuple[
             window, window_start = memoryview(file.read_at(position, size)), position
             batch = batch_at(window)
             if batch is None:
-                raise CorruptRecords(f"{len(window)} bytes at position {position} are no complete batch")
+                raise CorruptRecords(f"{len(window)} bytes at position {position} are not a complete batch")
         yield position, batch
         position += len(batch.view)
 

@@ -1,17 +1,17 @@
 """Segment: one .log file of a partition with its indexes.
 
-Decides where in the file an offset or a timestamp is found, when an index entry is due, and when an index cannot be
-believed and is built anew. It must not know other segments, producers, epochs or the high watermark.
+Decides where an offset or a timestamp is in the file, when an index entry is due, and when an index is wrong and must
+be rebuilt. It must not know other segments, producers, epochs or the high watermark.
 
 Invariants
-  I1  `size` is what is in the file as far as anybody may read; bytes behind it are never served.
-  I2  Index entries live in memory and reach their files at `write_indexes` (roll, flush, close), not one by one: an
-      unclean stop builds them anew from the records. Only the transaction index is written with each entry, and synced
-     with the records: nobody could tell later that one is missing.
-  I3  An index only narrows a search. Every position taken from one is checked against the batch that lies there; an
-      index that lies is built anew, and the answer is the same as without it.
-  I4  Damaged records harm who reads them. An append never needs to read any: an index that is built anew ends at the
-      first damage, and goes on with the next batch that is appended.
+  I1  `size` is how far the file may be read; bytes after it are never served.
+  I2  Index entries live in memory and reach their files at `write_indexes` (roll, flush, close), not one by one: after
+      an unclean stop they are rebuilt from the records. Only the transaction index is written with each entry, and
+      synced with the records: nobody could tell later that one is missing.
+  I3  An index only narrows a search. Every position from an index is checked against the batch there; a wrong index is
+      rebuilt, and the answer is the same as without it.
+  I4  Damaged records harm only their readers. An append never needs to read any: a rebuilt index ends at the first
+      damage, and continues with the next batch that is appended.
   I5  The first files of a log are made with the first batch; all are opened on first use. `OpenSegments` bounds how
       many segments keep a descriptor and a loaded index.
 
@@ -97,7 +97,7 @@ class LogDirectory:
         self._number = 0 if made is None else made.add()
 
     def ensure_name(self) -> None:
-        """Has the directory's own name be durable. Blocks, on any thread. Raises `StorageError`."""
+        """Makes the directory's own name durable. Blocks, on any thread. Raises `StorageError`."""
         if self._made is not None:
             self._made.ensure(self._number)
 
@@ -113,7 +113,7 @@ class LogDirectory:
         return f"{self.path}/{offset:020d}{suffix}"
 
     def open(self, path: str) -> File:
-        """Opens a file of the log that was made before. Raises `StorageError`, also where somebody took it away."""
+        """Opens an existing file of the log. Raises `StorageError`, also if somebody removed it."""
         try:
             return self.filesystem.open(path)
         except FileNotFoundError as error:
@@ -131,7 +131,7 @@ class LogDirectory:
 class OpenSegments:
     """Bounds the segments that hold a descriptor and indexes in memory, over all logs that share it.
 
-    The one that was opened first gives way; it opens again when it is needed.
+    The one that was opened first is closed; it opens again when it is needed.
     """
 
     __slots__ = ("_opened", "max_open")
@@ -340,7 +340,7 @@ class Segment:
             )
 
     def trim(self) -> None:
-        """Gives back what was reserved and not used: nothing more is appended. Raises `StorageError`."""
+        """Releases the space that was reserved and not used: nothing more is appended. Raises `StorageError`."""
         if self._is_preallocated:
             self.file.truncate(self.size)
             self._is_preallocated = False
@@ -374,7 +374,7 @@ class Segment:
             raise StorageError(self.path(TXN_INDEX_SUFFIX), str(error)) from error
 
     def set_aborted(self, transactions: list[AbortedTransaction]) -> None:
-        """Makes the transaction index be `transactions`, whatever its file was. Raises `StorageError`."""
+        """Replaces the transaction index with `transactions`, even if its file was damaged. Raises `StorageError`."""
         path = self.path(TXN_INDEX_SUFFIX)
         # Emptied rather than removed: what was there must not come back after a power cut.
         if transactions or self._directory.filesystem.exists(path):
@@ -605,7 +605,7 @@ class Segment:
         except CorruptRecords as error:
             damage = str(error)
         _logger.warning(
-            "index built anew",
+            "index rebuilt",
             segment=self.path(LOG_SUFFIX),
             size_bytes=self.size,
             why=why,

@@ -1,25 +1,26 @@
 """UnifiedLog: the records of one partition on this broker.
 
-Decides at which offset a batch lands, which bytes answer a read, when a segment is full, what may be forgotten, and up
-to where records are stable. It must not know who leads, who replicates, who waits, or the time: its callers say
-`now_ms`, and put the offset that the in-sync replicas have reached into `advance_high_watermark`.
+Decides which offset a batch gets, which bytes answer a read, when a segment is full, what may be removed, and up to
+which offset records are stable. It must not know who leads, who replicates, who waits, or the time: its callers give
+`now_ms`, and pass the offset that the in-sync replicas have reached to `advance_high_watermark`.
 
 Invariants
   I1  log start offset <= last stable offset <= high watermark <= log end offset.
   I2  Offsets only grow along the file. `append_as_leader` leaves no gap; `append_as_follower` keeps the leader's.
-  I3  A batch is in the file whole before the log end offset passes it; nothing behind the log end offset is ever read.
-  I4  What a refused append leaves behind is nothing: no byte, no sequence, no epoch.
+  I3  A batch is completely in the file before the log end offset passes it; nothing after the log end offset is ever
+      read.
+  I4  A refused append leaves nothing behind: no byte, no sequence, no epoch.
   I5  After a write that did not end, for whatever reason, nothing more is accepted (`failure`): the file's end is
-      unknown. What can fail before it (reading an index, a marker) is done before it.
-  I6  A read costs no search where a reader goes on from where it was (or at the tail), and never one per batch.
+      unknown. Steps that can fail, such as reading an index or a marker, come before the write.
+  I6  A read needs no search if the reader continues where it was (or at the tail), and never one per batch.
 
 Source: Kafka's UnifiedLog and LocalLog, 3.9; KIP-98 (producers), KIP-101 (epochs), KIP-107 (delete records).
 
-Where this differs: a new partition is a directory and nothing else until its first batch, which brings the .log and
-partition.metadata; only where a log begins behind 0 its .log is there before, as it alone says so. The leader epoch
-checkpoint is written when the log is flushed or closed, not when an epoch starts: until then recovery finds the epochs
-in the records (log_loader, I3). After a truncation the log ends behind its last record, as it would after a restart;
-Kafka's ends at the offset it was asked for.
+Differences from Kafka: a new partition is an empty directory until its first batch, which creates the .log and
+partition.metadata. Only a log that begins after offset 0 has its .log before, because only its name says so. The leader
+epoch checkpoint is written when the log is flushed or closed, not when an epoch starts: until then recovery finds the
+epochs in the records (log_loader, I3). After a truncation the log ends after its last record, as after a restart;
+Kafka's ends at the requested offset.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ class UnifiedLog:
 
     One class, because each of its methods moves several of its parts at once: an append, a truncation or a deletion
     is offsets, segments, epochs, producers and what is to be synced, and one of them alone would break an invariant.
-    What a part does by itself stands with the part: `LogSegments`, `Durability`, `PartitionMetadata`, `SegmentSwap`,
-    and what is decided without any of them in `kavka.log.decide`.
+    What a part does alone is in the part: `LogSegments`, `Durability`, `PartitionMetadata`, `SegmentSwap`. Decisions
+    that need none of them are in `kavka.log.decide`.
     """
 
     __slots__ = (
@@ -169,7 +170,7 @@ class UnifiedLog:
         return max(unstable, self.log_start_offset)
 
     def advance_high_watermark(self, offset: Offset) -> bool:
-        """Raises the high watermark to `offset`, at most to the log end; False if it was not below."""
+        """Raises the high watermark to `offset`, at most to the log end. Returns False if it was that high already."""
         offset = min(offset, self.log_end_offset)
         if offset <= self.high_watermark:
             return False
@@ -178,7 +179,7 @@ class UnifiedLog:
         return True
 
     def set_high_watermark(self, offset: Offset) -> Offset:
-        """Puts the high watermark to `offset` within [log start, log end], as a new role or a checkpoint wants it."""
+        """Sets the high watermark to `offset` within [log start, log end], for a new role or from a checkpoint."""
         self.high_watermark = max(min(offset, self.log_end_offset), self.log_start_offset)
         self.producers.on_high_watermark(self.high_watermark)
         return self.high_watermark
@@ -247,7 +248,7 @@ class UnifiedLog:
         return AppendResult(first_offset, last_offset, now_ms if stamped else NO_TIMESTAMP, self.log_start_offset)
 
     def _on_torn_append(self) -> None:
-        """Something was raised between a write and its last note (I5): a StorageError, or what nobody foresaw."""
+        """An exception came between a write and its last note (I5): a StorageError, or an unforeseen one."""
         if self.failure is None:
             self.failure = StorageError(
                 self._directory.path, "an append ended half way; a restart finds out what was written"
@@ -261,7 +262,7 @@ class UnifiedLog:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Has the log fail where the disk does (I5)."""
+        """Makes the log fail if the disk does (I5)."""
         try:
             yield
         except StorageError as error:
@@ -418,10 +419,10 @@ class UnifiedLog:
     def read_records(
         self, start_offset: Offset, max_bytes: int, *, max_offset: Offset, min_one_batch: bool
     ) -> ReadResult:
-        """As `read`, for a consumer: not with emptied batches alone where others follow. Raises as `read` does.
+        """As `read`, for a consumer: does not return empty batches only, if others follow. Raises as `read` does.
 
-        What compaction leaves of a live producer's last batch is a header without a record. Consumers of kafka-go, and
-        of sarama up to 1.45.1, learn nothing from an answer without records and ask for the same offset for ever.
+        Compaction leaves a header without a record of a live producer's last batch. Consumers of kafka-go, and of
+        sarama up to 1.45.1, learn nothing from an answer without records and ask for the same offset for ever.
         """
         result = self.read(start_offset, max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
         while result.size_bytes and not result.size_bytes % HEADER_SIZE and has_no_record(result.chunks):
@@ -446,7 +447,7 @@ class UnifiedLog:
         return TimestampSearch.of(self._directory.filesystem, self._segments.listed, timestamp, self.log_start_offset)
 
     def is_as_searched(self, search: TimestampSearch) -> bool:
-        """Whether all that the search read still is the log's."""
+        """True if the log still has everything that the search read."""
         return {view.segment for view in search.views} <= set(self._segments.listed)
 
     @property
@@ -474,7 +475,7 @@ class UnifiedLog:
     # -- forgetting the start
 
     def delete_records(self, offset: Offset) -> bool:
-        """Moves the log start to `offset`, as DeleteRecords asks; False if it was not below.
+        """Moves the log start to `offset`, for DeleteRecords. Returns False if it was not below.
 
         Raises `OffsetOutOfRange` above the high watermark. Segments below go at the next `delete_old_segments`.
         """
@@ -498,7 +499,7 @@ class UnifiedLog:
         return True
 
     def delete_old_segments(self, now_ms: int) -> list[DeletedSegments]:
-        """Takes the segments out that lie below the log start, or that retention no longer keeps.
+        """Removes the segments below the log start, and those that retention no longer keeps.
 
         Only whole segments below the high watermark go, oldest first. Their files are renamed now and removed by
         `take_removals` after file.delete.delay.ms. Raises `StorageError`.
@@ -542,7 +543,7 @@ class UnifiedLog:
         return DeletedSegments(reason, bases, size_bytes, self.log_start_offset)
 
     def _remove_segments(self, first: int, end: int, now_ms: int) -> None:
-        """Renames the files of these segments, which nobody finds any more."""
+        """Renames the files of these segments. No reader finds them any more."""
         if first < end:
             self._durability.directory_changed = True
         self._segments.remove(first, end, now_ms + self._config.file_delete_delay_ms)
@@ -554,7 +555,7 @@ class UnifiedLog:
     # -- forgetting the end
 
     def truncate_to(self, offset: Offset, now_ms: int) -> bool:
-        """Removes what is at `offset` and behind it; False if there was nothing.
+        """Removes everything from `offset` on. Returns False if there was nothing.
 
         Raises `StorageError`, and `DamagedLog` where the records that it has to read are damaged: the log has failed.
 
@@ -629,7 +630,8 @@ class UnifiedLog:
     def truncate_fully_and_start_at(
         self, offset: Offset, now_ms: int, *, log_start_offset: Offset | None = None
     ) -> None:
-        """Removes everything; the log is empty at `offset`, as a follower does whose log the leader no longer has."""
+        """Removes everything; the log is empty at `offset`. A follower does so if the leader no longer has any of its
+        log."""
         _logger.info(
             "log truncated fully",
             partition=str(self.topic_partition),
@@ -668,14 +670,14 @@ class UnifiedLog:
         self._metadata.assign(topic_id, self.topic_partition)
 
     def write_topic_id(self) -> None:
-        """Writes partition.metadata if that is still to be done. `prepare_topic_id_sync` has it durable soon."""
+        """Writes partition.metadata if it is not written yet. `prepare_topic_id_sync` makes it durable soon."""
         if self._metadata.is_unwritten:
             self._metadata.write()
             self._metadata.is_unsynced = self._durability.directory_changed = True
 
     @property
     def topic_id_due(self) -> bool:
-        """Whether there are records, the topic id beside them is not durable yet, and a sync of it may begin."""
+        """True if there are records, their topic id is not durable yet, and a sync of it may begin."""
         return self._metadata.is_due(self.log_end_offset) and not self.flush_in_progress and self.failure is None
 
     def prepare_topic_id_sync(self) -> FlushTask | None:
@@ -711,7 +713,7 @@ class UnifiedLog:
 
     @property
     def is_durable(self) -> bool:
-        """Whether a power cut would take nothing of the log, nor bring anything back."""
+        """True if a power cut would neither remove anything from the log nor bring anything back."""
         return self._records_are_durable and not self._durability.epochs_changed
 
     @property
@@ -747,7 +749,7 @@ class UnifiedLog:
             self.complete_flush(task, now_ms)
 
     def write_all(self) -> None:
-        """Writes down all that a clean start believes: the next flush has all of it durable. Raises `StorageError`."""
+        """Writes everything that a clean start trusts. The next flush makes it durable. Raises `StorageError`."""
         with self._failing():
             if self.log_end_offset:
                 self.write_topic_id()
@@ -764,10 +766,10 @@ class UnifiedLog:
                 self._durability.files.extend(segment.write_indexes(closing=True))
 
     def close(self, now_ms: int) -> None:
-        """Makes all durable that a clean start believes, and lets go of it. Blocks. Raises `StorageError`.
+        """Makes everything durable that a clean start trusts, and closes the log. Blocks. Raises `StorageError`.
 
-        A power cut after the stop would else leave a mark that vouches for a snapshot, epochs or a truncation that are
-        gone, and nobody would look at the records.
+        Otherwise a power cut after the stop could remove a snapshot, epochs or a truncation, while the mark of the
+        clean stop stays, and nobody would read the records again.
         """
         self.write_all()
         if not self._records_are_durable:
@@ -778,7 +780,7 @@ class UnifiedLog:
             segment.close()
 
     def abandon(self) -> None:
-        """Lets go of all files without writing anything, as after the failure of their disk."""
+        """Closes all files without writing anything, as after the failure of their disk."""
         for segment in self._segments.listed:
             self._directory.open_segments.forget(segment)
             segment.release()

@@ -10,5 +10,6 @@ frames      bytes to whole frames
 connection  a server's side of a connection: requests in, answers out in order
 request_pipeline  the side that asks: requests in flight on one connection, and their answers
 peer        requests from one broker to another
+sasl_network connections that log in before anything else is sent on them
 samples     made-up messages, for tests and the fuzzer
 """

@@ -106,11 +106,6 @@ class Api:
     def is_flexible(self, version: int) -> bool:
         return self.first_flexible_version is not None and version >= self.first_flexible_version
 
-    def check_version(self, version: int) -> None:
-        """Raises UnsupportedVersion, which carries the error code to answer."""
-        if not self.min_version <= version <= self.max_version:
-            raise UnsupportedVersion(self.name, version, self.min_version, self.max_version)
-
     def request_header_version(self, version: int) -> int:
         if self.is_flexible(version):
             return 2

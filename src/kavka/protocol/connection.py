@@ -28,12 +28,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from kavka.errors import ProtocolViolation
 from kavka.model import Chunk, FileSlice
-from kavka.protocol.api import RequestHeader, decode_request_header, response_header_version
+from kavka.protocol.api import ApiKey, RequestHeader, decode_request_header, response_header_version
 from kavka.protocol.frames import BufferPool, FrameReader
 
 if TYPE_CHECKING:
     import asyncio
 
+_length = Struct(">i").pack
 _head = Struct(">ii").pack
 _flexible_head = Struct(">iib").pack
 _CORRELATION_BYTES = 4
@@ -46,6 +47,35 @@ class SupportsCancel(Protocol):
     """A future, or what else may be told that nobody wants its outcome any more."""
 
     def cancel(self) -> object: ...
+
+
+class Gate(Protocol):
+    """What stands before the handler until a client has proved who it is, and afterwards for its re-authentication.
+
+    As long as it is not open, requests are given out one at a time, with the header `UNREAD` and the whole frame as
+    their body, and the next one is read when the answer is ready. What is answered to them has its own header."""
+
+    is_open: bool
+
+    @property
+    def max_frame_bytes(self) -> int:
+        """The longest frame until the gate is open."""
+
+    @property
+    def limit_name(self) -> str:
+        """The setting that bounds it."""
+
+    @property
+    def failure_delay_ms(self) -> int:
+        """How long a connection that failed stays, without being read."""
+
+    def handle(self, request: Request, serve: Handler) -> Outcome:
+        """What becomes of a request: its own answer, or what `serve` gives."""
+        ...
+
+    def on_violation(self, violation: ProtocolViolation) -> None:
+        """Bytes came that are no request, before the gate was open."""
+        ...
 
 
 class ConnectionContext:
@@ -62,6 +92,7 @@ class ConnectionContext:
         "client_software_name",
         "client_software_version",
         "connection_id",
+        "gate",
         "listener_name",
         "principal",
         "turn",
@@ -81,6 +112,8 @@ class ConnectionContext:
         self.client_port = client_port
         self.listener_name = listener_name
         self.principal = principal
+        self.gate: Gate | None = None
+        """What stands before the handler on listeners that authenticate by SASL; None on the others."""
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
         self.turn: asyncio.Future[None] | None = None
@@ -109,8 +142,25 @@ class ConnectionContext:
         return f"<ConnectionContext {self.connection_id} {self.listener_name} {self.principal}>"
 
 
+class Meter(Protocol):
+    """What a request uses up of its client's quotas, told by its handler."""
+
+    def most_bytes(self) -> int:
+        """How many bytes of records an answer may bring at most."""
+
+    def fetched(self, size_bytes: int) -> int:
+        """An answer of so many bytes is ready: for how long its client has to wait instead, in milliseconds. 0: it may
+        leave."""
+
+    def fetched_by_follower(self) -> None:
+        """Another broker's fetch is answered, which no quota bounds."""
+
+    def mutate(self, partitions: int, *, strict: bool) -> bool:
+        """So many partitions are to be made or deleted: whether they may be. Only a strict quota refuses."""
+
+
 class Request(NamedTuple):
-    """One request.
+    """One request. `meter`: its client's quotas count what it uses up; None where there are none.
 
     `body` (what follows the header) and every `records` field decoded from it are views of a receive buffer. They may
     be changed in place. They are meant to live until the handler returns: one that is kept longer stays valid, but
@@ -120,19 +170,32 @@ class Request(NamedTuple):
     header: RequestHeader
     body: memoryview
     context: ConnectionContext
+    meter: Meter | None = None
 
 
 class Response(NamedTuple):
-    """The body of an answer, in pieces. For `mute_ms` after it nothing is read from the connection (KIP-219)."""
+    """The body of an answer, in pieces. For `mute_ms` after it nothing is read from the connection (KIP-219); where
+    that is `LAST`, the connection is closed after it."""
 
     chunks: Sequence[Chunk]
     mute_ms: int = 0
 
 
-NO_RESPONSE = Response(())
-"""The request has no answer, as a Produce with acks=0. Known by identity."""
+LAST = -1
+"""For `mute_ms`: nothing follows this answer."""
+UNREAD = RequestHeader(ApiKey.SASL_AUTHENTICATE, 0, 0, None)
+"""The header of a frame that nobody has looked into: its connection's gate is not open. Known by identity."""
+_NOTHING: tuple[Chunk, ...] = (b"",)
+"""The pieces of an answer that is not sent. Known by identity."""
+NO_RESPONSE = Response(_NOTHING)
+"""The request has no answer, as a Produce with acks=0. Known by identity, as what `silence` gives is by its pieces."""
 CLOSE_CONNECTION = Response(())
 """Close the connection when the answers before this one have left. Known by identity."""
+
+
+def silence(mute_ms: int) -> Response:
+    """NO_RESPONSE, after which nothing is read from the connection for so long."""
+    return NO_RESPONSE if not mute_ms else Response(_NOTHING, mute_ms)
 
 
 Outcome: TypeAlias = Response | Awaitable[Response]
@@ -160,11 +223,27 @@ class ServerConnection:
     when `closing` is set.
     """
 
-    __slots__ = ("_slots", "closing", "context", "mute_ms", "output", "output_bytes", "reader", "violation")
+    __slots__ = (
+        "_maximum_bytes",
+        "_slots",
+        "closing",
+        "context",
+        "gate",
+        "mute_ms",
+        "output",
+        "output_bytes",
+        "reader",
+        "violation",
+    )
 
     def __init__(self, context: ConnectionContext, pool: BufferPool, maximum_request_bytes: int) -> None:
         self.context = context
+        gate = self.gate = context.gate
+        """None on listeners that authenticate nobody by SASL."""
+        self._maximum_bytes = maximum_request_bytes
         self.reader = FrameReader(pool, maximum_request_bytes)
+        if gate is not None:
+            self.reader.limit(min(gate.max_frame_bytes, maximum_request_bytes), gate.limit_name)
         """The framing: where to receive, and what is left over; requests are taken through this connection."""
         self.violation: ProtocolViolation | None = None
         """Why nothing more may be read; the requests given out before it are good."""
@@ -197,6 +276,8 @@ class ServerConnection:
         requests: list[Request] = []
         context = self.context
         self.violation = self.reader.violation
+        if self.gate is not None and not self.gate.is_open:
+            return [Request(UNREAD, frame, context) for frame in frames]
         try:
             for frame in frames:
                 header, body_offset = decode_request_header(frame)
@@ -204,6 +285,10 @@ class ServerConnection:
         except ProtocolViolation as violation:
             self.violation = violation
         return requests
+
+    def unbar(self) -> None:
+        """The gate is open: frames are as long as they may be elsewhere."""
+        self.reader.limit(self._maximum_bytes)
 
     # Writing
 
@@ -251,16 +336,22 @@ class ServerConnection:
     def _put(self, header: RequestHeader, response: Response) -> None:
         if self.closing:
             return
-        if response is NO_RESPONSE:
-            return
         if response is CLOSE_CONNECTION:
             self.closing = True
             return
+        if response.mute_ms == LAST:
+            self.closing = True
+        elif response.mute_ms > self.mute_ms:
+            self.mute_ms = response.mute_ms
         chunks = response.chunks
+        if chunks is _NOTHING:
+            return
         size = 0
         for chunk in chunks:
             size += chunk.length if chunk.__class__ is FileSlice else len(chunk)
-        if _is_flexible(header):
+        if header is UNREAD:
+            head = _length(size)
+        elif _is_flexible(header):
             head = _flexible_head(size + _FLEXIBLE_BYTES, header.correlation_id, 0)
         else:
             head = _head(size + _CORRELATION_BYTES, header.correlation_id)
@@ -271,8 +362,6 @@ class ServerConnection:
             output.append(head)
             output.extend(chunks)
         self.output_bytes += size + len(head)
-        if response.mute_ms > self.mute_ms:
-            self.mute_ms = response.mute_ms
 
 
 _flexible: dict[int, bool] = {}

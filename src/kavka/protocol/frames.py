@@ -35,6 +35,7 @@ POOLED_BYTES = 64 * 1024
 """Buffers from this size on are kept for the next frame: the allocator would give back their memory to the kernel,
 and touching new pages costs more than receiving into them (measured: 180 us for each MiB against 60)."""
 LIMIT_BYTES = 256 * 1024 * 1024
+LIMIT_NAME = "socket.request.max.bytes"
 RETAINED_BYTES = 8 * 1024 * 1024
 """Memory that a pool keeps for later frames."""
 BULK_PEEK_BYTES = 4096
@@ -127,6 +128,7 @@ class FrameReader:
         "_filled",
         "_frame_bytes",
         "_largest_bytes",
+        "_limit_name",
         "_maximum_bytes",
         "_partial",
         "_pool",
@@ -138,6 +140,7 @@ class FrameReader:
     def __init__(self, pool: BufferPool, maximum_bytes: int) -> None:
         self._pool = pool
         self._maximum_bytes = maximum_bytes
+        self._limit_name = LIMIT_NAME
         self._partial: bytearray | None = None
         self._filled = 0
         self._frame_bytes = -1
@@ -178,6 +181,11 @@ class FrameReader:
         self.backlog = None
         return self._parse(memoryview(backlog), position, len(backlog), limit, owned=backlog)
 
+    def limit(self, maximum_bytes: int, name: str = LIMIT_NAME) -> None:
+        """Bounds the frames that begin from now on; `name` is the setting that says so."""
+        self._maximum_bytes = maximum_bytes
+        self._limit_name = name
+
     def release(self) -> None:
         """The frames that were given out are dealt with: their buffer may be used again, unless it is looked at."""
         done = self._done
@@ -209,7 +217,8 @@ class FrameReader:
                 break
             length = _read_length(view, position)[0]
             if length < 0 or length > maximum:
-                self.violation = _violation(bytes(view[position : min(end, position + 16)]), length, maximum)
+                start_bytes = bytes(view[position : min(end, position + 16)])
+                self.violation = _violation(start_bytes, length, maximum, self._limit_name)
                 return frames
             position = start + length
             if position > end:
@@ -264,7 +273,7 @@ class FrameReader:
         self._pool.give(prefix)
         length = _read_length(prefix, 0)[0]
         if length < 0 or length > self._maximum_bytes:
-            self.violation = _violation(bytes(prefix), length, self._maximum_bytes)
+            self.violation = _violation(bytes(prefix), length, self._maximum_bytes, self._limit_name)
             return []
         if length == 0:
             return [memoryview(b"")]
@@ -288,14 +297,14 @@ class FrameReader:
 _HTTP_STARTS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
 
 
-def _violation(start: bytes, length: int, maximum: int) -> ProtocolViolation:
+def _violation(start: bytes, length: int, maximum: int, limit_name: str) -> ProtocolViolation:
     """What to say of a frame that starts with the bytes `start` and so has an impossible length."""
     if start[:4] in _HTTP_STARTS:
         return ProtocolViolation(f"HTTP instead of Kafka's protocol (the bytes {start!r}): this port is no web server")
     if start[:2] == b"\x16\x03":
         return ProtocolViolation(
-            "a TLS handshake on a plaintext listener: set security.protocol=PLAINTEXT in the client"
+            "a TLS handshake on a plaintext listener: set security.protocol=PLAINTEXT in the client, or use a TLS port"
         )
     if length < 0:
         return ProtocolViolation(f"a frame of negative length {length} (the bytes {start!r})")
-    return FrameTooLarge(f"a frame of {length} bytes, over the {maximum} of socket.request.max.bytes", length)
+    return FrameTooLarge(f"a frame of {length} bytes, over the {maximum} of {limit_name}", length)

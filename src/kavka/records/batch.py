@@ -115,7 +115,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """The batch's codec; raises `RecordsError` for an id that is none."""
+        """The batch's codec. Raises `RecordsError` for an unknown id."""
         try:
             return Compression(self.attributes & CODEC_MASK)
         except ValueError:

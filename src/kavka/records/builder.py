@@ -266,11 +266,11 @@ def _renumbered(payload: Buffer, count: int) -> bytes:
 def retain_records(
     batch: RecordBatch, records: Sequence[Record], *, delete_horizon_ms: int | None = None, level: int | None = None
 ) -> bytes:
-    """`batch` with none but `records`, as compaction leaves it.
+    """`batch` with only `records` left, as compaction leaves it.
 
     Offsets, the range of offsets, producer, codec and kind stay those of `batch`, so that sequences and end offsets
-    can still be told; with no records an empty batch remains. `delete_horizon_ms` sets the horizon (KIP-534); None
-    keeps what the batch has.
+    stay known; with no records an empty batch remains. `delete_horizon_ms` sets the horizon (KIP-534); None keeps what
+    the batch has.
     """
     header = batch.header
     horizon = header.delete_horizon_ms if delete_horizon_ms is None else delete_horizon_ms

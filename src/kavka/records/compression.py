@@ -120,7 +120,7 @@ def decompress(codec: Compression, data: Buffer, *, max_size: int = MAX_INFLATED
 
 
 def check_frame(codec: Compression, data: memoryview, *, max_blocks: int) -> int:
-    """The most bytes that `data` can inflate to, told by the headers of its frame and blocks; nothing is inflated.
+    """The most bytes that `data` can inflate to, according to the headers of its frame and blocks; nothing is inflated.
 
     Gives up after `max_blocks` blocks, so that its cost is bounded, and then answers with `UNTOLD`. Raises
     `CorruptRecords` for what is no stream of the codec, as far as it looked.
@@ -216,7 +216,7 @@ def _next_snappy_block(view: memoryview, position: int) -> tuple[int, memoryview
     length = int.from_bytes(view[position : position + 4], "big", signed=True)
     position += 4
     if not 0 < length <= len(view) - position:
-        raise CorruptRecords(f"snappy block of {length} bytes where {len(view) - position} remain")
+        raise CorruptRecords(f"snappy block of {length} bytes, but only {len(view) - position} remain")
     return position + length, view[position : position + length]
 
 

@@ -203,9 +203,7 @@ def iterate_records(
             raise malformed(index, f"record should end at byte {record_end} and ends at {position}")
         yield Record(base_offset + delta, timestamp, key, value, headers)
     if position != end:
-        raise RecordsError(
-            ErrorCode.INVALID_RECORD, f"{end - position} bytes remain behind the {count} records that the batch counts"
-        )
+        raise RecordsError(ErrorCode.INVALID_RECORD, f"{end - position} bytes follow the last of the {count} records")
 
 
 def walk_records(payload: Buffer, count: int, *, most_parts: int = UNBOUNDED) -> Iterator[tuple[int, int, bool]]:
@@ -240,9 +238,7 @@ def walk_records(payload: Buffer, count: int, *, most_parts: int = UNBOUNDED) ->
             raise malformed(index, f"record should end at byte {record_end} and ends at {position}")
         yield offset_delta, timestamp_delta, key_size >= 0
     if position != end:
-        raise RecordsError(
-            ErrorCode.INVALID_RECORD, f"{end - position} bytes remain behind the {count} records that the batch counts"
-        )
+        raise RecordsError(ErrorCode.INVALID_RECORD, f"{end - position} bytes follow the last of the {count} records")
 
 
 def read_varint(data: Buffer, position: int, *, bits: int = _MAX_VARINT_BITS) -> tuple[int, int]:
@@ -325,5 +321,5 @@ def malformed(index: int, message: str) -> RecordsError:
 def too_many_parts(index: int) -> RecordsError:
     """The refusal of a batch that is not looked at beyond record `index`."""
     return RecordsError(
-        ErrorCode.MESSAGE_TOO_LARGE, f"the batch has more records and headers than are looked at: {index} of them were"
+        ErrorCode.MESSAGE_TOO_LARGE, f"the batch has too many records and headers: the check ended after record {index}"
     )

@@ -1,14 +1,15 @@
-"""RecordsSurvey: what all records of a batch say together, found without making a single one of them.
+"""RecordsSurvey: what a broker must know of all records of a batch, found without making a record object.
 
-Decides whether bytes are so many well-formed records, and what a broker must know of them: the span of their
-timestamps, whether all have keys, whether their offsets count up. It must not know codecs, topics, or which records are
-not wanted: who must name records walks them with `kavka.records.record.walk_records`.
+Decides whether bytes are the announced number of well-formed records, and what a broker must know of them: the range of
+their timestamps, whether all have keys, whether their offsets count up. It must not know codecs, topics, or which
+records are unwanted: to name single records, use `kavka.records.record.walk_records`.
 
-A record tells only its own length, so that records are walked one after another, at about 0.4 us each. Producers often
-send many that are laid out alike, though: the same lengths at the same places, and other bytes between them. Whether
-the next ones are laid out like the first is asked of all of them at once: the bytes at one place of each are a slice of
-the payload with a step, which is made and compared in C, at about 1 ns a record and place. More and more records are
-tried together as long as they are alike, and few again where they were not, so that trying costs little where it fails.
+A record has only its own length, so records are walked one after another, at about 0.4 us each. But producers often
+send many records with the same layout: the same lengths at the same places, and other bytes between them. Whether the
+next records have the layout of the first is checked for all of them at once: the bytes at one place of each record are
+a slice of the payload with a step, which C makes and compares at about 1 ns for each record and place. The number of
+records that are tried together grows while they are alike, and starts small again when they are not, so that a failed
+try costs little.
 
 Invariants
   I1  What `survey` accepts, and what it answers, is what `walk_records` reads.
@@ -36,7 +37,7 @@ from kavka.records.record import (
 )
 
 LEAST_ALIKE = 24
-"""Fewer records than so many are walked: to find out that they are alike takes longer."""
+"""Fewer records than this are walked: to find out that they are alike takes longer."""
 WALKED_AT_ONCE = 64
 """Records that are tried together at first, and that are walked where they are not alike."""
 WINDOW_GROWTH = 8
@@ -115,7 +116,7 @@ def survey(payload: Buffer, count: int, *, most_parts: int = UNBOUNDED) -> Recor
     if walk.position != end:
         raise RecordsError(
             ErrorCode.INVALID_RECORD,
-            f"{end - walk.position} bytes remain behind the {count} records that the batch counts",
+            f"{end - walk.position} bytes follow the last of the {count} records",
         )
     return RecordsSurvey(walk.min_delta, walk.max_delta, walk.all_have_keys, walk.counts_up)
 

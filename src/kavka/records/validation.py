@@ -4,9 +4,9 @@ Decides whether a batch is accepted and, if not, with which code and because of 
 requests or producers' state (sequences and epochs are the log's matter), and it takes `now_ms` instead of a clock.
 
 Invariants
-  I1  What is accepted is readable: so many well-formed records as the header says, in a stream that its codec reads.
-      Its CRC is right, and its timestamp type and largest timestamp are what readers of its records find. But for a
-      deflated batch of more than `INFLATED_RECORDS_BYTES` or `LOOKED_AT_PARTS`, which is believed (see below).
+  I1  What is accepted is readable: as many well-formed records as the header says, in a stream that the codec can read.
+      The CRC is right, and the timestamp type and the largest timestamp are those that readers find. The exception is a
+      compressed batch of more than `INFLATED_RECORDS_BYTES` or `LOOKED_AT_PARTS`, which is trusted (see below).
   I2  What is refused is unchanged.
   I3  Time and memory are linear in the batch's bytes, inflated to `INFLATED_RECORDS_BYTES` at most, and to
       `MAX_INFLATED_BYTES` where the topic must know every record; of a deflated batch `LOOKED_AT_PARTS` records and
@@ -161,7 +161,7 @@ def validate_replicated(records: memoryview) -> list[RecordBatch]:
 
 
 def single_batch(records: memoryview) -> RecordBatch:
-    """The batch that a client's `records` begin with; raises `RecordsError` where there is none, or another one."""
+    """The one batch in a client's `records`. Raises `RecordsError` if there is none, or more than one."""
     try:
         batch = batch_at(records)
         if batch is None:
@@ -197,7 +197,8 @@ def _check_header(header: BatchHeader) -> None:
 
 
 def _check_records(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> int:
-    """The largest timestamp (ms) that readers find in the batch, -1 where there is none, unless it is refused."""
+    """The largest timestamp (ms) that readers find in the batch, -1 if there is none. Raises `RecordsError` for a bad
+    record."""
     header = batch.header
     payload = _inflated(batch, rules)
     found = None if payload is None else _surveyed(payload, header, rules)
@@ -267,7 +268,7 @@ def _refuse_bad_records(payload: Buffer, header: BatchHeader, rules: ProduceRule
     first = next((record for record in bad if record.code is ErrorCode.INVALID_TIMESTAMP), bad[0])
     raise RecordsError(
         first.code,
-        f"{len(bad)} of the batch's {header.record_count} records are to blame; "
+        f"{len(bad)} of the batch's {header.record_count} records are invalid; "
         f"record {first.record_index}: {first.message}",
         bad_records=bad,
     )

@@ -216,7 +216,7 @@ class ReplicaFetcher:
         self._failures += 1
         if self._failures == 1:
             logger.info(
-                "leader not reached",
+                "leader unreachable",
                 leader=self.leader_id,
                 fetcher=self._number,
                 partitions=len(self.partitions),
@@ -227,7 +227,7 @@ class ReplicaFetcher:
         await self._sleep(pause_ms)
 
     def _on_reached(self) -> None:
-        logger.info("leader reached again", leader=self.leader_id, fetcher=self._number, attempts=self._failures)
+        logger.info("leader reachable again", leader=self.leader_id, fetcher=self._number, attempts=self._failures)
         self._failures = 0
 
     def _give_up(self, number: int) -> None:

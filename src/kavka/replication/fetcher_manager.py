@@ -160,7 +160,7 @@ class FetcherManager:
 
     @property
     def max_lag(self) -> int:
-        """How many records the followed partition that is furthest behind its leader's high watermark lacks."""
+        """The number of records that the slowest followed partition lacks up to its leader's high watermark."""
         return max((state.lag or 0 for state in self.states()), default=0)
 
     @property

@@ -25,6 +25,7 @@ from typing import NamedTuple, Protocol
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_EPOCH, BrokerId, TopicPartition
+from kavka.replication.decide import divergence
 from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.decide.partition import Partition
 from kavka.replication.decide.partition_results import FollowerFetchResult
@@ -195,7 +196,7 @@ class FollowerFetches:
                     spec, ErrorCode.NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset
                 )
             diverging = (
-                partition.diverging_epoch(spec.last_fetched_epoch, spec.fetch_offset)
+                divergence.diverging_epoch(log, spec.last_fetched_epoch, spec.fetch_offset)
                 if spec.last_fetched_epoch >= 0
                 else None
             )

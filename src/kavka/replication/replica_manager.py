@@ -29,6 +29,7 @@ from kavka.errors import BadRecord, ErrorCode, RecordsError, RequestError, Stora
 from kavka.filesystem import Buffer
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, BrokerId, LeaderAndIsr, Offset, TopicPartition
+from kavka.replication.decide import divergence
 from kavka.replication.decide.fetching import AbortedTransaction, FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.decide.isr import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
 from kavka.replication.decide.partition import ACKS_ALL, Partition
@@ -507,7 +508,7 @@ class ReplicaManager:
                     partition.check_leads(spec.current_leader_epoch)
                 else:
                     partition.check_serves(spec.current_leader_epoch)
-                diverging = partition.diverging_epoch(spec.last_fetched_epoch, spec.fetch_offset)
+                diverging = divergence.diverging_epoch(log, spec.last_fetched_epoch, spec.fetch_offset)
             if diverging is not None:
                 return FetchOutcome(
                     spec,

@@ -6,11 +6,15 @@ supervisor         a ZooKeeper and brokers as processes of their own
 process            signals that end a process in order, failures that end it at once
 loop               a broker's event loop, and how many descriptors it may have
 socket_server      listener, processor and request_channel of one broker, put together
-listener           accepts connections; named_hosts: bounds by host; connection_log: log lines about them
+listener           accepts connections; named_hosts: bounds by host; connection_log: log lines about them;
+                   connection_rates: how fast they may come
 processor          reads requests from sockets and writes answers; processor_thread: one with its own thread
 request_channel    a request's way from its socket to its handler, with Kafka's request metrics
 ports              sockets bound to an address
 network            the Network port; tls_network: the same over TLS
+tls_channel        a socket whose bytes are encrypted; tls_connection: a listener's connection over one
+handshakes         the public-key work of TLS, on a thread of its own, and its bounds
+broker_tls         TLS of one broker: tls_listener (of one listener), tls_contexts (certificates as OpenSSL takes them)
 disk               the FileSystem port
 zookeeper_host     an embedded ZooKeeper; zookeeper_server: its port, or a process of its own
 metrics_server     GET /metrics

@@ -18,7 +18,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kavka.errors import LinkLeadsNowhere, LogDirectoryLocked, StorageError
 from kavka.filesystem import Buffer
@@ -206,9 +206,17 @@ class LocalFileSystem:
         except OSError as error:
             raise _storage_error(path, error) from error
 
-    def list_directory(self, path: str) -> list[str]:
+    def list_files(self, path: str) -> list[str]:
+        return self._list(path, lambda entry: not entry.is_dir())
+
+    def list_directories(self, path: str) -> list[str]:
+        return self._list(path, lambda entry: entry.is_dir() or _leads_nowhere(entry))
+
+    @staticmethod
+    def _list(path: str, is_wanted: Callable[[os.DirEntry[str]], bool]) -> list[str]:
         try:
-            return sorted(os.listdir(path))
+            with os.scandir(path) as entries:
+                return sorted(entry.name for entry in entries if is_wanted(entry))
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -305,6 +313,10 @@ def _refuse_broken_link(path: str) -> None:
     """A file whose name is there is not missing: what the link led to may be on a disk that is not mounted."""
     if os.path.islink(path):
         raise LinkLeadsNowhere(path, f"is a link to {os.readlink(path)}, which is not there")
+
+
+def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
+    return entry.is_symlink() and not os.path.exists(entry.path)
 
 
 def _storage_error(path: str, error: OSError) -> StorageError:

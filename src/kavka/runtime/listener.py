@@ -27,15 +27,20 @@ import errno
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from kavka.protocol.connection import ConnectionContext
+from kavka.protocol.connection import ConnectionContext, Gate
 from kavka.runtime.connection_log import ConnectionLog
 from kavka.runtime.ports import listen
-from kavka.runtime.processor import Processor
+from kavka.runtime.processor import Connect, Processor
+
+if TYPE_CHECKING:
+    from kavka.runtime.connection_rates import ConnectionRates
 
 ACCEPT_BATCH = 64
 """Connections accepted before the loop looks at anything else."""
+MAX_HELD = 1_000
+"""Connections of addresses over their rate that are held at once; further ones are closed at once."""
 PAUSE_S = 1.0
 """How long nothing is accepted after the descriptors ran out."""
 _UNLIMITED = 2**31 - 1
@@ -64,6 +69,14 @@ class ListenerLimits:
     """max.connections.per.ip"""
     max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     """max.connections.per.ip.overrides: address -> connections"""
+    max_connection_creation_rate: int = _UNLIMITED
+    """max.connection.creation.rate, a second"""
+    max_connection_creation_rate_of_listeners: Mapping[str, int] = field(default_factory=dict)
+    """listener.name.L.max.connection.creation.rate: listener -> connections a second"""
+    rate_samples: int = 11
+    """quota.window.num"""
+    rate_window_ms: int = 1000
+    """quota.window.size.seconds"""
 
 
 class ConnectionQuota:
@@ -77,6 +90,10 @@ class ConnectionQuota:
         self._by_listener: dict[str, int] = {}
         self._waiting: list[Callable[[], None]] = []
         self.count = 0
+        self.rates: ConnectionRates | None = None
+        """How fast connections may come; None where that is not bounded."""
+        self._rates_of_addresses: tuple[Mapping[str, int], int] = ({}, _UNLIMITED)
+        self._change_rates()
 
     def add_listener(self, name: str) -> None:
         """To be called once for each listener, before its first connection."""
@@ -85,7 +102,26 @@ class ConnectionQuota:
     def change_limits(self, limits: ListenerLimits) -> None:
         """`surplus` may be more than 0 afterwards."""
         self._limits = limits
+        self._change_rates()
         self._wake()
+
+    def change_rates_of_addresses(self, limits: Mapping[str, int], limit_of_any: int = _UNLIMITED) -> None:
+        """Connections a second: of single addresses, and of each of the others."""
+        self._rates_of_addresses = (limits, limit_of_any)
+        self._change_rates()
+
+    def _change_rates(self) -> None:
+        limits, (of_addresses, of_any) = self._limits, self._rates_of_addresses
+        rate, of_listeners = limits.max_connection_creation_rate, limits.max_connection_creation_rate_of_listeners
+        if rate == of_any == _UNLIMITED and not of_listeners and not of_addresses:
+            self.rates = None
+            return
+        if self.rates is None:
+            from kavka.runtime.connection_rates import ConnectionRates  # late: few brokers bound them
+
+            self.rates = ConnectionRates(limits.rate_samples, limits.rate_window_ms)
+        self.rates.limit, self.rates.limits_of_listeners = rate, of_listeners
+        self.rates.limits_of_addresses, self.rates.limit_of_any_address = of_addresses, of_any
 
     def is_protected(self, listener: str) -> bool:
         """Whether the listener is a way in: brokers have it for themselves, and there are others."""
@@ -143,7 +179,7 @@ class ConnectionQuota:
 class Serves(Protocol):
     """A processor in the broker's loop, or one in a thread."""
 
-    def adopt(self, connected: socket.socket, context: ConnectionContext) -> None: ...
+    def adopt(self, connected: socket.socket, context: ConnectionContext, connect: Connect | None = None) -> None: ...
 
     def close_idlest(self, count: int, is_spared: Callable[[str], bool], on_done: Callable[[int], None]) -> None:
         """Closes the `count` connections that were idle for longest, but for those of listeners that are spared;
@@ -151,13 +187,19 @@ class Serves(Protocol):
         ...
 
 
+NewGate: TypeAlias = Callable[[ConnectionContext], Gate]
+"""Makes the gate of a connection that was just accepted."""
+
+
 class Admission(NamedTuple):
-    """What all acceptors of a server share. `on_surplus` closes connections that are too many."""
+    """What all acceptors of a server share. `on_surplus` closes connections that are too many; `connect`, each
+    listener's own, makes connections that are not plain ones."""
 
     limits: ListenerLimits
     quota: ConnectionQuota
     on_surplus: Callable[[], None]
     log: ConnectionLog
+    connect: Connect | None = None
 
 
 class Acceptor:
@@ -178,14 +220,21 @@ class Acceptor:
         Raises AddressUnavailable where that is not possible.
         """
         self._loop = loop
+        self._connect = admission.connect
         self._processors = processors
         self._listener_name = listener_name
         self._quota = admission.quota
         self._on_surplus = admission.on_surplus
         self._log = admission.log
+        self.new_gate: NewGate | None = None
+        """Makes the gate of each connection, where clients must authenticate by SASL. Set before `start`."""
         self._accepted = 0
         self._accepting = False
         self._resuming: asyncio.TimerHandle | None = None
+        self._late: socket.socket | None = None
+        """Accepted, and waiting until the listener's rate allows it."""
+        self._held: set[socket.socket] = set()
+        """Accepted, not read, and closed when their time is over."""
         self._socket = _listen(host, port, admission.limits)
         self._quota.add_listener(listener_name)
         self.host: str = host
@@ -202,6 +251,10 @@ class Acceptor:
         self._pause()
         if self._resuming is not None:
             self._resuming.cancel()
+        for connected in (*self._held, *([] if self._late is None else [self._late])):
+            connected.close()
+        self._held.clear()
+        self._late = None
         self._socket.close()
 
     def _pause(self) -> None:
@@ -235,7 +288,63 @@ class Acceptor:
                     self._wait_for_resources(error)
                     return
                 continue  # This one is gone before it was accepted (ECONNABORTED); the next may be good.
-            self._admit(connected, address[0], address[1])
+            if self._quota.rates is None:
+                self._admit(connected, address[0], address[1])
+            elif not self._admit_in_time(self._quota.rates, connected, address[0], address[1]):
+                return
+
+    def _admit_in_time(self, rates: ConnectionRates, connected: socket.socket, address: str, port: int) -> bool:
+        """Admits a connection when the rates of broker and listener allow it: whether that is now. Else nothing is
+        accepted until then."""
+        now_ms = int(self._loop.time() * 1000)
+        is_protected = self._quota.is_protected(self._listener_name)
+        delay_ms = rates.delay_ms(self._listener_name, now_ms, is_protected=is_protected)
+        if not delay_ms:
+            self._admit_by_address(rates, connected, address, port)
+            return True
+        self._log.warning(
+            "no connections accepted for a while: they come faster than they may",
+            listener=self._listener_name,
+            delay_ms=delay_ms,
+            setting="max.connection.creation.rate",
+        )
+        self._pause()
+        self._late = connected
+        self._resuming = self._loop.call_later(delay_ms / 1000, self._admit_late, rates, connected, address, port)
+        return False
+
+    def _admit_late(self, rates: ConnectionRates, connected: socket.socket, address: str, port: int) -> None:
+        self._late = None
+        self._admit_by_address(rates, connected, address, port)
+        self._resume()
+
+    def _admit_by_address(self, rates: ConnectionRates, connected: socket.socket, address: str, port: int) -> None:
+        """Admits a connection unless its address makes too many of them: such a one is held for a while, and closed."""
+        host = address.removeprefix("::ffff:")
+        delay_ms = rates.delay_of_address_ms(
+            self._listener_name,
+            host,
+            int(self._loop.time() * 1000),
+            is_protected=self._quota.is_protected(self._listener_name),
+        )
+        if not delay_ms:
+            self._admit(connected, address, port)
+            return
+        self._log.warning(
+            "connection refused: its address makes connections faster than it may",
+            client=host,
+            delay_ms=delay_ms,
+            quota="connection_creation_rate",
+        )
+        if len(self._held) >= MAX_HELD:
+            connected.close()
+            return
+        self._held.add(connected)
+        self._loop.call_later(delay_ms / 1000, self._release, connected)
+
+    def _release(self, connected: socket.socket) -> None:
+        self._held.discard(connected)
+        connected.close()
 
     def _wait_for_resources(self, error: OSError) -> None:
         self._pause()
@@ -266,7 +375,10 @@ class Acceptor:
         connection_id = f"{local[0].removeprefix('::ffff:')}:{local[1]}-{host}:{port}-{self._accepted}"
         self._accepted += 1
         self._quota.add(self._listener_name, host)
-        self._processors[index].adopt(connected, ConnectionContext(connection_id, host, port, self._listener_name))
+        context = ConnectionContext(connection_id, host, port, self._listener_name)
+        if self.new_gate is not None:
+            context.gate = self.new_gate(context)
+        self._processors[index].adopt(connected, context, self._connect)
         if self._quota.surplus:
             self._on_surplus()
 

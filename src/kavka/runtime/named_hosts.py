@@ -26,7 +26,12 @@ def has_names(overrides: Mapping[str, int]) -> bool:
     return any(_address(host) is None for host in overrides)
 
 
-def by_address(overrides: Mapping[str, int], lookup: Lookup = socket.getaddrinfo) -> dict[str, int]:
+def by_address(
+    overrides: Mapping[str, int],
+    lookup: Lookup = socket.getaddrinfo,
+    *,
+    setting: str = "max.connections.per.ip.overrides",
+) -> dict[str, int]:
     """Address, as connections come from it -> bound. An address that is given itself goes before names that have it.
 
     Blocks where a host is given by its name.
@@ -45,7 +50,7 @@ def by_address(overrides: Mapping[str, int], lookup: Lookup = socket.getaddrinfo
                 "a bound on connections has no effect: nobody knows the host",
                 host=host,
                 why=str(unknown),
-                setting="max.connections.per.ip.overrides",
+                setting=setting,
                 next_step="use its address, or set it again when the name can be resolved",
             )
             continue

@@ -19,10 +19,11 @@ import asyncio
 import os
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from struct import Struct
+from typing import Protocol
 
 from kavka.errors import ConnectionFailed, ConnectionRefused, HostUnknown, KavkaError
 from kavka.protocol.frames import BufferPool, FrameReader
@@ -58,7 +59,7 @@ class SocketNetwork:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                connected = await _connect(loop, host, port)
+                connected = await open_socket(loop, host, port)
         except TimeoutError as error:
             raise ConnectionFailed(f"no answer from {host}:{port} in {self._connect_timeout_s} s") from error
         except ConnectionRefusedError as error:
@@ -68,11 +69,39 @@ class SocketNetwork:
         except OSError as error:
             raise ConnectionFailed(f"cannot connect to {host}:{port}: {error.strerror or error}") from error
         if self._resets:
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            never_linger(connected)
         return SocketFrames(loop, connected, f"{host}:{port}", FrameReader(self._pool, max_frame_bytes), self._shared)
 
 
-async def _connect(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:
+class Wire(Protocol):
+    """What connections need of a socket; `runtime.tls_channel` is another one."""
+
+    def recv_into(self, target: memoryview, /) -> int: ...
+
+    def send(self, data: bytes | bytearray | memoryview, flags: int = ..., /) -> int: ...
+
+    def sendmsg(
+        self,
+        pieces: Iterable[bytes | bytearray | memoryview],
+        ancillary: Iterable[tuple[int, int, bytes]] = ...,
+        flags: int = ...,
+        /,
+    ) -> int: ...
+
+    def getsockopt(self, level: int, option: int, /) -> int: ...
+
+    def fileno(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+def never_linger(connected: socket.socket) -> None:
+    """What is not sent when the socket closes is never sent (I3)."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+
+
+async def open_socket(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:
+    """Connects to the first of the host's addresses that answers; raises OSError."""
     addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     failure = OSError(f"{host} has no address")
     for family, kind, protocol, _, address in addresses:
@@ -99,7 +128,7 @@ class SocketFrames:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        connected: socket.socket,
+        connected: Wire,
         peer: str,
         reader: FrameReader,
         shared: bytearray,

@@ -41,13 +41,14 @@ from functools import partial
 from heapq import nsmallest
 from itertools import islice
 from time import perf_counter_ns
-from typing import NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
 from kavka.errors import InvariantViolation, ProtocolViolation, StorageError
 from kavka.model import Chunk, FileSlice
 from kavka.protocol.api import RequestHeader
 from kavka.protocol.connection import (
     CLOSE_CONNECTION,
+    LAST,
     ConnectionContext,
     Handler,
     Request,
@@ -58,6 +59,9 @@ from kavka.protocol.connection import (
 from kavka.protocol.frames import BufferPool, is_viewed
 from kavka.runtime.connection_log import ConnectionLog
 from kavka.runtime.request_channel import RequestMetrics, RequestTimes
+
+if TYPE_CHECKING:
+    from kavka.runtime.network import Wire
 
 SHARED_BYTES = 64 * 1024
 """The receive buffer that all connections of a processor share: it stays in the second-level cache."""
@@ -114,6 +118,8 @@ class SocketConnection:
 
     __slots__ = (
         "_going_on",
+        "_muted_until",
+        "_muting",
         "_processor",
         "_send_began_ns",
         "_send_times",
@@ -128,9 +134,12 @@ class SocketConnection:
         "socket",
     )
 
+    turn_bytes: ClassVar[int] = TURN_BYTES
+    """How much is sent before the loop looks at others."""
+
     def __init__(self, processor: Processor, connected: socket.socket, context: ConnectionContext) -> None:
         self._processor = processor
-        self.socket = connected
+        self.socket: Wire = connected
         self.descriptor = connected.fileno()
         self.protocol = ServerConnection(context, processor.pool, processor.limits.max_request_bytes)
         self.paused = 0
@@ -138,6 +147,9 @@ class SocketConnection:
         self.active_at = processor.loop.time()
         """When bytes last came or went, on the loop's clock."""
         self._going_on = False
+        self._muted_until = 0.0
+        """When the last delay of its client's quotas is over, on the loop's clock."""
+        self._muting: asyncio.TimerHandle | None = None
         self._writing = False
         self._sending: deque[Chunk] | None = None
         self._sending_bytes = 0
@@ -230,6 +242,12 @@ class SocketConnection:
             listener=self.protocol.context.listener_name,
             why=str(violation),
         )
+        gate = self.protocol.gate
+        if gate is not None and not gate.is_open:
+            gate.on_violation(violation)
+            self.pause(STOPPING)
+            self._processor.loop.call_later(gate.failure_delay_ms / 1000, self.close_after_answers)
+            return
         self.close_after_answers()
 
     def pause(self, reason: int) -> None:
@@ -281,8 +299,8 @@ class SocketConnection:
                     self._wait_writable()
                 else:
                     self._send_queue()
-            if protocol.mute_ms and not self.closed:
-                self._mute()
+        if protocol.mute_ms and not self.closed:
+            self._mute()
         if protocol.closing and self._sending is None and not self.closed:
             self.close()
 
@@ -308,7 +326,7 @@ class SocketConnection:
     def _send_queue(self) -> None:
         queue = self._sending
         assert queue is not None
-        turn = TURN_BYTES
+        turn = self.turn_bytes
         try:
             while queue and turn > 0:
                 first = queue[0]
@@ -420,9 +438,19 @@ class SocketConnection:
             times.api.response_send.record(perf_counter_ns() - began_ns)
 
     def _mute(self) -> None:
+        """Until the longest of its delays is over: an answer that waited may come while the connection is muted."""
         mute_ms, self.protocol.mute_ms = self.protocol.mute_ms, 0
-        self.pause(MUTED)
-        self._processor.loop.call_later(mute_ms / 1000, self.resume, MUTED)
+        self._muted_until = max(self._muted_until, self._processor.loop.time() + mute_ms / 1000)
+        if not self.paused & MUTED:
+            self.pause(MUTED)
+            self._muting = self._processor.loop.call_at(self._muted_until, self._unmute)
+
+    def _unmute(self) -> None:
+        if self._muted_until > self._processor.loop.time():
+            self._muting = self._processor.loop.call_at(self._muted_until, self._unmute)
+        else:
+            self._muting = None
+            self.resume(MUTED)
 
     # Ending
 
@@ -442,6 +470,9 @@ class SocketConnection:
             loop.remove_reader(self.descriptor)
         if self._writing:
             loop.remove_writer(self.descriptor)
+        if self._muting is not None:
+            self._muting.cancel()  # It may be weeks away, and would keep all this in memory until then.
+            self._muting = None
         self.socket.close()
         self.protocol.close()
         self._sending = None
@@ -460,6 +491,10 @@ def _joined(output: list[Chunk], size: int) -> bytes | None:
         return None
     pieces = [chunk for chunk in output if not isinstance(chunk, FileSlice)]
     return b"".join(pieces) if len(pieces) == len(output) else None
+
+
+Connect: TypeAlias = "Callable[[Processor, socket.socket, ConnectionContext], SocketConnection]"
+"""What makes the connections of a listener."""
 
 
 class ProcessorPorts(NamedTuple):
@@ -502,9 +537,12 @@ class Processor:
         self._sweeping: asyncio.TimerHandle | None = None
         self._all_closed: asyncio.Event | None = None
 
-    def adopt(self, connected: socket.socket, context: ConnectionContext) -> None:
-        """Serves an accepted, non-blocking socket from now on, until either side closes it."""
-        connection = SocketConnection(self, connected, context)
+    def adopt(self, connected: socket.socket, context: ConnectionContext, connect: Connect | None = None) -> None:
+        """Serves an accepted, non-blocking socket from now on, until either side closes it.
+
+        `connect` makes its connection where that is not a plain one.
+        """
+        connection = (connect or SocketConnection)(self, connected, context)
         self.connections[connection.descriptor] = connection
         connection.start()
         if self._sweeping is None:
@@ -512,7 +550,15 @@ class Processor:
 
     def room(self, connection: SocketConnection) -> int:
         """How many requests of `connection` may be handled now; where 0 it was paused."""
-        in_flight = connection.protocol.in_flight
+        protocol = connection.protocol
+        in_flight = protocol.in_flight
+        if protocol.gate is not None:
+            if not protocol.gate.is_open:
+                if not in_flight:
+                    return 1
+                connection.pause(IN_FLIGHT)
+                return 0
+            protocol.unbar()
         if not in_flight:
             return self._usual_room
         room = self.limits.max_in_flight_requests - in_flight
@@ -593,7 +639,7 @@ class Processor:
 
     def complete(self, connection: SocketConnection, slot: Slot, response: Response) -> None:
         """Answers a request whose place was kept."""
-        if response is CLOSE_CONNECTION and not connection.closed:
+        if (response is CLOSE_CONNECTION or response.mute_ms == LAST) and not connection.closed:
             connection.pause(STOPPING)
         connection.complete(slot, response)
 
@@ -637,7 +683,8 @@ class Processor:
     def _flush(self) -> None:
         connections, self._to_flush = self._to_flush, []
         for connection in connections:
-            if connection.protocol.output_bytes or connection.protocol.closing:
+            protocol = connection.protocol
+            if protocol.output_bytes or protocol.mute_ms or protocol.closing:
                 connection.flush()
 
     # Memory of half-received requests

@@ -27,7 +27,7 @@ from functools import partial
 
 from kavka.protocol.connection import ConnectionContext, Request, Slot
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.processor import QUEUE, Processor, ProcessorPorts, SocketConnection
+from kavka.runtime.processor import QUEUE, Connect, Processor, ProcessorPorts, SocketConnection
 from kavka.runtime.request_channel import RequestChannel, RequestTimes, Ticket
 
 COPIED_BYTES = 16 * 1024
@@ -113,11 +113,11 @@ class ProcessorThread:
         assert self._thread.ident is not None
         return self._thread.ident
 
-    def adopt(self, connected: socket.socket, context: ConnectionContext) -> None:
+    def adopt(self, connected: socket.socket, context: ConnectionContext, connect: Connect | None = None) -> None:
         """Gives an accepted socket to the thread."""
         assert self._loop is not None
         assert self._processor is not None
-        self._loop.call_soon_threadsafe(self._processor.adopt, connected, context)
+        self._loop.call_soon_threadsafe(self._processor.adopt, connected, context, connect)
 
     def close_idlest(self, count: int, is_spared: Callable[[str], bool], on_done: Callable[[int], None]) -> None:
         """Of the connections of this thread."""

@@ -30,14 +30,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kavka.broker.assembly.broker import Broker
-from kavka.broker.assembly.ports import Ports
+from kavka.broker.assembly.ports import NOBODY, Ports
 from kavka.broker.assembly.start import start_broker
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.membership.registration import generate_broker_id
 from kavka.broker.metadata.metadata_cache import Endpoint
 from kavka.broker.telemetry.broker_metrics import register as register_metrics
 from kavka.config.broker import BrokerConfig
-from kavka.config.listeners import Endpoint as ListenerEndpoint
+from kavka.config.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS
 from kavka.errors import ZooKeeperError
 from kavka.filesystem import FileSystem
 from kavka.log.home_loader import LoadReport, one_by_one
@@ -45,7 +45,7 @@ from kavka.logger import Logger
 from kavka.metrics import Registry
 from kavka.network import Network
 from kavka.protocol.api import ApiKey, api
-from kavka.protocol.connection import Outcome, Request
+from kavka.protocol.connection import ConnectionContext, Gate, Outcome, Request
 from kavka.runtime import process
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.listener import Acceptor
@@ -58,6 +58,8 @@ from kavka.runtime.socket_server import IdleShare, SocketServer, SocketServerLim
 from kavka.zookeeper.port import ZooKeeper
 
 if TYPE_CHECKING:
+    from kavka.broker.authentication.gate import Gates
+    from kavka.runtime.broker_tls import BrokerTls
     from kavka.runtime.metrics_server import MetricsServer
     from kavka.runtime.zookeeper_host import ZooKeeperHost
     from kavka.zookeeper.local import EmbeddedZooKeeper
@@ -67,6 +69,8 @@ logger = Logger(__name__)
 WORKER_THREADS = 2
 """Threads for what blocks (fsync, removing files); they wait for the disk, so more than cores brings nothing."""
 
+MAX_RATE = 2**31 - 1
+"""Of connections a second: as many as come."""
 METADATA_TIMEOUT_S = 10.0
 """How long a broker that serves is not called ready because it cannot tell clients of anybody yet."""
 
@@ -96,6 +100,10 @@ class Surroundings:
     halt: Callable[[str], None] = halt
 
 
+def _looked_up(rates: Mapping[str, int]) -> Mapping[str, int]:
+    return by_address(rates, setting="connection_creation_rate")
+
+
 class Server:
     """One broker with all that it stands on. `start`, `stop` and `abort` run on its event loop."""
 
@@ -111,6 +119,10 @@ class Server:
         self._broker: Broker | None = None
         self._sockets: SocketServer | None = None
         self._metrics_server: MetricsServer | None = None
+        self._rates_of_addresses: dict[str, int] = {}
+        """As quotas name them: addresses, and names of hosts."""
+        self._rate_of_any_address = MAX_RATE
+        self._tls: BrokerTls | None = None
         self._limited_by = config
         """The settings whose bounds on connections hold, or are about to."""
 
@@ -154,7 +166,9 @@ class Server:
         # Requests are handled on this very thread: what it does not compute it is idle.
         idle = IdleShare(threading.get_ident())
         self.metrics.gauge("kafka.server", "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent", idle.read)
-        door.open(Dispatcher(broker))
+        door.open(Dispatcher(broker), broker.gates)
+        if self._tls is not None:
+            broker.spawn(self._tls.watch(broker.record))
         for acceptor in acceptors:
             acceptor.start()
         # The controller tells a broker of the cluster through its listener: only now can it.
@@ -172,6 +186,11 @@ class Server:
     async def _bind(self, door: _Door) -> list[Acceptor]:
         """Takes the ports; what accepts on them starts later. Requests will come to `door`."""
         config, surroundings = self._config, self._surroundings
+        if any(endpoint.security_protocol in TLS_PROTOCOLS for endpoint in config.listener_endpoints):
+            from kavka.runtime.broker_tls import BrokerTls  # late: OpenSSL costs a start 10 ms and more
+
+            self._tls = BrokerTls(config)
+            self._tls.register(self.metrics)
         sockets = self._sockets = SocketServer(
             asyncio.get_running_loop(),
             door.handle,
@@ -188,9 +207,11 @@ class Server:
                     endpoint.host,
                     endpoint.port,
                     is_control_plane=endpoint.listener == config.control_plane_listener,
+                    new_gate=door.new_gate if endpoint.security_protocol in SASL_PROTOCOLS else None,
+                    connect=None if self._tls is None else self._tls.connect_of(endpoint.listener),
                 )
             )
-            for endpoint in self._plaintext_endpoints()
+            for endpoint in config.listener_endpoints
         ]
 
     async def _show_metrics(self) -> None:
@@ -199,7 +220,7 @@ class Server:
             from kavka.runtime.metrics_server import MetricsServer  # late: few brokers show metrics
 
             self._metrics_server = MetricsServer(self.metrics)
-            host = config.kavka_metrics_host or self._plaintext_endpoints()[0].host
+            host = config.kavka_metrics_host or config.listener_endpoints[0].host
             await self._metrics_server.start(host, config.kavka_metrics_port)
 
     async def _take_broker_id(self, session: ZooKeeper) -> None:
@@ -209,7 +230,7 @@ class Server:
             self._config = self._config.with_broker_id(new_id)
 
     def _ports(self, session: ZooKeeper) -> Ports:
-        surroundings = self._surroundings
+        surroundings, tls = self._surroundings, self._tls
         return Ports(
             session,
             surroundings.filesystem,
@@ -218,13 +239,22 @@ class Server:
             self._run_blocking,
             surroundings.halt,
             self._files.segments,
-            self._change_limits,
-            surroundings.network,
+            self._on_config,
+            self._network_of(self._config.inter_broker_listener),
             is_alone=self._zookeeper_host is not None,
             place=_place(),
             run_all=run_all,
             on_made=self._on_made,
+            on_rate_of_address=self._change_rate_of_address,
+            control_network=self._network_of(self._config.control_plane_listener or self._config.inter_broker_listener),
+            own_principal=NOBODY if tls is None else tls.principal_of(self._config.inter_broker_listener),
+            clients_have_names=tls is not None and tls.asks_for_certificates,
         )
+
+    def _network_of(self, listener: str) -> Network:
+        """How brokers are called that have this listener."""
+        network = None if self._tls is None else self._tls.network_of(listener)
+        return network or self._surroundings.network
 
     def _on_made(self, broker: Broker) -> None:
         self._broker = broker
@@ -276,6 +306,12 @@ class Server:
         )
         return replace(limits, listener=listener)
 
+    def _on_config(self, config: BrokerConfig) -> None:
+        """The broker's settings changed at run time, or were set again to what they were."""
+        self._change_limits(config)
+        if self._tls is not None:
+            self._tls.reload(config)
+
     def _change_limits(self, config: BrokerConfig) -> None:
         """Takes over what changed at run time: at once, or when the names of hosts in it were looked up."""
         assert self._sockets is not None
@@ -291,15 +327,31 @@ class Server:
         if self._sockets is not None and self._limited_by is config:  # Else they have changed again meanwhile.
             self._sockets.change_limits(self._socket_limits(config, addresses).listener)
 
+    def _change_rate_of_address(self, address: str | None, rate: int | None) -> None:
+        """Takes over how fast an address, or any other one, may make connections."""
+        if address is None:
+            self._rate_of_any_address = MAX_RATE if rate is None else rate
+        elif rate is None:
+            self._rates_of_addresses.pop(address, None)
+        else:
+            self._rates_of_addresses[address] = rate
+        rates = dict(self._rates_of_addresses)
+        if has_names(rates):
+            asyncio.get_running_loop().run_in_executor(self._workers, _looked_up, rates).add_done_callback(
+                lambda found: self._take_rates(found.result(), rates)
+            )
+        else:
+            self._take_rates(by_address(rates), rates)
+
+    def _take_rates(self, by_address: Mapping[str, int], rates: Mapping[str, int]) -> None:
+        if self._sockets is not None and rates == self._rates_of_addresses:  # Else they have changed meanwhile.
+            self._sockets.change_rates_of_addresses(by_address, self._rate_of_any_address)
+
     async def _addresses(self, config: BrokerConfig) -> Mapping[str, int]:
         overrides = config.connections_per_ip_overrides
         if not has_names(overrides):
             return by_address(overrides)
         return await asyncio.get_running_loop().run_in_executor(self._workers, by_address, overrides)
-
-    def _plaintext_endpoints(self) -> tuple[ListenerEndpoint, ...]:
-        self._config.require_plaintext()
-        return self._config.listener_endpoints
 
     async def _open_zookeeper(self) -> ZooKeeper:
         """A session of the ZooKeeper that the module's docstring says."""
@@ -365,13 +417,20 @@ class _Door:
 
     def __init__(self) -> None:
         self._dispatcher: Dispatcher | None = None
+        self._gates: Gates | None = None
 
-    def open(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
+    def open(self, dispatcher: Dispatcher, gates: Gates | None) -> None:
+        self._dispatcher, self._gates = dispatcher, gates
+
+    def new_gate(self, context: ConnectionContext) -> Gate:
+        """The gate of a connection on a listener that authenticates by SASL."""
+        assert self._gates is not None, "a broker with such a listener has gates"
+        return self._gates.new(context)
 
     def handle(self, request: Request) -> Outcome:
         assert self._dispatcher is not None, "a connection was accepted before the broker had started"
-        return self._dispatcher.handle(request)
+        gate = request.context.gate
+        return self._dispatcher.handle(request) if gate is None else gate.handle(request, self._dispatcher.handle)
 
 
 def run(config: BrokerConfig, *, on_started: Callable[[Started], None]) -> int:

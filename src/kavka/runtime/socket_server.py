@@ -16,17 +16,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from kavka.config.broker import BrokerConfig
 from kavka.errors import InvariantViolation
-from kavka.metrics import Registry
+from kavka.metrics import Member, Registry
 from kavka.protocol.connection import ConnectionContext, Handler
 from kavka.runtime.connection_log import ConnectionLog
-from kavka.runtime.listener import Acceptor, Admission, ConnectionQuota, ListenerLimits
-from kavka.runtime.processor import ConnectionLimits, Processor, ProcessorPorts
+from kavka.runtime.listener import Acceptor, Admission, ConnectionQuota, ListenerLimits, NewGate
+from kavka.runtime.processor import Connect, ConnectionLimits, Processor, ProcessorPorts
 from kavka.runtime.processor_thread import ProcessorThread, QueueingProcessor
 from kavka.runtime.request_channel import RequestChannel, RequestMetrics
 
@@ -82,6 +82,10 @@ class SocketServerLimits:
                 max_connections_of_listeners=config.max_connections_of_listeners,
                 max_connections_per_ip=config.max_connections_per_ip,
                 max_connections_per_ip_overrides=config.connections_per_ip_overrides,
+                max_connection_creation_rate=config.max_connection_creation_rate,
+                max_connection_creation_rate_of_listeners=config.max_connection_creation_rate_of_listeners,
+                rate_samples=config.quota_window_num,
+                rate_window_ms=config.quota_window_size_seconds * 1000,
             ),
             network_threads=config.num_network_threads if "num.network.threads" in written else 1,
             queued_max_requests=config.queued_max_requests,
@@ -123,19 +127,30 @@ class SocketServer:
             self._start_threads(handler, on_halt)
         self._register_metrics(registry)
 
-    def listen(self, listener_name: str, host: str, port: int, *, is_control_plane: bool = False) -> Acceptor:
-        """Binds a listener; it accepts after its `start`. Raises AddressUnavailable where it cannot be bound."""
+    def listen(
+        self,
+        listener_name: str,
+        host: str,
+        port: int,
+        *,
+        is_control_plane: bool = False,
+        new_gate: NewGate | None = None,
+        connect: Connect | None = None,
+    ) -> Acceptor:
+        """Binds a listener; it accepts after its `start`. `new_gate` is for one whose clients authenticate by SASL,
+        `connect` makes connections that are not plain ones. Raises AddressUnavailable where it cannot be bound."""
         processors: Sequence[Processor | ProcessorThread] = (
             self._threads if self._threads and not is_control_plane else (self._processor,)
         )
         acceptor = Acceptor(
             self._loop,
             processors,
-            Admission(self._limits.listener, self._quota, self._close_surplus, self._log),
+            Admission(self._limits.listener, self._quota, self._close_surplus, self._log, connect),
             listener_name=listener_name,
             host=host,
             port=port,
         )
+        acceptor.new_gate = new_gate
         self._acceptors.append(acceptor)
         return acceptor
 
@@ -144,6 +159,10 @@ class SocketServer:
         change at run time. What is too many then is closed."""
         self._quota.change_limits(limits)
         self._close_surplus()
+
+    def change_rates_of_addresses(self, limits: Mapping[str, int], limit_of_any: int) -> None:
+        """Takes over how many connections a second addresses may make (KIP-612)."""
+        self._quota.change_rates_of_addresses(limits, limit_of_any)
 
     @property
     def connection_count(self) -> int:
@@ -214,6 +233,7 @@ class SocketServer:
 
     def _register_metrics(self, registry: Registry) -> None:
         registry.gauge("kafka.server", "socket-server-metrics", "connection-count", lambda: self._quota.count)
+        registry.family("kafka.server", "socket-server-metrics", "connection-accept-rate", self._accept_rates)
         registry.gauge("kafka.network", "RequestChannel", "RequestQueueSize", self._queued_requests)
         registry.gauge("kafka.network", "RequestChannel", "ResponseQueueSize", self._queued_answers)
         own_loop = threading.get_ident()
@@ -224,6 +244,11 @@ class SocketServer:
             "NetworkProcessorAvgIdlePercent",
             lambda: sum(share.read() for share in shares) / len(shares),
         )
+
+    def _accept_rates(self) -> list[Member]:
+        """While connections are bounded by their rate."""
+        rates = self._quota.rates
+        return [] if rates is None else rates.measured(int(self._loop.time() * 1000))
 
     def _queued_requests(self) -> float:
         return self.channel.size if self.channel is not None else 0

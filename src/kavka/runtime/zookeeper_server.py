@@ -121,11 +121,6 @@ class ZooKeeperServer:
         """Connections at this moment, with and without a session."""
         return len(self._clients)
 
-    @property
-    def connected_sessions(self) -> frozenset[int]:
-        """The sessions whose connection is here at this moment."""
-        return frozenset(self._by_session)
-
     async def listen(self, host: str, port: int) -> int:
         """Accepts connections from now on; returns the port. Raises AddressUnavailable where it cannot be had."""
         listening = await patiently(lambda: listen(host, port, backlog=BACKLOG, what="ZooKeeper"))

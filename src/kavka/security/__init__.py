@@ -1,9 +1,23 @@
-"""Security: who a client is and what it may do, as pure decisions.
+"""Security: who a client is, what it may do and how much, as pure decisions.
 
-Decides from values: a principal, a host, an operation, a resource and the access control lists. Must not know
-connections, requests or ZooKeeper; the broker asks (`broker.authorization`) and keeps the lists.
+Decides from values: a principal, a host, an operation, a resource and the access control lists; a client's tokens and
+the users' credentials. Must not know connections, requests or ZooKeeper; the broker asks (`broker.authorization`,
+`broker.authentication`) and keeps the lists and credentials.
 
-    principals  "User:alice", super users, and the texts of hosts
-    acls        access control lists: entries, patterns of resources, filters
-    authorizer  may a principal do this? The decision, its reason, and the rule that would change it
+    principals       "User:alice", super users, and the texts of hosts
+    acls             access control lists: entries, patterns of resources, filters
+    quotas           whose limit holds for a client, and which limits may be set
+    rates            how fast something happens, and how long to wait; token buckets
+    authorizer       may a principal do this? The decision, its reason, and the rule that would change it
+    sasl             a step of an exchange, and how one fails
+    sasl_server      the states of a connection that must authenticate
+    plain            the mechanism PLAIN
+    scram            the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512, both sides, and their credentials
+    scram_changes    what a request about SCRAM credentials may change
+    jaas             the text of a login, as Kafka's settings have it
+    secret           a text that must not be shown
+    key_stores       PEM, JKS and PKCS12 stores as one kind of value; which settings of them are refused
+    certificates     what a certificate says; distinguished_name: its subject as Java prints it; der: the encoding
+    principal_rules  ssl.principal.mapping.rules: a principal's name of a distinguished name
+    tls_records      where whole TLS records end, and what first bytes look like
 """

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 CLUSTER_NAME: Final = "kafka-cluster"
 """The only resource of type CLUSTER."""
@@ -29,6 +29,14 @@ class _Word(IntEnum):
 
     # Of the number, as of any int: Enum's own is a call in Python, and every question looks words up.
     __hash__ = int.__hash__
+
+    @classmethod
+    def of(cls, number: int) -> Self:
+        """The member with a request's number. UNKNOWN, which is 0 in each of these, if none has it."""
+        try:
+            return cls(number)
+        except ValueError:
+            return cls(0)
 
     @property
     def word(self) -> str:
@@ -46,11 +54,6 @@ class ResourceType(_Word):
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
     USER = 7
-
-    @classmethod
-    def of(cls, number: int) -> ResourceType:
-        """Of a number in a request; UNKNOWN where nothing has it."""
-        return _TYPES.get(number, cls.UNKNOWN)
 
 
 class Operation(_Word):
@@ -72,11 +75,6 @@ class Operation(_Word):
     CREATE_TOKENS = 13
     DESCRIBE_TOKENS = 14
 
-    @classmethod
-    def of(cls, number: int) -> Operation:
-        """Of a number in a request; UNKNOWN where nothing has it."""
-        return _OPERATIONS.get(number, cls.UNKNOWN)
-
 
 class Permission(_Word):
     """Whether an entry allows or denies."""
@@ -85,11 +83,6 @@ class Permission(_Word):
     ANY = 1
     DENY = 2
     ALLOW = 3
-
-    @classmethod
-    def of(cls, number: int) -> Permission:
-        """Of a number in a request; UNKNOWN where nothing has it."""
-        return _PERMISSIONS.get(number, cls.UNKNOWN)
 
 
 class PatternType(_Word):
@@ -101,16 +94,6 @@ class PatternType(_Word):
     LITERAL = 3
     PREFIXED = 4
 
-    @classmethod
-    def of(cls, number: int) -> PatternType:
-        """Of a number in a request; UNKNOWN where nothing has it."""
-        return _PATTERN_TYPES.get(number, cls.UNKNOWN)
-
-
-_TYPES = {int(member): member for member in ResourceType}
-_OPERATIONS = {int(member): member for member in Operation}
-_PERMISSIONS = {int(member): member for member in Permission}
-_PATTERN_TYPES = {int(member): member for member in PatternType}
 
 TYPES_BY_WORD: Final[Mapping[str, ResourceType]] = {member.word: member for member in ResourceType if member > 1}
 OPERATIONS_BY_WORD: Final[Mapping[str, Operation]] = {member.word: member for member in Operation if member > 1}

@@ -19,12 +19,13 @@ Source: kafka.security.authorizer.AclAuthorizer (authorizeAction, authorizeByRes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
 from kavka.security.acls import (
+    KNOWN_OPERATIONS,
     WILDCARD,
     Binding,
     Entry,
@@ -42,6 +43,10 @@ _IMPLIED: Final[Mapping[Operation, tuple[Operation, ...]]] = {
     Operation.DESCRIBE_CONFIGS: (Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS),
 }
 """By which operations' ALLOW an operation is allowed, where that is more than its own."""
+_ALLOWING: Final[Mapping[Operation, tuple[Operation, ...]]] = {
+    operation: (*_IMPLIED.get(operation, (operation,)), Operation.ALL) for operation in Operation
+}
+"""By which operations' ALLOW an operation is allowed. Those that deny it, itself and All, are among them."""
 _EVERYBODY: Final = str(EVERYBODY)
 
 
@@ -56,6 +61,7 @@ class Rule(Enum):
     NOT_ALLOWED = "no ACL of the resource allows it"
     REFUSED = "the authorizer refused it"
     """Of an authorizer of one's own that gives no other reason, or that failed."""
+    WRONG_LISTENER = "only brokers send it, and this is no listener of theirs"
 
 
 class Verdict(NamedTuple):
@@ -83,6 +89,14 @@ class Question(NamedTuple):
         return Binding(Pattern(self.resource_type, self.name), entry)
 
 
+class Remedy(NamedTuple):
+    """What would allow what was refused: the bindings that deny it go, and one is added. None is added where nothing
+    else refuses it then."""
+
+    removed: tuple[Binding, ...]
+    added: Binding | None
+
+
 class Rules(NamedTuple):
     """The settings super.users and allow.everyone.if.no.acl.found."""
 
@@ -90,7 +104,11 @@ class Rules(NamedTuple):
     allow_everyone: bool = False
 
 
-_NO_ENTRIES: Final[frozenset[Entry]] = frozenset()
+_ByEntry = dict[tuple[str, Operation], list[Binding]]
+_Key = tuple[ResourceType, str, PatternType]
+_Lists = list[tuple[_Key, frozenset[Entry]]]
+_LITERAL: Final = PatternType.LITERAL
+_PREFIXED: Final = PatternType.PREFIXED
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,43 +117,90 @@ class AclIndex:
 
     lists: Mapping[Pattern, frozenset[Entry]] = field(default_factory=dict)
     generation: int = 0
-    _prefix_lengths: Mapping[ResourceType, tuple[int, ...]] = field(init=False, default_factory=dict)
+    _prefixes: Mapping[ResourceType, Mapping[int, int]] = field(init=False, default_factory=dict, compare=False)
+    """By type, the lengths of prefixes in order, and how many prefixes have each."""
+    _by_entry: dict[ResourceType, _ByEntry] = field(init=False, default_factory=dict, compare=False)
+    """By type, principal and operation; made when it is first asked for."""
 
     def __post_init__(self) -> None:
-        lengths: dict[ResourceType, set[int]] = {}
-        for pattern in self.lists:
-            if pattern.pattern_type is PatternType.PREFIXED:
-                lengths.setdefault(pattern.resource_type, set()).add(len(pattern.name))
-        ordered = {kind: tuple(sorted(found)) for kind, found in lengths.items()}
-        object.__setattr__(self, "_prefix_lengths", ordered)
+        self._count_prefixes({}, added=self.lists, removed=())
 
     def with_lists(self, changed: Mapping[Pattern, Iterable[Entry]]) -> AclIndex:
-        """The next generation, in which these lists are replaced."""
+        """The next generation, in which these lists are replaced. Takes a copy of a table, and no look at each list."""
         lists = dict(self.lists)
+        added, removed = [], []
         for pattern, entries in changed.items():
             found = frozenset(entries)
             if found:
+                if pattern not in lists:
+                    added.append(pattern)
                 lists[pattern] = found
-            else:
-                lists.pop(pattern, None)
-        return AclIndex(lists, self.generation + 1)
+            elif lists.pop(pattern, None) is not None:
+                removed.append(pattern)
+        index = AclIndex(generation=self.generation + 1)
+        object.__setattr__(index, "lists", lists)
+        index._count_prefixes(self._prefixes, added=added, removed=removed)
+        return index
 
-    def matching(self, resource_type: ResourceType, name: str) -> Iterator[tuple[Pattern, frozenset[Entry]]]:
+    def _count_prefixes(
+        self,
+        before: Mapping[ResourceType, Mapping[int, int]],
+        *,
+        added: Iterable[Pattern],
+        removed: Iterable[Pattern],
+    ) -> None:
+        counts = {resource_type: dict(lengths) for resource_type, lengths in before.items()}
+        for patterns, step in ((added, 1), (removed, -1)):
+            for resource_type, name, pattern_type in patterns:
+                if pattern_type is PatternType.PREFIXED:
+                    lengths = counts.setdefault(resource_type, {})
+                    lengths[len(name)] = lengths.get(len(name), 0) + step
+        ordered = {
+            resource_type: {length: lengths[length] for length in sorted(lengths) if lengths[length]}
+            for resource_type, lengths in counts.items()
+        }
+        object.__setattr__(self, "_prefixes", ordered)
+
+    def matching(self, resource_type: ResourceType, name: str) -> list[tuple[Pattern, frozenset[Entry]]]:
         """The lists that apply to a resource."""
-        lists = self.lists
-        literal = Pattern(resource_type, name)
-        if literal in lists:
-            yield literal, lists[literal]
-        wildcard = Pattern(resource_type, WILDCARD)
-        if name != WILDCARD and wildcard in lists:
-            yield wildcard, lists[wildcard]
-        size = len(name)
-        for length in self._prefix_lengths.get(resource_type, ()):
-            if length > size:
-                break
-            prefix = Pattern(resource_type, name[:length], PatternType.PREFIXED)
-            if prefix in lists:
-                yield prefix, lists[prefix]
+        return [(Pattern(*key), entries) for key, entries in self.about(resource_type, name)]
+
+    def about(self, resource_type: ResourceType, name: str) -> _Lists:
+        """As `matching`, with the patterns as plain tuples: they cost a third, and most are never looked at."""
+        lists: Mapping[_Key, frozenset[Entry]] = self.lists  # type: ignore[assignment] # a Pattern is such a tuple
+        found: _Lists = []
+        key: _Key = (resource_type, name, _LITERAL)
+        if key in lists:
+            found.append((key, lists[key]))
+        if name != WILDCARD:
+            key = (resource_type, WILDCARD, _LITERAL)
+            if key in lists:
+                found.append((key, lists[key]))
+        lengths = self._prefixes.get(resource_type)
+        if lengths:
+            size = len(name)
+            for length in lengths:
+                if length > size:
+                    break
+                key = (resource_type, name[:length], _PREFIXED)
+                if key in lists:
+                    found.append((key, lists[key]))
+        return found
+
+    def fitting(self, question: Question, operations: Iterable[Operation]) -> Iterator[Binding]:
+        """The entries of whatever resource of the question's type that fit its principal and host."""
+        by_entry = self._by_entry.get(question.resource_type)
+        if by_entry is None:
+            by_entry = self._by_entry[question.resource_type] = {}
+            for pattern, entries in self.lists.items():
+                if pattern.resource_type is question.resource_type:
+                    for entry in entries:
+                        by_entry.setdefault((entry.principal, entry.operation), []).append(Binding(pattern, entry))
+        for principal in dict.fromkeys((str(question.principal), _EVERYBODY)):
+            for operation in operations:
+                for binding in by_entry.get((principal, operation), ()):
+                    if _fits_host(binding.entry, question):
+                        yield binding
 
     def bindings(self, wanted: Filter | None = None) -> Iterator[Binding]:
         """All bindings, or those of a filter, in the order of their patterns."""
@@ -148,26 +213,83 @@ class AclIndex:
 
 def decide(question: Question, index: AclIndex, rules: Rules) -> Verdict:
     """May it be done?"""
-    if question.principal in rules.super_users:
+    if rules.super_users and question.principal in rules.super_users:
         return Verdict(True, Rule.SUPER_USER)
-    found = [
-        Binding(pattern, entry)
-        for pattern, entries in index.matching(question.resource_type, question.name)
+    return _decide_among(index.about(question.resource_type, question.name), question, rules)
+
+
+def remedy(question: Question, index: AclIndex, rules: Rules) -> Remedy:
+    """What would allow it."""
+    found = index.about(question.resource_type, question.name)
+    denying = (question.operation, Operation.ALL)
+    removed = [
+        Binding(Pattern(*key), entry)
+        for key, entries in found
         for entry in entries
+        if entry.permission is Permission.DENY and _fits(entry, question, denying)
     ]
+    left = [(key, entries.difference(each.entry for each in removed if each.pattern == key)) for key, entries in found]
+    is_enough = _decide_among([each for each in left if each[1]], question, rules).allowed
+    return Remedy(tuple(sorted(removed)), None if is_enough else question.remedy())
+
+
+class Access(NamedTuple):
+    """What one principal may do to a resource from one host, and what lists deny it by name. Host "*" stands for all
+    that no list names."""
+
+    principal: str
+    host: str
+    may: tuple[Operation, ...]
+    denied: tuple[Operation, ...]
+    may_everything: bool
+
+
+def who_may(bindings: Sequence[Binding], resource_type: ResourceType, name: str) -> list[Access]:
+    """By principal and host, as far as the bindings name them, what lists allow. "User:*" stands for all that no
+    binding names. The bindings are all that are about the resource."""
+    known = KNOWN_OPERATIONS[resource_type]
+    lists: _Lists = [(binding.pattern, frozenset((binding.entry,))) for binding in bindings]
+    found = []
+    principals = {binding.entry.principal for binding in bindings if ":" in binding.entry.principal}
+    for principal in sorted(principals, key=lambda each: (each == _EVERYBODY, each)):
+        hosts = {binding.entry.host for binding in bindings if binding.entry.principal in (principal, _EVERYBODY)} | {
+            ANY_HOST
+        }
+        shown: Access | None = None
+        for host in sorted(hosts):  # "*" comes first.
+            asked = [Question(Principal.parse(principal), host, each, resource_type, name) for each in known]
+            verdicts = {question.operation: _decide_among(lists, question, Rules()) for question in asked}
+            may = tuple(each for each, verdict in verdicts.items() if verdict.allowed)
+            denied = tuple(each for each, verdict in verdicts.items() if verdict.rule is Rule.DENIED)
+            access = Access(principal, host, may, denied, len(may) == len(known))
+            if shown is None:
+                shown = access
+            if access is shown or (access.may, access.denied) != (shown.may, shown.denied):
+                found.append(access)
+    return found
+
+
+def _decide_among(found: _Lists, question: Question, rules: Rules) -> Verdict:
     if not found:
         return Verdict(rules.allow_everyone, Rule.NO_ACL_ALLOWS if rules.allow_everyone else Rule.NO_ACL)
-    denying = (question.operation, Operation.ALL)
-    allowing = (*_IMPLIED.get(question.operation, (question.operation,)), Operation.ALL)
-    allowed: Binding | None = None
-    for binding in found:
-        entry = binding.entry
-        if entry.permission is Permission.DENY and _fits(entry, question, denying):
-            return Verdict(False, Rule.DENIED, binding)
-        if allowed is None and entry.permission is Permission.ALLOW and _fits(entry, question, allowing):
-            allowed = binding
+    principal, host, operation, _resource_type, _name = question
+    who = f"{principal.kind}:{principal.name}"
+    allowing = _ALLOWING[operation]
+    allowed: tuple[_Key, Entry] | None = None
+    for key, entries in found:
+        for entry in entries:
+            whom, where, what, permission = entry
+            if (whom != who and whom != _EVERYBODY) or what not in allowing:
+                continue
+            if where != ANY_HOST and where != host and host_text(where) != host_text(host):
+                continue
+            if permission is Permission.DENY:
+                if what is operation or what is Operation.ALL:
+                    return Verdict(False, Rule.DENIED, Binding(Pattern(*key), entry))
+            elif allowed is None and permission is Permission.ALLOW:
+                allowed = (key, entry)
     if allowed is not None:
-        return Verdict(True, Rule.ALLOWED, allowed)
+        return Verdict(True, Rule.ALLOWED, Binding(Pattern(*allowed[0]), allowed[1]))
     nearest, misfit = _nearest(question, found, allowing)
     return Verdict(False, Rule.NOT_ALLOWED, nearest, misfit)
 
@@ -184,16 +306,11 @@ def decide_on_any(question: Question, index: AclIndex, rules: Rules) -> Verdict:
     operations = (question.operation, Operation.ALL)
     denies: dict[Pattern, Binding] = {}
     allows: list[Binding] = []
-    for pattern, entries in index.lists.items():
-        if pattern.resource_type is not question.resource_type:
-            continue
-        for entry in entries:
-            if not _fits(entry, question, operations):
-                continue
-            if entry.permission is Permission.DENY:
-                denies[pattern] = Binding(pattern, entry)
-            elif entry.permission is Permission.ALLOW:
-                allows.append(Binding(pattern, entry))
+    for binding in index.fitting(question, operations):
+        if binding.entry.permission is Permission.DENY:
+            denies[binding.pattern] = binding
+        elif binding.entry.permission is Permission.ALLOW:
+            allows.append(binding)
     everywhere = denies.get(Pattern(question.resource_type, WILDCARD))
     if everywhere is not None:
         return Verdict(False, Rule.DENIED, everywhere)
@@ -235,12 +352,10 @@ def _fits_host(entry: Entry, question: Question) -> bool:
     return entry.host == ANY_HOST or host_text(entry.host) == host_text(question.host)
 
 
-def _nearest(
-    question: Question, found: Iterable[Binding], operations: tuple[Operation, ...]
-) -> tuple[Binding | None, str]:
+def _nearest(question: Question, found: _Lists, operations: tuple[Operation, ...]) -> tuple[Binding | None, str]:
     """Of the ALLOWs that match the name the one that lacks least: host, then operation, then principal."""
     best: tuple[int, Binding, str] | None = None
-    for binding in found:
+    for binding in (Binding(Pattern(*key), entry) for key, entries in found for entry in entries):
         entry = binding.entry
         if entry.permission is not Permission.ALLOW:
             continue

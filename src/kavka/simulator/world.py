@@ -160,7 +160,7 @@ class World:
         return task.result()
 
     def administer(self, work: Callable[[Admin], Awaitable[object]]) -> None:
-        """Has an administrator ask for something, and nobody wait for it; it may fail."""
+        """Sends a request of an administrator. Nobody waits for it, and it may fail."""
         loop = self.clients.node("admin")
 
         async def run() -> None:
@@ -173,7 +173,7 @@ class World:
         self.clients.watch(loop.create_task(run()))
 
     def delete_znode(self, path: str) -> None:
-        """Has an operator delete a znode with ZooKeeper's own shell, and nobody wait for it; it may fail."""
+        """Deletes a znode as an operator does with ZooKeeper's shell. Nobody waits for it, and it may fail."""
         loop = self.clients.node("operator")
         random = self.scheduler.new_random()
 

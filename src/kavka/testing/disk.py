@@ -58,9 +58,13 @@ class Disk:
         self._life.use_disk()
         self._inner.set_modified_ms(path, modified_ms)
 
-    def list_directory(self, path: str) -> list[str]:
+    def list_files(self, path: str) -> list[str]:
         self._life.require()
-        return self._inner.list_directory(path)
+        return self._inner.list_files(path)
+
+    def list_directories(self, path: str) -> list[str]:
+        self._life.require()
+        return self._inner.list_directories(path)
 
     def make_directory(self, path: str) -> None:
         self._life.use_disk()

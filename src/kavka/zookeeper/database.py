@@ -148,7 +148,8 @@ class Database:
         """
         settings = settings or DatabaseSettings()
         make_durable_directory(filesystem, directory)
-        names = filesystem.list_directory(directory)
+        # Directories, too: one in the place of a file is damage, and is not to be passed over.
+        names = sorted({*filesystem.list_files(directory), *filesystem.list_directories(directory)})
         tree, passed_over = _load_newest_snapshot(filesystem, directory, names, settings)
         snapshot_zxid = tree.zxid
         logs = [name for name in names if _zxid_of(name, "log") is not None]
@@ -277,7 +278,7 @@ class Database:
             raise
 
     def _purge(self) -> None:
-        names = self._filesystem.list_directory(self._directory)
+        names = self._filesystem.list_files(self._directory)
         snapshots = [name for name in names if _zxid_of(name, "snapshot") is not None]
         kept = snapshots[-self.settings.snapshots_kept :]
         for name in snapshots[: -len(kept)]:

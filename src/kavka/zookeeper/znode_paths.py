@@ -30,6 +30,7 @@ PRODUCER_ID_BLOCK_PATH: Final = "/latest_producer_id_block"
 FEATURE_PATH: Final = "/feature"
 UNCLEAN_SHUTDOWNS_PATH: Final = "/kavka_unclean_shutdowns"
 LOG_DIRECTORIES_PATH: Final = "/kavka_log_directories"
+UNKNOWN_USERS_PATH: Final = "/kavka_unknown_users"
 CONSUMERS_PATH: Final = "/consumers"
 
 ISR_CHANGE_PREFIX: Final = f"{ISR_CHANGES_PATH}/isr_change_"
@@ -129,27 +130,13 @@ def entity_config_path(entity_path: str) -> str:
     return f"{CONFIG_PATH}/{entity_path}"
 
 
-def quota_entity_path(*, user: str | None = None, client_id: str | None = None, ip: str | None = None) -> str:
-    """The entity path of a quota; names as clients spell them, `DEFAULT_ENTITY` for the default. Needs at least one."""
-    parts = []
-    if user is not None:
-        parts.append(f"{USERS_ENTITY}/{sanitize(user)}")
-    if client_id is not None:
-        parts.append(f"{CLIENTS_ENTITY}/{sanitize(client_id)}")
-    if ip is not None:
-        parts.append(f"{IPS_ENTITY}/{ip}")
-    if not parts:
-        raise ValueError("a quota is for a user, a client id or an address")
-    return "/".join(parts)
-
-
 def sanitize(name: str) -> str:
-    """A user or client id as one path component: percent-encoded, "*" too; the default stays as it is.
+    """A user or client id as one path component: percent-encoded, "*" too. A user may be called as the default is.
 
-    >>> sanitize("al ice/1*")
-    'al%20ice%2F1%2A'
+    >>> sanitize("al ice/1*"), sanitize("<default>")
+    ('al%20ice%2F1%2A', '%3Cdefault%3E')
     """
-    return name if name == DEFAULT_ENTITY else quote(name, safe="-_.").replace("~", "%7E")
+    return quote(name, safe="-_.").replace("~", "%7E")
 
 
 def desanitize(component: str) -> str:

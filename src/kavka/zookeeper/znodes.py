@@ -36,6 +36,8 @@ from kavka.zookeeper.znode_paths import (
     PRODUCER_ID_BLOCK_PATH,
     REASSIGN_PARTITIONS_PATH,
     UNCLEAN_SHUTDOWNS_PATH,
+    UNKNOWN_USERS_PATH,
+    USERS_ENTITY,
     broker_path,
     entity_config_path,
     partition_state_path,
@@ -337,6 +339,23 @@ class LogDirectories:
         return LogDirectories(tuple(_Object(LogDirectories.path(broker_id), data).texts("directories")))
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownUsers:
+    """/kavka_unknown_users, kavka's own: the secret, in base64, from which salts of users are made that do not exist,
+    so that nobody learns who exists. Only with a listener that authenticates by SCRAM."""
+
+    PATH: ClassVar[str] = UNKNOWN_USERS_PATH
+
+    secret: str = field(repr=False)
+
+    def encode(self) -> bytes:
+        return _encode({"version": 1, "secret": self.secret})
+
+    @staticmethod
+    def decode(data: bytes | None) -> UnknownUsers:
+        return UnknownUsers(_Object(UNKNOWN_USERS_PATH, data).text("secret"))
+
+
 def encode_controller_epoch(epoch: int) -> bytes:
     """/controller_epoch: the number as text."""
     return str(epoch).encode()
@@ -418,9 +437,19 @@ class ConfigEntity:
 
     @staticmethod
     def decode(entity_path: str, data: bytes | None) -> ConfigEntity:
-        """A node without data (/config/users/U that only holds /clients) has no settings."""
+        """A node without data (/config/users/U that only holds /clients) has no settings. What is wrong with a user's
+        is told without its content, which may be a credential."""
         if not data:
             return ConfigEntity({})
+        try:
+            return ConfigEntity._decode(entity_path, data)
+        except MalformedZNode as malformed:
+            if not entity_path.startswith(f"{USERS_ENTITY}/"):
+                raise
+            raise MalformedZNode(malformed.path, "no JSON object whose config has texts for values") from None
+
+    @staticmethod
+    def _decode(entity_path: str, data: bytes) -> ConfigEntity:
         znode = _Object(entity_config_path(entity_path), data)
         config = znode.mapping("config")
         for name, value in config.items():

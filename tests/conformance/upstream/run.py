@@ -29,7 +29,7 @@ IN_OWN_NETWORK: Final = "KAVKA_IN_OWN_NETWORK"
 
 NO_ACL: Final = "ACLs are not built yet: kavka does not advertise their APIs"
 NO_TLS: Final = "TLS is not built yet"
-NO_QUOTAS: Final = "quotas and SCRAM users are not built yet"
+NO_SCRAM: Final = "SCRAM users are not built yet"
 NO_SASL: Final = "the broker has no listener with SASL here"
 NO_SCRIPTS: Final = "it wants Kafka's command-line scripts, which are not laid for it"
 NO_AUTHORIZER: Final = "the broker has no authorizer here"
@@ -131,9 +131,8 @@ SUITES: Final[dict[str, Suite]] = {
         go_module("github.com/segmentio/kafka-go", "v0.4.51", "./..."),
         kafka_go,
         {
-            "TestClientAlterClientQuotas": NO_QUOTAS,
-            "TestAlterUserScramCredentials": NO_QUOTAS,
-            "TestDescribeUserScramCredentials": NO_QUOTAS,
+            "TestAlterUserScramCredentials": NO_SCRAM,
+            "TestDescribeUserScramCredentials": NO_SCRAM,
         },
         everywhere={
             "sasl.TestSASL*": NO_SASL,
@@ -151,7 +150,6 @@ SUITES: Final[dict[str, Suite]] = {
         _lay_sarama,
         sarama,
         {
-            "TestFuncAdminQuotas": NO_QUOTAS,
             "TestFuncAdminUpdateFeatures": (
                 "made for KRaft, which refuses the whole request; on ZooKeeper, as here, each feature has its answer"
             ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -26,7 +26,7 @@ from kavka.runtime.process import wall_ms
 from kavka.runtime.server import Server, Surroundings
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper
-from kavka.zookeeper.port import NoNode
+from kavka.zookeeper.port import NoNode, ZooKeeper
 from kavka.zookeeper.znode_paths import partition_state_path
 from kavka.zookeeper.znodes import PartitionState
 from tests.kit.ports import free_port
@@ -52,8 +52,11 @@ class InProcessCluster:
         count: int = 3,
         settings: Mapping[str, str] | None = None,
         more_listeners: Sequence[str] = (),
+        prepare: Callable[[ZooKeeper], Awaitable[None]] | None = None,
     ) -> None:
-        """`more_listeners`: names of those that each broker has beside PLAINTEXT; their ports are in `ports_of`."""
+        """`more_listeners`: names of those that each broker has beside PLAINTEXT; their ports are in `ports_of`.
+        `prepare` is called with a session before any broker starts."""
+        self._prepare = prepare
         self._path = path
         self._settings = {**SHORT, **(settings or {})}
         self._ports = {broker_id: free_port() for broker_id in range(1, count + 1)}
@@ -71,6 +74,8 @@ class InProcessCluster:
         self.zookeeper = EmbeddedZooKeeper(database, now_ms=wall_ms, rng=random.Random(1))
         await self.zookeeper.start(close_former_sessions=True)
         self.session = await self.zookeeper.connect()
+        if self._prepare is not None:
+            await self._prepare(self.session)
         await asyncio.gather(*(self.start(broker_id) for broker_id in self._ports))
         return self
 

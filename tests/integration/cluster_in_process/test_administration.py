@@ -81,12 +81,12 @@ def test_what_a_group_and_a_subscription_set_is_known_to_every_broker(tmp_path: 
 
 def test_metrics_tell_of_leaders_replicas_and_the_controller(tmp_path: Path) -> None:
     async def scenario(cluster: InProcessCluster) -> None:
-        def total(group: str, kind: str, name: str) -> float:
+        def total(group: str, kind: str, name: str, **tags: str) -> float:
             found = 0.0
             for broker_id in cluster.running:
                 registry = Registry()
                 register(cluster.broker(broker_id), registry)
-                gauge = registry.get(group, kind, name)
+                gauge = registry.get(group, kind, name, **tags)
                 assert isinstance(gauge, Gauge)
                 found += gauge.read()
             return found
@@ -111,6 +111,8 @@ def test_metrics_tell_of_leaders_replicas_and_the_controller(tmp_path: Path) -> 
         assert of_controller("ActiveBrokerCount") == 3
         assert of_controller("GlobalPartitionCount") == partitions
         assert of_controller("OfflinePartitionsCount") == of_controller("PreferredReplicaImbalanceCount") == 0
+        assert total("kafka.server", "ReplicaFetcherManager", "FailedPartitionsCount", clientId="Replica") == 0
+        assert total("kafka.server", "ReplicaFetcherManager", "MaxLag", clientId="Replica") == 0
         assert total("kafka.log", "LogManager", "OfflineLogDirectoryCount") == 0
         assert total("kafka.log", "LogCleanerManager", "max-dirty-percent") == 0
         leader = await cluster.leader(TOPIC)

@@ -90,7 +90,8 @@ def main() -> int:
     parser.add_argument("--patiently", action="store_true", help="also what takes minutes")
     options = parser.parse_args()
     _raise_loopback()
-    with tempfile.TemporaryDirectory(prefix="reader-") as directory:
+    # The console of a cluster that was killed may be writing still; it ends with this room.
+    with tempfile.TemporaryDirectory(prefix="reader-", ignore_cleanup_errors=True) as directory:
         reader = Reader(options.page, Path(directory), patient=options.patiently)
         try:
             reader.follow()

@@ -21,13 +21,13 @@ PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 PATIENCE_S, LONG_PATIENCE_S = 150, 3_600
 
 MOST_NOT_RUN = {
-    "another machine": 14,
+    "another machine": 17,
     "a target": 5,
     "installs": 9,
     "a fragment": 8,
     "an incident": 19,
     TAKES_MINUTES: 24,
-    ELSEWHERE: 9,
+    ELSEWHERE: 10,
 }
 """Blocks and lines for each reason. A page that needs more of them raises its number here, where a reviewer sees it."""
 

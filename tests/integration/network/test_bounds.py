@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from kavka.errors import ConfigError
-from kavka.protocol.connection import Request, Response
+from kavka.protocol.connection import ConnectionContext, Request, Response, ServerConnection
 from kavka.runtime.processor import SHARED_BYTES
 
 Eventually = Callable[[Callable[[], bool]], None]
@@ -381,3 +382,18 @@ def test_two_thousand_connections_are_served_with_little_memory_each(start_serve
     processor = server.server._processor
     assert server.call(lambda: processor.pool.lent_bytes + processor.pool.free_bytes) == 0
     assert len(processor.shared) == SHARED_BYTES
+
+
+def test_a_connection_that_ended_while_it_was_throttled_is_forgotten_before_its_delay_is_over(
+    start_server: Any, eventually: Eventually
+) -> None:
+    contexts: list[ConnectionContext] = []
+
+    def handler(request: Request) -> Response:
+        contexts.append(request.context)
+        return Response((b"",), mute_ms=2**31 - 1)
+
+    client = start_server(handler, max_idle_ms=50).connect()
+    client.ask(0)
+    assert client.is_closed_by_server()
+    eventually(lambda: not any(isinstance(one, ServerConnection) for one in gc.get_referrers(contexts[0])))

@@ -16,7 +16,7 @@ import pytest
 
 from kavka.errors import InvariantViolation, ProtocolViolation, StorageError
 from kavka.model import FileSlice
-from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Request, Response
+from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Request, Response, silence
 
 Eventually = Callable[[Callable[[], bool]], None]
 
@@ -325,6 +325,42 @@ def test_a_throttled_client_is_read_again_after_its_time(start_server: Any) -> N
     client.ask(0)  # The answer itself is not held back.
     client.ask(1)
     assert times[1] - times[0] >= 0.14
+
+
+def test_a_client_is_throttled_until_the_longest_of_its_delays_is_over(start_server: Any) -> None:
+    times: list[float] = []
+
+    async def later() -> Response:
+        await asyncio.sleep(0.05)
+        return Response((b"",), mute_ms=50)
+
+    def handler(request: Request) -> Any:
+        times.append(asyncio.get_running_loop().time())
+        if request.header.correlation_id == 1:
+            return later()  # Its delay begins, and ends, while the connection is muted for another answer's.
+        return Response((b"",), mute_ms=400 if request.header.correlation_id == 0 else 0)
+
+    client = start_server(handler).connect()
+    client.socket.sendall(request_bytes(0) + request_bytes(1))
+    assert [client.answer()[0], client.answer()[0]] == [0, 1]
+    client.ask(2)
+    assert times[2] - times[0] >= 0.39
+
+
+def test_a_client_that_gets_no_answer_is_throttled_as_well(
+    start_server: Any, eventually: Callable[[Callable[[], bool]], None]
+) -> None:
+    times: list[float] = []
+
+    def handler(request: Request) -> Response:
+        times.append(asyncio.get_running_loop().time())
+        return silence(200) if request.header.correlation_id == 0 else Response((b"",))
+
+    client = start_server(handler).connect()
+    client.send(0)
+    eventually(lambda: len(times) == 1)
+    client.ask(1)
+    assert times[1] - times[0] >= 0.19
 
 
 def test_the_requests_of_each_api_and_version_are_counted(start_server: Any, network_threads: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -89,6 +90,17 @@ def test_connections_of_one_address(broker: RunningBroker) -> None:
     assert not broker.serves_another_connection()
     broker.undo()
     eventually("room for more", broker.serves_another_connection)
+
+
+@pytest.mark.setting("max.connection.creation.rate")
+def test_connections_that_come_faster_than_they_may(broker: RunningBroker) -> None:
+    broker.set(max_connection_creation_rate=1)
+    began = time.monotonic()
+    for _ in range(13):
+        with BrokerClient(broker.port) as client:
+            client.topics()
+    # Ten are the burst of an idle broker; each further one waits for a window.
+    assert time.monotonic() - began > 1
 
 
 @pytest.mark.setting("max.connections.per.ip.overrides")

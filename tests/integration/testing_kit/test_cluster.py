@@ -427,7 +427,7 @@ def test_a_broker_that_halts_makes_the_end_of_the_cluster_fail() -> None:
                 client.try_to_create_topic("u")
             cluster.wait_until(lambda: not cluster.running)
 
-    with pytest.raises(BrokerHalted, match="no log directory is left"):
+    with pytest.raises(BrokerHalted, match="no usable log directory is left"):
         scenario()
 
 

@@ -23,6 +23,7 @@ from kavka.errors import ErrorCode, InvariantViolation, OffsetOutOfRange, Reques
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr
 from kavka.records.batch import iterate_batches
+from kavka.replication.decide.divergence import diverging_epoch
 from kavka.replication.decide.isr import IsrProposal
 from kavka.replication.decide.lag_policy import MessagesLagPolicy, TimeLagPolicy
 from kavka.replication.decide.partition import ACKS_ALL, Partition, Role
@@ -252,7 +253,7 @@ class Replicas(RuleBasedStateMachine):
         log = leader.log
         try:
             leader.follower(number, request.leader_epoch, self.now_ms)
-            diverging = leader.diverging_epoch(request.last_fetched_epoch, request.offset)
+            diverging = diverging_epoch(leader.log, request.last_fetched_epoch, request.offset)
             if diverging is None:
                 end_offset = log.log_end_offset
                 result = leader.read_as_follower(request.offset, 100, min_one_batch=True)

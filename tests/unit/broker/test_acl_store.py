@@ -7,10 +7,12 @@ import json
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kavka.broker.authorization.acl_store import CHANGE_RETENTION_MS, AclStore
+from kavka.broker.authorization import acl_store as room
+from kavka.broker.authorization.acl_store import CHANGE_RETENTION_MS, PURGE_INTERVAL_MS, AclStore
 from kavka.broker.authorization.lockout import require_way_in
 from kavka.errors import ConfigError, ErrorCode
 from kavka.runtime.disk import LocalFileSystem
@@ -30,8 +32,10 @@ from kavka.security.authorizer import AclIndex, Question, Rule, Rules
 from kavka.security.principals import ANONYMOUS, Principal
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.port import ConnectionLoss, SessionEvent, SessionState
 
 T = ResourceType.TOPIC
+KINDS = (PatternType.LITERAL, PatternType.PREFIXED)
 READ = Entry("User:alice", "*", Operation.READ, Permission.ALLOW)
 DENY = Entry("User:*", "10.0.0.9", Operation.ALL, Permission.DENY)
 ORDERS = Binding(Pattern(T, "orders"), READ)
@@ -167,7 +171,7 @@ def test_change_nodes_go_after_a_quarter_of_an_hour(tmp_path: Path) -> None:
     async def scenario(stores: Stores) -> None:
         zookeeper, store = await stores.new()
         await store.create([ORDERS])
-        stores.clock.ms += CHANGE_RETENTION_MS + 1
+        stores.clock.ms += max(CHANGE_RETENTION_MS, PURGE_INTERVAL_MS) + 1
         await store.create([PREFIXED])
         assert await zookeeper.children("/kafka-acl-changes") == []
         assert len(await zookeeper.children("/kafka-acl-extended-changes")) == 1
@@ -185,6 +189,11 @@ def test_change_nodes_go_after_a_quarter_of_an_hour(tmp_path: Path) -> None:
         b"\xff",
         b'{"version":1,"acls":[{"principal":"User:a","permissionType":"DENIED","operation":"Read","host":"*"}]}',
         b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Deny","operation":"Peek","host":"*"}]}',
+        b'{"version":1,"acls":[{"principal":"User:\\ud800","permissionType":"Deny","operation":"Read","host":"*"}]}',
+        b'{"version":1,"acls":' + b"[" * 100_000,
+        b'{"version":1' + b"0" * 5_000 + b"}",
+        b'{"version":true,"acls":[]}',
+        b"null",
     ],
 )
 def test_a_list_that_cannot_be_read_denies_and_is_not_overwritten(tmp_path: Path, garbage: bytes) -> None:
@@ -202,12 +211,173 @@ def test_a_list_that_cannot_be_read_denies_and_is_not_overwritten(tmp_path: Path
     run(tmp_path, scenario)
 
 
+def test_words_of_operations_and_permissions_count_in_whatever_case_as_in_kafka(tmp_path: Path) -> None:
+    async def scenario(stores: Stores) -> None:
+        zookeeper, store = await stores.new()
+        await store.create([ORDERS])
+        entry = b'{"principal":"User:alice","permissionType":"ALLOW","host":"*","operation":"rEAD"}'
+        await zookeeper.set("/kafka-acl/Topic/orders", b'{"version":1,"acls":[' + entry + b"]}")
+        _, fresh = await stores.new()
+        assert fresh.find(Filter()) == [ORDERS]
+
+    run(tmp_path, scenario)
+
+
+def test_a_deletion_does_not_claim_what_another_writer_deleted_meanwhile(tmp_path: Path) -> None:
+    async def scenario(stores: Stores) -> None:
+        zookeeper, store = await stores.new()
+        _, other = await stores.new()
+        bob = ORDERS._replace(entry=READ._replace(principal="User:bob"))
+        await store.create([ORDERS, bob])
+        await until(lambda: len(other.find(Filter())) == 2)
+        write = zookeeper.multi
+
+        async def outrun(operations: Any) -> Any:
+            zookeeper.multi = write  # type: ignore[method-assign]
+            await other.delete([Filter(entry=EntryFilter("User:bob"))])
+            return await write(operations)
+
+        zookeeper.multi = outrun  # type: ignore[method-assign]
+        (deleted,) = await store.delete([Filter()])
+        assert [each.binding for each in deleted] == [ORDERS]
+
+    run(tmp_path, scenario)
+
+
+def test_a_deletion_whose_outcome_was_unknown_is_told_when_it_turns_out_to_be_done(tmp_path: Path) -> None:
+    async def scenario(stores: Stores) -> None:
+        zookeeper, store = await stores.new()
+        await store.create([ORDERS])
+        write = zookeeper.multi
+
+        async def lose_the_answer(operations: Any) -> Any:
+            zookeeper.multi = write  # type: ignore[method-assign]
+            await write(operations)
+            raise ConnectionLoss("lost")
+
+        zookeeper.multi = lose_the_answer  # type: ignore[method-assign]
+        (deleted,) = await store.delete([Filter()])
+        assert [each.binding for each in deleted] == [ORDERS]
+        assert not store.index.lists
+
+    run(tmp_path, scenario)
+
+
+def test_an_addition_that_never_arrived_is_made_again(tmp_path: Path) -> None:
+    async def scenario(stores: Stores) -> None:
+        zookeeper, store = await stores.new()
+        write = zookeeper.multi
+
+        async def lose_the_request(operations: Any) -> Any:
+            zookeeper.multi = write  # type: ignore[method-assign]
+            raise ConnectionLoss("lost")
+
+        zookeeper.multi = lose_the_request  # type: ignore[method-assign]
+        assert await store.create([ORDERS]) == [None]
+        assert await zookeeper.exists("/kafka-acl/Topic/orders") is not None
+
+    run(tmp_path, scenario)
+
+
+def test_changes_are_followed_in_a_zookeeper_whose_numbers_are_lower(tmp_path: Path) -> None:
+    async def scenario(stores: Stores) -> None:
+        _, here = await stores.new()
+        _, there = await stores.new()
+        there._last_sequence = dict.fromkeys(there._last_sequence, 1_000)
+        there._on_event(SessionEvent(SessionState.CONNECTED))
+        await until(lambda: not there._wake.is_set() and not there._must_read_all)
+        await here.create([ORDERS])
+        await until(lambda: there.decide(ALICE).allowed)
+
+    run(tmp_path, scenario)
+
+
+def test_how_long_the_lists_may_have_been_others_is_told(tmp_path: Path) -> None:
+    async def scenario(stores: Stores) -> None:
+        _, store = await stores.new()
+        assert store.stale_ms() == 0
+        store._on_event(SessionEvent(SessionState.DISCONNECTED))
+        stores.clock.ms += 7_000
+        assert store.stale_ms() == 7_000
+        store._on_event(SessionEvent(SessionState.EXPIRED))
+        assert store.stale_ms() == 7_000
+        store._on_event(SessionEvent(SessionState.CONNECTED))
+        assert store.stale_ms() == 7_000
+        await until(lambda: store.stale_ms() == 0)
+        stores.clock.ms += 7_000
+        assert store.stale_ms() == 0
+
+    run(tmp_path, scenario)
+
+
+def test_changes_are_followed_on_after_whatever_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "RETRY_S", 0.001)
+
+    async def scenario(stores: Stores) -> None:
+        _, here = await stores.new()
+        _, there = await stores.new()
+        read, failures = there._read, iter([ValueError("odd"), RecursionError()])
+
+        async def fail_twice(patterns: Any) -> Any:
+            for failure in failures:
+                raise failure
+            return await read(patterns)
+
+        there._read = fail_twice  # type: ignore[method-assign]
+        await here.create([ORDERS])
+        await until(lambda: there.decide(ALICE).allowed)
+
+    run(tmp_path, scenario)
+
+
+def test_old_change_nodes_are_looked_for_once_a_minute_however_many_there_are(tmp_path: Path) -> None:
+    async def scenario(stores: Stores) -> None:
+        zookeeper, store = await stores.new()
+        looks = 0
+        exists = zookeeper.exists
+
+        async def count(*arguments: Any, **options: Any) -> Any:
+            nonlocal looks
+            looks += 1
+            return await exists(*arguments, **options)
+
+        zookeeper.exists = count  # type: ignore[method-assign]
+        for index in range(50):
+            await store.create([Binding(Pattern(T, f"t{index}"), READ)])
+        stores.clock.ms += PURGE_INTERVAL_MS
+        await store.create([PREFIXED])
+        assert looks <= 4
+
+    run(tmp_path, scenario)
+
+
 def test_bindings_that_cannot_be_kept_are_refused_one_by_one(tmp_path: Path) -> None:
     async def scenario(stores: Stores) -> None:
         _, store = await stores.new()
         wrong = [Binding(Pattern(T, name), READ) for name in ("a/b", "", "..")]
         refusals = await store.create([*wrong, ORDERS])
         assert [None if each is None else each.code for each in refusals] == [ErrorCode.INVALID_REQUEST] * 3 + [None]
+
+    run(tmp_path, scenario)
+
+
+def test_names_of_odd_characters_are_kept_as_they_are_or_refused(tmp_path: Path) -> None:
+    async def scenario(stores: Stores) -> None:
+        _, store = await stores.new()
+        kept = ["with space", "注文", "😀", "a:b", "%2F", "*x", "...", "'\"\\", "x" * 5_000, "-rf"]
+        refused = ["\0", "\x1f", "\ud800", "\ufffe", "zookeeper/.."]
+        bindings = [Binding(Pattern(T, name, kind), READ) for name in (*kept, *refused) for kind in KINDS]
+        outcomes = await store.create(bindings)
+        assert outcomes[: 2 * len(kept)] == [None] * 2 * len(kept)
+        assert {None if each is None else each.code for each in outcomes[2 * len(kept) :]} == {
+            ErrorCode.INVALID_REQUEST
+        }
+        _, fresh = await stores.new()
+        assert {binding.pattern.name for binding in fresh.find(Filter())} == set(kept)
+        for name in kept:
+            assert fresh.decide(ALICE._replace(name=name)).allowed
+        deleted = await fresh.delete([Filter(PatternFilter(T, name, PatternType.ANY)) for name in (*kept, *refused)])
+        assert [len(each) for each in deleted] == [2] * len(kept) + [0] * len(refused)
 
     run(tmp_path, scenario)
 
@@ -230,3 +400,20 @@ def test_a_lone_broker_that_would_refuse_everybody_everything_does_not_start() -
         require_way_in(AclIndex(), Rules(), is_alone=True)
     require_way_in(AclIndex({Pattern(T, "a"): frozenset({READ})}), Rules(), is_alone=True)
     require_way_in(AclIndex(), Rules(allow_everyone=True), is_alone=True)
+
+
+def test_brokers_that_log_in_need_the_right_for_who_they_log_in_as() -> None:
+    cluster = Pattern(ResourceType.CLUSTER, "kafka-cluster")
+    broker = Principal("User", "broker")
+    action = Entry("User:broker", "*", Operation.CLUSTER_ACTION, Permission.ALLOW)
+    anonymous = Rules(frozenset({ANONYMOUS}))
+    with pytest.raises(ConfigError, match="the brokers, which are User:broker to each other, have no right"):
+        require_way_in(AclIndex(), anonymous, is_alone=False, brokers=broker)
+    require_way_in(AclIndex({cluster: frozenset({action})}), Rules(), is_alone=False, brokers=broker)
+    require_way_in(AclIndex(), Rules(frozenset({broker})), is_alone=False, brokers=broker)
+
+
+def test_a_lonely_broker_whose_clients_log_in_needs_a_super_user_of_whatever_name() -> None:
+    with pytest.raises(ConfigError, match="no ACLs and no super users"):
+        require_way_in(AclIndex(), Rules(), is_alone=True, clients_are_named=True)
+    require_way_in(AclIndex(), Rules(frozenset({Principal("User", "admin")})), is_alone=True, clients_are_named=True)

@@ -341,10 +341,16 @@ class BrokenDisk(LocalFileSystem):
     def __init__(self, broken: Path) -> None:
         self.broken = str(broken)
 
-    def list_directory(self, path: str) -> list[str]:
+    def list_files(self, path: str) -> list[str]:
+        return self._good(path, super().list_files)
+
+    def list_directories(self, path: str) -> list[str]:
+        return self._good(path, super().list_directories)
+
+    def _good(self, path: str, listed: Callable[[str], list[str]]) -> list[str]:
         if path == self.broken:
             raise StorageError(path, "Input/output error")
-        return super().list_directory(path)
+        return listed(path)
 
 
 def test_one_unreadable_directory_beside_one_with_partitions_stops_the_adoption(tmp_path: Path) -> None:

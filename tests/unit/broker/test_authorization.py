@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,10 @@ from kavka.broker.api_rights import API_RIGHTS
 from kavka.broker.api_table import SERVED
 from kavka.broker.authorization import authorization as room
 from kavka.broker.authorization.authorization import Authorization, AuthorizationPorts
-from kavka.broker.authorization.denials import INTERVAL_MS, Denials
+from kavka.broker.authorization.denials import INTERVAL_MS, MAX_RECORDED, Denials
 from kavka.broker.authorization.plugins import load
 from kavka.broker.dispatcher import Dispatcher
+from kavka.broker.late import Late
 from kavka.config.broker import BrokerConfig
 from kavka.decisions import Decision, DecisionKind, decode_decision, encode_decision
 from kavka.decisions import RecordedDecision as Recorded
@@ -23,7 +25,7 @@ from kavka.model import BrokerId
 from kavka.protocol.api import ApiKey, RequestHeader
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.connection import ConnectionContext, Request
-from kavka.protocol.messages import DeleteAclsRequest, HeartbeatRequest, HeartbeatResponse
+from kavka.protocol.messages import ControlledShutdownRequest, DeleteAclsRequest, HeartbeatRequest, HeartbeatResponse
 from kavka.security.acls import Operation, ResourceType
 from kavka.security.authorizer import Question, Rule, Verdict
 
@@ -84,7 +86,8 @@ def test_only_apis_that_are_served_have_rows() -> None:
 
 def test_an_api_without_a_row_is_not_served_with_an_authorizer(monkeypatch: pytest.MonkeyPatch) -> None:
     authorization, _, _ = new(Fixed())
-    dispatcher = Dispatcher(SimpleNamespace(authorization=authorization))  # type: ignore[arg-type]
+    broker = SimpleNamespace(authorization=authorization, quotas=Late(object))
+    dispatcher = Dispatcher(broker)  # type: ignore[arg-type]
     monkeypatch.delitem(API_RIGHTS, ApiKey.HEARTBEAT)  # type: ignore[arg-type]
     with pytest.raises(ProtocolViolation, match="no row of rights"):
         dispatcher.handle(HEARTBEAT)
@@ -93,7 +96,8 @@ def test_an_api_without_a_row_is_not_served_with_an_authorizer(monkeypatch: pyte
 def test_what_is_refused_never_reaches_the_handler() -> None:
     authorization, _, _ = new(Fixed(allows=False))
     # A broker that has nothing: its handlers would fail.
-    dispatcher = Dispatcher(SimpleNamespace(authorization=authorization))  # type: ignore[arg-type]
+    broker = SimpleNamespace(authorization=authorization, quotas=Late(object))
+    dispatcher = Dispatcher(broker)  # type: ignore[arg-type]
     answer = dispatcher.handle(HEARTBEAT)
     body = b"".join(bytes(chunk) for chunk in answer.chunks)  # type: ignore[union-attr, arg-type]
     assert decode(HeartbeatResponse, memoryview(body), 3).error_code == 30
@@ -149,9 +153,65 @@ def test_a_denial_is_recorded_once_a_minute_with_the_count_of_the_others() -> No
     assert decision.why == (
         "User:ANONYMOUS from host 10.0.0.1 may not Read on Topic orders (HEARTBEAT): no ACL allows it"
     )
-    remedy = "kavka acls add --allow-principal 'User:ANONYMOUS' --operation Read --topic 'orders'"
+    remedy = "kavka acls add --allow-principal User:ANONYMOUS --operation Read --topic orders"
     assert decision.evidence["remedy"] == remedy
     assert decode_decision(encode_decision(Recorded("1", decision))).decision == decision
+
+
+def test_denials_of_one_kind_have_the_same_host_and_api() -> None:
+    authorization, recorded, _ = new(Fixed(allows=False))
+    elsewhere = request(HeartbeatRequest(group_id="g"), ApiKey.HEARTBEAT, 3, host="10.0.0.2")
+    leave = request(HeartbeatRequest(group_id="g"), ApiKey.LEAVE_GROUP, 3)
+    for each in (HEARTBEAT, elsewhere, leave, HEARTBEAT, elsewhere, leave):
+        authorization.caller(each).may(READ, TOPIC, "orders")
+    found = [(each.evidence["host"], each.evidence["api"]) for each in recorded]
+    assert found == [("10.0.0.1", "HEARTBEAT"), ("10.0.0.2", "HEARTBEAT"), ("10.0.0.1", "LEAVE_GROUP")]
+
+
+def test_one_caller_cannot_have_a_record_made_of_every_name_it_thinks_of() -> None:
+    authorization, recorded, now = new(Fixed(allows=False))
+    caller = authorization.caller(HEARTBEAT)
+    for index in range(5 * MAX_RECORDED):
+        caller.may(READ, TOPIC, f"t{index}")
+    assert len(recorded) == MAX_RECORDED
+    other = authorization.caller(request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, host="10.0.0.2"))
+    other.may(READ, TOPIC, "t0")
+    assert len(recorded) == MAX_RECORDED + 1
+    now.ms = INTERVAL_MS
+    caller.may(READ, TOPIC, "again")
+    assert recorded[-1].evidence["unrecorded_before"] == 4 * MAX_RECORDED
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("orders", "orders"),
+        ("it's; rm -rf ~ #", "'it'\"'\"'s; rm -rf ~ #'"),
+        ("a b$(id)`id`", "'a b$(id)`id`'"),
+        ("\x1b[2Jx'\\\ny", "$'\\x1b[2Jx\\'\\\\\\ny'"),
+        ("注文", "'注文'"),
+    ],
+)
+def test_a_name_is_one_word_of_the_command_and_nothing_that_a_terminal_obeys(name: str, word: str) -> None:
+    authorization, recorded, _ = new(Fixed(allows=False))
+    authorization.caller(HEARTBEAT).may(READ, GROUP, name)
+    command = str(recorded[0].evidence["remedy"])
+    assert command == f"kavka acls add --allow-principal User:ANONYMOUS --operation Read --group {word}"
+    echoed = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True)
+    assert echoed.stdout.decode().split("\0")[-2] == name
+    assert recorded[0].why.isprintable()
+
+
+def test_a_broker_only_request_on_a_listener_of_clients_leaves_a_record_that_says_so() -> None:
+    authorization, recorded, _ = new(Fixed())
+    dispatcher = Dispatcher(SimpleNamespace(authorization=authorization, quotas=Late(object)))  # type: ignore[arg-type]
+    dispatcher.handle(request(ControlledShutdownRequest(), ApiKey.CONTROLLED_SHUTDOWN, 3))
+    (decision,) = recorded
+    assert decision.why == (
+        "User:ANONYMOUS from host 10.0.0.1 may not ClusterAction on Cluster kafka-cluster (CONTROLLED_SHUTDOWN): "
+        "only brokers send it, and listener PLAINTEXT is not theirs"
+    )
+    assert "remedy" not in decision.evidence
 
 
 def test_brokers_are_known_by_their_listener() -> None:

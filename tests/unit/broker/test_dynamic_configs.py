@@ -15,6 +15,7 @@ from kavka.broker.settings import dynamic_configs
 from kavka.broker.settings.dynamic_configs import ConfigListeners, DynamicConfigs
 from kavka.config.alter import Change, Operation, alter_broker_incrementally
 from kavka.config.broker import BrokerConfig
+from kavka.controller.work.config_admin import ConfigAdmin
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
@@ -39,6 +40,7 @@ class Listener:
                 on_topic_change=self._note,
                 on_broker_change=lambda config: self._note("broker"),
                 on_topic_read=lambda name, overrides: None,
+                on_client_entity=lambda path, config: self._note(f"{path} {dict(config)}"),
             ),
             wall_ms=lambda: 0,
             spawn=self._spawn,
@@ -226,5 +228,73 @@ def test_a_group_of_any_name_keeps_its_settings_over_a_restart_and_other_brokers
         assert restarted.configs.named("groups") == []
         for listener in (one, two, restarted):
             await listener.configs.stop()
+
+    runs(tmp_path, scenario)
+
+
+def quota(_current: Mapping[str, str]) -> Mapping[str, str]:
+    return {"producer_byte_rate": "1"}
+
+
+def test_what_is_set_for_clients_is_read_at_a_start_and_followed(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        admin = ConfigAdmin(await server.connect())
+        await admin.change("users/u/clients/c", quota)
+        session = await server.connect()
+        one = Listener(session, 1, tmp_path)
+        stats = await make_persistent_paths(session)
+        await one.configs.start()
+        await one.configs.load_clients(stats)
+        assert one.heard == ["users/u/clients/c {'producer_byte_rate': '1'}"]
+        one.changed.clear()
+        await admin.change("ips/10.0.0.7", quota)
+        await one.changed.wait()
+        assert one.heard[1:] == ["ips/10.0.0.7 {'producer_byte_rate': '1'}"]
+        await one.configs.stop()
+
+    runs(tmp_path, scenario)
+
+
+def test_a_change_between_the_look_and_the_listening_is_not_missed(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        admin = ConfigAdmin(await server.connect())
+        await admin.change("topics/t", quota)
+        session = await server.connect()
+        one = Listener(session, 1, tmp_path)
+        stats = await make_persistent_paths(session)
+        await admin.change("users/u", quota)
+        await one.configs.start()
+        await one.configs.load_clients(stats)
+        assert one.heard == ["users/u {'producer_byte_rate': '1'}"]
+        await one.configs.stop()
+
+    runs(tmp_path, scenario)
+
+
+def test_a_cluster_without_settings_of_clients_is_not_asked_for_them(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        await ConfigAdmin(await server.connect()).change("topics/t", quota)
+        session = await server.connect()
+        one = Listener(session, 1, tmp_path)
+        stats = await make_persistent_paths(session)
+        await one.configs.start()
+        one.configs._admin = None  # type: ignore[assignment]
+        await one.configs.load_clients(stats)
+        assert one.heard == []
+        await one.configs.stop()
+
+    runs(tmp_path, scenario)
+
+
+def test_a_user_goes_with_its_last_setting_and_keeps_those_of_others(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        session = await server.connect()
+        one = Listener(session, 1, tmp_path)
+        await one.configs.change_user("<default>", quota)
+        await one.configs.change_user("u", lambda _current: {"SCRAM-SHA-256": "x", "producer_byte_rate": "1"})
+        await one.configs.change_user("u", lambda current: {**current, "SCRAM-SHA-256": "y"})
+        assert await one.configs.read_users(["u"]) == {"u": {"SCRAM-SHA-256": "y", "producer_byte_rate": "1"}}
+        await one.configs.change_user("u", lambda _current: {})
+        assert await session.children("/config/users") == ["%3Cdefault%3E"]
 
     runs(tmp_path, scenario)

@@ -279,3 +279,20 @@ def test_who_makes_room_is_who_makes_room_in_kafka(seed: int) -> None:
         assert sessions.session_ids() == known.keys()
         assert sessions.partition_count == sum(session.size for session in known.values())
         assert sessions.evictions == evictions
+
+
+def test_a_session_that_would_begin_with_a_withheld_answer_does_not() -> None:
+    sessions = cache()
+    first = opened(sessions, 0, 1)
+    assert sessions.withhold(first) == NO_SESSION
+    assert len(sessions) == 0
+
+
+def test_a_session_outlives_a_withheld_answer_and_forgets_nothing() -> None:
+    sessions = cache()
+    first = opened(sessions, 0)
+    first.worth_sending([found(spec(0), size=1)])
+    going_on = sessions.context(first.session_id, 1, [], [], 0)
+    assert sessions.withhold(going_on) == first.session_id
+    next_one = sessions.context(first.session_id, 2, [], [], 0)
+    assert partitions(next_one.worth_sending([found(spec(0), size=1, high_watermark=11)])) == [0]

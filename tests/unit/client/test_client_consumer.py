@@ -1,9 +1,10 @@
 """The consumer: positions, order, aborted transactions, and what it does when something goes wrong."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -364,3 +365,45 @@ def test_a_group_needs_an_id() -> None:
             ConsumerSettings(heartbeat_interval_ms=10, session_timeout_ms=10)
 
     run(scenario)
+
+
+def stall() -> None:
+    time.sleep(0.05)
+
+
+class SlowEvent(asyncio.Event):
+    """The machine has something else to do when somebody begins to wait."""
+
+    async def wait(self) -> Literal[True]:
+        stall()
+        return await super().wait()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_poll_passes_on_a_cancellation_even_if_its_time_is_over(loop: str) -> None:
+    """Ctrl-C comes while the program runs, not while it waits: what it does next is to poll. asyncio.timeout takes that
+    cancellation for its own where its time is over in the same turn of uvloop; the program then never ends."""
+    fake = FakeCluster(1)
+    fake.add_topic("t", 1)
+
+    async def main() -> None:
+        async with (
+            Cluster(fake, [("fake", 9001)], SETTINGS, random=Random(1)) as cluster,
+            Consumer(cluster, EARLIEST) as consumer,
+        ):
+            await consumer.assign_topic("t")
+            assert await consumer.poll(timeout_ms=20) == []
+            consumer._arrived = SlowEvent()
+
+            async def interrupted() -> None:
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+                await consumer.poll(timeout_ms=10)
+
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.create_task(interrupted())
+
+    factory = pytest.importorskip("uvloop").new_event_loop if loop == "uvloop" else asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(asyncio.wait_for(main(), 20))

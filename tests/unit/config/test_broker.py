@@ -233,9 +233,3 @@ def test_synonyms_and_the_row_behind_a_listeners_setting() -> None:
 def test_importing_the_settings_loads_no_documentation() -> None:
     program = "import sys, kavka.config; print('kavka.config.documentation' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
-
-
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
-def test_a_listener_that_is_not_served_is_named_before_what_follows_from_it(protocol: str) -> None:
-    with pytest.raises(ConfigError, match=f"uses {protocol}, but this version serves only PLAINTEXT"):
-        BrokerConfig.from_properties({"listeners": f"{protocol}://:9093"})

@@ -31,8 +31,6 @@ WITHOUT_A_TEST = {
     "replication.quota.window.size.seconds",
     # An API of a later release, whose answers it cuts into pages.
     "max.request.partition.size.limit",
-    # With one security protocol it names the only one there is.
-    "security.inter.broker.protocol",
 }
 
 

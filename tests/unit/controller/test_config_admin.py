@@ -240,3 +240,48 @@ def test_an_entity_that_cannot_be_read_is_an_error_for_one_and_nothing_among_all
         assert await config.read_all("topics") == {"t": ConfigEntity({})}
 
     run(tmp_path, scenario)
+
+
+def nothing(current: Mapping[str, str]) -> Mapping[str, str]:
+    return {}
+
+
+def test_an_entity_that_sets_nothing_any_more_goes_with_the_parents_that_only_it_needed(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        config = ConfigAdmin(cluster.admin)
+        for path in ("users/u/clients/c", "users/u/clients/d", "users/v/clients/c", "clients/c"):
+            await config.change(path, setting("a", "1"))
+        await config.change("users/v", setting("a", "1"))
+        await config.change("users/u/clients/c", nothing, removes_empty=True)
+        assert await cluster.admin.children("/config/users/u/clients") == ["d"]
+        await config.change("users/u/clients/d", nothing, removes_empty=True)
+        assert await cluster.admin.children("/config/users") == ["v"]
+        await config.change("users/v/clients/c", nothing, removes_empty=True)
+        assert await cluster.admin.children("/config/users/v") == []
+        await config.change("clients/c", nothing, removes_empty=True)
+        assert await cluster.admin.children("/config/clients") == []
+        assert await config.read_clients() == {"users/v": {"a": "1"}}
+
+    run(tmp_path, scenario)
+
+
+def test_a_user_that_sets_nothing_stays_for_its_client_ids(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        config = ConfigAdmin(cluster.admin)
+        await config.change("users/u/clients/c", setting("b", "2"))
+        await config.change("users/u", setting("a", "1"))
+        await config.change("users/u", nothing, removes_empty=True)
+        assert (await cluster.admin.get("/config/users/u"))[0] == b'{"version":1,"config":{}}'
+        assert await config.read_clients() == {"users/u/clients/c": {"b": "2"}}
+
+    run(tmp_path, scenario)
+
+
+def test_what_was_not_set_leaves_no_node_and_is_notified(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        config = ConfigAdmin(cluster.admin)
+        await config.change("users/nobody/clients/c", nothing, removes_empty=True)
+        assert await cluster.admin.children("/config/users") == []
+        assert len(await cluster.admin.children("/config/changes")) == 1
+
+    run(tmp_path, scenario)

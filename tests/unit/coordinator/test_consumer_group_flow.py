@@ -122,6 +122,22 @@ def test_a_regular_expression_follows_the_topics() -> None:
     in_virtual_time(scenario)
 
 
+def test_a_regular_expression_matches_only_what_the_member_may_know_of() -> None:
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        seen, hidden = case.topics.put("t2", 1), case.topics.put("t-secret", 1)
+        one = await case.beat("one", topics=None, topic_regex="t.*", sees=lambda topic: topic != "t-secret")
+        assert one.assignment is not None
+        assert seen in one.assignment
+        assert hidden not in one.assignment
+        group = case.groups.describe_consumer_group(GROUP)
+        assert group is not None
+        assert group.regexes["t.*"].topics == {"t", "t2"}
+
+    in_virtual_time(scenario)
+
+
 def test_members_that_come_at_once_are_assigned_together() -> None:
     async def scenario() -> None:
         case = Case(assignment_interval_ms=1_000)

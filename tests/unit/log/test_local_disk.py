@@ -75,7 +75,7 @@ def test_a_file_tells_when_it_was_last_written(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_file_not_found(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
-    for call in (DISK.open, DISK.read, DISK.remove, DISK.remove_directory, DISK.list_directory, DISK.sync_directory):
+    for call in (DISK.open, DISK.read, DISK.remove, DISK.remove_directory, DISK.list_files, DISK.sync_directory):
         with pytest.raises(FileNotFoundError):
             call(missing)
     with pytest.raises(FileNotFoundError):
@@ -101,7 +101,7 @@ def test_every_other_failure_is_a_storage_error_with_its_path(tmp_path: Path) ->
     for call in (
         lambda: DISK.open(str(tmp_path)),
         lambda: DISK.read(str(tmp_path)),
-        lambda: DISK.list_directory(path),
+        lambda: DISK.list_files(path),
         lambda: DISK.make_directory(path),
         lambda: DISK.make_directory(path + "/below"),
         lambda: DISK.remove(str(tmp_path)),
@@ -126,16 +126,28 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
         DISK.write_atomically(path, b"old" * 100, durable=durable)
         DISK.write_atomically(path, b"new", durable=durable)
         assert DISK.read(path) == b"new"
-    assert DISK.list_directory(str(tmp_path)) == ["f"]
+    assert DISK.list_files(str(tmp_path)) == ["f"]
 
 
 def test_names_are_listed_in_order(tmp_path: Path) -> None:
     for name in ("b", "a", "C"):
         DISK.make_directory(f"{tmp_path}/{name}/deep")
     DISK.make_directory(f"{tmp_path}/a")
-    assert DISK.list_directory(str(tmp_path)) == ["C", "a", "b"]
+    assert DISK.list_directories(str(tmp_path)) == ["C", "a", "b"]
     DISK.remove_directory(f"{tmp_path}/a")
-    assert DISK.list_directory(str(tmp_path)) == ["C", "b"]
+    assert DISK.list_directories(str(tmp_path)) == ["C", "b"]
+    for name in ("c", "B"):
+        DISK.open(f"{tmp_path}/{name}", create=True)
+    assert DISK.list_files(str(tmp_path)) == ["B", "c"]
+
+
+def test_a_link_is_listed_as_what_it_leads_to_and_as_both_if_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    for target in ("directory", "file", "nothing"):
+        (tmp_path / f"to-{target}").symlink_to(tmp_path / target)
+    assert DISK.list_files(str(tmp_path)) == ["file", "to-file", "to-nothing"]
+    assert DISK.list_directories(str(tmp_path)) == ["directory", "to-directory", "to-nothing"]
 
 
 def test_a_descriptor_lives_as_long_as_its_file(tmp_path: Path) -> None:

@@ -86,9 +86,9 @@ def test_the_zeros_behind_the_entries_of_a_preallocated_file_are_left_out() -> N
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (bytes(7), "no whole number"),
-        (struct.pack("!iiii", 10, 100, 10, 200), "do not grow"),
-        (struct.pack("!iiii", 10, 200, 20, 200), "do not grow"),
+        (bytes(7), "not a whole number"),
+        (struct.pack("!iiii", 10, 100, 10, 200), "not in ascending order"),
+        (struct.pack("!iiii", 10, 200, 20, 200), "not in ascending order"),
         (struct.pack("!ii", -1, 100), "outside"),
         (struct.pack("!ii", 10, 1_000), "outside"),
     ],
@@ -101,9 +101,9 @@ def test_an_offset_index_that_lies_is_refused(data: bytes, why: str) -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (bytes(13), "no whole number"),
-        (struct.pack("!qiqi", 5, 10, 5, 20), "do not grow"),
-        (struct.pack("!qiqi", 5, 10, 6, 9), "do not grow"),
+        (bytes(13), "not a whole number"),
+        (struct.pack("!qiqi", 5, 10, 5, 20), "not in ascending order"),
+        (struct.pack("!qiqi", 5, 10, 6, 9), "not in ascending order"),
         (struct.pack("!qi", 5, -1), "before the segment"),
     ],
 )
@@ -131,7 +131,7 @@ def test_aborted_transactions_have_kafkas_34_bytes() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (bytes(33), "no whole number"),
+        (bytes(33), "not a whole number"),
         (struct.pack("!hqqqq", 1, 7, 1_003, 1_009, 1_010), "version 1"),
         (struct.pack("!hqqqq", 0, 7, 3, 9, 10), "does not end in the segment"),
     ],

@@ -544,7 +544,7 @@ def test_a_directory_that_cannot_be_made_is_offline_from_the_start(tmp_path: Pat
 
 def test_without_any_directory_the_broker_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a file is in the way")
-    with pytest.raises(StorageError, match="no log directory is left"):
+    with pytest.raises(StorageError, match="no usable log directory is left"):
         started(tmp_path / "a")
 
 

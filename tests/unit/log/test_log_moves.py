@@ -118,7 +118,7 @@ class Disks:
         return took[0]
 
     def names(self, directory: str) -> list[str]:
-        return sorted(name for name in self.filesystem.list_directory(directory) if name.startswith("orders"))
+        return sorted(name for name in self.filesystem.list_directories(directory) if name.startswith("orders"))
 
 
 @pytest.fixture

@@ -364,6 +364,23 @@ def test_half_deleted_and_half_cleaned_files_are_removed(tmp_path: Path) -> None
     assert loaded.reasons == []
 
 
+def test_a_directory_among_the_files_is_left_alone(tmp_path: Path) -> None:
+    log = filled(tmp_path, 2)
+    names = [
+        "of.tmp",
+        "00000000000000000009.log.deleted",
+        f"{LOG}.swap",
+        "00000000000000000009.timeindex",
+        "lost+found",
+    ]
+    for name in names:
+        (tmp_path / name).mkdir()
+    found, loaded = load(log)
+    assert offsets(found) == [0, 1, 2, 3]
+    assert all((tmp_path / name).is_dir() for name in names)
+    assert loaded.reasons == []
+
+
 def test_a_finished_compaction_takes_the_place_of_the_segments_it_cleaned(tmp_path: Path) -> None:
     log = filled(tmp_path)
     second = log.segments[2].base_offset

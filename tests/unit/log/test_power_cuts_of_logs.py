@@ -89,7 +89,7 @@ def test_a_power_cut_at_any_step_of_a_compaction_keeps_the_table(seed: int) -> N
         assert table(committed(store.log)) == expected, f"step {step}"
         store.clean()
         assert table(committed(store.log)) == expected
-        names = life.disk.port(process()).list_directory(f"/logs/{PARTITION}")
+        names = life.disk.port(process()).list_files(f"/logs/{PARTITION}")
         assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
         step += 1
     assert step > 20

@@ -48,13 +48,13 @@ class CrowdedDisk(FailingFileSystem):
         self.syncing = Crowd(expected)
         self.unreadable = ""
 
-    def list_directory(self, path: str) -> list[str]:
+    def list_files(self, path: str) -> list[str]:
         name = path.rpartition("/")[2]
         if parse_directory_name(name) is not None:
             self.loading.pass_through()
             if name == self.unreadable:
                 raise StorageError(path, "input/output error")
-        return super().list_directory(path)
+        return super().list_files(path)
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> LocalFile:
         return CrowdedFile(self, super().open(path, create=create, read_only=read_only))

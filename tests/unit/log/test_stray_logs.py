@@ -42,15 +42,18 @@ def test_only_claimed_logs_are_loaded_and_the_others_named_in_one_line(tmp_path:
     lay(
         tmp_path, "orders-0", "orders-1", "orders-07", "paid-0", "a-0.77-future", "a-0.78-stray", "__cluster_metadata-0"
     )
-    (tmp_path / "file-0").write_text("no directory")
+    files = ["file-0", "orders-7", "paid-0.0123456789abcdef0123456789abcdef-delete", "orders-0.tmp"]
+    for name in files:
+        (tmp_path / name).write_text("no directory")
     with structlog.testing.capture_logs() as lines:
         logs = started(tmp_path)
     assert [str(log.topic_partition) for log in logs] == ["orders-0"]
     (line,) = [line for line in lines if line["event"] == "logs left alone"]
-    assert line["names"] == ["a-0.77-future", "a-0.78-stray", "file-0", "orders-07", "orders-1", "paid-0"]
+    assert line["names"] == ["a-0.77-future", "a-0.78-stray", "orders-07", "orders-1", "paid-0"]
     for name in ("orders-1", "orders-07", "paid-0", "__cluster_metadata-0"):
         assert [path.name for path in (tmp_path / name).iterdir()] == ["mine.txt"]
     logs.close(NOW_MS)
+    assert all((tmp_path / name).is_file() for name in files)
 
 
 def test_the_line_names_no_more_than_its_limit(tmp_path: Path) -> None:

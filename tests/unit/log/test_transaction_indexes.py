@@ -66,7 +66,7 @@ def test_a_damaged_transaction_index_is_built_anew(
     assert found.aborted_transactions(0, END) == [FIRST, SECOND, THIRD]
     assert [path.read_bytes() for path in paths] == right
     if "was_clean" in known:
-        assert {reason.what for reason in loaded.reasons} == {"transaction index built anew"}
+        assert {reason.what for reason in loaded.reasons} == {"transaction index rebuilt"}
 
 
 @pytest.mark.parametrize("left", ["nothing", "one entry", "entries of records that are gone"])

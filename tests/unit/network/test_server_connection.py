@@ -12,6 +12,7 @@ from kavka.protocol.connection import (
     Request,
     Response,
     ServerConnection,
+    silence,
 )
 from kavka.protocol.frames import BufferPool
 
@@ -166,6 +167,14 @@ def test_the_longest_mute_of_the_answers_counts() -> None:
     server.answer(request.header, Response((b"a",), mute_ms=100))
     server.answer(request.header, Response((b"b",), mute_ms=30))
     assert server.mute_ms == 100
+
+
+def test_an_answer_that_is_not_sent_mutes_as_well() -> None:
+    server = connection()
+    (request,) = receive(server, request_bytes(5))
+    server.answer(request.header, silence(70))
+    assert (server.mute_ms, server.output_bytes) == (70, 0)
+    assert silence(0) is NO_RESPONSE
 
 
 def test_an_answer_after_the_close_is_dropped() -> None:

@@ -7,13 +7,12 @@ import sys
 
 import pytest
 
-from kavka.errors import ErrorCode, ProtocolViolation
+from kavka.errors import ProtocolViolation
 from kavka.protocol.api import (
     APIS,
     ApiKey,
     RequestHeader,
     UnknownApiKey,
-    UnsupportedVersion,
     api,
     decode_request_header,
     decode_response_header,
@@ -107,13 +106,6 @@ def test_an_unknown_key_is_a_violation() -> None:
         with pytest.raises(UnknownApiKey, match=f"no API has the key {key}"):
             decode_request_header(key.to_bytes(2, "big", signed=True) + bytes(10))
     assert issubclass(UnknownApiKey, ProtocolViolation)
-
-
-def test_an_unknown_version_carries_its_answer() -> None:
-    api(0).check_version(13)
-    with pytest.raises(UnsupportedVersion, match="Produce has the versions 0 to 13, not 14") as caught:
-        api(0).check_version(14)
-    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize(

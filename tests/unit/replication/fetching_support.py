@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kavka.broker.dispatcher import Dispatcher
+from kavka.broker.late import Late
 from kavka.broker.metadata.metadata_cache import Endpoint as Address
 from kavka.broker.reads.fetch_session import FetchSessionCache
 from kavka.decisions import Decision, DecisionKind
@@ -183,6 +184,7 @@ class Node:
             metadata=SimpleNamespace(topic_name=self._topic_name, brokers=list),
             on_storage_error=self.storage_errors.append,
             authorization=None,
+            quotas=Late(object),
         )
         self._dispatcher = Dispatcher(facade)  # type: ignore[arg-type]  # as much of a broker as these handlers ask
         network.port_of(self.name, self.loop).listen(PORT, self._on_connection)

@@ -273,7 +273,7 @@ def test_a_fenced_partition_waits_for_the_controllers_next_word(truncates_on_fet
 def test_stages_move_only_as_their_table_says() -> None:
     follower = Follower((3,))
     follower.state.fail("the disk is gone")
-    with pytest.raises(InvariantViolation, match=r"orders-0: no way from failed to fetching"):
+    with pytest.raises(InvariantViolation, match=r"orders-0: cannot go from failed to fetching"):
         follower.state._move(Stage.FETCHING)
 
 

@@ -9,6 +9,7 @@ import pytest
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
 from kavka.model import NO_LEADER, LeaderAndIsr
+from kavka.replication.decide.divergence import end_offset_for_epoch
 from kavka.replication.decide.partition import Role
 from tests.unit.log.log_support import NOW_MS, batch
 from tests.unit.replication.replication_support import LAG_MS, A, B, C, Replica
@@ -129,8 +130,8 @@ def test_s4_a_leader_that_writes_nothing_still_knows_where_its_epoch_starts(tmp_
     replica.lead([A], leader_epoch=3)
     replica.append(4)
     replica.lead([A], leader_epoch=5, partition_epoch=1)
-    assert replica.partition.end_offset_for_epoch(4) == (3, 4)
-    assert replica.partition.end_offset_for_epoch(5) == (5, 4)
+    assert end_offset_for_epoch(replica.partition.log, 4) == (3, 4)
+    assert end_offset_for_epoch(replica.partition.log, 5) == (5, 4)
 
 
 def test_s6_another_epoch_of_the_same_leader_asks_for_truncation(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_an_empty_disk_in_the_place_of_one_leaves_the_other_alone() -> None:
     for path in ("/logs/a", "/logs2/a"):
         port.open(path, create=True).append(b"abc")
     disk.wipe("/logs")
-    assert port.list_directory("/logs") == []
+    assert port.list_files("/logs") == []
     assert port.read("/logs2/a") == b"abc"
     assert disk.used_bytes == 3
 
@@ -127,13 +127,13 @@ def test_a_directory_is_found_whole_under_one_of_its_names_after_a_power_cut() -
         disk.power_cut()
         left = {
             name: port.read(f"/logs/{name}/0.log") if port.exists(f"/logs/{name}/0.log") else None
-            for name in port.list_directory("/logs")
+            for name in port.list_directories("/logs")
         }
         assert b"old" in left.values()
         assert left.get("a") != b"old" or "b" not in left, "once"
         found.add("b" in left)
         for name in left:
-            port.list_directory(f"/logs/{name}")
+            port.list_files(f"/logs/{name}")
     assert found == {True, False}
 
 
@@ -148,8 +148,8 @@ def test_a_rename_that_was_synced_is_not_undone() -> None:
         port.rename("/logs/a", "/logs/b")
         port.sync_directory("/logs")
         disk.power_cut()
-        assert port.list_directory("/logs") == ["b"]
-        assert port.list_directory("/logs/b") == ["0.log"]
+        assert port.list_directories("/logs") == ["b"]
+        assert port.list_files("/logs/b") == ["0.log"]
 
 
 def test_a_new_name_is_durable_with_its_directory_and_not_with_its_bytes() -> None:
@@ -184,7 +184,7 @@ def test_a_new_directory_is_durable_with_its_parent_and_not_with_what_is_in_it()
             file.sync()
             port.sync_directory(f"/logs/{name}")
         disk.power_cut()
-        left = port.list_directory("/logs")
+        left = port.list_directories("/logs")
         assert left[:2] == ["a", "b"]
         for name in left:
             assert port.read(f"/logs/{name}/0.log") == b"abc"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from kavka.simulator.host.network import SimulatedNetwork
 from kavka.simulator.host.scheduler import NodeLoop, Scheduler
-from kavka.simulator.host.zookeeper import NODE, SimulatedZooKeeper, wait_until_serving
+from kavka.simulator.host.zookeeper import NODE, SimulatedZooKeeper
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.port import ConnectionLoss, CreateMode, Event, SessionEvent, SessionExpired, SessionState
 
@@ -23,7 +25,8 @@ class World:
         self.first, self.second = self.scheduler.node("first"), self.scheduler.node("second")
 
     async def connect(self, loop: NodeLoop) -> ZooKeeperClient:
-        await wait_until_serving(self.zookeeper)
+        while not self.zookeeper.is_serving:  # noqa: ASYNC110 - another node's state
+            await asyncio.sleep(0.001)
         return await ZooKeeperClient.connect(
             self.network.port_of(loop.name, loop),
             self.zookeeper.connect_string,

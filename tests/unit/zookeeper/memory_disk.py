@@ -97,8 +97,12 @@ class MemoryDisk:
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         raise NotImplementedError
 
-    def list_directory(self, path: str) -> list[str]:
+    def list_files(self, path: str) -> list[str]:
         return sorted(name.removeprefix(f"{path}/") for name in self.files if name.startswith(f"{path}/"))
+
+    def list_directories(self, path: str) -> list[str]:
+        """It has files only."""
+        return []
 
     def make_directory(self, path: str) -> None:
         pass
@@ -107,7 +111,7 @@ class MemoryDisk:
         del self.files[path]
 
     def remove_directory(self, path: str) -> None:
-        for name in self.list_directory(path):
+        for name in self.list_files(path):
             del self.files[f"{path}/{name}"]
 
     def rename(self, source: str, target: str) -> None:

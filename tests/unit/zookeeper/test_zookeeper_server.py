@@ -374,7 +374,6 @@ def test_a_port_that_closes_while_a_session_begins_leaves_no_error_and_no_owner(
             await asyncio.wait_for(beginning, 10)
         while server.connection_count:  # noqa: ASYNC110 - the server has no event for it
             await asyncio.sleep(0)
-        assert not server.connected_sessions
         assert len(embedded.database.tree.sessions) == 1
         await embedded.stop()
 

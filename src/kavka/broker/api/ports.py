@@ -6,7 +6,7 @@ the broker than that.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kavka.broker.api.cluster.ports import ClusterBroker
 from kavka.broker.api.configs.ports import ConfigsBroker
@@ -16,6 +16,10 @@ from kavka.broker.api.records.ports import RecordsBroker
 from kavka.broker.api.security.ports import SecurityBroker
 from kavka.broker.api.topics.ports import TopicsBroker
 from kavka.broker.api.transactions.ports import TransactionsBroker
+
+if TYPE_CHECKING:
+    from kavka.broker.late import Late
+    from kavka.broker.quotas.client_quotas import ClientQuotas
 
 
 class ApiBroker(
@@ -30,3 +34,7 @@ class ApiBroker(
     Protocol,
 ):
     """A broker that can serve every API."""
+
+    @property
+    def quotas(self) -> Late[ClientQuotas]:
+        """What bounds how much clients use up; made with the first quota that is set."""

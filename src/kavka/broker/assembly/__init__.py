@@ -4,7 +4,7 @@ No other room of the broker constructs these parts; only the hosts (runtime, sim
 room must not decide anything about records, groups, topics or transactions.
 
     start.py             start_broker: the steps of a start, and what is undone where one fails
-    parts.py             every part is made here, from those that it rests on
+    parts.py every part is made here, from the parts that it needs
     broker.py            Broker: a broker that has started, as handlers and hosts see it
     ports.py             what a host gives a broker
     ends.py              in which order parts end, at a stop and at an abort
@@ -12,6 +12,7 @@ room must not decide anything about records, groups, topics or transactions.
     relay.py             joins a part that reports something with those that must hear of it
     local_requests.py    requests that the broker sends to itself
     authorizers.py       the authorizer that the settings name, on brokers with one
+    authentication.py    SASL: of clients that come in, and of this broker where it logs in
     following.py         fetchers, made when the first partition is to be followed
     group_room.py        the coordinator of groups; made late
     transaction_room.py  the parts that a broker needs for transactions; made late

@@ -13,10 +13,11 @@ from kavka.broker.authorization.authorization import Authorization, Authorizatio
 from kavka.broker.authorization.denials import Denials
 from kavka.broker.authorization.lockout import require_way_in
 from kavka.config.effect import ACL_AUTHORIZERS, OWN_AUTHORIZER
+from kavka.config.listeners import SASL_PROTOCOLS
 from kavka.errors import ConfigError
 from kavka.model import BrokerId
 from kavka.security.authorizer import Rules
-from kavka.security.principals import super_users
+from kavka.security.principals import ANONYMOUS, USER, Principal, super_users
 
 if TYPE_CHECKING:
     from kavka.config.broker import BrokerConfig
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class AuthorizerPorts(NamedTuple):
-    """What the broker gives its authorizer. `is_alone`: there are no other brokers that it could lock out."""
+    """What the broker gives its authorizer. `is_alone`: there are no other brokers that it could lock out.
+
+    `own_principal` is who this broker is to others, `clients_have_names` whether clients may prove who they are.
+    """
 
     zookeeper: ZooKeeper
     wall_ms: Callable[[], int]
@@ -33,6 +37,8 @@ class AuthorizerPorts(NamedTuple):
     spawn: Callable[[Coroutine[None, None, None]], None]
     record: RecordDecision
     is_alone: bool
+    own_principal: Principal = ANONYMOUS
+    clients_have_names: bool = False
 
 
 def new_authorization(config: BrokerConfig, ports: AuthorizerPorts) -> Authorization:
@@ -46,7 +52,14 @@ def new_authorization(config: BrokerConfig, ports: AuthorizerPorts) -> Authoriza
             _rules(config),
             wall_ms=ports.wall_ms,
             spawn=ports.spawn,
-            check=lambda index, rules: require_way_in(index, rules, is_alone=ports.is_alone),
+            check=lambda index, rules: require_way_in(
+                index,
+                rules,
+                is_alone=ports.is_alone,
+                brokers=_brokers(config, ports.own_principal),
+                clients_are_named=ports.clients_have_names
+                or any(each.security_protocol in SASL_PROTOCOLS for each in config.listener_endpoints),
+            ),
         )
         authorizer = acls
     elif name.startswith(OWN_AUTHORIZER):
@@ -66,6 +79,15 @@ def new_authorization(config: BrokerConfig, ports: AuthorizerPorts) -> Authoriza
         ),
         acls,
     )
+
+
+def _brokers(config: BrokerConfig, own_principal: Principal) -> Principal:
+    """Who the brokers are to each other: who they log in as, else what their certificate says."""
+    if config.security_protocols.get(config.inter_broker_listener) not in SASL_PROTOCOLS:
+        return own_principal
+    from kavka.config.sasl import own_login
+
+    return Principal(USER, own_login(config, config.inter_broker_listener).username)
 
 
 def _rules(config: BrokerConfig) -> Rules:

@@ -1,7 +1,7 @@
 """Broker: one broker that has started, as its handlers (api/) and its host see it.
 
-Decides nothing about records, groups or topics; it holds who does. It is made whole: its parts are there from the
-first moment on (`parts`), and `start` gives it out when they run.
+Decides nothing about records, groups or topics; it holds the parts that do. It is complete from the start: `parts`
+makes all its parts, and `start` returns it when they run.
 
 Source: Kafka's KafkaServer.
 """
@@ -28,15 +28,19 @@ from kavka.zookeeper.znode_paths import partition_state_path
 from kavka.zookeeper.znodes import PartitionState
 
 if TYPE_CHECKING:
+    from kavka.broker.assembly.authentication import Authentication
     from kavka.broker.assembly.ends import Ends
     from kavka.broker.assembly.following import Following
     from kavka.broker.assembly.tasks import Tasks
     from kavka.broker.assembly.transaction_room import TransactionRoom
+    from kavka.broker.authentication.gate import Gates
     from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.membership.registrar import Registrar
     from kavka.broker.metadata.controller_link import ControllerLink
     from kavka.broker.metadata.first_metadata import FirstMetadata
     from kavka.broker.metadata.state_changes import StateChanges
+    from kavka.broker.quotas.client_quotas import ClientQuotas
+    from kavka.broker.quotas.quota_store import QuotaStore
     from kavka.broker.reads.fetch_session import FetchSessionCache
     from kavka.broker.reads.timestamp_lookups import TimestampLookups
     from kavka.broker.settings.dynamic_configs import DynamicConfigs
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from kavka.controller.controller import Controller
     from kavka.controller.work.topic_admin import TopicAdmin
     from kavka.coordinator.groups.coordinator import GroupCoordinator
+    from kavka.decisions import RecordDecision
     from kavka.log.home_loader import LoadReport
     from kavka.log.log_manager import LogManager
     from kavka.logger import LogLevels
@@ -59,7 +64,7 @@ if TYPE_CHECKING:
 
 
 class Inner(NamedTuple):
-    """What the broker's own methods rest on, and no handler uses."""
+    """What the broker's own methods need, and no handler uses."""
 
     zookeeper: ZooKeeper
     is_alone: bool
@@ -74,6 +79,7 @@ class Inner(NamedTuple):
     groups: Late[GroupCoordinator]
     transaction_room: Late[TransactionRoom]
     moves: Late[LogMoves]
+    quota_store: Late[QuotaStore]
 
 
 _T = TypeVar("_T")
@@ -100,9 +106,10 @@ class _LatePart(Generic[_T]):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Broker:
-    """One broker. `report` says what its logs went through when they were opened. `cleaner` compacts logs; None where
+    """One broker. `report` says what happened to its logs when they were opened. `cleaner` compacts logs; None where
     log.cleaner.enable is false. `authorization` says who may do what; None without an authorizer: everybody may do
-    everything."""
+    everything. `authentication` says who clients are; None without a listener that asks by SASL. `quotas` limits what
+    clients may use up; made with the first one that is set. `record` takes down what the host decides for it."""
 
     broker_id: BrokerId
     wall_ms: Callable[[], int]
@@ -123,6 +130,9 @@ class Broker:
     auto_creation: AutoCreation
     telemetry: ClientTelemetry
     authorization: Authorization | None
+    quotas: Late[ClientQuotas]
+    authentication: Authentication | None
+    record: RecordDecision
     inner: Inner
 
     # -- late parts
@@ -132,6 +142,7 @@ class Broker:
     marker_log = _LatePart(lambda inner: inner.transaction_room().marker_log)
     verification = _LatePart(lambda inner: inner.transaction_room().verification)
     moves = _LatePart(lambda inner: inner.moves())
+    quota_store = _LatePart(lambda inner: inner.quota_store())
 
     # -- how it stands
 
@@ -142,7 +153,7 @@ class Broker:
 
     @property
     def broker_epoch(self) -> int:
-        """That of the present registration; -1 before the first."""
+        """The broker epoch of the present registration; -1 before the first."""
         return self.inner.registrar.broker_epoch
 
     @property
@@ -154,6 +165,11 @@ class Broker:
     def topics(self) -> TopicAdmin:
         """What clients may ask of the controller. Raises NotController while this broker is not it."""
         return self.controller.topics
+
+    @property
+    def gates(self) -> Gates | None:
+        """What stands before the handlers on listeners that authenticate by SASL; None without such listeners."""
+        return None if self.authentication is None else self.authentication.gates
 
     def serves_consumer_groups(self) -> bool:
         """Whether groups of the newer protocol (KIP-848) are served."""
@@ -169,11 +185,13 @@ class Broker:
         return self.inner.first_metadata.is_there
 
     async def await_first_metadata(self) -> bool:
-        """Whether `is_informed` within a moment: a client that is answered with no brokers believes it."""
+        """Waits a moment for the first metadata, because a client believes an answer without brokers. Returns whether
+        it came."""
         return await self.inner.first_metadata.wait()
 
     async def await_metadata(self, timeout_s: float) -> bool:
-        """Whether this broker learned who is alive within `timeout_s`; until then it can name nobody to clients."""
+        """Waits up to `timeout_s` for the first metadata, without which no broker can be named to clients. Returns
+        whether it came."""
         return await self.inner.first_metadata.wait_for(timeout_s)
 
     # -- what handlers have done
@@ -214,16 +232,15 @@ class Broker:
         self.inner.on_storage_error(failure)
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
-        """Runs `work` beside; it ends with the broker."""
+        """Runs `work` in a task that ends with the broker."""
         self.inner.tasks.spawn(work)
 
     # -- its end
 
     async def leave_cluster(self) -> None:
-        """Has the controller move what this broker leads to others, while it still serves: controlled shutdown.
-
-        Returns when nothing is left that could be moved, or after controlled.shutdown.max.retries more attempts. A
-        broker that is the last one alive has nobody to move anything to.
+        """Controlled shutdown: asks the controller to move leaders from this broker to others, while it still serves.
+        Returns when nothing can be moved any more, or after controlled.shutdown.max.retries more attempts. The last
+        live broker has nobody to move them to.
         """
         others = [broker for broker in self.metadata.brokers() if broker.broker_id != self.broker_id]
         if not self.config.controlled_shutdown_enable or self.inner.is_alone or not others:
@@ -246,5 +263,5 @@ class Broker:
         await self.inner.ends.stop()
 
     def abort(self) -> None:
-        """Lets go of all that was taken, without writing anything, as a kill would."""
+        """Releases everything without writing anything, as a kill would."""
         self.inner.ends.abort()

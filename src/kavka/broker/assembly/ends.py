@@ -3,8 +3,8 @@
 Decides only the order. `stop` and `abort` take the same way: stage by stage, and within a stage the last part first. A
 part may be added before it is started, so its ends must do no harm to a part that does nothing yet.
 
-    I1  a part whose stop raises keeps no other part from its stop; what it raised is raised at the end
-    I2  `abort` may follow a `stop` that was cut short: it ends what is left, and what has ended is not harmed
+    I1  if a part's stop raises, the other parts are stopped all the same; the exception is raised at the end
+    I2  `abort` may follow a `stop` that was interrupted: it ends the rest, and does no harm to parts that have ended
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Ends:
         self._at_once = {stage: ExitStack() for stage in Stage}
 
     def add(self, stage: Stage, *, stop: Callable[[], Awaitable[object]], abort: Callable[[], None]) -> None:
-        """A part that takes its time to stop in order. `abort` returns at once and writes nothing."""
+        """Adds a part whose orderly stop takes time. `abort` returns at once and writes nothing."""
         self._in_order[stage].push_async_callback(stop)
         self._at_once[stage].callback(abort)
 
     def add_instant(self, stage: Stage, *, stop: Callable[[], None], abort: Callable[[], None] | None = None) -> None:
-        """A part that stops in no time; in the same way at an abort, unless that is given."""
+        """Adds a part that stops at once. At an abort it stops in the same way, unless `abort` is given."""
         self._in_order[stage].callback(stop)
         self._at_once[stage].callback(abort or stop)
 

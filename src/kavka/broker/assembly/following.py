@@ -32,6 +32,16 @@ class Following:
         """How a partition that is followed here stands with its leader; None if it is not followed."""
         return None if self._fetchers is None else self._fetchers.state(topic_partition)
 
+    @property
+    def failed_partitions(self) -> int:
+        """Followed partitions that are not fetched until the controller names another leader epoch."""
+        return 0 if self._fetchers is None else self._fetchers.failed_partitions
+
+    @property
+    def max_lag(self) -> int:
+        """The number of records that the slowest followed partition lacks up to its leader's high watermark."""
+        return 0 if self._fetchers is None else self._fetchers.max_lag
+
     def configure(self, config: BrokerConfig) -> None:
         """The broker's settings changed."""
         if self._fetchers is not None:

@@ -1,7 +1,6 @@
 """LocalRequests: requests that this broker sends to itself, as its own controller or as its controller's client.
 
-They stand between the controller and the links, which are made first, and the broker whose handlers answer, which is
-made last.
+The controller and the links are made first, and need it. The broker, whose handlers answer, is made last.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LocalRequests:
-    """Answered from `open` on; nobody sends one before."""
+    """Requests are answered from `open` on; none is sent before."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks

@@ -1,4 +1,4 @@
-"""The parts of a broker: each is made here, from those that it rests on, and added to the broker's ends.
+"""The parts of a broker: each is made here, from the parts that it needs, and added to the broker's ends.
 
 Decides nothing. `new_base` makes what is needed before anything is read; `join` makes all the rest, once the logs are
 open. Nothing here waits and nothing starts. Late parts (`broker/late.py`) are made with their first use. Where a part
@@ -8,8 +8,9 @@ must be made before one that it reports to, a `Relay` joins them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.assembly.broker import Broker, Inner
@@ -41,6 +42,7 @@ from kavka.broker.upkeep.log_cleaner import LogCleaner
 from kavka.broker.upkeep.log_maintenance import LogMaintenance, MaintenancePorts
 from kavka.config.broker import BrokerConfig
 from kavka.config.effect import RACK_AWARE
+from kavka.config.listeners import SASL_PROTOCOLS
 from kavka.config.topic import validate_overrides
 from kavka.controller.controller import Controller, ControllerPorts, ControllerSettings
 from kavka.controller.decide.topic_plans import TopicRules
@@ -54,23 +56,29 @@ from kavka.model import BrokerId
 from kavka.replication.decide.lag_policy import lag_policy
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
-from kavka.zookeeper.znode_paths import CLIENT_METRICS_ENTITY
+from kavka.zookeeper.znode_paths import CLIENT_METRICS_ENTITY, IPS_ENTITY
 from kavka.zookeeper.znodes import random_uuid
 
 if TYPE_CHECKING:
+    from kavka.broker.assembly.authentication import Authentication
     from kavka.broker.assembly.transaction_room import TransactionRoom
     from kavka.broker.authorization.authorization import Authorization
+    from kavka.broker.quotas.client_quotas import ClientQuotas
+    from kavka.broker.quotas.quota_store import QuotaStore
     from kavka.broker.upkeep.log_moves import LogMoves
     from kavka.coordinator.groups.coordinator import GroupCoordinator
     from kavka.flight.recorder import FlightRecorder
+    from kavka.network import Network
     from kavka.protocol.peer import PeerConnection
     from kavka.replication.fetcher_manager import FetcherManager
 
+_QUOTA_ENDINGS: Final = ("_byte_rate", "_percentage", "_mutation_rate")
+"""Of the names of clients' quotas."""
 STOP_PATIENCE_S: Final = 3.0
 """How long a broker that stops waits for ZooKeeper to end its term as the controller, and the session."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Base:
     """What is there before anything is read. `config` is what the broker was started with, `configs` what is in force.
 
@@ -84,18 +92,46 @@ class Base:
     ends: Ends
     tasks: Tasks
     throttles: Throttles
+    quotas: Late[ClientQuotas]
     configs: DynamicConfigs
     on_topic_config: Relay[str]
     on_broker_config: Relay[BrokerConfig]
     on_storage_error: Relay[StorageError]
     record: Relay[Decision]
 
+    @cached_property
+    def network(self) -> Network:
+        """Opens connections to other brokers; they log in where the brokers' listener asks for it."""
+        return self._logged_in(self.ports.network, self.config.inter_broker_listener)
+
+    @cached_property
+    def commanding_network(self) -> Network:
+        """Opens this controller's connections to brokers, which have a listener of their own for it, or not."""
+        listener = self.config.control_plane_listener
+        if listener is None:
+            return self.network
+        return self._logged_in(self.ports.control_network or self.ports.network, listener)
+
+    def _logged_in(self, network: Network, listener: str) -> Network:
+        if self.config.security_protocols.get(listener) not in SASL_PROTOCOLS:
+            return network
+        from kavka.broker.assembly.authentication import logging_in
+
+        return logging_in(network, self.config, listener, self.ports.secret_bytes)
+
     async def open_peer(self, host: str, port: int, connect_timeout_ms: int) -> PeerConnection:
         """A connection to another broker."""
+        return await self._open(self.network, host, port, connect_timeout_ms)
+
+    async def open_commanded(self, host: str, port: int, connect_timeout_ms: int) -> PeerConnection:
+        """A connection of this controller to a broker."""
+        return await self._open(self.commanding_network, host, port, connect_timeout_ms)
+
+    async def _open(self, network: Network, host: str, port: int, connect_timeout_ms: int) -> PeerConnection:
         from kavka.protocol.peer import PeerConnection
 
         return await PeerConnection.open(
-            self.ports.network, host, port, client_id=str(self.broker_id), connect_timeout_ms=connect_timeout_ms
+            network, host, port, client_id=str(self.broker_id), connect_timeout_ms=connect_timeout_ms
         )
 
 
@@ -149,11 +185,13 @@ def new_base(config: BrokerConfig, ports: Ports, ends: Ends) -> Base:
     throttles = Throttles(broker_id, config, now_ms=lambda: int(loop.time() * 1000))
     on_topic_config = Relay[str]()
     on_broker_config = Relay[BrokerConfig]()
+    record = Relay[Decision]()
+    quotas = _late_quotas(config, ports, record)
     configs = DynamicConfigs(
         ports.zookeeper,
         config,
         broker_id,
-        ConfigListeners(on_topic_config, on_broker_config, throttles.set_topic),
+        ConfigListeners(on_topic_config, on_broker_config, throttles.set_topic, _quota_listener(quotas, ports)),
         wall_ms=ports.wall_ms,
         spawn=tasks.spawn,
     )
@@ -169,12 +207,47 @@ def new_base(config: BrokerConfig, ports: Ports, ends: Ends) -> Base:
         ends,
         tasks,
         throttles,
+        quotas,
         configs,
         on_topic_config,
         on_broker_config,
         Relay(),
-        Relay(),
+        record,
     )
+
+
+def _late_quotas(config: BrokerConfig, ports: Ports, record: Relay[Decision]) -> Late[ClientQuotas]:
+    loop = asyncio.get_running_loop()
+
+    def make() -> ClientQuotas:
+        from kavka.broker.quotas.client_quotas import ClientQuotas, QuotaPorts
+
+        return ClientQuotas(
+            config,
+            QuotaPorts(
+                BrokerId(config.broker_id),
+                now_ms=lambda: int(loop.time() * 1000),
+                clock_ns=ports.clock_ns,
+                wall_ms=ports.wall_ms,
+                record=record,
+            ),
+        )
+
+    return Late(make)
+
+
+def _quota_listener(quotas: Late[ClientQuotas], ports: Ports) -> Callable[[str, Mapping[str, str]], None]:
+    """What is told of users, client ids and addresses. A user without quotas, but with credentials, makes no part."""
+
+    def on_client_entity(path: str, config: Mapping[str, str]) -> None:
+        if path.startswith(f"{IPS_ENTITY}/"):
+            from kavka.broker.quotas.client_quotas import rate_of_address
+
+            ports.on_rate_of_address(*rate_of_address(path, config))
+        elif quotas.made is not None or any(name.endswith(_QUOTA_ENDINGS) for name in config):
+            quotas().on_entity(path, config)
+
+    return on_client_entity
 
 
 def join(base: Base, opened: Opened) -> Running:
@@ -182,20 +255,11 @@ def join(base: Base, opened: Opened) -> Running:
     config, ports, configs, logs = base.config, base.ports, base.configs, opened.logs
     serving = _new_serving(base, opened)
     control = _new_control(base, opened, serving)
-    creation = TopicCreation(
-        TopicRequests(config, is_alone=ports.is_alone),
-        configs,
-        serving.metadata,
-        control.controller,
-        control.controller_link,
-        control.state_changes.await_topic,
-    )
+    creation = _new_topic_creation(base, serving, control)
     decision_topic = _new_decision_topic(base, serving, creation)
     decisions = _new_decision_log(base, decision_topic, serving.recorder)
-    failures = _new_directory_failures(base, opened, serving, control)
     maintenance = _new_maintenance(base, logs)
-    base.record.add(decisions.record)
-    base.on_storage_error.add(failures.on_storage_error)
+    base.on_storage_error.add(_new_directory_failures(base, opened, serving, control).on_storage_error)
     _join_settings(base, logs, control, maintenance)
     _add_ends(base, serving, control, maintenance, decision_topic, decisions)
     broker = Broker(
@@ -217,7 +281,10 @@ def join(base: Base, opened: Opened) -> Running:
         producer_ids=serving.producer_ids,
         auto_creation=AutoCreation(refusal=creation.refusal, create=creation.create_named, spawn=base.tasks.spawn),
         telemetry=_new_telemetry(base),
+        quotas=base.quotas,
         authorization=_new_authorization(base, serving.replicas) if config.authorizer_class_name else None,
+        authentication=_new_authentication(base) if _asks_by_sasl(config) else None,
+        record=base.record,
         inner=Inner(
             ports.zookeeper,
             ports.is_alone,
@@ -232,14 +299,26 @@ def join(base: Base, opened: Opened) -> Running:
             serving.groups,
             serving.transaction_room,
             _late_moves(base, logs),
+            _late_quota_store(base),
         ),
     )
     control.local.open(broker)
     return Running(broker, serving.recorder, maintenance, control.isr_link, decisions)
 
 
+def _new_topic_creation(base: Base, serving: Serving, control: Control) -> TopicCreation:
+    return TopicCreation(
+        TopicRequests(base.config, is_alone=base.ports.is_alone),
+        base.configs,
+        serving.metadata,
+        control.controller,
+        control.controller_link,
+        control.state_changes.await_topic,
+    )
+
+
 def _join_settings(base: Base, logs: LogManager, control: Control, maintenance: LogMaintenance) -> None:
-    """Has a change of settings obeyed by whoever follows them."""
+    """Passes a change of settings to the parts that follow them."""
 
     def obeyed_by_logs(config: BrokerConfig) -> None:
         logs.producer_id_expiration_ms = config.producer_id_expiration_ms
@@ -413,6 +492,7 @@ def _new_telemetry(base: Base) -> ClientTelemetry:
 def _new_authorization(base: Base, replicas: ReplicaManager) -> Authorization:
     # Late: most brokers have none.
     from kavka.broker.assembly.authorizers import AuthorizerPorts, new_authorization
+    from kavka.security.principals import Principal
 
     authorization = new_authorization(
         base.config,
@@ -423,10 +503,30 @@ def _new_authorization(base: Base, replicas: ReplicaManager) -> Authorization:
             base.tasks.spawn,
             base.record,
             is_alone=base.ports.is_alone,
+            own_principal=Principal.parse(base.ports.own_principal),
+            clients_have_names=base.ports.clients_have_names,
         ),
     )
     base.ends.add_instant(Stage.INPUTS, stop=authorization.stop)
     return authorization
+
+
+def _asks_by_sasl(config: BrokerConfig) -> bool:
+    return any(endpoint.security_protocol in SASL_PROTOCOLS for endpoint in config.listener_endpoints)
+
+
+def _new_authentication(base: Base) -> Authentication:
+    # Late: most brokers have none.
+    from kavka.broker.assembly.authentication import AuthenticationPorts, new_authentication
+
+    ports = base.ports
+    authentication = new_authentication(
+        base.config,
+        AuthenticationPorts(ports.zookeeper, ports.wall_ms, base.tasks.spawn, base.record, ports.secret_bytes),
+    )
+    if authentication.store is not None:
+        base.ends.add(Stage.CONNECTIONS, stop=authentication.store.stop, abort=authentication.store.abort)
+    return authentication
 
 
 # -- what joins the broker with the controller
@@ -472,7 +572,9 @@ def _new_control(base: Base, opened: Opened, serving: Serving) -> Control:
         base.broker_id,
         _controller_settings(base),
         ControllerPorts(
-            ChannelPorts(base.open_peer, config.inter_broker_listener, local.deliver, config.control_plane_listener),
+            ChannelPorts(
+                base.open_commanded, config.inter_broker_listener, local.deliver, config.control_plane_listener
+            ),
             now_ms=ports.wall_ms,
             rng=ports.random,
             record=base.record,
@@ -488,7 +590,7 @@ def _new_controller_link(base: Base, metadata: MetadataCache, local: LocalReques
 
 
 def _new_peer_connector(base: Base, metadata: MetadataCache) -> PeerConnector:
-    return PeerConnector(base.ports.network, metadata, base.broker_id, base.config.inter_broker_listener)
+    return PeerConnector(base.network, metadata, base.broker_id, base.config.inter_broker_listener)
 
 
 def _controller_settings(base: Base) -> ControllerSettings:
@@ -528,7 +630,7 @@ def _new_fetchers(base: Base, opened: Opened, replicas: ReplicaManager) -> Fetch
         on_storage_error=base.on_storage_error,
         record=base.record,
     )
-    ports = FetcherPorts(asyncio.get_running_loop(), base.ports.network, local, on_bug=base.tasks.on_bug)
+    ports = FetcherPorts(asyncio.get_running_loop(), base.network, local, on_bug=base.tasks.on_bug)
     return FetcherManager(ports, fetcher_settings(base.configs.broker))
 
 
@@ -588,6 +690,15 @@ def _late_moves(base: Base, logs: LogManager) -> Late[LogMoves]:
     return Late(make)
 
 
+def _late_quota_store(base: Base) -> Late[QuotaStore]:
+    def make() -> QuotaStore:
+        from kavka.broker.quotas.quota_store import QuotaStore
+
+        return QuotaStore(base.ports.zookeeper, wall_ms=base.ports.wall_ms, on_changed=base.configs.on_client_entity)
+
+    return Late(make)
+
+
 def _new_decision_topic(base: Base, serving: Serving, creation: TopicCreation) -> ReplicatedDecisionTopic:
     return ReplicatedDecisionTopic(
         _new_peer_connector(base, serving.metadata),
@@ -605,17 +716,19 @@ def _new_decision_log(base: Base, topic: ReplicatedDecisionTopic, recorder: Flig
     if recorder is not None:
         on_decision.add(recorder.on_decision)
     on_decision.add(ports.on_decision)
-    return DecisionLog(
+    decisions = DecisionLog(
         topic,
         Ring(ports.filesystem, config.log_directories[0], config.kavka_decisions_ring_bytes),
         id_prefix=f"{base.broker_id}-{base.began_ms:x}",
         quiet=(DecisionKind.CONTROLLER_ELECTED, DecisionKind.BROKER_CAME) if ports.is_alone else (),
         on_decision=on_decision,
     )
+    base.record.add(decisions.record)
+    return decisions
 
 
 async def _patiently(work: Awaitable[None]) -> bool:
-    """Whether `work` came to its end within STOP_PATIENCE_S; if not, it is given up."""
+    """Waits up to STOP_PATIENCE_S for `work`, then cancels it. Returns whether it ended in time."""
     try:
         async with asyncio.timeout(STOP_PATIENCE_S):
             await work

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
+import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.telemetry.client_telemetry import Push
 from kavka.config.broker import BrokerConfig
@@ -16,6 +18,10 @@ from kavka.zookeeper.port import ZooKeeper
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.broker import Broker
+
+
+NOBODY: Final = "User:ANONYMOUS"
+"""Who brokers are to each other where nobody proves who he is."""
 
 
 class Ports(NamedTuple):
@@ -30,7 +36,12 @@ class Ports(NamedTuple):
     on one port (membership/incarnation.py), empty where that is not known. `on_client_metrics` is given the metrics
     that clients push, None where nobody takes them. `run_all` runs jobs that wait for the disk beside each other, while
     nothing else is done. `on_made` is given the broker when its logs are open and all its parts are made, before any
-    part is started: for hosts that watch a start.
+    part is started: for hosts that watch a start. `clock_ns` never goes back: by it is measured what requests cost.
+    `on_rate_of_address` is told how many connections a second an address may make (None: any other address; None: as
+    many as it likes). `secret_bytes` draws what nobody may guess: nonces and secrets. `control_network` opens the
+    controller's connections to brokers, where they go to another listener than brokers' own (None: by `network`).
+    `own_principal` is who this broker is, by its certificate, to brokers that it calls; `clients_have_names`: on some
+    listener clients may show certificates.
     """
 
     zookeeper: ZooKeeper
@@ -48,3 +59,9 @@ class Ports(NamedTuple):
     on_client_metrics: Callable[[Push], None] | None = None
     run_all: RunAll = one_by_one
     on_made: Callable[[Broker], None] = lambda broker: None
+    clock_ns: Callable[[], int] = time.perf_counter_ns
+    on_rate_of_address: Callable[[str | None, int | None], None] = lambda address, rate: None
+    secret_bytes: Callable[[int], bytes] = os.urandom
+    control_network: Network | None = None
+    own_principal: str = NOBODY
+    clients_have_names: bool = False

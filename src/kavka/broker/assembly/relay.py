@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Relay(Generic[T]):
-    """Called with a value, it calls who was added, in that order."""
+    """Called with a value, it calls everything that was added, in that order."""
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[T], None]] = []

@@ -73,12 +73,13 @@ async def _read_cluster(base: Base) -> _Found:
     """Takes part in the settings' changes, and reads the cluster's id, its topics and their settings."""
     config, ports, configs = base.config, base.ports, base.configs
     zookeeper = ports.zookeeper
-    await make_persistent_paths(zookeeper)
+    stats = await make_persistent_paths(zookeeper)
     if ports.is_alone:
         await adopt(zookeeper, ports.filesystem, config, base.broker_id, ports.random)
     found_id = await cluster_id(zookeeper, ports.random)
     await configs.start()
     await configs.load_broker()
+    await configs.load_clients(stats)
     topics = await zookeeper.children(TOPICS_PATH)
     await configs.load_topics(topics)
     claims = await Claims.read(zookeeper, base.broker_id, topics)
@@ -130,6 +131,9 @@ def _open_logs(base: Base, found: _Found, advertised: Mapping[str, Endpoint]) ->
 async def _run(base: Base, found: _Found, opened: Opened, running: Running) -> None:
     """Registers the broker, and starts its parts."""
     config, zookeeper, registrar = base.config, base.ports.zookeeper, opened.registrar
+    authentication = running.broker.authentication
+    if authentication is not None and authentication.store is not None:
+        await authentication.store.start()
     if running.broker.authorization is not None:
         await running.broker.authorization.start()
     await registrar.look_back(opened.report)

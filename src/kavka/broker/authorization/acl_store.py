@@ -21,10 +21,11 @@ ZkNodeChangeNotificationListener.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kavka.errors import ErrorCode, RequestError, ZooKeeperError
+from kavka.errors import ErrorCode, InvariantViolation, RequestError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.security.acls import (
     OPERATIONS_BY_WORD,
@@ -52,7 +53,6 @@ from kavka.zookeeper.port import (
     NodeExists,
     NoNode,
     OutcomeUnknown,
-    SessionEvent,
     SessionState,
     SetData,
     WatchEvent,
@@ -73,10 +73,13 @@ from kavka.zookeeper.znodes import AccessEntry, AccessList, AccessListChange, Ma
 
 logger = Logger(__name__)
 
-MAX_ATTEMPTS: Final = 10
-"""How often a change is made anew because another one came first."""
+MAX_ATTEMPTS: Final = 30
+"""How often a change is made anew because another one came first. Somebody always gets through; of three brokers that
+change one list all the time, one loses as often as this once in 200,000 times."""
 CHANGE_RETENTION_MS: Final = 15 * 60 * 1000
 """How long change nodes stay, as in Kafka."""
+PURGE_INTERVAL_MS: Final = 60_000
+"""How often a broker looks for change nodes that are old, when it changes lists."""
 RETRY_S: Final = 1.0
 """How long after ZooKeeper could not be asked it is asked again."""
 PARENTS: Final = {
@@ -86,6 +89,9 @@ PARENTS: Final = {
 _CHANGES: Final = (LITERAL_ACL_CHANGES_PATH, EXTENDED_ACL_CHANGES_PATH)
 _UNREADABLE: Final = Entry(str(EVERYBODY), ANY_HOST, Operation.ALL, Permission.DENY)
 """What stands for a list that cannot be read (I4)."""
+
+_OPERATIONS_IN_CAPITALS: Final = {word.upper(): operation for word, operation in OPERATIONS_BY_WORD.items()}
+_PERMISSIONS_IN_CAPITALS: Final = {word.upper(): permission for word, permission in PERMISSIONS_BY_WORD.items()}
 
 Entries = frozenset[Entry]
 
@@ -121,8 +127,8 @@ class AclStore:
         """`check` is called with what was read at the start; it may raise."""
         self.index = AclIndex()
         self.rules = rules
-        self.read_at_ms = 0
-        """When the lists were last known to be those of ZooKeeper."""
+        self._stale_since_ms: int | None = None
+        """Since when these may not be the lists of ZooKeeper; None where they are, as far as it has told."""
         self._zookeeper = zookeeper
         self._wall_ms = wall_ms
         self._spawn = spawn
@@ -130,6 +136,9 @@ class AclStore:
         self._last_sequence = dict.fromkeys(_CHANGES, -1)
         self._wake = asyncio.Event()
         self._must_read_all = False
+        self._is_away = False
+        """Whether there is no connection to ZooKeeper."""
+        self._purged_at_ms = -PURGE_INTERVAL_MS
         self._lock = asyncio.Lock()
         self._unsubscribe: Callable[[], None] = lambda: None
 
@@ -160,15 +169,24 @@ class AclStore:
         self._check(self.index, self.rules)
         self._spawn(self._follow())
 
+    def stale_ms(self) -> int:
+        """For how long the lists may have been others in ZooKeeper: it could not be asked, or they are being read."""
+        return 0 if self._stale_since_ms is None else max(0, self._wall_ms() - self._stale_since_ms)
+
     def stop(self) -> None:
         """Follows them no more."""
         self._unsubscribe()
 
     def _on_event(self, event: Event) -> None:
+        if isinstance(event, WatchEvent) and event.path not in _CHANGES:
+            return
+        if self._stale_since_ms is None:
+            self._stale_since_ms = self._wall_ms()
         if isinstance(event, WatchEvent):
-            if event.path in _CHANGES:
-                self._wake.set()
-        elif event == SessionEvent(SessionState.CONNECTED):
+            self._wake.set()
+            return
+        self._is_away = event.state is not SessionState.CONNECTED
+        if not self._is_away:
             self._must_read_all = True
             self._wake.set()
 
@@ -182,8 +200,12 @@ class AclStore:
                         await self._read_all()
                     else:
                         await self._take_in()
-            except ZooKeeperError as failure:
-                logger.warning("access control lists not read", why=str(failure))
+                if not self._wake.is_set() and not self._is_away:
+                    self._stale_since_ms = None
+            except InvariantViolation:
+                raise
+            except Exception as failure:  # noqa: BLE001 - whatever it is, changes must not go unseen from now on (I3).
+                logger.warning("access control lists not read", why=str(failure) or repr(failure))
                 self._must_read_all = True
                 await asyncio.sleep(RETRY_S)
                 self._wake.set()
@@ -208,6 +230,8 @@ class AclStore:
 
     async def _read_all(self) -> None:
         self._must_read_all = False
+        # Numbers seen so far mean nothing any more: a ZooKeeper that was restored counts from where it was.
+        self._last_sequence = dict.fromkeys(_CHANGES, -1)
         try:
             changes = await self._changed()
             lists: dict[Pattern, Entries] = {}
@@ -227,7 +251,6 @@ class AclStore:
             raise
         self._note(changes)
         self.index = AclIndex(lists, self.index.generation + 1)
-        self.read_at_ms = self._wall_ms()
 
     async def _take_in(self) -> None:
         changes = await self._changed()
@@ -243,7 +266,6 @@ class AclStore:
         found = await self._read(list(patterns))
         self._note(changes)
         self._replace({pattern: each.entries for pattern, each in zip(patterns, found, strict=True)})
-        self.read_at_ms = self._wall_ms()
 
     async def _read(self, patterns: Sequence[Pattern]) -> list[_Found]:
         nodes = await self._zookeeper.get_many([_path(pattern) for pattern in patterns])
@@ -283,6 +305,7 @@ class AclStore:
                 await self._change(pattern, added.union)
             except (RequestError, ZooKeeperError) as failure:
                 refusals.update(dict.fromkeys(indexes, _refusal(failure)))
+        await self._tidy()
         return [refusals.get(index) for index in range(len(bindings))]
 
     async def delete(self, filters: Sequence[Filter]) -> list[list[Deleted]]:
@@ -306,19 +329,31 @@ class AclStore:
 
             refusal = None
             try:
-                await self._change(pattern, without)
+                await self._change(pattern, without, forget=meant.clear)
             except (RequestError, ZooKeeperError) as failure:
                 refusal = _refusal(failure)
             for entry, index in sorted(meant.items()):
                 results[index].append(Deleted(Binding(pattern, entry), refusal))
+        await self._tidy()
         return results
 
-    async def _change(self, pattern: Pattern, decide_entries: Callable[[Entries], Entries]) -> None:
-        """Replaces a list by what is made of it, and has the others told. Raises RequestError, ZooKeeperError."""
+    async def _change(
+        self,
+        pattern: Pattern,
+        decide_entries: Callable[[Entries], Entries],
+        forget: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Replaces a list by what is made of it, and has the others told. Raises RequestError, ZooKeeperError.
+
+        `forget` is called before it is made anew, if what was made of it before was written by no means.
+        """
         path = _path(pattern)
+        may_be_written = False
         async with self._lock:
             for _ in range(MAX_ATTEMPTS):
                 before = (await self._read([pattern]))[0]
+                if not may_be_written:
+                    forget()
                 if not before.is_readable:
                     raise RequestError(ErrorCode.INVALID_REQUEST, f"{path} cannot be read: delete the znode first")
                 wanted = decide_entries(before.entries)
@@ -335,8 +370,10 @@ class AclStore:
                 try:
                     # With its change node: either both are there, or none is.
                     await self._zookeeper.multi([write, _change_node(pattern)])
-                except (BadVersion, NodeExists, NoNode, OutcomeUnknown):
-                    # Somebody else was faster, or nobody knows: what is there now is read, and the change made of it.
+                except (BadVersion, NodeExists, NoNode):
+                    continue  # Somebody else was faster: what is there now is read, and the change made of it.
+                except OutcomeUnknown:
+                    may_be_written = True
                     continue
                 self._replace({pattern: wanted})
                 break
@@ -344,21 +381,29 @@ class AclStore:
                 raise RequestError(
                     ErrorCode.REQUEST_TIMED_OUT, f"{path} was changed by others {MAX_ATTEMPTS} times meanwhile"
                 )
+
+    async def _tidy(self) -> None:
         try:
             await self._purge()
         except ZooKeeperError as failure:
             logger.warning("old change nodes of access control lists stay", why=str(failure))
 
     async def _purge(self) -> None:
+        """Deletes change nodes that are old, the oldest first; at most once a minute, for there may be many."""
+        now_ms = self._wall_ms()
+        if 0 <= now_ms - self._purged_at_ms < PURGE_INTERVAL_MS:
+            return
+        self._purged_at_ms = now_ms
         for parent in _CHANGES:
-            for name in await self._zookeeper.children(parent):
+            for name in sorted(await self._zookeeper.children(parent)):
                 path = f"{parent}/{name}"
                 stat = await self._zookeeper.exists(path)
-                if stat is not None and stat.ctime + CHANGE_RETENTION_MS < self._wall_ms():
-                    try:
-                        await self._zookeeper.delete(path, version=ANY_VERSION)
-                    except NoNode:
-                        continue  # Another broker was faster.
+                if stat is None:
+                    continue  # Another broker was faster.
+                if stat.ctime + CHANGE_RETENTION_MS >= now_ms:
+                    break
+                with contextlib.suppress(NoNode):
+                    await self._zookeeper.delete(path, version=ANY_VERSION)
 
 
 def _change_node(pattern: Pattern) -> Create:
@@ -388,7 +433,9 @@ def _decode(pattern: Pattern, data: bytes | None, version: int) -> _Found:
         for entry in found:
             if ":" not in entry.principal:
                 raise MalformedZNode(path, f"no principal: {entry.principal!r}")
-            if entry.operation not in OPERATIONS_BY_WORD or entry.permission_type not in PERMISSIONS_BY_WORD:
+            if not _is_text(entry.principal) or not _is_text(entry.host):
+                raise MalformedZNode(path, "a principal or a host is no text")
+            if _operation(entry) is None or _permission(entry) is None:
                 # It may be meant to deny.
                 raise MalformedZNode(path, f"unknown words: {entry.permission_type!r} {entry.operation!r}")
     except MalformedZNode as garbage:
@@ -402,12 +449,26 @@ def _decode(pattern: Pattern, data: bytes | None, version: int) -> _Found:
         Entry(
             entry.principal,
             entry.host,
-            OPERATIONS_BY_WORD.get(entry.operation, Operation.UNKNOWN),
-            PERMISSIONS_BY_WORD.get(entry.permission_type, Permission.UNKNOWN),
+            _operation(entry) or Operation.UNKNOWN,
+            _permission(entry) or Permission.UNKNOWN,
         )
         for entry in found
     )
     return _Found(entries, version)
+
+
+def _is_text(text: str) -> bool:
+    """JSON can name half a character, which no answer can carry."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def _operation(entry: AccessEntry) -> Operation | None:
+    """Kafka takes its words in whatever case."""
+    return OPERATIONS_BY_WORD.get(entry.operation) or _OPERATIONS_IN_CAPITALS.get(entry.operation.upper())
+
+
+def _permission(entry: AccessEntry) -> Permission | None:
+    return PERMISSIONS_BY_WORD.get(entry.permission_type) or _PERMISSIONS_IN_CAPITALS.get(entry.permission_type.upper())
 
 
 def _encode(entries: Entries) -> bytes:

@@ -17,7 +17,7 @@ from kavka.broker.authorization.denials import Denial, Denials
 from kavka.logger import Logger
 from kavka.protocol.api_keys import ApiKey
 from kavka.security.acls import CLUSTER_NAME, Operation, ResourceType
-from kavka.security.authorizer import Question, Rule, Verdict
+from kavka.security.authorizer import Question, Remedy, Rule, Verdict, remedy
 from kavka.security.principals import Principal, host_text
 
 if TYPE_CHECKING:
@@ -124,26 +124,50 @@ class Authorization:
             logger.error("authorizer failed", why=repr(failure), resource=str(question.remedy().pattern))
             return Verdict(False, Rule.REFUSED, misfit=f"the authorizer failed: {failure!r}")
 
+    @property
+    def denial_count(self) -> int:
+        """Of requests since the start, recorded or not."""
+        return self._ports.denials.count
+
     def is_own_listener(self, name: str) -> bool:
         """Whether brokers talk to each other on this listener."""
         return name in self._ports.own_listeners
 
-    def on_denied(self, caller: Caller, operation: Operation, resource_type: ResourceType, name: str | None) -> None:
-        """A request asked for what it may not do."""
+    def on_denied(
+        self,
+        caller: Caller,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str | None,
+        verdict: Verdict | None = None,
+    ) -> None:
+        """A request asked for what it may not do. `verdict` is given where no list decided."""
         session, header, context = caller.session, caller.request.header, caller.request.context
         question = Question(session.principal, session.host, operation, resource_type, name or "")
+        api = ApiKey(header.api_key).name
         self._ports.denials.on_denied(
             question,
+            api,
             self._ports.now_ms(),
             lambda: Denial(
                 question,
-                self.verdict(session, operation, resource_type, name),
+                verdict or self.verdict(session, operation, resource_type, name),
                 context.listener_name,
                 header.client_id or "",
-                ApiKey(header.api_key).name,
+                api,
                 self.authorizer.generation,
+                None if verdict is not None else self._remedy(question),
             ),
         )
+
+    def _remedy(self, question: Question) -> Remedy:
+        if not question.name:  # Idempotent producers ask for Write on any topic; this is the right that is theirs.
+            question = question._replace(
+                operation=Operation.IDEMPOTENT_WRITE, resource_type=ResourceType.CLUSTER, name=CLUSTER_NAME
+            )
+        if self.acls is None:
+            return Remedy((), question.remedy())
+        return remedy(question, self.acls.index, self.acls.rules)
 
 
 class Caller(NamedTuple):
@@ -184,6 +208,16 @@ class Caller(NamedTuple):
             for operation in Operation
             if known & (1 << operation) and self.may(operation, resource_type, name, quietly=True)
         )
+
+    def may_as_broker(self) -> bool:
+        """May it do what only brokers do? That is ClusterAction, where brokers talk to each other."""
+        if not self.may_on_cluster(Operation.CLUSTER_ACTION):
+            return False
+        if not self.is_broker():
+            wrong = Verdict(False, Rule.WRONG_LISTENER)
+            self.authorization.on_denied(self, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, wrong)
+            return False
+        return True
 
     def is_broker(self) -> bool:
         """Whether the request came in where brokers talk to each other. What it may do is another question."""

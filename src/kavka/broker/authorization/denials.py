@@ -1,8 +1,11 @@
 """Denials: a request that was refused for want of a right becomes a why-record, counted and not repeated.
 
-Decides which denial is recorded: the first of a minute for each principal, operation and resource; the others are
-counted, and the next record says how many there were. Also writes the line that Kafka writes to the logger
+Decides which denial is recorded: the first of a minute for each principal, host, API, operation and resource; the
+others are counted, and the next record says how many there were. Also writes the line that Kafka writes to the logger
 `kafka.authorizer.logger`, which tools read.
+
+    I1  what is remembered has a bound, and so has what one caller can have recorded: names are the caller's choice
+    I2  names are the caller's choice in a command, too, which somebody will paste: each is quoted for the shell
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from typing import Final, NamedTuple
 from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision
 from kavka.logger import Logger
 from kavka.model import BrokerId
-from kavka.security.acls import ResourceType
-from kavka.security.authorizer import Question, Rule, Verdict
+from kavka.security.acls import Binding, PatternType, Permission, ResourceType
+from kavka.security.authorizer import Question, Remedy, Rule, Verdict
+from kavka.security.principals import ANY_HOST, Principal
 
 log = Logger("kafka.authorizer.logger")
 
@@ -22,6 +26,10 @@ INTERVAL_MS: Final = 60_000
 """How long further denials of a kind are counted only."""
 MAX_KINDS: Final = 10_000
 """Kinds of denials that are counted; then all counts begin anew."""
+MAX_RECORDED: Final = 100
+"""Denials of one principal at one host that are recorded within the interval; the others are counted only (I1)."""
+MAX_CALLERS: Final = 10_000
+"""Principals at hosts whose records are counted; then all begin anew."""
 
 
 class Denial(NamedTuple):
@@ -33,65 +41,97 @@ class Denial(NamedTuple):
     client_id: str
     api: str
     generation: int
+    remedy: Remedy | None = None
+    """What would allow it; None where no list can."""
 
     @property
-    def remedy(self) -> str:
-        """The command that would allow it."""
-        question = self.question
-        name = "ANY" if not question.name else question.name
-        resource = _OPTIONS[question.resource_type.name]
-        on = f"--{resource}" if resource == "cluster" else f"--{resource} '{name}'"
-        if self.verdict.rule is Rule.DENIED and self.verdict.binding is not None:
-            pattern, entry = self.verdict.binding
-            kind = "" if pattern.pattern_type.name == "LITERAL" else " --resource-pattern-type prefixed"
-            where = "--cluster" if resource == "cluster" else f"--{resource} '{pattern.name}'"
-            return (
-                f"kavka acls remove --deny-principal '{entry.principal}' --deny-host '{entry.host}' "
-                f"--operation {entry.operation.word} {where}{kind}"
-            )
-        return f"kavka acls add --allow-principal '{question.principal}' --operation {question.operation.word} {on}"
+    def commands(self) -> str:
+        """The commands that would allow it; empty where none can."""
+        if self.remedy is None:
+            return ""
+        removed, added = self.remedy
+        commands = [_command("remove", binding) for binding in removed]
+        return " && ".join(commands if added is None else [*commands, _command("add", added)])
 
     def sentence(self) -> str:
         """Why it was refused."""
-        verdict = self.verdict
         principal, host, asked, kind, name = self.question
-        operation, api = asked.word, self.api
         resource = f"{kind.word} {name}" if name else "any resource"
-        if verdict.rule is Rule.DENIED:
-            acl = verdict.binding
-            return f"{principal} from host {host} may not {operation} on {resource} ({api}): an ACL denies it: {acl}"
-        if verdict.rule is Rule.NO_ACL:
-            why = "there is no ACL for the resource"
-            return f"{principal} from host {host} may not {operation} on {resource} ({api}): {why}"
-        if verdict.binding is not None:
-            nearest, misfit = verdict.binding, verdict.misfit
-            return (
-                f"{principal} from host {host} may not {operation} on {resource} ({api}): no ACL allows it; the "
-                f"nearest is {nearest}, but {misfit}"
-            )
-        why = "no ACL allows it"
-        if verdict.rule is Rule.REFUSED:
-            why = verdict.misfit or "the authorizer refused it"
-        return f"{principal} from host {host} may not {operation} on {resource} ({api}): {why}"
+        return printable(
+            f"{principal} from host {host} may not {asked.word} on {resource} ({self.api}): {self._reason()}"
+        )
+
+    def _reason(self) -> str:
+        _, rule, binding, misfit = self.verdict
+        if rule is Rule.DENIED:
+            return f"an ACL denies it: {binding}"
+        if rule is Rule.WRONG_LISTENER:
+            return f"only brokers send it, and listener {self.listener} is not theirs"
+        if rule is Rule.NO_ACL:
+            return "there is no ACL for the resource"
+        if binding is not None:
+            return f"no ACL allows it; the nearest is {binding}, but {misfit}"
+        if rule is Rule.REFUSED:
+            return misfit or "the authorizer refused it"
+        return "no ACL allows it"
 
     def line(self) -> str:
         """As Kafka logs it."""
-        question = self.question
-        return (
-            f"Principal = {question.principal} is Denied Operation = {question.operation.word} from host = "
-            f"{question.host} on resource = {question.resource_type.word}:LITERAL:{question.name} for request = "
-            f"{self.api.title().replace('_', '')} with resourceRefCount = 1"
+        principal, host, asked, kind, name = self.question
+        resource = f"{kind.word}:LITERAL:{name}" if name else f"{kind.word}:UNKNOWN:NONE"
+        return printable(
+            f"Principal = {principal} is Denied Operation = {asked.word} from host = {host} on resource = {resource} "
+            f"for request = {self.api.title().replace('_', '')} with resourceRefCount = 1"
         )
 
 
+def printable(text: str) -> str:
+    """The text without what a terminal or a log would obey: control characters as escapes."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def _quoted(text: str) -> str:
+    """One word for the shell (I2)."""
+    from shlex import quote
+
+    if text.isprintable():
+        return quote(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{printable(escaped)}'"
+
+
+def _command(action: str, binding: Binding) -> str:
+    (kind, name, pattern_type), entry = binding
+    who = "allow" if entry.permission is Permission.ALLOW else "deny"
+    host = "" if entry.host == ANY_HOST else f" --{who}-host {_quoted(entry.host)}"
+    option = f"--{_OPTIONS[kind]}"
+    where = option if kind is ResourceType.CLUSTER else f"{option} {_quoted(name)}"
+    prefixed = " --resource-pattern-type prefixed" if pattern_type is PatternType.PREFIXED else ""
+    return (
+        f"kavka acls {action} --{who}-principal {_quoted(entry.principal)}{host} --operation {entry.operation.word} "
+        f"{where}{prefixed}"
+    )
+
+
 _OPTIONS: Final = {
-    "TOPIC": "topic",
-    "GROUP": "group",
-    "CLUSTER": "cluster",
-    "TRANSACTIONAL_ID": "transactional-id",
-    "DELEGATION_TOKEN": "delegation-token",
-    "USER": "user-principal",
+    ResourceType.TOPIC: "topic",
+    ResourceType.GROUP: "group",
+    ResourceType.CLUSTER: "cluster",
+    ResourceType.TRANSACTIONAL_ID: "transactional-id",
+    ResourceType.DELEGATION_TOKEN: "delegation-token",
+    ResourceType.USER: "user-principal",
 }
+
+
+class _Caller:
+    """How much of one principal at one host was recorded in an interval."""
+
+    __slots__ = ("left", "unrecorded", "until_ms")
+
+    def __init__(self, until_ms: int, unrecorded: int) -> None:
+        self.until_ms = until_ms
+        self.left = MAX_RECORDED
+        self.unrecorded = unrecorded
 
 
 class Denials:
@@ -103,23 +143,40 @@ class Denials:
         self._wall_ms = wall_ms
         self._counted: dict[tuple[object, ...], tuple[int, int]] = {}
         """By kind: until when further ones are counted only, and how many were."""
+        self._callers: dict[tuple[Principal, str], _Caller] = {}
         self.count = 0
         """All denials since the start."""
 
-    def on_denied(self, question: Question, now_ms: int, describe: Callable[[], Denial]) -> None:
+    def on_denied(self, question: Question, api: str, now_ms: int, describe: Callable[[], Denial]) -> None:
         """`describe` is called for the denials that are recorded."""
         self.count += 1
-        kind = (question.principal, question.operation, question.resource_type, question.name)
+        kind = (*question, api)
         until_ms, unrecorded = self._counted.get(kind, (now_ms, 0))
         if now_ms < until_ms:
             self._counted[kind] = (until_ms, unrecorded + 1)
             return
+        caller = self._caller(question, now_ms)
+        if not caller.left:
+            caller.unrecorded += 1
+            return
+        caller.left -= 1
+        unrecorded += caller.unrecorded
+        caller.unrecorded = 0
         if len(self._counted) >= MAX_KINDS:
             self._counted.clear()
         self._counted[kind] = (now_ms + INTERVAL_MS, 0)
         denial = describe()
         log.info(denial.line())
         self._record(self._decision(denial, unrecorded))
+
+    def _caller(self, question: Question, now_ms: int) -> _Caller:
+        who = (question.principal, question.host)
+        caller = self._callers.get(who)
+        if caller is None or now_ms >= caller.until_ms:
+            if len(self._callers) >= MAX_CALLERS:
+                self._callers.clear()
+            caller = self._callers[who] = _Caller(now_ms + INTERVAL_MS, 0 if caller is None else caller.unrecorded)
+        return caller
 
     def _decision(self, denial: Denial, unrecorded: int) -> Decision:
         question, verdict = denial.question, denial.verdict
@@ -135,8 +192,9 @@ class Denials:
             "rule": verdict.rule.value,
             "generation": denial.generation,
             "unrecorded_before": unrecorded,
-            "remedy": denial.remedy,
         }
+        if denial.commands:
+            evidence["remedy"] = denial.commands
         if question.resource_type is ResourceType.TOPIC and question.name:
             evidence["topic"] = question.name
         if verdict.binding is not None:

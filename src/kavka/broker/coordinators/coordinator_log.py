@@ -140,7 +140,7 @@ class CoordinatorLog:
                     break
                 next_offset = _decode(result.chunks, offset, committed, records)
                 if next_offset <= offset:
-                    raise CorruptRecords(f"{result.size_bytes} bytes at offset {offset} have no whole batch")
+                    raise CorruptRecords(f"{result.size_bytes} bytes at offset {offset} contain no complete batch")
                 offset = next_offset
             except RecordsError as damage:
                 logger.error(

@@ -1,16 +1,18 @@
-"""DecisionLog: what becomes of this broker's decisions: a line in its log, a ring on its disk, a record in the cluster.
+"""DecisionLog: where this broker's decisions go: a line in its log, a ring on its disk, a record in the cluster.
 
-Decides how many are kept where, and in which batches they leave. Must not know what was decided or why. The form of a
-record is `kavka.decisions`'; the way to the topic `__kavka_decisions` is given by the broker as a `DecisionTopic`.
+Decides how many are kept where, and in which batches they are sent. Must not know what was decided or why.
+`kavka.decisions` has the form of a record; the broker gives a `DecisionTopic`, the way to the topic
+`__kavka_decisions`.
 
     ring    two files of half of kavka.decisions.ring.bytes each in the first log directory, a JSON object on a line;
             the older one is replaced when the newer is full. For the time when the cluster is down
     topic   keyed by subject, compacted after a week and deleted after kavka.decisions.retention.ms; for every broker's
             eyes, also after the one that decided is dead
 
-    I1  `record` returns at once and never raises: nothing waits for its own explanation
-    I2  a record may stand in the topic twice (an answer that was lost), never with two ids; its id tells
-    I3  bounds: MAX_PENDING wait for the topic, MAX_LINES_PER_SECOND are logged; what goes over is counted and said
+    I1  `record` returns at once and never raises: no decision waits for its record
+    I2  a record may be in the topic twice (if an answer was lost), but always with the same id
+    I3  bounds: at most MAX_PENDING wait for the topic, and MAX_LINES_PER_SECOND are logged; the others are counted, and
+        the count is logged
 
 Source: none; Apache Kafka has its state-change log, on each broker for itself.
 """
@@ -75,7 +77,7 @@ class DecisionTopic(Protocol):
     async def append(self, batch: bytes) -> None:
         """Appends one record batch, acks=all, creating the topic if need be.
 
-        Raises `KavkaError` where it could not be done, or nobody knows whether it was.
+        Raises `KavkaError` if it failed, or if the outcome is unknown.
         """
         ...
 
@@ -156,7 +158,9 @@ class DecisionLog:
         if second != self._window_s:
             if self._lines > MAX_LINES_PER_SECOND:
                 logger.info(
-                    "more decisions", count=self._lines - MAX_LINES_PER_SECOND, instead="kavka why shows all of them"
+                    "further decisions not logged",
+                    count=self._lines - MAX_LINES_PER_SECOND,
+                    instead="kavka why shows all of them",
                 )
             self._window_s, self._lines = second, 0
         speaker = _logger_of(decision)
@@ -201,7 +205,7 @@ class DecisionLog:
         self._running.add_done_callback(_report_bug)
 
     async def stop(self) -> None:
-        """What waits for the topic is left to the ring."""
+        """Decisions that wait for the topic are only in the ring then."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait((self._running,))
@@ -212,7 +216,7 @@ class DecisionLog:
             self._ring.close()
 
     def abort(self) -> None:
-        """Carries no more, at once; what was not written yet is lost, as in a kill."""
+        """Stops at once; what was not written yet is lost, as in a kill."""
         if self._running is not None:
             self._running.cancel()
         if self._flushing is not None:
@@ -248,7 +252,7 @@ class DecisionLog:
 
 
 def is_kept(decision: Decision) -> bool:
-    """Whether it is told at all."""
+    """True if the decision is kept at all."""
     return decision.leader_epoch != FIRST_EPOCH or decision.kind not in _FIRST_ROLES
 
 

@@ -1,11 +1,11 @@
 """ReplicatedDecisionTopic: the way of this broker's decisions into `__kavka_decisions`, wherever its leader is.
 
-Decides when the topic is wanted, what it is created with, and to whom a batch goes: to this broker's own replica, or to
-the leader as any producer's would. Must not know what is in a batch.
+Decides when the topic is wanted, its settings, and where a batch goes: to this broker's own replica, or to the leader,
+like a producer's. Must not know what is in a batch.
 
     I1  an append that raises nothing is committed: acks=all
-    I2  decisions that come of an append to this topic do not make it fail: at most one append is under way, and one
-        that fails is tried again later by the decision log
+    I2  an append to this topic may itself cause decisions, which does not make it fail: at most one append is under
+        way, and the decision log retries one that failed
 
 Source: none.
 """
@@ -65,9 +65,10 @@ class ReplicatedDecisionTopic:
         """Since when there is more than one broker, on the loop's clock."""
 
     def is_wanted(self) -> bool:
-        """Switched on; or left to the broker, and others are alive who would miss what this one knew.
+        """True if it is switched on; or if the broker decides, and other brokers are alive that would need the
+        decisions.
 
-        A topic that is not there yet waits for its third replica for a while: brokers start one after another.
+        The creation of the topic waits a while for a third broker: brokers start one after another.
         """
         wanted = self._config().kavka_decisions_topic_enable
         live = len(self._metadata.brokers())
@@ -82,7 +83,7 @@ class ReplicatedDecisionTopic:
         return live >= REPLICAS or now_s - self._several_since_s >= GATHERING_S
 
     async def append(self, batch: bytes) -> None:
-        """Raises `KavkaError` where the batch is not in the topic, or nobody knows whether it is."""
+        """Raises `KavkaError` if the batch is not in the topic, or if that is unknown."""
         published = self._metadata.partition(DECISIONS_TOPIC, PARTITION)
         if published is None:
             error = await self._create_topic(self._wish())

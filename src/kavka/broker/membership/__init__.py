@@ -1,7 +1,7 @@
 """How a broker comes into its cluster.
 
-Decides which cluster id holds, when a broker may take its id, and whether it may begin with the log directories that it
-finds. Must not know how logs are loaded, nor what the controller does about a broker that came.
+Decides which cluster id counts, when a broker may take its id, and whether it may start with the log directories that
+it finds. Must not know how logs are loaded, nor what the controller does about a broker that came.
 
     registration.py         the cluster's id; this broker's ephemeral znode
     incarnation.py          the process that had these log directories before: its session, and what its logs may lack

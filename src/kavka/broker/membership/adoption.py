@@ -15,25 +15,26 @@ themselves is taken over; what only the lost metadata said is not known any more
 | leader-epoch-checkpoint               | the last one is the leader epoch: the same leader goes on with its log   |
 | -                                     | settings: what keeps all records (KEEP_ALL); __consumer_offsets as made  |
 
-Settings: the defaults, but for retention. Kafka's default removes what is older than a week, within minutes of the
+Settings: the defaults, except for retention. Kafka's default removes what is older than a week, within minutes of the
 start; a topic whose owner had set another limit would lose its records for good. So adopted topics keep everything
 until somebody sets a limit, and a log line says so.
 
 Decides which topics are there, and whether they are to be taken in (`plan`); the flow (`adopt`) only reads and creates.
 Must not know how logs are loaded. A broker does this alone, for a cluster of one: other brokers' replicas are not seen.
 
-When    A tree without /cluster/id has served nobody. A tree without topics has served nobody that is still served, if
-        its cluster id is another one than that of the directories: it gives way. In all other cases what ZooKeeper
-        knows holds, and logs that no topic claims are strays, which the log manager names and leaves alone: a topic
-        that was deleted does not come back.
+When    A tree without /cluster/id has served nobody. A tree without topics, whose cluster id differs from that of the
+        directories, has served nobody who is still served: it gives way. In all other cases what ZooKeeper knows holds,
+        and logs that no topic claims are strays, which the log manager names and leaves alone: a topic that was deleted
+        does not come back.
 
 Invariants
   I1  Nothing in a log directory is changed here, and none is read that another broker has locked.
-  I2  /cluster/id comes last: the tree that has it is complete. An adoption that broke off is done again, with what it
-      has created standing.
-  I3  No leader epoch goes back. Nor is it raised, for that would bar the way back: Kafka in ZooKeeper mode would go on
-      with its old one, and Java's consumers wait for ever for the epoch that an offset was committed in.
-  I4  All directories or none: with one that cannot be read nothing is adopted, for a topic would lose its partitions.
+  I2  /cluster/id comes last: the tree that has it is complete. An adoption that was interrupted is done again, and
+      keeps what it has already created.
+  I3  No leader epoch goes back. Nor is it raised, because Kafka could not have the directory back: Kafka in ZooKeeper
+      mode would continue with its old epoch, and Java's consumers wait for ever for the epoch in which an offset was
+      committed.
+  I4  All directories or none: if one cannot be read, nothing is adopted, because a topic would lose partitions.
   I5  Logs with records in a message format before 2 are refused: loading them would take these records for damage.
 
 Source: KIP-516 (topic ids), Kafka's LogManager and MetaPropertiesEnsemble.
@@ -149,11 +150,12 @@ class Plan(NamedTuple):
 class Claims:
     """The partitions that have a replica on this broker; a log of any other is a stray.
 
-    One may have been taken away from a broker that was down: nobody tells it when it is back.
+    A partition may have been moved away from a broker that was down; nobody informs it when it is back.
     """
 
     def __init__(self, broker_id: int, topics: Mapping[str, TopicAssignment | None]) -> None:
-        """None: the topic's znode cannot be read, and all partitions may be the topic's, and here."""
+        """None means that the topic's znode could not be read. Then every partition counts as the topic's, with a
+        replica here."""
         self._broker_id = broker_id
         self._topics = topics
 
@@ -216,7 +218,7 @@ def plan(directories: Sequence[FoundDirectory], broker_id: int) -> Plan:
 
 
 def is_unknown(planned: Plan, *, cluster_id: str | None, topics: Sequence[str]) -> bool:
-    """Whether ZooKeeper, with this cluster id and these topics, knows nothing of what is planned (see "When")."""
+    """True if ZooKeeper, with this cluster id and these topics, knows nothing of the plan (see "When")."""
     return cluster_id is None or (not topics and planned.cluster_id not in (None, cluster_id))
 
 
@@ -296,7 +298,7 @@ def _topics(directories: Sequence[FoundDirectory]) -> Iterator[FoundTopic]:
 
 
 def _partition_count(logs: Sequence[FoundPartition]) -> int:
-    """The highest number of a written log and one, and as many more as lie behind it without a gap."""
+    """One more than the highest number of a written log, plus the directories that follow without a gap."""
     unwritten = {log.topic_partition.partition for log in logs if not log.is_written}
     count = max((log.topic_partition.partition + 1 for log in logs if log.is_written), default=0)
     while count in unwritten:
@@ -332,7 +334,7 @@ async def adopt(
 ) -> Plan | None:
     """Registers what lies in the log directories, if ZooKeeper knows nothing of it; what was registered, or None.
 
-    To be called before /cluster/id is made, with the persistent paths there. Raises ConfigError, StorageError
+    Call it before /cluster/id is created and after the persistent paths are. Raises ConfigError, StorageError
     (LogDirectoryLocked, InconsistentMetadata), ZooKeeperError; the next call goes on then.
     """
     cluster_id = await _cluster_id(zookeeper)
@@ -363,7 +365,7 @@ def survey(filesystem: FileSystem, log_directories: Sequence[str]) -> list[Found
             continue
         try:
             lock = filesystem.lock(f"{path}/{LOCK}")
-            names = filesystem.list_directory(path)
+            names = filesystem.list_directories(path)
         except LogDirectoryLocked:
             raise
         except StorageError as error:
@@ -380,7 +382,7 @@ def survey(filesystem: FileSystem, log_directories: Sequence[str]) -> list[Found
 
 
 def recorded_broker_id(filesystem: FileSystem, log_directories: Sequence[str]) -> int | None:
-    """The broker id in the first meta.properties that has one; what cannot be read is for the start to complain of."""
+    """The broker id in the first meta.properties that has one. The start will report what cannot be read."""
     for path in log_directories:
         try:
             identity = _identity(filesystem, path)
@@ -404,9 +406,9 @@ def _identity(filesystem: FileSystem, path: str) -> MetaProperties | None:
 def _partition(filesystem: FileSystem, home: str, name: str) -> FoundPartition | None:
     partition = parse_directory_name(name)
     path = f"{home}/{name}"
-    if partition is None or not filesystem.exists(f"{path}/."):
+    if partition is None:
         return None
-    files = filesystem.list_directory(path)
+    files = filesystem.list_files(path)
     if not is_partition_directory(name, files):
         return None
     _require_readable(filesystem, path, files)
@@ -420,7 +422,7 @@ def _partition(filesystem: FileSystem, home: str, name: str) -> FoundPartition |
 
 
 def _require_readable(filesystem: FileSystem, path: str, files: Iterable[str]) -> None:
-    """Raises StorageError where a segment begins with a message format that is not read here."""
+    """Raises StorageError if a segment begins with a message format that kavka cannot read."""
     for name in filter(_is_segment, files):
         file = filesystem.open(f"{path}/{name}", read_only=True)
         magic = file.read_at(_MAGIC_POSITION, 1)
@@ -543,5 +545,5 @@ def _log_adopted(planned: Plan) -> None:
                 topic=topic.name,
                 count=len(missing),
                 partitions=missing[:MISSING_NAMED],
-                why="no log directory has them; they begin empty",
+                why="no log directory has them; they start empty",
             )

@@ -1,4 +1,4 @@
-"""Controlled shutdown: a broker that is about to stop has the controller move what it leads to others.
+"""Controlled shutdown: a broker that is about to stop asks the controller to move its leaders to others.
 
 Decides how often that is tried. Must not know who leads afterwards: the controller decides that.
 

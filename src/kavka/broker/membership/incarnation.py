@@ -1,24 +1,22 @@
 """Incarnation: a process that had these log directories before this one: its session, and what its logs may lack.
 
-A broker that was killed leaves its znode to a session that lives on for its time-out, and another process may not take
-the broker's place as long as the killed one could be alive. But a process that holds the lock of the log directory and
-listens on the same ports knows that the other one is dead. And what a killed process wrote is not lost as long as the
-system runs on which it wrote: only where the power failed, or the directory was moved to another machine, may the logs
-lack what was not synced.
+When a broker is killed, its session keeps its znode until the time-out, and another process may not take the broker's
+place while the killed one could be alive. But a process that holds the lock of the log directory and listens on the
+same ports knows that the other one is dead. And a killed process loses nothing that it wrote while its system runs on:
+the logs may lack unsynced records only after a power failure, or in a directory that was moved to another machine.
 
     .kavka_session    in each log directory: the session id in hexadecimal, the place where the process ran, the broker
                       epoch, and "whole" or "lost": whether the logs of that process may have lacked something
 
 A place is where no two processes can listen on one port: a network namespace of one running system, SYSTEM/NAMESPACE.
-Elsewhere (another host or container, whatever it is called) the same address proves nothing, and a copy of the
-directory has its own lock. The same system after its restart is another one.
+On another host or in another container the same address proves nothing, and a copy of the directory has its own lock. A
+system that was restarted counts as another one.
 
 I1  The file is read only after the directory was locked, and written only by the process that holds the lock.
 I2  A session of another place, or of an unknown one, is never treated as over.
 I3  A session is a hint, not a fact to be relied on alone (registration.py asks for more).
-I4  A possible loss is reported until the controller has acted on it, however often the broker is stopped or killed
-    meanwhile. A directory that failed may lack what was written to it, whether the system runs on or not: that is
-    reported, too
+I4  A possible loss is reported until the controller has acted on it, even if the broker is stopped or killed meanwhile.
+    A directory that failed may lack records even if the system runs on: that is reported, too
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _WHOLE, _LOST = "whole", "lost"
 
 
 class Incarnation(NamedTuple):
-    """What is written down of one process. `may_lack`: its logs may have lacked what an earlier process had written."""
+    """What is saved about one process. `may_lack`: its logs may have lacked records of an earlier process."""
 
     session_id: int
     place: str
@@ -50,7 +48,7 @@ class Incarnation(NamedTuple):
 def present_incarnation(
     session_id: int, place: str, broker_epoch: int, *, is_unclean: bool, has_failed_directory: bool
 ) -> Incarnation:
-    """What this process writes down of itself (I4), however often it registers anew."""
+    """What this process saves about itself (I4), also when it registers again."""
     epoch = NEVER_ACTED_ON if has_failed_directory else broker_epoch
     return Incarnation(session_id, place, epoch, is_unclean or has_failed_directory)
 
@@ -77,20 +75,20 @@ def sessions_from(former: Iterable[Incarnation | None], place: str) -> list[int]
 
 
 def lost_nothing(former: Sequence[Incarnation | None], place: str) -> bool:
-    """Whether all of them wrote on the system that runs now."""
+    """True if all of them ran on the system that runs now."""
     system = _system(place)
     return bool(former and system) and all(one is not None and _system(one.place) == system for one in former)
 
 
 def has_unreported_loss(former: Iterable[Incarnation | None], acted_on: int) -> bool:
-    """Whether logs may have lacked something on which no controller has acted (I4). `acted_on` is the broker epoch for
+    """True if logs may have lacked records and no controller has acted on it (I4). `acted_on` is the broker epoch for
     which a controller acted last."""
     lacking = [one.broker_epoch for one in former if one is not None and one.may_lack]
     return any(epoch == NEVER_ACTED_ON or epoch != acted_on for epoch in lacking)
 
 
 def remember(filesystem: FileSystem, directories: Iterable[str], incarnation: Incarnation) -> None:
-    """Writes an incarnation down. One whose logs lack nothing does not wait for the disk: after a power cut it proves
+    """Saves an incarnation. If its logs lack nothing, this does not wait for the disk: after a power cut it proves
     nothing anyway."""
     state = _LOST if incarnation.may_lack else _WHOLE
     content = f"{incarnation.session_id:x} {incarnation.place or '-'} {incarnation.broker_epoch} {state}\n".encode()
@@ -98,7 +96,7 @@ def remember(filesystem: FileSystem, directories: Iterable[str], incarnation: In
         try:
             filesystem.write_atomically(f"{directory}/{SESSION_FILE}", content, durable=incarnation.may_lack)
         except StorageError as failure:
-            logger.warning("session not written down", why=str(failure))
+            logger.warning("session not saved", why=str(failure))
 
 
 def _system(place: str) -> str:

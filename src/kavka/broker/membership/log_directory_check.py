@@ -1,10 +1,9 @@
 """Log homes: where this broker had its logs before, and whether it may begin on the directories that it has now.
 
-A broker whose log.dirs names other directories than before begins with empty logs. Where it was in sync, it then stands
-for records that it does not have: with one replica they are gone, and with several they are gone if it is elected
-before it has copied them. Mostly nobody meant that: a relative path was read in another working directory, or a disk
-was not mounted where the file says. So each broker writes down where its logs are, and one that would begin without
-them refuses to start and says where they are.
+A broker whose log.dirs names other directories than before starts with empty logs. If it was in sync, others count on
+records that it does not have: with one replica they are gone, and with several they are gone if it is elected before it
+has copied them. This is mostly a mistake: a relative path was used in another working directory, or a disk was not
+mounted. So each broker saves where its logs are. One that would start without them refuses, and says where they are.
 
     /kavka_log_directories/ID    the directories that broker ID had when it last started, as absolute paths
 
@@ -20,7 +19,7 @@ them refuses to start and says where they are.
 A new directory is one without meta.properties: a copy or a moved directory has it, and its logs with it.
 
 I1  Nothing in a directory is changed here, and none is made.
-I2  It is written down by a broker that is registered: no other one has its id.
+I2  Only a registered broker saves its directories: no other one has its id.
 
 Apache Kafka starts in all of these cases.
 """
@@ -72,7 +71,7 @@ async def require_logs_here(
 
 
 async def former_directories(zookeeper: ZooKeeper, broker_id: int) -> tuple[str, ...]:
-    """Where the broker had its logs; empty where nothing is written down, or nothing that can be read.
+    """Where the broker had its logs; empty if nothing is saved, or nothing that can be read.
 
     Raises ZooKeeperError.
     """
@@ -152,7 +151,7 @@ def _logs(filesystem: FileSystem, directories: Iterable[str], claims: Claims) ->
     """Partitions of this broker that have a log in one of the directories."""
     for directory in directories:
         try:
-            names = filesystem.list_directory(directory)
+            names = filesystem.list_directories(directory)
         except (FileNotFoundError, StorageError):
             continue
         for name in names:

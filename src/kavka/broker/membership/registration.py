@@ -3,16 +3,16 @@
 Flows on the ZooKeeper port only. A write whose outcome is unknown is read back before anything else is done.
 
     I1  a cluster has one id, whoever writes it first
-    I2  two live brokers never have one id: the znode of another session is waited for as long as a session may last
-        that nobody keeps alive (it may be this broker's own, of a process that was killed), and then refused
-    I3  an id that was generated is no other broker's
-    I4  the znode of a former session of this very process is removed, not waited for (KAFKA-7165); so is that of the
-        process that had this broker's log directories in the same place, if it told clients the same addresses: who
-        holds the lock of the directories and listens on these ports knows that it is dead. If it was the controller,
-        its controller znode goes, too
+    I2  two live brokers never have the same id. If another session holds the znode, this broker waits as long as an
+        abandoned session can last (it may be its own, of a process that was killed), and then refuses to start
+    I3  no other broker has a generated id
+    I4  the znode of an earlier session of this process is removed at once (KAFKA-7165). So is the znode of an earlier
+        process with the same log directories and the same addresses: a broker that holds the lock of the directories
+        and listens on the ports knows that the other process is dead. If that one was the controller, its controller
+        znode is removed too
 
-Source: Kafka's KafkaZkClient.registerBroker, createOrGetClusterId and generateBrokerSequenceId. Kafka refuses at once
-in the place of I2, and whoever restarts a killed broker restarts it until the session is over.
+Source: Kafka's KafkaZkClient.registerBroker, createOrGetClusterId and generateBrokerSequenceId. Where I2 waits, Kafka
+refuses at once: a killed broker must be restarted until its session has ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Collection, Sequence
 
 from kavka.errors import ConfigError, ZooKeeperError
 from kavka.logger import Logger
-from kavka.zookeeper.port import BadVersion, Create, CreateMode, NodeExists, NoNode, OutcomeUnknown, ZooKeeper
+from kavka.zookeeper.port import BadVersion, Create, CreateMode, NodeExists, NoNode, OutcomeUnknown, Stat, ZooKeeper
 from kavka.zookeeper.znode_paths import (
     BROKER_SEQUENCE_PATH,
     CLUSTER_ID_PATH,
@@ -42,18 +42,19 @@ EXPIRY_SLACK_MS = 4_000
 """How much later than its time-out a session may expire: ZooKeeper looks at sessions every tickTime (2 s)."""
 
 
-async def make_persistent_paths(zookeeper: ZooKeeper, paths: Sequence[str] = PERSISTENT_PATHS) -> None:
-    """Makes the nodes that every cluster has, where they are missing."""
+async def make_persistent_paths(zookeeper: ZooKeeper, paths: Sequence[str] = PERSISTENT_PATHS) -> dict[str, Stat]:
+    """Makes the nodes that every cluster has, where they are missing. What is there, by path."""
     for _attempt in range(MAX_ATTEMPTS):
         found = await zookeeper.get_many(paths)
         missing = [path for path, node in zip(paths, found, strict=True) if node is None]
         if not missing:
-            return
+            return {path: node[1] for path, node in zip(paths, found, strict=True) if node is not None}
         try:
             # One write for all of them: each would be synced to the disk for itself.
             await zookeeper.multi([Create(path) for path in missing])
         except (NodeExists, OutcomeUnknown):
             continue  # another broker made some of them meanwhile, or it is not known: look again
+    return {}
 
 
 async def cluster_id(zookeeper: ZooKeeper, rng: random.Random) -> str:
@@ -128,7 +129,7 @@ async def register(
                 "waiting for a former registration",
                 path=path,
                 why="another session holds this broker's znode",
-                next_step=f"it is gone in {patience_s:.0f} s, unless a second broker with this id lives",
+                next_step=f"wait: it ends within {patience_s:.0f} s, unless a second broker with this id is running",
             )
         await asyncio.sleep(RETRY_S)
     raise ConfigError(

@@ -1,7 +1,7 @@
 """What the controller says: about this broker's replicas, and about the cluster.
 
-Decides which of the controller's messages still count, and what follows from them here. Must not know why the
-controller decided so.
+Decides which of the controller's messages still count, and what this broker does about them. Must not know the
+controller's reasons.
 
     state_changes.py        carries out LeaderAndIsr, UpdateMetadata and StopReplica
     controller_messages.py  what those messages say, whichever version they come in

@@ -1,8 +1,8 @@
 """ControllerLink: this broker's requests to whichever broker is the controller.
 
-Decides where a request goes (the controller that the metadata cache names, or this broker itself), and how often it is
-tried again: when the controller cannot be reached, is not known, or says that it is none any more (NOT_CONTROLLER), it
-is looked for anew until the time is over. Must not know what the requests mean.
+Decides where a request goes (the controller that the metadata cache names, or this broker itself), and when it is tried
+again. If the controller cannot be reached, is not known, or answers NOT_CONTROLLER, it is looked for again until the
+time is over. Must not know what the requests mean.
 
     I1  one connection, to the controller of the moment; requests go out in the order in which they are sent, unless
         one is tried again
@@ -55,7 +55,7 @@ class PeerConnector:
         self._connecting = asyncio.Lock()
 
     def endpoint(self, broker_id: BrokerId) -> Endpoint | None:
-        """Where a broker listens for others; None where nobody knows."""
+        """Where a broker listens for others; None if it is unknown."""
         return self._metadata.endpoint(broker_id, self._listener_name)
 
     async def connect(self, endpoint: Endpoint, timeout_ms: int) -> PeerConnection:
@@ -95,7 +95,8 @@ class ControllerLink:
     async def send(self, key: ApiKey, version: int, message: Message, answer_type: type[A], *, timeout_ms: int) -> A:
         """The controller's answer.
 
-        Raises ConnectionFailed where there was none in `timeout_ms`: it may have been carried out all the same.
+        Raises ConnectionFailed if there was none in `timeout_ms`: the controller may have carried out the request all
+        the same.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
@@ -116,7 +117,7 @@ class ControllerLink:
     async def _try(
         self, key: ApiKey, version: int, message: Message, answer_type: type[A], deadline: float
     ) -> A | None:
-        """One attempt; None where nobody is known that could be asked."""
+        """One attempt; None if no controller is known."""
         controller_id = self._metadata.controller_id
         if controller_id == self._connector.own_id:
             answer = await self._answer_locally(key, version, message)
@@ -132,7 +133,7 @@ class ControllerLink:
         return answer
 
     def on_controller_changed(self) -> None:
-        """Another broker may be the controller: nobody waits for answers of the former one, which may be paused."""
+        """Another broker may be the controller: stop waiting for answers of the former one, which may be paused."""
         endpoint = self._connector.endpoint(self._metadata.controller_id)
         if endpoint is not None and endpoint != self._connector.connected_to:
             self.close()
@@ -143,7 +144,7 @@ class ControllerLink:
 
 
 def _is_no_controller(answer: object) -> bool:
-    """Whether the one that answered says that it is not the controller: above all, or for each topic that it names."""
+    """True if the answer is NOT_CONTROLLER: as a whole, or for each topic in it."""
     if getattr(answer, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
         return True
     return any(

@@ -1,4 +1,4 @@
-"""What the controller's messages say, whichever version they come in: one value for each partition or broker.
+"""The content of the controller's messages, in any version: one value for each partition or broker.
 
 Must not know what follows from it (state_changes.py).
 
@@ -44,7 +44,7 @@ class Order(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """What StopReplica says of one partition. `leader_epoch` -1: a controller that does not tell."""
+    """What StopReplica says of one partition. `leader_epoch` is -1 if the controller sends none."""
 
     topic_partition: TopicPartition
     leader_epoch: LeaderEpoch

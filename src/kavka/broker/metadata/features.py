@@ -1,4 +1,4 @@
-"""Features: which feature levels are in force in the cluster, as this broker knows and tells clients (KIP-584).
+"""Features: the feature levels of the cluster, as this broker knows them and shows them to clients (KIP-584).
 
 Reads /feature and every registration, and follows their changes. Which level follows from them is decided by
 `controller.decide.feature_levels`; who may change one, by `controller.work.feature_updates`.
@@ -8,11 +8,11 @@ Reads /feature and every registration, and follows their changes. Which level fo
                          (KIP-890)
     group.version        0: classic groups only; 1: consumer groups too (KIP-848)
 
-`metadata.version` and `kraft.version` are of clusters without ZooKeeper.
+`metadata.version` and `kraft.version` belong to clusters without ZooKeeper.
 
-    I1  the epoch rises with every change of what is told, and is the same on every broker that tells the same: it is
-        the zxid of the last change of /feature or of the set of live brokers
-    I2  what is told was read between two looks that saw no change
+    I1  the epoch rises with every change of the answer, and brokers that give the same answer have the same epoch: it
+        is the zxid of the last change of /feature or of the set of live brokers
+    I2  the levels in an answer were read between two reads of the zxid that saw no change
     I3  nothing is in force before it was read, and nothing of a /feature that cannot be read
 
 Source: Kafka's FinalizedFeatureChangeListener and BrokerFeatures. There the epoch is the version of /feature; clients
@@ -88,7 +88,7 @@ class Features:
         self._unsubscribe()
 
     async def await_epoch(self, epoch: int, timeout_s: float) -> None:
-        """Returns when the levels are known here as they were at this epoch, or later, or when the time is over."""
+        """Returns when the levels of this epoch, or of a later one, are known here, or when the time is over."""
         try:
             async with asyncio.timeout(timeout_s):
                 while self.finalized.epoch < epoch:
@@ -168,6 +168,6 @@ class Features:
 
 
 def serves_consumer_groups(config: BrokerConfig, group_version: int) -> bool:
-    """Whether the newer protocol is served: the cluster has its level, and the broker is not told otherwise."""
+    """True if the newer protocol is served: the cluster has its feature level, and the broker's settings allow it."""
     protocols = [protocol.lower() for protocol in config.group_coordinator_rebalance_protocols]
     return group_version >= 1 and CONSUMER_PROTOCOL in protocols

@@ -1,9 +1,9 @@
 """FirstMetadata: what a broker that has just started does with clients that ask about the cluster.
 
-Until the controller has sent it the cluster's metadata, a broker knows of no brokers and no topics. A client that is
-answered so believes it: librdkafka 2.16 forgets every broker it knew, those it was configured with too, and never asks
-anybody again. Apache Kafka 3.9 with ZooKeeper answers so; with KRaft it serves nobody before it knows the cluster.
-Here such a client waits for a moment; then its connection is closed, and it asks another broker or comes again.
+Until the controller has sent it the cluster's metadata, a broker knows of no brokers and no topics. A client believes
+such an answer: librdkafka 2.16 then forgets every broker it knew, also those in its configuration, and never asks
+again. Apache Kafka 3.9 answers so with ZooKeeper; with KRaft it serves nobody before it knows the cluster. Here such a
+client waits for a moment. Then its connection is closed, and it asks another broker or tries again.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ class FirstMetadata:
         return self._informed.is_set()
 
     async def wait(self) -> bool:
-        """Whether the broker was informed of the cluster, within METADATA_PATIENCE_S from now."""
+        """Waits up to METADATA_PATIENCE_S for the cluster's metadata. Returns whether it came."""
         return await self.wait_for(METADATA_PATIENCE_S)
 
     async def wait_for(self, timeout_s: float) -> bool:
-        """Whether the broker was informed within `timeout_s`; until then it can name nobody to clients."""
+        """Waits up to `timeout_s` for the cluster's metadata, without which no broker can be named to clients. Returns
+        whether it came."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._informed.wait()

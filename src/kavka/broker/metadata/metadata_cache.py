@@ -81,11 +81,11 @@ class MetadataCache:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the controller has sent nothing yet: what is not in here may well exist."""
+        """True if the controller has sent nothing yet: what is missing here may well exist."""
         return not self._brokers
 
     def endpoint(self, broker_id: BrokerId, listener_name: str) -> Endpoint | None:
-        """Where a live broker is reached by who came in through `listener_name`."""
+        """The address of a live broker for a client of the listener `listener_name`."""
         broker = self._brokers.get(broker_id)
         return None if broker is None else broker.endpoints.get(listener_name)
 
@@ -100,8 +100,8 @@ class MetadataCache:
     def status(self, broker_id: BrokerId) -> BrokerStatus | None:
         """The broker's status, None where it is not alive.
 
-        Neither its epoch nor that it is about to stop is in UpdateMetadata: the controller, which knows both, looks at
-        them when it is asked for an ISR with that broker.
+        UpdateMetadata has neither its epoch nor whether it is shutting down. The controller knows both, and checks them
+        when a leader proposes an ISR with that broker.
         """
         return _ALIVE if broker_id in self._brokers else None
 

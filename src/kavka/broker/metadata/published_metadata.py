@@ -2,8 +2,8 @@
 
 Decides when this broker may be named as a leader. Must not know how a partition comes to be led.
 
-    I1  this broker is named as a leader only when it serves the partition: a client that was sent here can write. Where
-        the controller's UpdateMetadata comes first, the partition is shown as without a leader meanwhile
+    I1  this broker is shown as a leader only when it serves the partition, so that a client that comes here can write.
+        If the controller's UpdateMetadata comes first, the partition is shown without a leader meanwhile
     I2  a partition whose log directory failed is shown without this broker as its leader
 
 Source: none; Kafka shows a leader before it serves, and acks=0 right after a topic's creation can lose records there.
@@ -39,7 +39,7 @@ class PublishedMetadata:
         return published
 
     def on_leading(self, topic_partition: TopicPartition, leader_epoch: LeaderEpoch) -> None:
-        """The partition is served here from now on: what was held back of it is shown."""
+        """The partition is served here from now on. Shows what was held back."""
         held_back = self._held_back.get(topic_partition)
         if held_back is not None and held_back.state.leader_epoch <= leader_epoch:
             self._show(topic_partition, held_back)

@@ -1,14 +1,13 @@
 """StateChanges: carries out what the controller says about this broker's replicas and about the cluster.
 
-Takes LeaderAndIsr, UpdateMetadata and StopReplica as messages, whoever brought them: the broker's own controller, or
-another one's over the wire. Decides which of them still count, and in which order what follows from them is done: a
-replica's log is there before it leads or follows, and a coordinator is loaded after its partition leads. Must not know
-why the controller decided so.
+Takes LeaderAndIsr, UpdateMetadata and StopReplica, from the controller in this broker or from another broker. Decides
+which of them still count, and the order of their effects: a replica has its log before it leads or follows, and a
+coordinator is loaded after its partition leads. Must not know the controller's reasons.
 
-    I1  metadata names this broker as a leader only when it serves the partition: a client that was sent here can write.
-        Where the controller's UpdateMetadata comes first, the partition is published as without a leader meanwhile
-    I2  one message at a time, in the order in which they came; each takes effect as a whole or, per partition, not at
-        all: the epochs that guard against older ones are raised with the effect, never before (KAFKA-9307)
+    I1  metadata shows this broker as a leader only when it serves the partition, so that a client that comes here can
+        write. If the controller's UpdateMetadata comes first, the partition is shown without a leader meanwhile
+    I2  one message at a time, in their order; for each partition a message takes full effect or none. The epochs that
+        protect against older messages rise together with the effect, never before (KAFKA-9307)
     I3  a partition whose log directory failed is published without this broker as its leader
     I4  a message of an older controller, or for a former registration of this broker, changes nothing
 
@@ -19,13 +18,13 @@ why the controller decided so.
 | UpdateMetadata | the same two           |                                                                          |
 | StopReplica    | the same two           | KAFKA_STORAGE_ERROR; FENCED_LEADER_EPOCH                                 |
 
-A leader epoch that is equal to the one known is accepted: a new controller repeats what the one before it may not have
-sent (S33), and a replica that was taken out of the assignment may be stopped in the epoch that it knows (KAFKA-13972).
-Apache Kafka answers STALE_CONTROLLER_EPOCH to an equal one in LeaderAndIsr, and does nothing either.
+An equal leader epoch is accepted: a new controller repeats what its predecessor may not have sent (S33), and a replica
+that was removed from the assignment may be stopped in the epoch that it knows (KAFKA-13972). Apache Kafka answers
+STALE_CONTROLLER_EPOCH to an equal epoch in LeaderAndIsr, and changes nothing either.
 
 Source: Kafka's ReplicaManager.becomeLeaderOrFollower, updateMetadataCache and stopReplicas, and KafkaApis above them;
-KIP-380 (broker epochs), KIP-516 (topic ids), KIP-570 (leader epochs in StopReplica). There metadata may name a leader
-before it serves, and acks=0 right after a topic's creation can lose records.
+KIP-380 (broker epochs), KIP-516 (topic ids), KIP-570 (leader epochs in StopReplica). In Kafka, metadata may show a
+leader before it serves, and acks=0 right after a topic's creation can lose records.
 """
 
 from __future__ import annotations
@@ -130,7 +129,8 @@ class Coordinator(Protocol):
 
 
 class Hosted(NamedTuple):
-    """What the controller's messages change on this broker. A coordinator is made when its topic is first heard of."""
+    """What the controller's messages change on this broker. A coordinator is made with the first order about its
+    topic."""
 
     metadata: MetadataCache
     replicas: ReplicaManager
@@ -196,11 +196,9 @@ class StateChanges:
         topics, who leads."""
 
     def _refusal(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-        """Why a message as a whole counts no more (I4); NONE, and its controller epoch is the highest, if it counts.
-
-        When the logs are closed this life of the broker is over, although its session may not be yet.
-
-        A broker epoch above the own one is accepted: the controller may see a registration before its maker does.
+        """The error for a message that no longer counts (I4); NONE if it counts, and then its controller epoch is the
+        highest. Once the logs are closed nothing counts, even if the session has not ended yet. A broker epoch above
+        this broker's is accepted: the controller may see a registration before the broker does.
         """
         if self._logs.is_released or 0 <= broker_epoch < self._broker_epoch():
             return ErrorCode.STALE_BROKER_EPOCH
@@ -212,9 +210,9 @@ class StateChanges:
     # -- LeaderAndIsr
 
     async def leader_and_isr(self, request: LeaderAndIsrRequest) -> tuple[ErrorCode, Errors]:
-        """Leads and follows as the controller says: the error of the whole, and one per partition.
+        """Leads and follows as the controller orders. Returns the error of the whole message, and one per partition.
 
-        Clients are served in between: to lead ten thousand new partitions takes a second.
+        Serves clients in between: to lead ten thousand new partitions takes a second.
         """
         orders = list(orders_of(request))
         async with self._turn:
@@ -260,7 +258,7 @@ class StateChanges:
                 logger.warning(
                     "leadership refused",
                     partition=str(topic_partition),
-                    why="its topic was created anew, and the former one is still here",
+                    why="the topic was deleted and created again, and the log of the earlier topic is still here",
                     expected=str(hosted.topic_id),
                     found=str(order.topic_id),
                 )
@@ -398,7 +396,8 @@ class StateChanges:
             await groups.offsets.on_topics_deleted(topics)
 
     async def await_topic(self, name: str, timeout_s: float) -> bool:
-        """Whether the topic is known here within `timeout_s`; that of a coordinator, and by how many partitions."""
+        """Waits up to `timeout_s` for the topic; for a coordinator's topic also for its number of partitions. Returns
+        whether it is known."""
         if self._is_here(name):
             return True
         arrival = self._arrivals.setdefault(name, asyncio.Event())
@@ -469,10 +468,10 @@ class StateChanges:
             self._coordinators[name]().set_partition_count(0)
 
     def _on_coordinator_topic(self, name: str, known_partitions: int, *, is_anew: bool) -> None:
-        """Ids are placed by the number of partitions that ZooKeeper has when the topic is first heard of.
+        """Ids are placed by the number of partitions that ZooKeeper has at the first order about the topic.
 
-        A partition that never had a leader is not told of, so what is told may be a part of the topic. Where it is more
-        than is known, the topic was given more, which moves no ids.
+        The controller does not announce a partition that never had a leader, so the announced partitions may be a part
+        of the topic. If there are more of them than before, the topic has grown, which moves no ids.
         """
         coordinator = self._coordinators[name]()
         if is_anew:
@@ -495,7 +494,8 @@ class StateChanges:
     # -- StopReplica
 
     async def stop_replica(self, request: StopReplicaRequest) -> tuple[ErrorCode, Errors]:
-        """Stops replicas, and deletes those that are to be deleted: the error of the whole, and one per partition."""
+        """Stops replicas, and deletes them if ordered. Returns the error of the whole message, and one per
+        partition."""
         stops = list(stops_of(request))
         async with self._turn:
             refusal = self._refusal(request.controller_epoch, request.broker_epoch)
@@ -571,7 +571,7 @@ class StateChanges:
                 self._look_again(partition)
 
     def _look_again(self, partition: Partition) -> None:
-        """What could not be committed with too few in sync may be committed now, or the other way round."""
+        """Records that too few in-sync replicas held back may be committed now, or the other way round."""
         if partition.is_leader:
             self._replicas.lead(
                 partition, partition.state, partition.replicas, adding=partition.adding, removing=partition.removing

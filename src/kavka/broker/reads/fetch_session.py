@@ -28,8 +28,8 @@ answered without a session:
     a consumer's may take: an older consumer's with fewer partitions
                                              the one with the fewest partitions, consumers' before followers'
 
-Older means: more than MIN_EVICTION_MS since it was made. What followers save by their sessions is the most: they fetch
-all the time, and most of the partitions that they name have nothing new.
+Older means: more than MIN_EVICTION_MS since it was made. Followers save most with their sessions: they fetch all the
+time, and most of their partitions have nothing new.
 
 Source: Kafka's FetchSessionCache, KIP-227.
 """
@@ -64,7 +64,7 @@ _MAX_EPOCH = 2**31 - 1
 
 
 class _Sent(NamedTuple):
-    """What the client was last told of a partition."""
+    """What the last answer to the client said about a partition."""
 
     high_watermark: int
     log_start_offset: int
@@ -128,8 +128,8 @@ class FetchSession:
                 or now_sent != self._sent.get(key, _NOTHING_SENT)
             ):
                 sending.append(outcome)
-                # After an error, or a truncation, the partition is told again whatever its offsets are: a follower that
-                # has to truncate does not take the high watermark over (KAFKA-14704).
+                # After an error or a truncation, send the partition again even if its offsets are unchanged: a follower
+                # that has to truncate does not take over the high watermark (KAFKA-14704).
                 is_taken = outcome.error is ErrorCode.NONE and outcome.diverging_epoch is None
                 self._sent[key] = now_sent if is_taken else _NOTHING_SENT
             if outcome.size_bytes and not everything:
@@ -220,6 +220,16 @@ class FetchSessionCache:
             return FetchContext(None, (), everything=True)
         self._use(session, now_ms)
         return FetchContext(session, list(session.specs.values()), everything=False)
+
+    def withhold(self, context: FetchContext) -> int:
+        """The answer goes out without any partition: the id of the session that goes on, NO_SESSION where there is
+        none. A client takes an answer without partitions only where its session was there before (KIP-219)."""
+        session = context.session
+        if session is not None and context.everything:
+            if self._sessions.get(session.session_id) is session:
+                self._remove(session)
+            return NO_SESSION
+        return context.session_id
 
     def _create(self, specs: Sequence[FetchSpec], now_ms: int, *, by_topic_id: bool, is_follower: bool) -> FetchSession:
         session_id = self._random.randrange(1, 2**31)

@@ -1,8 +1,8 @@
 """TimestampLookups: has workers find records by their timestamps.
 
-A flow: what is read is decided by `log.timestamp_search`. Two searches go on at a time, however many are asked for:
-they read files and records, and workers have other things to do. A log that a truncation, a compaction or a deletion
-changed meanwhile is searched anew.
+A flow. `log.timestamp_search` decides what to read. At most two searches run at a time: they read files and records,
+and workers have other things to do. If a truncation, a compaction or a deletion changed the log meanwhile, it is
+searched again.
 """
 
 from __future__ import annotations
@@ -91,6 +91,6 @@ class TimestampLookups:
             partition=str(log.topic_partition),
             base_offset=search.unreadable,
             why=failure.message,
-            consequence=f"look-ups by time that come to this batch are answered {failure.code.name}",
+            consequence=f"a look-up by time that reaches this batch gets {failure.code.name}",
             next_step="consumers stop there too: make them seek past the batch, or delete records up to it",
         )

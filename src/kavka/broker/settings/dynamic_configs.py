@@ -25,15 +25,22 @@ from kavka.controller.work.config_admin import ConfigAdmin, ConfigChanges
 from kavka.errors import ConfigError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.model import BrokerId
-from kavka.zookeeper.port import ZooKeeper
+from kavka.zookeeper.port import Stat, ZooKeeper
 from kavka.zookeeper.znode_paths import (
     BROKERS_ENTITY,
     CLIENT_METRICS_ENTITY,
+    CLIENTS_ENTITY,
+    CONFIG_CHANGES_PATH,
     DEFAULT_ENTITY,
     GROUPS_ENTITY,
+    IPS_ENTITY,
     TOPICS_ENTITY,
+    USERS_ENTITY,
     broker_config_path,
+    desanitize,
+    entity_config_path,
     escape,
+    sanitize,
     topic_config_path,
     topic_path,
     unescape,
@@ -49,6 +56,7 @@ SETTINGS_PATIENCE_S: Final = 2.0
 """How long a partition waits for its topic's settings before it takes up its role with the defaults."""
 
 _OTHER_ENTITIES: Final = (GROUPS_ENTITY, CLIENT_METRICS_ENTITY)
+_CLIENT_ENTITIES: Final = (USERS_ENTITY, CLIENTS_ENTITY, IPS_ENTITY)
 
 Decide: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
 """From what is set now to what is to be set; raises RequestError to refuse."""
@@ -56,11 +64,13 @@ Decide: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 class ConfigListeners(NamedTuple):
     """`on_topic_change` and `on_broker_change` are called after a change is in force here, `on_topic_read` with what a
-    topic sets itself, whenever that is read."""
+    topic sets itself, whenever that is read. `on_client_entity` is called with an entity's path ("users/U") and all
+    that is set for it, whenever that is read, for users, client ids and addresses."""
 
     on_topic_change: Callable[[str], None]
     on_broker_change: Callable[[BrokerConfig], None]
     on_topic_read: Callable[[str, Mapping[str, str]], None]
+    on_client_entity: Callable[[str, Mapping[str, str]], None] = lambda path, config: None
 
 
 class DynamicConfigs:
@@ -86,6 +96,7 @@ class DynamicConfigs:
         self._on_topic_change = listeners.on_topic_change
         self._on_broker_change = listeners.on_broker_change
         self._on_topic_read = listeners.on_topic_read
+        self.on_client_entity = listeners.on_client_entity
         self._spawn = spawn
         self._others: dict[str, dict[str, Mapping[str, str]]] = {kind: {} for kind in _OTHER_ENTITIES}
         self._refused: dict[str, str] = {}
@@ -122,11 +133,14 @@ class DynamicConfigs:
             self._on_broker_change(self.broker)
         elif entity_type in self._others:
             self._set_other(entity_type, unescape(name), entity.config)
+        elif entity_type in _CLIENT_ENTITIES:
+            self.on_client_entity(entity_path, entity.config)
 
     # -- reading
 
     async def load_broker(self) -> None:
-        """Reads what is set at run time for this broker and for all. What cannot be used is left out, and told once."""
+        """Reads what is set at run time for this broker and for all. Leaves out settings that cannot be used, and logs
+        each once."""
         own, default = await self._zookeeper.get_many([broker_config_path(self._broker_id), broker_config_path(None)])
         dynamic, not_for_one = _usable(_config(BROKERS_ENTITY, str(self._broker_id), own), per_broker=True)
         for_all, not_for_all = _usable(_config(BROKERS_ENTITY, DEFAULT_ENTITY, default), per_broker=False)
@@ -149,8 +163,22 @@ class DynamicConfigs:
                 next_step="correct them with `kavka configs set --broker`",
             )
 
+    async def load_clients(self, stats: Mapping[str, Stat]) -> None:
+        """Reads what is set for users, client ids and addresses: quotas, credentials. Raises ZooKeeperError.
+
+        `stats` are of nodes as they were before changes were listened to. Most clusters have no such settings, and are
+        not asked for them: unless `stats` shows some, or a change was notified between the two.
+        """
+        changes = stats.get(CONFIG_CHANGES_PATH)
+        # Of the children that were ever made each has a number, from 0 on.
+        made = 0 if changes is None else (changes.cversion + changes.num_children) // 2
+        parents = [stats.get(entity_config_path(kind)) for kind in _CLIENT_ENTITIES]
+        if self._changes.last_sequence >= made or any(stat is None or stat.num_children for stat in parents):
+            for path, config in (await self._admin.read_clients()).items():
+                self.on_client_entity(path, config)
+
     async def load_topics(self, names: Iterable[str]) -> None:
-        """Reads the overrides of these topics. What cannot be read as settings is left out, and told."""
+        """Reads the overrides of these topics. Leaves out and logs what cannot be read as settings."""
         listed = list(names)
         found = await self._zookeeper.get_many([topic_config_path(name) for name in listed])
         for name, node in zip(listed, found, strict=True):
@@ -230,7 +258,7 @@ class DynamicConfigs:
         return self._overrides.get(topic, {})
 
     def topic(self, name: str) -> TopicConfig:
-        """The topic's effective settings. What cannot be used is left out; it was told of when it was read."""
+        """The topic's effective settings, without those that cannot be used; these were logged when they were read."""
         known = self._topics.get(name)
         if known is None:
             overrides = self.overrides(name)
@@ -298,8 +326,23 @@ class DynamicConfigs:
             await self._admin.purge_changes(self._wall_ms())
             self._set_other(entity_type, name, wanted.config)
 
-    async def _change(self, entity_path: str, decide: Decide, *, validate_only: bool) -> None:
-        await self._admin.change(entity_path, decide, validate_only=validate_only)
+    async def read_users(self, names: Iterable[str] | None = None) -> dict[str, Mapping[str, str]]:
+        """What is kept of users in ZooKeeper, their credentials among it: of those named, or of all. Raises
+        ZooKeeperError."""
+        if names is None:
+            found = await self._admin.read_all(USERS_ENTITY)
+            return {desanitize(name): entity.config for name, entity in found.items() if name != DEFAULT_ENTITY}
+        return {name: (await self._admin.read(f"{USERS_ENTITY}/{sanitize(name)}")).config for name in names}
+
+    async def change_user(self, name: str, decide: Decide) -> None:
+        """Replaces what is kept of a user, whose name is not empty; its znode goes when nothing is. Raises as
+        `change_topic`."""
+        await self._change(f"{USERS_ENTITY}/{sanitize(name)}", decide, validate_only=False, removes_empty=True)
+
+    async def _change(
+        self, entity_path: str, decide: Decide, *, validate_only: bool, removes_empty: bool = False
+    ) -> None:
+        await self._admin.change(entity_path, decide, validate_only=validate_only, removes_empty=removes_empty)
         if not validate_only:
             await self._admin.purge_changes(self._wall_ms())
 

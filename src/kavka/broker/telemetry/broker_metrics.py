@@ -1,12 +1,12 @@
-"""Metrics of the broker, its controller, partitions, logs, compaction and clients' telemetry, under Kafka's names.
+"""Metrics of the broker, its controller, partitions, logs, compaction, quotas and telemetry, under Kafka's names.
 
 Decides which question answers which metric. Nothing is counted for it but topics' traffic (replication/traffic.py), and
 it costs nothing until somebody reads it. It must not know who reads.
 
     I1  What only the controller knows is 0 on every other broker, so that a sum over the brokers is right, as in Kafka.
 
-Source: Kafka's documentation on monitoring; KafkaController, ReplicaManager, LogManager, LogCleaner, LogCleanerManager,
-ClientMetricsManager.
+Source: Kafka's documentation on monitoring; KafkaController, ReplicaManager, AbstractFetcherManager, LogManager,
+LogCleaner, LogCleanerManager, ClientMetricsManager, ClientQuotaManager.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ from kavka.replication.decide.partition import Partition
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.broker import Broker
+    from kavka.broker.authorization.authorization import Authorization
 
+_SERVER: Final = "kafka.server"
 _CONTROLLER: Final = ("kafka.controller", "KafkaController")
 _REPLICAS: Final = ("kafka.server", "ReplicaManager")
+_FETCHERS: Final = ("kafka.server", "ReplicaFetcherManager")
 _CLEANER: Final = ("kafka.log", "LogCleaner")
 _CLEANER_MANAGER: Final = ("kafka.log", "LogCleanerManager")
 _LOGS: Final = ("kafka.log", "LogManager")
@@ -34,6 +37,7 @@ _TOPICS: Final = ("kafka.server", "BrokerTopicMetrics")
 _PARTITION: Final = ("kafka.cluster", "Partition")
 _LOG: Final = ("kafka.log", "Log")
 _FETCH_SESSIONS: Final = ("kafka.server", "FetchSessionCache")
+_AUTHORIZER: Final = ("kafka.security", "AclAuthorizer")
 _TELEMETRY: Final = ("kafka.server", "client-metrics")
 
 
@@ -44,6 +48,9 @@ def register(broker: Broker, registry: Registry) -> None:
     _register_logs(broker, registry)
     _register_traffic(broker, registry)
     _register_partitions(broker, registry)
+    _register_quotas(broker, registry)
+    if broker.gates is not None:
+        broker.gates.register(registry)
     telemetry = broker.telemetry
     for name, read in (
         ("instance-count", lambda: telemetry.client_count),
@@ -53,6 +60,21 @@ def register(broker: Broker, registry: Registry) -> None:
         ("plugin-error-count", lambda: telemetry.refused),
     ):
         registry.gauge(*_TELEMETRY, name, read)
+    if broker.authorization is not None:
+        _register_authorizer(broker.authorization, registry)
+
+
+def _register_authorizer(authorization: Authorization, registry: Registry) -> None:
+    def denials() -> Counter:
+        made = Counter()
+        made.value = authorization.denial_count
+        return made
+
+    registry.derive(*_AUTHORIZER, "DenialsPerSec", denials)
+    acls = authorization.acls
+    if acls is not None:
+        registry.gauge(*_AUTHORIZER, "AclCount", lambda: sum(map(len, acls.index.lists.values())))
+        registry.gauge(*_AUTHORIZER, "AclsStaleMs", acls.stale_ms)
 
 
 def _register_controller(broker: Broker, registry: Registry) -> None:
@@ -78,7 +100,7 @@ def _register_controller(broker: Broker, registry: Registry) -> None:
 
 
 def _offline_partitions(context: ControllerContext) -> int:
-    """Partitions that no live broker leads, but for those of topics that are being deleted."""
+    """Partitions that no live broker leads, without those of topics that are being deleted."""
     return sum(
         known.state.leader not in context.brokers
         for partition, known in context.states.items()
@@ -116,6 +138,9 @@ def _register_replicas(broker: Broker, registry: Registry) -> None:
         ("AtMinIsrPartitionCount", is_led_with(lambda in_sync, replicas, least: in_sync == least)),
     ):
         registry.gauge(*_REPLICAS, name, read)
+    following = broker.inner.following
+    registry.gauge(*_FETCHERS, "FailedPartitionsCount", lambda: following.failed_partitions, clientId="Replica")
+    registry.gauge(*_FETCHERS, "MaxLag", lambda: following.max_lag, clientId="Replica")
 
 
 def _register_traffic(broker: Broker, registry: Registry) -> None:
@@ -195,6 +220,30 @@ def _register_partitions(broker: Broker, registry: Registry) -> None:
         ("AtMinIsr", lambda partition: len(partition.state.isr) == partition.effective_min_isr),
     ):
         registry.family(*_PARTITION, name, members(value_of, led=True))
+
+
+def _register_quotas(broker: Broker, registry: Registry) -> None:
+    """By user and client id, as those who share a quota have them. Nothing is shown while no quota is set."""
+    quotas = broker.quotas
+
+    def show(kind: str, name: str) -> None:
+        def read() -> list[Member]:
+            made = quotas.made
+            return [] if made is None else made.measured(kind, name)
+
+        registry.family(_SERVER, kind, name, read)
+
+    for kind, names in (
+        ("Produce", ("byte-rate", "throttle-time")),
+        ("Fetch", ("byte-rate", "throttle-time")),
+        ("Request", ("request-time", "throttle-time")),
+        ("ControllerMutation", ("mutation-rate", "tokens", "throttle-time")),
+    ):
+        for name in names:
+            show(kind, name)
+    registry.gauge(
+        _SERVER, "Request", "exempt-request-time", lambda: 0.0 if quotas.made is None else quotas.made.exempt_time()
+    )
 
 
 def _register_logs(broker: Broker, registry: Registry) -> None:

@@ -1,14 +1,14 @@
 """ClientTelemetry: which metrics clients are asked for, and whether what they push is taken (KIP-714).
 
-Decides, for one broker, what a client is told to push and how often, and which pushes are refused. It must not know the
+Decides, for one broker, what a client must push and how often, and which pushes are refused. It must not know the
 protocol's messages, how subscriptions are stored, or what becomes of pushed metrics: `on_push` is given them.
 
-Where nobody wants metrics (`is_wanted`), ApiVersions does not tell clients of the APIs: librdkafka prints at its
-default level that it was given an instance id, whatever it is asked for then.
+While nobody wants metrics (`is_wanted`), ApiVersions leaves these APIs out: with them, librdkafka logs at its default
+level that it got an instance id, even if no metric is asked for.
 
-A client asks (`subscribe`), is told an interval and a subscription id, and pushes (`push`) until the id is unknown.
+A client asks (`subscribe`), gets an interval and a subscription id, and pushes (`push`) until the id is unknown.
 
-    asks before the interval is over    THROTTLING_QUOTA_EXCEEDED, unless its last push was told to ask again
+    asks before the interval is over    THROTTLING_QUOTA_EXCEEDED, unless its last push was answered with "ask again"
     pushes before the interval is over  THROTTLING_QUOTA_EXCEEDED, unless it has just asked, or is about to end
     pushes after it said that it ends   INVALID_REQUEST
     another subscription id             UNKNOWN_SUBSCRIPTION_ID: what is asked for has changed meanwhile
@@ -78,7 +78,7 @@ class Subscription(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What a client is told."""
+    """The answer to a client that asked."""
 
     client_instance_id: uuid.UUID
     subscription_id: int

@@ -1,15 +1,16 @@
-"""AutoCreation: topics that brokers create since a client's Metadata named them.
+"""AutoCreation: topics that brokers create because a client's Metadata request named them.
 
-Decides what the client is told and which topics are created. Must not know how a topic is created.
+Decides what to answer the client and which topics to create. Must not know how a topic is created.
 
-A client that names a topic which is not there is told UNKNOWN_TOPIC_OR_PARTITION, and the topic is created meanwhile:
-it asks again, as with Apache Kafka 4. An answer in full would be a moment faster. But clients ask in this way whether a
-topic is there as well, and would be told of one that nobody has made yet; kafka-go's tests find deleted topics so.
+A client that names a missing topic gets UNKNOWN_TOPIC_OR_PARTITION, and the broker creates the topic meanwhile; the
+client asks again, as with Apache Kafka 4. A full answer would be a moment faster. But clients also ask in this way
+whether a topic exists, and would hear of a topic that nobody has created yet: kafka-go's tests would find deleted
+topics again.
 
-What is known beforehand is told at once: a name that no topic can have, or none beside those that are there, for "a.b"
-and "a_b" are one name to metrics (INVALID_TOPIC_EXCEPTION, as by Kafka 3.9; 4 lets clients ask until their patience is
-over); more replicas than brokers (INVALID_REPLICATION_FACTOR, as Kafka once did). Later failures are logged; a client
-that asks again starts anew.
+Two failures are answered at once. INVALID_TOPIC_EXCEPTION: no topic can have the name, or it clashes with an existing
+topic ("a.b" and "a_b" are one name to metrics); Kafka 3.9 does the same, Kafka 4 lets clients ask until they give up.
+INVALID_REPLICATION_FACTOR: there are fewer brokers than replicas, as in earlier versions of Kafka. Later failures are
+logged; a client that asks again starts anew.
 
     I1  A topic's creation is under way at most once.
     I2  At most MAX_WAITING topics wait to be created; for a name beyond, nothing is begun until it is asked for again.
@@ -48,7 +49,7 @@ class AutoCreation:
         self._under_way: frozenset[str] = frozenset()
 
     def ask(self, names: Iterable[str]) -> dict[str, ErrorCode]:
-        """What a client that named these topics is told of each; creates those that can be."""
+        """The error for each topic that a client named. Starts to create those that can be created."""
         answers = {name: self._refusal(name) for name in names}
         for name, refusal in answers.items():
             if refusal is None and name not in self._under_way and len(self._waiting) < MAX_WAITING:

@@ -28,7 +28,7 @@ logger = Logger(__name__)
 
 CREATE_TOPICS_VERSION: Final = 7
 TOPIC_ARRIVAL_S: Final = 1.0
-"""How long a topic that another broker created for this one is waited for before its client is told to ask again."""
+"""How long a broker waits for a topic that another broker created for it, before it tells the client to ask again."""
 
 
 class TopicRequests:
@@ -60,7 +60,7 @@ class TopicRequests:
 
 
 class TopicCreation:
-    """`await_topic` returns when this broker knows a topic, or after so many seconds."""
+    """`await_topic` returns when this broker knows a topic, or after the given number of seconds."""
 
     def __init__(
         self,
@@ -111,7 +111,8 @@ class TopicCreation:
         return (await self._create([wish])).get(wish.name, ErrorCode.NONE)
 
     async def _create(self, wishes: Sequence[TopicRequest]) -> dict[str, ErrorCode]:
-        """Creates topics here or, where another broker is the controller, there; errors but for what is there now."""
+        """Creates topics here or, if another broker is the controller, there. Returns the errors of those that do not
+        exist now."""
         try:
             if self._controller.is_active:
                 outcomes = await self._controller.topics.create_topics(wishes)

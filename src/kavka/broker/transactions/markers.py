@@ -6,9 +6,10 @@ transaction ends.
     I1  a marker is written until the partition has it, whoever leads the partition meanwhile: what has an unknown
         outcome is written again. A partition may so get a marker twice, never two kinds (P4)
     I2  a partition is given up only when ZooKeeper says that there is no such partition (its topic was deleted)
-    I3  a marker counts as written when it is committed in its partition; then the group coordinator is told where it
-        is one of `__consumer_offsets`
-    I4  the log refuses a marker of an older coordinator or an older producer epoch (P5): who sent it is told, and stops
+    I3  a marker counts as written when it is committed in its partition; if that is a partition of
+        `__consumer_offsets`, the group coordinator is informed then
+    I4  the log refuses a marker of an older coordinator or an older producer epoch (P5); the sender gets the error and
+        stops
 
 | answer for a partition                                                                | what follows                 |
 |---------------------------------------------------------------------------------------|------------------------------|

@@ -1,9 +1,9 @@
-"""What stands before an append of transactional batches: the word of the transaction's coordinator (KIP-890).
+"""What comes before an append of transactional batches: the answer of the transaction's coordinator (KIP-890).
 
-Decides which batches of a Produce request must be verified, and what a client is told where that fails. Must not know
+Decides which batches of a Produce request must be verified, and which error a client gets if that fails. Must not know
 how a coordinator is asked (`verification`), nor how an append is done (`api/records/produce`).
 
-| the coordinator says                                          | the client is told                                   |
+| the coordinator says | the client gets |
 |---------------------------------------------------------------|------------------------------------------------------|
 | NONE                                                          | what the append brings                               |
 | NETWORK_EXCEPTION, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,| NOT_ENOUGH_REPLICAS, which every client tries again  |

@@ -24,7 +24,7 @@ from kavka.zookeeper.znode_paths import PRODUCER_ID_BLOCK_PATH
 from kavka.zookeeper.znodes import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock
 
 MAX_ATTEMPTS = 10
-"""Tries to reserve a block before a producer is told to come again."""
+"""How often to try to reserve a block before the producer is told to try again."""
 DISTANCE = 1 << 32
 """Ids between those of an earlier life and the first one of this: more than any cluster gives out, and room for 2^31
 lives."""

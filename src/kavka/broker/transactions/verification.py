@@ -106,8 +106,8 @@ class TransactionVerification:
     ) -> Errors:
         """Per partition NONE, or why the producer may not write to it.
 
-        An error of the coordinator is told as it is, but for PRODUCER_FENCED, which who writes knows as
-        INVALID_PRODUCER_EPOCH. NETWORK_EXCEPTION: nobody knows whether partitions were added.
+        An error of the coordinator is passed on unchanged, except PRODUCER_FENCED: a writer knows it as
+        INVALID_PRODUCER_EPOCH. NETWORK_EXCEPTION means that partitions may or may not have been added.
         """
         claim = Claim(transactional_id, ProducerIdAndEpoch(producer_id, producer_epoch), list(topic_partitions), add)
         if not add and not self._is_enabled():

@@ -1,10 +1,10 @@
-"""DirectoryFailures: what follows when a file of a log directory fails.
+"""DirectoryFailures: what a broker does when a file of a log directory fails.
 
 Decides which partitions go offline, when the controller is informed, and when the broker cannot go on. Must not know
 who leads afterwards.
 
-    I1  a failed directory is announced to the controller until ZooKeeper has taken the announcement: a broker whose
-        directory failed leads nothing from there
+    I1  a failed directory is announced to the controller, again and again until ZooKeeper has accepted it: a broker
+        must lead nothing from a failed directory
     I2  the failure of the last directory halts the broker
 
 Source: Kafka's ReplicaManager.handleLogDirFailure and LogDirFailureHandler; KIP-112.
@@ -60,7 +60,7 @@ class DirectoryFailures:
     def on_storage_error(self, failure: StorageError) -> None:
         """Takes the directory of a failed file offline, with all partitions in it; the last one halts the broker.
 
-        The controller hears of it, and has others lead what was led from there.
+        The controller learns of it, and elects other leaders for the partitions there.
         """
         logs = self._logs
         failed_before = len(logs.offline_directories)
@@ -72,7 +72,7 @@ class DirectoryFailures:
         if logs.is_released:
             return  # It was closed under who used it, at a stop.
         if not logs.live_directories:
-            self._ports.halt(f"no log directory is left: {failure}")
+            self._ports.halt(f"no usable log directory is left: {failure}")
             return
         for directory, why in logs.offline_directories.items():
             if directory not in self._announced:
@@ -93,8 +93,8 @@ class DirectoryFailures:
         )
 
     async def _announce(self) -> None:
-        """Has the controller ask which replicas are gone. To announce it twice does no harm, so every failure is tried
-        again."""
+        """Makes the controller ask which replicas are gone. Announcing it twice does no harm, so every failure is
+        retried."""
         event = LogDirEvent(self._broker_id, LOG_DIR_FAILURE).encode()
         while True:
             try:

@@ -1,7 +1,7 @@
 """Flushes: makes logs durable on a worker thread, one flush of a log at a time.
 
-Decides only who waits for which flush. Whoever comes while a log is being flushed waits for the next flush, which then
-serves all that came meanwhile: so many producers cost as many flushes as the disk can do, not one each.
+Decides only who waits for which flush. A caller that comes during a flush waits for the next one, which then serves all
+callers that came meanwhile. With many producers the disk does as many flushes as it can, not one for each producer.
 
     I1  `flush` returns true only when a sync that began after the call's records were written has returned
     I2  a log is flushed by one worker at a time

@@ -1,13 +1,13 @@
 """LogCleaner: compacts the logs whose cleanup.policy says so, log.cleaner.threads at a time, the dirtiest first.
 
-A flow: which log, from where to where and which segments together is decided by `log.cleaner_choice`; what stays by
-`log.cleaner_pass`, whose steps a worker takes, a slice at a time; the log swaps the segments. In between everything
-else goes on: appends, reads, truncations, deletions. Passes under way take turns: one broker is one core, so several
-do not end sooner, but a small log need not wait for a large one.
+A flow. `log.cleaner_choice` decides which log to compact, from where to where, and which segments together.
+`log.cleaner_pass` decides what stays; a worker runs its steps, a slice at a time. The log swaps the segments. Meanwhile
+everything else continues: appends, reads, truncations, deletions. Passes take turns. A broker is one core, so several
+passes do not end sooner, but a small log need not wait for a large one.
 
     I1  Nothing at or above the last stable offset is touched, nor the active segment.
-    I2  A pass is given up where the log was truncated, deleted or took its directory offline meanwhile; what it had
-        swapped in by then is right.
+    I2  A pass ends early if the log was truncated or deleted meanwhile, or its directory went offline; the segments
+        that it has swapped in by then are correct.
     I3  After each step of a swap the log on the disk is the old one or the new one, also after a power cut:
           1. the new segment is written as .cleaned, and synced     nothing of it counts
           2. renamed to .swap, and the directory synced             a restart puts it in the place of the old ones
@@ -18,7 +18,7 @@ do not end sooner, but a small log need not wait for a large one.
     I4  `cleaner-offset-checkpoint` says that a log is clean up to an offset after step 4 of all its segments.
     I5  No log has two passes at a time. All of them together keep to log.cleaner.io.max.bytes.per.second, and share
         log.cleaner.dedupe.buffer.size.
-    I6  A log that cannot be compacted is told of once, and left alone until this broker is restarted.
+    I6  A log that cannot be compacted is reported once, and left alone until this broker restarts.
 
 Source: Kafka's LogCleaner and LogCleanerManager, UnifiedLog.replaceSegments. Kafka does not sync between the steps.
 """
@@ -158,7 +158,8 @@ class LogCleaner:
             self._give_up_on(found.log, str(damage))
 
     def _looked_at(self, now_ms: int) -> list[LogToClean]:
-        """The compacted logs as they are now, but for those that cannot be compacted and those that just are."""
+        """The compacted logs as they are now, without those that cannot be compacted and those with a pass under
+        way."""
         looked_at = []
         left_out = {*self._uncleanable, *self._under_way.values()}
         for log in list(self._logs):

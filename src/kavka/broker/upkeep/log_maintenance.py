@@ -5,11 +5,11 @@ Kafka's: log.retention.check.interval.ms, log.flush.scheduler.interval.ms, log.f
 log.flush.start.offset.checkpoint.interval.ms, replica.high.watermark.checkpoint.interval.ms,
 producer.id.expiration.check.interval.ms and log.cleaner.backoff.ms.
 
-    I1  a flow survives what it works on: a storage error takes its directory offline, and the flow goes on; what it
-        does not survive is a bug, and `on_bug` is told
+    I1  a flow survives a storage error: the error takes its directory offline, and the flow continues. Any other
+        exception is a bug and goes to `on_bug`
     I2  a log is flushed by one worker at a time
-    I3  an interval that changes at run time counts from then on, for what waits already too
-    I4  a directory that the log manager itself took offline is told of after the look that found it
+    I3  an interval that changes at run time takes effect at once, also for a flow that is already waiting
+    I4  a directory that the log manager itself took offline is reported after the pass that found it
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """LogMoves: partitions' logs on their way to other log directories of this broker, one after another.
 
-A flow: what is to be copied is decided by `log.log_move`, a worker copies it slice by slice, as fast as
-replica.alter.log.dirs.io.max.bytes.per.second lets it, and the log manager puts the copy in the log's place.
-num.replica.alter.log.dirs.threads is not looked at: one broker is one core, and a disk gains nothing by two copies.
+A flow. `log.log_move` decides what to copy, a worker copies it slice by slice, as fast as
+replica.alter.log.dirs.io.max.bytes.per.second allows, and the log manager puts the copy in the log's place.
+num.replica.alter.log.dirs.threads has no effect: a broker is one core, and a disk gains nothing from two copies at a
+time.
 
     I1  A move that is replaced by another, or whose log or directory is gone, ends; its copy is removed.
-    I2  A failure takes the directory offline in which it happened; the log stays where it is. That a copy is gone which
-        nobody wants any more is no failure: it is removed while a worker may still write to it.
+    I2  A failure takes its directory offline; the log stays where it is. It is not a failure if a copy that is no
+        longer wanted is gone: it may be removed while a worker still writes to it.
 
 Source: KIP-113, Kafka's ReplicaManager.alterReplicaLogDirs and ReplicaAlterLogDirsManager.
 """
@@ -52,9 +53,8 @@ class LogMoves:
         self._is_running = False
 
     def request(self, partition: TopicPartition, directory: str) -> ErrorCode:
-        """Has the partition's log move to `directory`; NONE where it will, or is there.
-
-        REPLICA_NOT_AVAILABLE where there is no log: it is made there, once it is wanted.
+        """Starts to move the partition's log to `directory`. NONE: it will move, or is there already.
+        REPLICA_NOT_AVAILABLE: there is no log; it will be created there.
         """
         error = self._logs.check_directory(directory)
         if error is not ErrorCode.NONE:

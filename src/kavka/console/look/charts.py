@@ -49,7 +49,6 @@ _QUARTERS_MS: Final = (
 """A quarter of the axis: times are not counted in tens."""
 
 _Scale: TypeAlias = Callable[[float], float]
-_Points: TypeAlias = "Sequence[tuple[int, float | None]]"
 
 
 class Series(NamedTuple):
@@ -91,7 +90,8 @@ def lines(
     times = [at for each in drawn for at, _value in each.points]
     known = [value for each in drawn for _at, value in each.points if value is not None]
     if len(set(times)) < 2 or not known:
-        return _figure(title, _unit_word(unit, _), _empty(_("Not enough measurements yet. Wait a few seconds.")))
+        why = _("Not enough measurements yet. A line begins some seconds after the first traffic.")
+        return _figure(title, _unit_word(unit, _), _empty(why))
     first, last = min(times), max(times)
     top = _ceiling(max([*known, limit[0] if limit and limit[0] <= 4 * max(known) else 0]), unit)
     x_of, y_of = _scales(first, last, top)

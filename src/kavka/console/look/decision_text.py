@@ -45,6 +45,8 @@ NOTABLE: Final = frozenset(
         DecisionKind.CONTROLLER_RESIGNED,
         DecisionKind.REASSIGNMENT_REFUSED,
         DecisionKind.ACCESS_DENIED,
+        DecisionKind.AUTHENTICATION_FAILED,
+        DecisionKind.CERTIFICATE_REFUSED,
     }
 )
 CAUSES: Final = frozenset(

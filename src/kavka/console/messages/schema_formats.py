@@ -24,7 +24,6 @@ MOST_INDEXES = 20
 """Depth of nested messages in the list before a Protobuf message."""
 MOST_RAW_FIELDS = 2_000
 RAW_DEPTH = 8
-_TYPES = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json schema"}
 
 
 class SchemaMismatch(Exception):

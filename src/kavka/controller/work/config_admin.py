@@ -14,7 +14,7 @@ Source: Kafka's AdminZkClient.changeConfigs and ZkNodeChangeNotificationListener
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
@@ -23,9 +23,11 @@ from kavka.zookeeper.port import (
     BadVersion,
     Create,
     CreateMode,
+    Delete,
     Event,
     NodeExists,
     NoNode,
+    NotEmpty,
     Operation,
     OutcomeUnknown,
     SessionEvent,
@@ -34,7 +36,15 @@ from kavka.zookeeper.port import (
     WatchEvent,
     ZooKeeper,
 )
-from kavka.zookeeper.znode_paths import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES_PATH, CONFIG_PATH, entity_config_path
+from kavka.zookeeper.znode_paths import (
+    CLIENTS_ENTITY,
+    CONFIG_CHANGE_PREFIX,
+    CONFIG_CHANGES_PATH,
+    CONFIG_PATH,
+    IPS_ENTITY,
+    USERS_ENTITY,
+    entity_config_path,
+)
 from kavka.zookeeper.znodes import ConfigChange, ConfigEntity, MalformedZNode, sequence_number
 
 MAX_CHANGE_ATTEMPTS: Final = 10
@@ -75,8 +85,10 @@ class ConfigAdmin:
         decide: Callable[[Mapping[str, str]], Mapping[str, str]],
         *,
         validate_only: bool = False,
+        removes_empty: bool = False,
     ) -> ConfigEntity:
-        """Replaces an entity's settings by what `decide` makes of them; returns the new ones.
+        """Replaces an entity's settings by what `decide` makes of them; returns the new ones. `removes_empty`: where
+        nothing is set any more, the znode goes, as those of quotas do.
 
         `decide` may raise what it likes (RequestError, ConfigError): nothing is written then. Raises RequestError with
         REQUEST_TIMED_OUT after MAX_CHANGE_ATTEMPTS, and ZooKeeperError.
@@ -91,13 +103,15 @@ class ConfigAdmin:
             if validate_only:
                 return wanted
             operations: list[Operation] = []
-            if found is None:
+            if removes_empty and not wanted.config and (found is None or not found[1].num_children):
+                operations += [] if found is None else await self._removal(entity_path, found[1].version)
+            elif found is None:
                 operations += [*await self._missing_parents(entity_path), Create(path, wanted.encode())]
             else:
                 operations.append(SetData(path, wanted.encode(), found[1].version))
             try:
                 await self._zookeeper.multi([*operations, notification])
-            except (BadVersion, NodeExists, NoNode, OutcomeUnknown):
+            except (BadVersion, NodeExists, NoNode, NotEmpty, OutcomeUnknown):
                 # After an unknown outcome the same decision on what is there now writes the same once more at worst.
                 continue
             return wanted
@@ -111,6 +125,40 @@ class ConfigAdmin:
         parents = [entity_config_path("/".join(parts[:depth])) for depth in range(1, len(parts))]
         found = await self._zookeeper.get_many(parents)
         return [Create(parent) for parent, node in zip(parents, found, strict=True) if node is None]
+
+    async def _removal(self, entity_path: str, version: int) -> list[Operation]:
+        """Deletes an entity without children. Of "users/U/clients/C" also its "clients", where it is the only one, and
+        then "users/U", where nothing is set there."""
+        operations: list[Operation] = [Delete(entity_config_path(entity_path), version)]
+        user_path, separator, _ = entity_path.partition(f"/{CLIENTS_ENTITY}/")
+        if not separator:
+            return operations
+        clients, user = await self._zookeeper.get_many(
+            [entity_config_path(f"{user_path}/{CLIENTS_ENTITY}"), entity_config_path(user_path)]
+        )
+        if clients is not None and clients[1].num_children == 1:
+            operations.append(Delete(entity_config_path(f"{user_path}/{CLIENTS_ENTITY}"), clients[1].version))
+            if user is not None and user[1].num_children == 1 and not _settings(user_path, user[0]):
+                operations.append(Delete(entity_config_path(user_path), user[1].version))
+        return operations
+
+    async def read_clients(self) -> dict[str, Mapping[str, str]]:
+        """What is set for users, client ids, both, and addresses, by entity path. What cannot be read is left out."""
+        found: dict[str, Mapping[str, str]] = {}
+        for kind in (USERS_ENTITY, CLIENTS_ENTITY, IPS_ENTITY):
+            entities = await self.read_all(kind)
+            if kind == USERS_ENTITY:
+                for parent in await self._parents_of_clients(list(entities)):
+                    clients = await self.read_all(f"{USERS_ENTITY}/{parent}")
+                    entities |= {f"{parent}/{name}": entity for name, entity in clients.items()}
+            found |= {f"{kind}/{name}": entity.config for name, entity in entities.items() if entity.config}
+        return found
+
+    async def _parents_of_clients(self, users: Sequence[str]) -> list[str]:
+        """Of these users those that set something for single client ids, as "U/clients"."""
+        parents = [f"{user}/{CLIENTS_ENTITY}" for user in users]
+        nodes = await self._zookeeper.get_many([entity_config_path(f"{USERS_ENTITY}/{path}") for path in parents])
+        return [path for path, node in zip(parents, nodes, strict=True) if node is not None]
 
     async def purge_changes(self, now_ms: int) -> int:
         """Removes notifications older than CHANGE_RETENTION_MS; returns how many. Raises ZooKeeperError."""
@@ -149,7 +197,8 @@ class ConfigChanges:
         self._config = ConfigAdmin(zookeeper)
         self._apply = apply
         self._on_failure = on_failure
-        self._last_sequence = -1
+        self.last_sequence = -1
+        """The number of the last change that was notified."""
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -158,7 +207,7 @@ class ConfigChanges:
     async def start(self) -> None:
         """Begins to listen; changes that were notified before are not applied: read all configurations after this."""
         names = await self._zookeeper.children(CONFIG_CHANGES_PATH, watch=True)
-        self._last_sequence = max((sequence_number(name) for name in names), default=-1)
+        self.last_sequence = max((sequence_number(name) for name in names), default=-1)
         self._unsubscribe = self._zookeeper.subscribe(self._on_event)
         self._idle.set()
         self._running = asyncio.get_running_loop().create_task(self._run())
@@ -209,7 +258,7 @@ class ConfigChanges:
         names = await self._zookeeper.children(CONFIG_CHANGES_PATH, watch=True)
         fresh = sorted((sequence_number(name), name) for name in names)
         for sequence, name in fresh:
-            if sequence <= self._last_sequence:
+            if sequence <= self.last_sequence:
                 continue
             path = f"{CONFIG_CHANGES_PATH}/{name}"
             try:
@@ -218,4 +267,4 @@ class ConfigChanges:
                 await self._apply(change.entity_path, await self._config.read(change.entity_path))
             except (NoNode, MalformedZNode) as failure:
                 self._on_failure(path, failure)
-            self._last_sequence = sequence
+            self.last_sequence = sequence

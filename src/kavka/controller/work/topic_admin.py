@@ -16,6 +16,7 @@ import random
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from kavka.controller.decide.context import KnownState, KnownTopic
@@ -63,6 +64,8 @@ class TopicOutcome(NamedTuple):
 
 
 _NO_IDS: Mapping[str, uuid.UUID] = {}
+May = Callable[[int], bool]
+"""Whether so many partitions may be made or deleted now."""
 Granted = tuple[TopicOutcome, list[PartitionOrder]]
 
 
@@ -92,18 +95,25 @@ class TopicAdmin:
     # --------------------------------------------------------------------------------------------------- creation
 
     async def create_topics(
-        self, wishes: Sequence[TopicRequest], *, validate_only: bool = False, timeout_ms: int = MAX_WAIT_MS
+        self,
+        wishes: Sequence[TopicRequest],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int = MAX_WAIT_MS,
+        may: May | None = None,
     ) -> list[TopicOutcome]:
         """Creates the topics, each for itself; outcomes in the order of the wishes, a topic named twice is refused.
 
         The answer waits until the brokers that take connections have carried it out, for the others no longer than
         MAX_WAIT_MS and a little for each partition. Where this broker has not in `timeout_ms`, a topic that is written
-        is REQUEST_TIMED_OUT: it is there, and clients may not find it yet. Raises NotController.
+        is REQUEST_TIMED_OUT: it is there, and clients may not find it yet. `may` is asked with each topic's number of
+        partitions before it is written; what may not be is THROTTLING_QUOTA_EXCEEDED. Raises NotController.
         """
         limited = within_limit(wishes, self._rules)
-        return await self._each([wish.name for wish in wishes], limited, self._create_topic, validate_only, timeout_ms)
+        create = partial(self._create_topic, may=may)
+        return await self._each([wish.name for wish in wishes], limited, create, validate_only, timeout_ms)
 
-    async def _create_topic(self, wish: TopicRequest | Refusal, validate_only: bool) -> Granted:
+    async def _create_topic(self, wish: TopicRequest | Refusal, validate_only: bool, *, may: May | None) -> Granted:
         if isinstance(wish, Refusal):
             return TopicOutcome("", wish.code, wish.message), []
         plan = plan_topic(wish, self._context, self._rules, self._rng)
@@ -111,6 +121,8 @@ class TopicAdmin:
             return TopicOutcome(wish.name, plan.code, plan.message), []
         if validate_only:
             return _outcome(plan.assignment), []
+        if may is not None and not may(len(plan.assignment.partitions)):
+            return TopicOutcome(wish.name, ErrorCode.THROTTLING_QUOTA_EXCEEDED), []
         path, config_path = topic_path(wish.name), topic_config_path(wish.name)
         try:
             try:
@@ -134,21 +146,29 @@ class TopicAdmin:
     # ----------------------------------------------------------------------------------------------------- growth
 
     async def create_partitions(
-        self, wishes: Sequence[PartitionsRequest], *, validate_only: bool = False, timeout_ms: int = MAX_WAIT_MS
+        self,
+        wishes: Sequence[PartitionsRequest],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int = MAX_WAIT_MS,
+        may: May | None = None,
     ) -> list[TopicOutcome]:
         """Adds partitions to topics, each for itself; outcomes and waiting as for `create_topics`.
 
         Raises NotController.
         """
         names = [wish.topic for wish in wishes]
-        return await self._each(names, wishes, self._create_partitions, validate_only, timeout_ms)
+        create = partial(self._create_partitions, may=may)
+        return await self._each(names, wishes, create, validate_only, timeout_ms)
 
-    async def _create_partitions(self, wish: PartitionsRequest, validate_only: bool) -> Granted:
+    async def _create_partitions(self, wish: PartitionsRequest, validate_only: bool, *, may: May | None) -> Granted:
         plan = plan_partitions(wish, self._context)
         if isinstance(plan, Refusal):
             return TopicOutcome(wish.topic, plan.code, plan.message), []
         if validate_only:
             return _outcome(plan.assignment), []
+        if may is not None and not may(len(plan.states)):
+            return TopicOutcome(wish.topic, ErrorCode.THROTTLING_QUOTA_EXCEEDED), []
         try:
             await self._term.write(partitions_operations(plan))
         except ZooKeeperError:
@@ -168,6 +188,7 @@ class TopicAdmin:
         *,
         topic_ids: Mapping[str, uuid.UUID] = _NO_IDS,
         timeout_ms: int = MAX_WAIT_MS,
+        may: May | None = None,
     ) -> list[TopicOutcome]:
         """Deletes the topics, each for itself; outcomes in the order of the names. Raises NotController.
 
@@ -183,14 +204,16 @@ class TopicAdmin:
         longest_ms = MAX_WAIT_MS + WAIT_PER_PARTITION_MS * sum(len(topic.assignment.partitions) for topic in known)
         ends_at = loop.time() + min(timeout_ms, longest_ms) / 1000
         wishes = [(name, topic_ids.get(name)) for name in names]
-        outcomes = await self._each(names, wishes, self._delete_topic, False, timeout_ms)
+        outcomes = await self._each(names, wishes, partial(self._delete_topic, may=may), False, timeout_ms)
         for outcome in outcomes:
             if outcome.code is ErrorCode.NONE:
                 remaining_ms = int((ends_at - loop.time()) * 1000)
                 await self._deletions.wait_deleted(outcome.name, max(remaining_ms, 0))
         return outcomes
 
-    async def _delete_topic(self, wish: tuple[str, uuid.UUID | None], _validate_only: bool) -> Granted:
+    async def _delete_topic(
+        self, wish: tuple[str, uuid.UUID | None], _validate_only: bool, *, may: May | None
+    ) -> Granted:
         name, topic_id = wish
         if not self._deletions.are_enabled:
             return TopicOutcome(name, ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."), []
@@ -200,6 +223,8 @@ class TopicAdmin:
         if known is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return TopicOutcome(name, code, "This server does not host this topic-partition."), []
+        if may is not None and not may(len(known.assignment.partitions)):
+            return TopicOutcome(name, ErrorCode.THROTTLING_QUOTA_EXCEEDED), []
         try:
             await self._term.write([Create(delete_topic_path(name))])
         except NodeExists:

@@ -1,14 +1,14 @@
-"""GroupCoordinator: the flow around the shards: futures, timers, and the log that they live in.
+"""GroupCoordinator: the flow around the shards: futures, timers, and their log.
 
 A shard or a group decides. The coordinator writes their records, waits until they are committed, replays them, and
 answers. Must not know sockets, the wire format of requests, or which broker leads what (`load` and `unload` report
 that).
 
-    I1  an answer that stands on records goes out after they are committed
-    I2  a partition is served when all that was read of it is committed (ActiveShards). Else, with an in-sync set below
-        min.insync.replicas: 1. a generation is read that only this broker has, and members are told what they own in
-        it; 2. this broker dies, and a replica without that record leads; 3. there the same generation begins again,
-        with other owners (G1). Apache Kafka reads to the end and does not wait
+    I1  an answer that depends on records goes out after they are committed
+    I2  a partition is served when everything that was read from it is committed (ActiveShards). Otherwise, with fewer
+        replicas in sync than min.insync.replicas: 1. this broker reads a generation that no other broker has, and
+        members learn what they own in it; 2. this broker dies, and a replica without that record leads; 3. there the
+        same generation begins again, with other owners (G1). Apache Kafka reads to the end and does not wait
 
 Source: Kafka's CoordinatorRuntime.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -139,11 +139,11 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     def _on_other_count(self, count: int) -> None:
         logger.error(
-            "the offsets topic was given another number of partitions",
+            "the number of partitions of the offsets topic has changed",
             partitions=count,
             groups_placed_by=self._placement.count,
-            next_step="note what groups have committed before a broker is started again: it places them by the new "
-            "number, and finds nothing of theirs there",
+            next_step="save the committed offsets of all groups before you restart a broker: it will look for each "
+            "group by the new number, and not find its offsets",
         )
 
     def _report_strays(self, active: ActiveGroupShard) -> None:
@@ -154,11 +154,11 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             strays = [group_id for group_id in known if self._placement.of(group_id) != active.partition]
             if strays:
                 logger.warning(
-                    "groups lie in a partition that is not theirs",
+                    "groups in a wrong partition",
                     partition=active.partition,
                     groups=len(strays),
                     one_of_them=strays[0],
-                    why="the offsets topic had another number of partitions; what they committed then is not found",
+                    why="the number of partitions of the offsets topic has changed; their offsets are not found",
                 )
 
     def _hold_open(self, active: ActiveGroupShard, transaction: OpenTransaction) -> None:
@@ -276,11 +276,16 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
 
-    async def consumer_heartbeat(self, request: ConsumerHeartbeat) -> HeartbeatAnswer:
-        """Answers when the records that the heartbeat led to are committed (KIP-848). Raises `RequestError`."""
+    async def consumer_heartbeat(
+        self, request: ConsumerHeartbeat, sees: Callable[[str], bool] | None = None
+    ) -> HeartbeatAnswer:
+        """Answers when the records that the heartbeat led to are committed (KIP-848). Raises `RequestError`.
+
+        `sees` says of a topic whether the member may know of it: its regular expressions match no others.
+        """
         if not request.group_id:
             raise RequestError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
-        return await self._consumers.heartbeat(self.shard_of(request.group_id), request)
+        return await self._consumers.heartbeat(self.shard_of(request.group_id), request, sees)
 
     # -- administration
 
@@ -340,7 +345,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         made = f"{prefix}-{uuid.UUID(int=self._random.getrandbits(128), version=4)}"
         if not request.member_id and len(made.encode()) > STRING_MAX_BYTES:
             raise RequestError(
-                ErrorCode.INVALID_REQUEST, f"{len(prefix.encode())} bytes of an instance or client id are too many"
+                ErrorCode.INVALID_REQUEST, f"the instance id or client id is too long: {len(prefix.encode())} bytes"
             )
         return made
 

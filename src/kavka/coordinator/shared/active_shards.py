@@ -6,10 +6,10 @@ what a shard keeps, nor which broker leads what (`load` and `unload` say so).
 
     I1  a request for a partition that is not loaded here changes nothing: NOT_COORDINATOR, or
         COORDINATOR_LOAD_IN_PROGRESS while its log is being read
-    I2  loading and unloading of a partition happen in the order of its leader epochs, whatever order they are told in
+    I2  a partition is loaded and unloaded in the order of its leader epochs, in whatever sequence the orders come
         (KAFKA-10614)
-    I3  a partition is served when all that was read of it is committed. Apache Kafka reads to the end and does not
-        wait; what that can cost stands in the openings of both coordinators
+    I3  a partition is served when everything that was read from it is committed. Apache Kafka reads to the end and does
+        not wait; the openings of both coordinators show what that can cost
 
 Source: Kafka's CoordinatorRuntime and TransactionStateManager.
 """
@@ -84,17 +84,17 @@ class ActiveShards(ABC, Generic[_S]):
 
     @abstractmethod
     def _on_other_count(self, count: int) -> None:
-        """The topic was given another number of partitions, which moves no key (Placement)."""
+        """The topic's number of partitions has changed. No key moves (Placement)."""
 
     # -- where a key belongs
 
     @property
     def partition_count(self) -> int:
-        """By how many partitions keys are placed; 0 while there is no topic."""
+        """The number of partitions by which keys are placed; 0 while there is no topic."""
         return self._placement.count
 
     def set_partition_count(self, count: int) -> None:
-        """How many partitions the topic has; 0 while there is none. A number that changes moves no key."""
+        """Sets the topic's number of partitions; 0 if there is no topic. A change moves no key."""
         if not self._placement.learn(count):
             self._on_other_count(count)
 

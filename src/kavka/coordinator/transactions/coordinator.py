@@ -1,19 +1,20 @@
-"""TransactionCoordinator: the flow around the shards: the log that they live in, markers, and time.
+"""TransactionCoordinator: the flow around the shards: their log, markers, and time.
 
 A shard decides about transactions. The coordinator writes the shard's record, waits until it is committed, replays it,
 and answers. Once an outcome is committed, it has the markers written, retrying until they are, and then writes the
 end. Must not know sockets, the wire format of requests, or which brokers lead partitions.
 
-    I1  an answer that stands on a record goes out after it is committed
-    I2  while nobody knows whether a record is committed its transactional id is under way: the client is told
-        COORDINATOR_NOT_AVAILABLE, and nothing else is decided until it is known. Apache Kafka goes on with the state
-        before, and may prepare the other outcome behind the one that is in the log
+    I1  an answer that depends on a record goes out after the record is committed
+    I2  while it is unknown whether a record is committed, its transactional id is busy: the client gets
+        COORDINATOR_NOT_AVAILABLE, and nothing else is decided. Apache Kafka continues with the earlier state, and may
+        prepare the other outcome after the one that is in the log
     I3  markers are sent only for an outcome that is committed, with the leader epoch in which it was loaded here or
         written; what the log says is prepared when it is loaded gets its markers (again)
-    I4  a partition is served when all that was read of it is committed (ActiveShards). Else, with an in-sync set below
-        min.insync.replicas: 1. a prepared commit is read that only this broker has, and one partition gets its marker;
-        2. this broker dies, and a replica without that record leads; 3. there the transaction is still open, times out,
-        and the other partitions get the marker of an abort (P4). Apache Kafka reads to the end and does not wait
+    I4  a partition is served when everything that was read from it is committed (ActiveShards). Otherwise, with fewer
+        replicas in sync than min.insync.replicas: 1. this broker reads a prepared commit that no other broker has, and
+        one partition gets its marker; 2. this broker dies, and a replica without that record leads; 3. there the
+        transaction is still open, times out, and the other partitions get the marker of an abort (P4). Apache Kafka
+        reads to the end and does not wait
 
 Source: Kafka's TransactionCoordinator, TransactionStateManager and CoordinatorRuntime.
 """
@@ -134,11 +135,11 @@ class TransactionCoordinator(ActiveShards[_Active]):
 
     def _on_other_count(self, count: int) -> None:
         logger.error(
-            "the transactions topic was given another number of partitions",
+            "the number of partitions of the transactions topic has changed",
             partitions=count,
             ids_placed_by=self._placement.count,
-            next_step="end transactions before a broker is started again: it places ids by the new number, and "
-            "fences no producer of before",
+            next_step="end all transactions before you restart a broker: it will look for each transactional id by the "
+            "new number, and not fence its earlier producers",
         )
 
     def shut_down(self) -> None:

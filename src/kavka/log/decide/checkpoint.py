@@ -108,7 +108,7 @@ def parse_partition_metadata(data: bytes) -> uuid.UUID:
     try:
         return uuid.UUID(bytes=base64.urlsafe_b64decode(encoded + "=="))
     except (ValueError, binascii.Error) as error:
-        raise MalformedCheckpoint(f"{encoded!r} is no topic id") from error
+        raise MalformedCheckpoint(f"{encoded!r} is not a topic id") from error
 
 
 def format_meta_properties(properties: MetaProperties) -> bytes:
@@ -138,7 +138,7 @@ def parse_meta_properties(data: bytes) -> MetaProperties:
     try:
         return MetaProperties(None if broker_id is None else int(broker_id), values.get("cluster.id"))
     except ValueError as error:
-        raise MalformedCheckpoint(f"{name} {broker_id!r} is no number") from error
+        raise MalformedCheckpoint(f"{name} {broker_id!r} is not a number") from error
 
 
 def format_clean_shutdown(broker_epoch: int = -1) -> bytes:
@@ -161,10 +161,10 @@ def _entries(data: bytes) -> list[str]:
     try:
         count = _number(lines[1])
     except ValueError as error:
-        raise MalformedCheckpoint(f"{lines[1]!r} is no count of entries") from error
+        raise MalformedCheckpoint(f"{lines[1]!r} is not a number of entries") from error
     entries = lines[2:-1]
     if lines[-1] or len(entries) != count:
-        raise MalformedCheckpoint(f"{count} entries promised, {len(entries)} complete lines found")
+        raise MalformedCheckpoint(f"the header announces {count} entries, but {len(entries)} complete lines follow")
     return entries
 
 
@@ -172,10 +172,10 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise MalformedCheckpoint(f"no text: {error.reason} at byte {error.start}") from error
+        raise MalformedCheckpoint(f"not text: {error.reason} at byte {error.start}") from error
 
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     return int(text)

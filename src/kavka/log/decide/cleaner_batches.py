@@ -84,7 +84,7 @@ def read_entries(payload: Buffer, count: int) -> list[Entry]:
         entries.append(Entry(start, record_end, offset_delta, timestamp_delta, key, has_value))
         position = record_end
     if position != end:
-        raise _malformed(count, f"{end - position} bytes remain behind the last record")
+        raise _malformed(count, f"{end - position} bytes follow the last record")
     return entries
 
 

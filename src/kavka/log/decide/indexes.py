@@ -88,7 +88,7 @@ class OffsetIndex:
         if offsets and (offsets[0] < 0 or positions[0] < 0 or positions[-1] >= log_size):
             raise CorruptIndex(f"offset index: an entry lies outside of the segment's {log_size} bytes")
         if not all(map(lt, offsets, offsets[1:])) or not all(map(lt, positions, positions[1:])):
-            raise CorruptIndex("offset index: entries do not grow")
+            raise CorruptIndex("offset index: entries are not in ascending order")
         index._offsets, index._positions = offsets, positions
         return index
 
@@ -158,7 +158,7 @@ class TimeIndex:
         if offsets and offsets[0] < 0:
             raise CorruptIndex("time index: an entry lies before the segment")
         if not all(map(lt, timestamps, timestamps[1:])) or not all(map(le, offsets, offsets[1:])):
-            raise CorruptIndex("time index: entries do not grow")
+            raise CorruptIndex("time index: entries are not in ascending order")
         index._timestamps, index._offsets = timestamps, offsets
         return index
 
@@ -205,7 +205,7 @@ class TimeIndex:
 def parse_aborted(data: bytes, base_offset: int) -> list[AbortedTransaction]:
     """The entries of a .txnindex. Raises `CorruptIndex`."""
     if len(data) % ABORTED_ENTRY.size:
-        raise CorruptIndex(f"transaction index: {len(data)} bytes are no whole number of entries")
+        raise CorruptIndex(f"transaction index: {len(data)} bytes are not a whole number of entries")
     entries = []
     for version, *fields in ABORTED_ENTRY.iter_unpack(data):
         entry = AbortedTransaction(*fields)
@@ -224,7 +224,7 @@ def aborted_bytes(entry: AbortedTransaction) -> bytes:
 
 def _integers(data: bytes, entry_size: int, kind: str) -> array[int]:
     if len(data) % entry_size:
-        raise CorruptIndex(f"{kind} index: {len(data)} bytes are no whole number of entries of {entry_size}")
+        raise CorruptIndex(f"{kind} index: {len(data)} bytes are not a whole number of entries of {entry_size}")
     flat = array("i", data)
     if _SWAPPED:
         flat.byteswap()

@@ -19,9 +19,9 @@ from typing import Final
 from kavka.model import NO_OFFSET, Offset
 
 DIRECT_KEY_BYTES: Final = 32
-"""Keys of up to so many bytes are held as they are: a digest would not be shorter with all that surrounds it."""
+"""Keys up to this many bytes are kept as they are: a digest, with its overhead, would not be shorter."""
 ENTRY_BYTES: Final = 220
-"""Measured: a dict of 1,000,000 keys of 32 bytes with their offsets grows by at most so many bytes for each."""
+"""Measured: bytes for each entry, at most, in a dict of 1,000,000 keys of 32 bytes with their offsets."""
 _DIGEST_BYTES: Final = 16
 _DIGEST_MARK: Final = bytes(DIRECT_KEY_BYTES)
 """In front of a digest, so that no key which is held as it is equals one."""

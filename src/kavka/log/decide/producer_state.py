@@ -8,10 +8,10 @@ Invariants
   I2  `check` changes nothing; what was checked is noted by `append` only after it has been written.
   I3  A transaction is in `_ongoing` from its first record to its marker, then in `_unreplicated` until the high
       watermark has passed the marker: no stable offset overtakes either.
-  I4  A transaction begins in the log only while a verification of its producer and epoch stands: somebody asked the
-      coordinator whether it is open, was told yes, and no marker of the producer came meanwhile (KIP-890, P6). Else
-      1. a producer sends a batch, which is late; 2. its transaction is aborted, and the marker is written here; 3. the
-      batch arrives, and opens a transaction that nobody will ever end. What a leader wrote is not asked about.
+  I4  A transaction begins in the log only while a verification of its producer and epoch stands: the coordinator was
+      asked whether it is open, answered yes, and no marker of the producer came meanwhile (KIP-890, P6). Otherwise 1. a
+      producer sends a batch, which is late; 2. its transaction is aborted, and the marker is written here; 3. the batch
+      arrives, and opens a transaction that nobody will ever end. Records from a leader need no such question.
   I5  The state after a log's records is a function of those records (and of what expired), however they were read:
       live, from a leader, or after a crash.
 
@@ -238,7 +238,7 @@ class ProducerState:
             raise RecordsError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {header.producer_id} epoch {header.producer_epoch} began a transaction with sequence "
-                f"{header.base_sequence}, {verification.lowest_sequence} is on its way",
+                f"{header.base_sequence}, but the batch with sequence {verification.lowest_sequence} comes first",
             )
 
     def verification(self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int) -> Verification | None:
@@ -284,8 +284,8 @@ class ProducerState:
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise RecordsError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"producer {header.producer_id}: coordinator epoch {marker.coordinator_epoch}, "
-                f"a marker of epoch {entry.coordinator_epoch} was here before",
+                f"producer {header.producer_id}: the marker has coordinator epoch {marker.coordinator_epoch}, "
+                f"an earlier one had {entry.coordinator_epoch}",
             )
 
     def end_transaction(
@@ -335,7 +335,7 @@ class ProducerState:
                 del self._unreplicated[first]
 
     def last_records(self) -> dict[int, LastRecord]:
-        """What the log must keep of each producer, so that the state could be told from it."""
+        """What the log must keep of each producer, so that the state can be rebuilt from it."""
         return {
             entry.producer_id: LastRecord(
                 entry.last_offset if entry.last_offset != NO_OFFSET else None, entry.producer_epoch
@@ -399,7 +399,7 @@ def format_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 def parse_snapshot(data: bytes) -> Iterator[ProducerEntry]:
     """The producers in a .snapshot file, read lazily once the whole was checked. Raises `CorruptSnapshot`."""
     if len(data) < _SNAPSHOT_HEAD.size:
-        raise CorruptSnapshot(f"{len(data)} bytes are no producer snapshot")
+        raise CorruptSnapshot(f"{len(data)} bytes are not a producer snapshot")
     version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
     if version != _SNAPSHOT_VERSION:
         raise CorruptSnapshot(f"version {version}, expected {_SNAPSHOT_VERSION}")
@@ -407,7 +407,7 @@ def parse_snapshot(data: bytes) -> Iterator[ProducerEntry]:
     if crc != computed:
         raise CorruptSnapshot(f"the CRC is {computed:#010x}, the file says {crc:#010x}")
     if len(data) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
-        raise CorruptSnapshot(f"{count} producers promised in {len(data)} bytes")
+        raise CorruptSnapshot(f"{count} producers do not fit into {len(data)} bytes")
     return map(_entry, _SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[_SNAPSHOT_HEAD.size :]))
 
 
@@ -435,7 +435,7 @@ def _check_epoch(entry: ProducerEntry, producer_epoch: int) -> None:
     if producer_epoch < entry.producer_epoch:
         raise RecordsError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer {entry.producer_id} has epoch {producer_epoch}, epoch {entry.producer_epoch} was here before",
+            f"producer {entry.producer_id} sent epoch {producer_epoch}, but has epoch {entry.producer_epoch} by now",
         )
 
 

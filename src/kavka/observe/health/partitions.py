@@ -123,7 +123,7 @@ def leader_imbalance(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
         3,
         WARNING,
         Statement("at most {limit:.0f} % of a broker's partitions led by others", {"limit": limits.imbalance_percent}),
-        "Elect the preferred replicas (kavka elect), or set auto.leader.rebalance.enable=true.",
+        "Elect them (kavka elect --all), or wait: the controller does, unless auto.leader.rebalance.enable=false.",
     )
     look = Look()
     elsewhere: dict[int, int] = {}

@@ -5,6 +5,7 @@ given to `Partition` and is called, never opened.
 
 Leading:
 partition             one hosted replica: its role, who is in sync, where the high watermark stands
+divergence            where a reader's log and this one part
 partition_results     what a call of a partition did, with the decisions that the caller records
 partition_reasons     the why-records of a partition: sentences and numbers
 partition_rules       what holds for all partitions of a broker

@@ -1,21 +1,22 @@
-"""FetchState: how one partition stands with its leader, and what every answer of the leader makes of it.
+"""FetchState: how far one partition follows its leader, and what each answer of the leader changes.
 
-Decides from where a follower fetches, what it must cut off its log first, when it asks again after an error, and when
-it stops asking. Must not know connections, sessions, clocks or disks: who calls it carries out the truncations that it
-returns, and says so with `on_truncated`.
+Decides where a follower fetches from, what it must truncate first, when it asks again after an error, and when it stops
+asking. Must not know connections, sessions, clocks or disks: the caller carries out the truncations that it returns,
+and reports each with `on_truncated`.
 
-    I1  a state lives for one leader epoch: answers to what was asked in another are never given to it (KAFKA-7786)
-    I2  a log is cut only where the leader of the same epoch says that the two part, or where its log ends (R11)
-    I3  an answer that says where the logs part tells nothing else: its high watermark is not taken (KAFKA-14704), and
-        the offset asked for was no progress (KAFKA-13141)
-    I4  the last fetched epoch is that of the last record of the log, whatever answers were empty (KAFKA-15510)
+    I1  a state lives for one leader epoch: it never gets an answer to a request of another epoch (KAFKA-7786)
+    I2  a log is truncated only where the leader of the same epoch says that the logs diverge, or where its log ends
+        (R11)
+    I3  an answer that says where the logs diverge counts for nothing else: its high watermark is not taken over
+        (KAFKA-14704), and its fetch offset is not progress (KAFKA-13141)
+    I4  the last fetched epoch is that of the log's last record, also after empty answers (KAFKA-15510)
     I5  one partition's error is its own: it waits or fails alone (KAFKA-4384, KAFKA-9617)
 
 The stages, and what leads from one to the other:
 
-    (told to follow)  -- the log knows epochs, answers tell where logs part     -> FETCHING
-    (told to follow)  -- the log knows epochs, older protocol                   -> ASKING_EPOCH
-    (told to follow)  -- the log knows no epoch: cut at the high watermark      -> FETCHING
+    (must follow)     -- the log knows epochs, answers tell where logs part     -> FETCHING
+    (must follow)     -- the log knows epochs, older protocol                   -> ASKING_EPOCH
+    (must follow)     -- the log knows no epoch: cut at the high watermark      -> FETCHING
     ASKING_EPOCH      -- the leader has the epoch, or knows nothing             -> FETCHING, after a truncation
     ASKING_EPOCH      -- the leader has an earlier one                          -> ASKING_EPOCH, after a truncation
     FETCHING          -- records, or none                                       -> FETCHING
@@ -24,11 +25,11 @@ The stages, and what leads from one to the other:
     ASKING_OFFSETS    -- the leader's offsets                                   -> FETCHING, after a truncation or none
     any               -- an error that passes                                   -> the same, after a back-off
     any               -- fenced in the present epoch, or the own disk failed    -> FAILED
-    FAILED            -- told to follow in another epoch                        -> anew
+    FAILED            -- must follow in another epoch                           -> from the start
 
-Errors that pass come in two kinds. Those of a leader that has not yet heard that it leads (or of a follower that has
-not yet heard that another one does) pass within milliseconds, so the first back-off is short and each one twice the
-one before; all others wait for replica.fetch.backoff.ms.
+There are two kinds of errors that pass. If a leader does not know yet that it leads (or a follower, that another broker
+leads), the error passes within milliseconds: the first back-off is short, and each further one twice as long. All other
+errors wait for replica.fetch.backoff.ms.
 
 Source: Kafka's AbstractFetcherThread, ReplicaFetcherThread and PartitionFetchState, 3.9; KIP-101, KIP-279, KIP-320.
 """
@@ -90,7 +91,8 @@ class Followed(NamedTuple):
 
 
 class Truncation(NamedTuple):
-    """What is to be cut off a log: all from `offset`; or, where it `restarts`, all of it, to go on at `offset`."""
+    """What to remove from a log: everything from `offset`; or, if it `restarts`, everything, to continue at
+    `offset`."""
 
     offset: Offset
     why: str
@@ -119,7 +121,7 @@ class FetchState:
     )
 
     def __init__(self, partition: Partition, leader_epoch: LeaderEpoch, *, truncates_on_fetch: bool) -> None:
-        """Call `begin` next. `truncates_on_fetch`: the protocol's fetch answers say where logs part."""
+        """Call `begin` next. `truncates_on_fetch`: fetch answers of this version say where the logs diverge."""
         self.partition = partition
         self.topic_partition = partition.topic_partition
         self.topic_id = partition.topic_id
@@ -141,7 +143,7 @@ class FetchState:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether the last answer had nothing committed that this log lacks. Such a one is not throttled."""
+        """True if this log has all records that the last answer showed as committed. Then it is not throttled."""
         return self.lag is not None and self.lag <= 0
 
     def is_ready(self, now_ms: int) -> bool:
@@ -172,7 +174,7 @@ class FetchState:
     # -- answers to Fetch
 
     def on_records(self, next_offset: Offset, last_epoch: LeaderEpoch, leader_high_watermark: Offset) -> None:
-        """What came is in the log, which ends at `next_offset` now; its last record is of `last_epoch`.
+        """The records of an answer are appended. The log ends at `next_offset` now; its last record is of `last_epoch`.
 
         An answer without records is one with the same offset, and its epoch is that of the log (I4).
         """
@@ -200,14 +202,14 @@ class FetchState:
             self.delay(code.name, backoff_ms=backoff_ms, now_ms=now_ms)
 
     def delay(self, why: str, *, backoff_ms: int, now_ms: int) -> None:
-        """It is not asked for again before `backoff_ms` have passed: its records cannot be used, or its leader cannot
-        serve them."""
+        """Waits `backoff_ms` before the next request for it: its records cannot be used, or its leader cannot serve
+        them."""
         self.last_error = why
         self._backoff_ms = backoff_ms
         self.delayed_until_ms = now_ms + backoff_ms
 
     def fail(self, why: str) -> None:
-        """It is not asked for again in this leader epoch."""
+        """Sends no further request for it in this leader epoch."""
         self.last_error = why
         if self._stage is not Stage.FAILED:
             self._move(Stage.FAILED)
@@ -221,8 +223,8 @@ class FetchState:
     def on_leader_end(self, leader_end_offset: Offset) -> Truncation | None:
         """The offset asked for is not in the leader's log, which ends at `leader_end_offset`.
 
-        A leader whose log is shorter came by an unclean election: what it lacks goes here too, and no more than that
-        (KAFKA-2143). None where its log is not shorter: `on_leader_start` goes on then.
+        A leader with a shorter log was elected uncleanly: the follower removes what the leader lacks, and no more
+        (KAFKA-2143). None if the leader's log is not shorter; then `on_leader_start` comes next.
         """
         log = self.partition.log
         if leader_end_offset >= log.log_end_offset:
@@ -235,8 +237,8 @@ class FetchState:
         )
 
     def on_leader_start(self, leader_start_offset: Offset) -> Truncation | None:
-        """The leader's log begins at `leader_start_offset`. Where it begins behind this one's end, nothing here is of
-        use, and the log starts anew there, high watermark and all (KAFKA-9491). Else it goes on at its end."""
+        """The leader's log begins at `leader_start_offset`. If that is after this log's end, nothing here is of use:
+        the log starts again there, with its high watermark (KAFKA-9491). Otherwise it continues at its end."""
         log = self.partition.log
         if leader_start_offset <= log.log_end_offset:
             return None
@@ -249,7 +251,7 @@ class FetchState:
         )
 
     def on_truncated(self, truncation: Truncation | None, *, backoff_ms: int, now_ms: int) -> None:
-        """The log was cut as asked (or need not be): goes on from where it ends now."""
+        """The log was truncated (or need not be): continues from its present end."""
         log = self.partition.log
         is_same = (self.fetch_offset, self.last_fetched_epoch) == (log.log_end_offset, log.latest_epoch)
         stage, self.lag = self._stage, None
@@ -267,7 +269,7 @@ class FetchState:
     # -- inside
 
     def _truncation_for(self, leader: EpochEndOffset, asked_epoch: LeaderEpoch) -> Truncation:
-        """Where this log is to be cut, given the end of the leader's largest epoch not above `asked_epoch`."""
+        """Where to truncate this log, given the end of the leader's largest epoch not above `asked_epoch`."""
         log = self.partition.log
         end_offset = log.log_end_offset
         evidence = self._evidence(
@@ -322,5 +324,5 @@ class FetchState:
         if stage is self._stage:
             return
         if (self._stage, stage) not in _MOVES:
-            raise InvariantViolation(f"{self.topic_partition}: no way from {self._stage.value} to {stage.value}")
+            raise InvariantViolation(f"{self.topic_partition}: cannot go from {self._stage.value} to {stage.value}")
         self._stage = stage

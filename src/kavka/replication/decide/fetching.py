@@ -35,7 +35,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class FetchOutcome(NamedTuple):
-    """What a fetch found in one partition. `chunks` are whole record batches but for the last, which may be cut."""
+    """What a fetch found in one partition. `chunks` are whole record batches; only the last one may be cut."""
 
     spec: FetchSpec
     error: ErrorCode

@@ -1,16 +1,15 @@
-"""FollowedPartitions: what one fetcher follows: which request comes next, and what its answer does to the logs.
+"""FollowedPartitions: what one fetcher follows, its next request, and what each answer does to the logs.
 
-Decides which partitions a Fetch names, what every part of an answer does, and when a partition is looked at again. It
-holds the states (`fetch_state`) and the session (`follower_session`), appends to logs and cuts them. Must not know
-connections, tasks or clocks: `now_ms` is its caller's, of one clock that never goes back.
+Decides which partitions a Fetch names, what every part of an answer does, and when to look at a partition again. It
+holds the states (`fetch_state`) and the session (`follower_session`), appends to logs and truncates them. Must not know
+connections, tasks or clocks: the caller gives `now_ms`, from one clock that never goes back.
 
-    I1  a request costs as much as there are changes since the last one, however many partitions are followed
+    I1  the cost of a request depends on the changes since the last one, not on the number of partitions
     I2  bytes go from the answer's frame into the log as they are: one view, no copy, no work per record
-    I3  what an answer does to a partition is done in one step with the check that the partition still is what it was
-        when it was asked about
-    I4  what one partition's log or records refuse ends or delays that partition, and nothing else
-    I5  what an answer told of a partition and was not taken over is asked for again, by a request that names all: the
-        leader's session counts a high watermark as told that came with a truncation, or too late for an epoch
+    I3  an answer changes a partition in the same step that checks that the partition has not changed since the request
+    I4  an error of one partition's log or records stops or delays that partition only
+    I5  if something in an answer was not taken over, a request that names all partitions asks for it again: the
+        leader's session counts a high watermark as sent even if it came with a truncation, or too late for an epoch
 
 Source: Kafka's AbstractFetcherThread and ReplicaFetcherThread, 3.9.
 """
@@ -93,7 +92,7 @@ def _ignore(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LocalPorts:
-    """What those that follow need of their own broker.
+    """What fetchers need of their own broker.
 
     `broker_epoch` is that of the present registration. `on_high_watermark_advanced` wakes consumers that wait at a
     follower. `on_storage_error` takes a log's directory offline. `throttle` is the follower's side of the replication
@@ -158,7 +157,8 @@ class FollowedPartitions:
         return self._states.get(topic_partition)
 
     def follow(self, partition: Partition, leader_epoch: LeaderEpoch, now_ms: int) -> None:
-        """Follows from now on in that leader epoch. What is followed in it already goes on as it is."""
+        """Follows the partitions in that leader epoch. A partition that is already followed in it continues
+        unchanged."""
         topic_partition = partition.topic_partition
         known = self._states.get(topic_partition)
         if (
@@ -182,7 +182,7 @@ class FollowedPartitions:
             self._truncate(state, truncation, now_ms)
 
     def unfollow(self, topic_partition: TopicPartition) -> None:
-        """Appends nothing any more, whatever is on its way."""
+        """Appends nothing any more, even if an answer is still to come."""
         state = self._states.pop(topic_partition, None)
         if state is None:
             return
@@ -210,7 +210,7 @@ class FollowedPartitions:
     # -- what is due
 
     def look(self, now_ms: int) -> None:
-        """Takes those up again whose time has come. Call it before each request."""
+        """Asks about delayed partitions again when their time has come. Call it before each request."""
         delayed = self._delayed
         while delayed and delayed[0][0] <= now_ms:
             self._changed[heapq.heappop(delayed)[1]] = None
@@ -219,7 +219,7 @@ class FollowedPartitions:
             self._look_at_throttled()
 
     def next_look_ms(self, now_ms: int) -> int | None:
-        """How long until a partition is to be looked at again that is not asked for now; None if there is none."""
+        """Milliseconds until a delayed partition is asked for again; None if there is none."""
         if self._asking and any(self._states[topic_partition].is_ready(now_ms) for topic_partition in self._asking):
             return 0
         due_ms = self._delayed[0][0] if self._delayed else 0
@@ -232,7 +232,7 @@ class FollowedPartitions:
         return any(state.is_ready(now_ms) for state in self._states.values())
 
     def asking(self, stage: Stage, now_ms: int) -> list[FetchState]:
-        """Those of which something else must be known before they can be fetched, as many as fit in a request."""
+        """The partitions that need another question before a fetch, as many as fit in a request."""
         if not self._asking:
             return []
         states = (self._states[topic_partition] for topic_partition in self._asking)
@@ -316,7 +316,7 @@ class FollowedPartitions:
     # -- taking answers
 
     def take(self, answer: FetchResponse, now_ms: int) -> bool:
-        """Does what the answer to the last request says. False: the leader refuses to answer at all, for now."""
+        """Carries out the answer to the last request. False: the leader refused the whole request, for now."""
         session = self._session
         if answer.error_code:
             was_full = session.is_full_next
@@ -397,7 +397,7 @@ class FollowedPartitions:
         diverging = data.diverging_epoch
         if diverging is not None and diverging.epoch >= 0:
             self._truncate(state, state.on_diverging(EpochEndOffset(diverging.epoch, diverging.end_offset)), now_ms)
-            # Its high watermark is not taken (KAFKA-14704), and would not be told again (I5).
+            # Its high watermark is not taken over (KAFKA-14704), and would not be sent again (I5).
             self._session.on_lost()
             return
         partition, log = state.partition, state.partition.log
@@ -435,9 +435,10 @@ class FollowedPartitions:
     def _begin_with(self, log: UnifiedLog, records: memoryview) -> None:
         """An empty log begins with the first of these batches, if it is to begin in its middle.
 
-        Where DeleteRecords moved the leader's log start into a batch, the batch stays, and is sent whole to who fetches
-        from that offset on. A follower that is new there would refuse it for ever, as it begins before its own log. Its
-        log start is moved to the leader's when the batch is there. Raises `CorruptRecords` or `StorageError`.
+        If DeleteRecords moved the leader's log start into a batch, the leader keeps the batch and sends it whole to
+        everyone who fetches from that offset. A new follower would refuse it for ever, because it begins before its own
+        log. So its log start moves to the leader's after the batch is appended. Raises `CorruptRecords` or
+        `StorageError`.
         """
         first = batch_at(records)
         if first is None or not first.header.base_offset < log.log_end_offset <= first.header.last_offset:
@@ -454,7 +455,7 @@ class FollowedPartitions:
         if state.stage is Stage.FAILED:
             self._on_fenced(state)
         elif state.last_error != before:
-            # Which leader to follow and who is told first of it cross on their way at every election.
+            # At every election the orders to the leader and to its followers may arrive in either order.
             (logger.debug if code in _PASSING else logger.info)(
                 "fetch refused",
                 partition=str(state.topic_partition),
@@ -494,7 +495,7 @@ class FollowedPartitions:
     # -- truncation
 
     def _truncate(self, state: FetchState, truncation: Truncation | None, now_ms: int) -> None:
-        """Cuts the log as its state wants it, and goes on."""
+        """Truncates the log as its state demands, and continues."""
         if truncation is not None:
             log, topic_partition = state.partition.log, state.topic_partition
             before, latest_epoch, high_watermark = log.log_end_offset, log.latest_epoch, log.high_watermark

@@ -35,7 +35,7 @@ class IsrProposal:
     """A leader's wish to change the ISR. It is compared by identity: an answer belongs to one proposal.
 
     `new_isr` pairs each member with the broker epoch it last fetched with (-1 unknown). `partition_epoch` is the
-    version of the state that the wish builds on. `decision` says why; it is recorded when the change is stored.
+    version of the state that the wish builds on. `decision` has the reason; it is recorded when the change is stored.
     """
 
     topic_partition: TopicPartition
@@ -58,7 +58,7 @@ class IsrProposal:
 
 @dataclass(frozen=True, slots=True)
 class CommittedIsr:
-    """What is stored, as far as is known."""
+    """The stored ISR, as far as this leader knows."""
 
     isr: tuple[BrokerId, ...]
 
@@ -113,7 +113,7 @@ class IsrRejected(NamedTuple):
 
 
 class IsrUnknown(NamedTuple):
-    """Whether the proposal was or will be stored cannot be told: it is sent again, for the answer."""
+    """It is unknown whether the proposal was or will be stored. It is sent again to find out."""
 
     why: str
 

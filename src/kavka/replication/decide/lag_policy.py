@@ -5,10 +5,10 @@ Decides from what the leader knows of a follower (`RemoteReplica`) and the leade
     I1  a follower whose log ends where the leader's ends is in sync under *time*, however long ago it fetched: an idle
         partition has no churn (KAFKA-7152)
 
-*time* (KIP-16, Kafka since 0.9): out when it was not caught up for replica.lag.time.max.ms.
-*messages* (Kafka 0.8): out when stuck (behind, and no fetch for replica.lag.time.max.ms) or slow (more than
-replica.lag.max.messages behind). It is here to be compared with: bursts of more records than the limit throw healthy
-followers out, and on a topic of little traffic a follower that lags is not noticed.
+*time* (KIP-16, Kafka since 0.9): a follower is out if it was not caught up for replica.lag.time.max.ms. *messages*
+(Kafka 0.8): a follower is out if it is stuck (behind, and no fetch for replica.lag.time.max.ms) or slow (more than
+replica.lag.max.messages behind). It is here for comparison: a burst of more records than the limit puts healthy
+followers out, and on a topic with little traffic nobody notices a follower that lags.
 
 Source: KIP-16; Kafka 0.8.2's Partition.getOutOfSyncReplicas; article 003.
 """
@@ -30,7 +30,7 @@ class LagPolicy(Protocol):
     def is_in_sync(self, replica: RemoteReplica, leader_end_offset: Offset, now_ms: int) -> bool: ...
 
     def why(self, replica: RemoteReplica, leader_end_offset: Offset, now_ms: int) -> str:
-        """What a follower that is not in sync did wrong, with the numbers: the end of a sentence."""
+        """Why a follower is not in sync, with the numbers: the end of a sentence."""
         ...
 
 

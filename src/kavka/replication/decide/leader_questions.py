@@ -26,7 +26,7 @@ from kavka.replication.decide.partition_results import EpochEndOffset
 
 LATEST: Final = -1
 EARLIEST: Final = -2
-"""ListOffsets' timestamps for the ends of a log; a replica is told the log end, not the high watermark."""
+"""ListOffsets' timestamps for the ends of a log; a replica gets the log end, not the high watermark."""
 
 
 class EpochAnswer(NamedTuple):

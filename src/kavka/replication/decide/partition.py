@@ -16,15 +16,15 @@ controller).
         the start of the epoch (KAFKA-7128), is alive, is not shutting down and is no former self (KIP-841, KIP-903)
     I7  at most one proposal is in flight; an answer to another one, or of an older version, changes nothing
 
-While fewer replicas are in sync than min.insync.replicas asks for, the high watermark stands still: what is written
-then could be lost with one replica (KIP-966). Apache Kafka 3.9 does so at once; here a new leader may still raise it up
-to the start of its epoch, so that what was acknowledged before it was elected stays readable. With
-`kavka.eligible.leader.replicas.enable` it does not move at all: the controller counts on it when it has a replica lead
-that left the ISR then.
+While fewer replicas are in sync than min.insync.replicas, the high watermark stands still: records that are written
+then could be lost with one replica (KIP-966). Apache Kafka 3.9 stops it at once. Here a new leader may still raise it
+up to the start of its epoch, so that records acknowledged before its election stay readable. With
+`kavka.eligible.leader.replicas.enable` it does not move at all: the controller relies on that when it elects a replica
+that left the ISR at that time.
 
-Where this differs from Kafka: the same state announced again keeps a proposal in flight pending (there it forgets that
-the set may have grown); an answer that shows another leader ends the leadership at once; what followers had fetched in
-an earlier epoch never counts.
+Differences from Kafka: if the controller announces the same state again, a proposal in flight stays pending (Kafka's
+leader forgets that the set may have grown). An answer that shows another leader ends the leadership at once. What
+followers fetched in an earlier epoch never counts.
 
 Source: Kafka's Partition, 3.9; KIP-101 and KIP-320 for epochs, KIP-207 for list offsets; article 003 for the ISR.
 """
@@ -36,7 +36,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from kavka.decisions import Decision, DecisionKind
-from kavka.errors import ErrorCode, InvariantViolation, OffsetOutOfRange, RequestError
+from kavka.errors import ErrorCode, InvariantViolation, RequestError
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.model import (
     NO_EPOCH,
@@ -51,7 +51,6 @@ from kavka.model import (
 from kavka.replication.decide import partition_reasons as reasons
 from kavka.replication.decide.isr import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
 from kavka.replication.decide.partition_results import (
-    EpochEndOffset,
     FollowerFetchResult,
     FollowingChange,
     IsrChange,
@@ -76,7 +75,8 @@ REFUSED_PROPOSAL_PAUSE_MS = 500
 
 
 class Role(Enum):
-    """What this broker is for the partition. A leader that learned of another one is NONE until it is told more."""
+    """What this broker is for the partition. A leader that learns of another leader is NONE until the controller's next
+    order."""
 
     NONE = "none"
     LEADER = "leader"
@@ -92,10 +92,10 @@ class Partition:
     """One hosted replica. One class: appends, fetches, time and the controller move the same ISR and high watermark.
     `min_insync_replicas` follows the topic's configuration.
 
-    All `now_ms` of one partition come from one clock, which never jumps: lags are measured on it. `wall_ms` is the time
-    that its log stamps records with and ages segments by, and nothing here is measured on it. With both from the wall
-    clock, a leader alone in the ISR whose clock is set back an hour waits that hour for a follower that is long gone,
-    and shows no reader what it acknowledges.
+    All `now_ms` of one partition come from one clock that never jumps; lags are measured with it. `wall_ms` is the time
+    with which the log stamps records and ages segments; nothing here is measured with it. If both came from the wall
+    clock, a leader alone in the ISR whose clock is set back by an hour would wait that hour for a follower that is long
+    gone, and readers would not see what it acknowledges.
     """
 
     __slots__ = (
@@ -193,7 +193,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> Offset:
-        """Below it no replica on a live broker has records any more; -1 while one has not said where its log starts."""
+        """No replica on a live broker has records below this offset; -1 while a replica's log start is unknown."""
         low_watermark = self.log.log_start_offset
         for replica in self._remotes.values():
             if (
@@ -204,7 +204,7 @@ class Partition:
         return low_watermark
 
     def wants(self, proposal: IsrProposal) -> bool:
-        """Whether `proposal` is the one that an answer is awaited for."""
+        """True if this leader waits for an answer to `proposal`."""
         return self._in_flight is proposal
 
     # -- all of it as a value
@@ -230,7 +230,7 @@ class Partition:
         )
 
     def restore(self, snapshot: PartitionSnapshot) -> None:
-        """Is from now on what the snapshot was taken of. The log is the caller's to bring to where it was then."""
+        """Takes over the state in the snapshot. The caller must bring the log to its state at that time."""
         self._assign(snapshot.replicas, snapshot.adding, snapshot.removing)
         self.min_insync_replicas = snapshot.min_insync_replicas
         self.state = snapshot.state
@@ -335,7 +335,8 @@ class Partition:
     def _assign(
         self, replicas: tuple[BrokerId, ...], adding: tuple[BrokerId, ...], removing: tuple[BrokerId, ...]
     ) -> None:
-        """Takes over who the replicas are. One that is taken out is forgotten: put back, it begins anew."""
+        """Takes over the list of replicas. A replica that is removed is forgotten; if it is added again, it starts from
+        nothing."""
         self.replicas, self.adding, self.removing = replicas, adding, removing
         known = self._remotes
         self._remotes = {
@@ -389,7 +390,7 @@ class Partition:
         raise PartitionRefusal(ErrorCode.NOT_ENOUGH_REPLICAS, why, decisions)
 
     def has_enough_replicas(self) -> bool:
-        """Whether the ISR still meets min.insync.replicas: asked again when an acks=all append is committed."""
+        """True while the ISR meets min.insync.replicas. Asked again when an acks=all append is committed."""
         return len(self._isr.maximal_isr) >= self.min_insync_replicas or (
             len(self._isr.maximal_isr) >= self.effective_min_isr
         )
@@ -453,10 +454,11 @@ class Partition:
         return log.read(offset, max_bytes, max_offset=log.log_end_offset, min_one_batch=min_one_batch)
 
     def follower(self, broker_id: BrokerId, current_leader_epoch: LeaderEpoch, now_ms: int) -> RemoteReplica:
-        """The replica on `broker_id`, which fetches in `current_leader_epoch` (-1: it does not say).
+        """The replica on `broker_id`, which fetches in `current_leader_epoch` (-1: the request has none).
 
         Raises `RequestError`: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER; for a broker that is
-        no replica here (yet) UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER where it tells no epoch, as Kafka does.
+        not a replica here (yet) UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER if its request has no epoch, as in
+        Kafka.
         """
         known = self.state.leader_epoch
         if current_leader_epoch >= 0 and current_leader_epoch != known:
@@ -472,7 +474,7 @@ class Partition:
         replica = self._remotes.get(broker_id)
         if replica is None:
             code = ErrorCode.UNKNOWN_LEADER_EPOCH if current_leader_epoch >= 0 else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            raise RequestError(code, f"broker {broker_id} is no replica of {self.topic_partition}: {self.replicas}")
+            raise RequestError(code, f"broker {broker_id} is not a replica of {self.topic_partition}: {self.replicas}")
         return replica
 
     def record_follower_fetch(
@@ -528,46 +530,25 @@ class Partition:
             )
             raise PartitionRefusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, why, decisions)
 
-    def diverging_epoch(self, last_fetched_epoch: LeaderEpoch, offset: Offset) -> EpochEndOffset | None:
-        """Where a reader's log left this one, None if it did not (KIP-320).
-
-        `last_fetched_epoch` is the epoch of the record before `offset` in the reader's log, -1 if it does not say.
-        Raises `OffsetOutOfRange` where nothing is known of that epoch any more.
-        """
-        if last_fetched_epoch < 0:
-            return None
-        end = self.end_offset_for_epoch(last_fetched_epoch)
-        if end.end_offset < 0:
-            raise OffsetOutOfRange(f"{self.topic_partition} knows no epoch up to {last_fetched_epoch}")
-        if offset < self.log.log_start_offset:
-            raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} is below {self.log.log_start_offset}")
-        if end.leader_epoch < last_fetched_epoch or end.end_offset < offset:
-            return end
-        return None
-
-    def end_offset_for_epoch(self, leader_epoch: LeaderEpoch) -> EpochEndOffset:
-        """The end of the largest epoch that is not above `leader_epoch`; (-1, -1) where none is known."""
-        epoch, end_offset = self.log.end_offset_for_epoch(leader_epoch)
-        return EpochEndOffset(epoch, end_offset)
-
     @property
     def offsets_lag(self) -> bool:
-        """Whether the high watermark of this leader may still lie below what an earlier one showed to consumers.
+        """True while this leader's high watermark may be lower than the one that an earlier leader showed to consumers.
 
-        A new leader's does until it has reached the start of its epoch: who asks for the latest offset meanwhile is
-        told OFFSET_NOT_AVAILABLE, lest the offset seem to go back (KIP-207).
+        That is so until it has reached the start of the leader's epoch. A client that asks for the latest offset
+        meanwhile gets OFFSET_NOT_AVAILABLE, so that the offset does not seem to go back (KIP-207).
         """
         return self._is_leader and self.leader_epoch_start_offset > self.log.high_watermark
 
     def check_epoch(self, current_leader_epoch: LeaderEpoch) -> None:
-        """Refuses a request that was meant for another leader epoch. -1 (an old client that does not say) passes."""
+        """Refuses a request that was meant for another leader epoch. -1 (from an old client, which sends none)
+        passes."""
         if current_leader_epoch >= 0 and current_leader_epoch != self.state.leader_epoch:
             raise RequestError(*self._another_epoch(current_leader_epoch))
 
     def _another_epoch(self, asked: LeaderEpoch) -> tuple[ErrorCode, str]:
         known = self.state.leader_epoch
         code = ErrorCode.FENCED_LEADER_EPOCH if asked < known else ErrorCode.UNKNOWN_LEADER_EPOCH
-        return code, f"{self.topic_partition} is in leader epoch {known}, {asked} was asked for"
+        return code, f"{self.topic_partition} is in leader epoch {known}; the request names {asked}"
 
     def check_leads(self, current_leader_epoch: LeaderEpoch = NO_EPOCH) -> None:
         """Raises `RequestError` unless this broker leads the partition in `current_leader_epoch`."""
@@ -590,9 +571,10 @@ class Partition:
     # -- who is in sync
 
     def propose_shrink(self, now_ms: int) -> IsrProposal | None:
-        """The ISR without those who lag, if any do; or once more a change whose fate is open and that nobody carries.
+        """Proposes an ISR without the replicas that lag. Repeats a pending change whose outcome is unknown and that no
+        request carries.
 
-        To be asked every replica.lag.time.max.ms / 2.
+        Call it every replica.lag.time.max.ms / 2.
         """
         if not self._is_leader or self._in_flight is not None:
             return None
@@ -622,7 +604,7 @@ class Partition:
         return proposal
 
     def _propose_expand(self, replica: RemoteReplica, now_ms: int) -> IsrProposal | None:
-        """The ISR with `replica`, where it may join (I6)."""
+        """Proposes an ISR with `replica`, if it may join (I6)."""
         isr, log = self._isr, self.log
         if self._in_flight is not None or not isinstance(isr, CommittedIsr) or now_ms < self._may_propose_ms:
             return None
@@ -663,7 +645,7 @@ class Partition:
     # -- answers to a proposal
 
     def on_isr_committed(self, proposal: IsrProposal, state: LeaderAndIsr, *, now_ms: int) -> IsrChange:
-        """`state` is stored, by this proposal or one like it."""
+        """`state` is stored, by this proposal or by an equal one."""
         if not self._take_answer(proposal):
             return _NOTHING
         return self._adopt(proposal, state, now_ms)
@@ -704,10 +686,10 @@ class Partition:
         return _NOTHING
 
     def resign_if_fenced(self, now_ms: int) -> Resignation | None:
-        """Leads no longer where the controller refused this leader epoch as over, and its word of the next one did not
-        come. None where it leads on, or did not lead. To be asked with `propose_shrink`.
+        """Stops leading if the controller answered that this leader epoch is over, and its order for the next one has
+        not come. None if the partition goes on leading, or did not lead. Call it with `propose_shrink`.
 
-        A leader that the controller cannot reach would go on taking records with acks=1, all of which are lost.
+        Otherwise a leader that the controller cannot reach would accept records with acks=1 and lose all of them.
         """
         known = self.state.leader_epoch
         if not self._is_leader or self._newest_epoch <= known:
@@ -716,7 +698,8 @@ class Partition:
         return Resignation((reasons.resigned(self, self._newest_epoch, now_ms),))
 
     def raise_high_watermark(self, now_ms: int) -> bool:
-        """Whether it rose because a replica that it waited for is too late by now, or gone."""
+        """Raises the high watermark if a replica that it waited for lags too much by now, or is gone. Returns whether
+        it rose."""
         return self._is_leader and self._maybe_advance_high_watermark(now_ms)
 
     def _take_answer(self, proposal: IsrProposal) -> bool:
@@ -746,7 +729,7 @@ class Partition:
         )
 
     def _abdicate(self, stored: LeaderAndIsr) -> IsrChange:
-        """Another broker leads, and the controller's word is still on its way: nothing is served until it comes."""
+        """Another broker leads, and the controller's order has not come yet: serve nothing until it comes."""
         self._newest_epoch = max(self._newest_epoch, stored.leader_epoch)
         self._take_role(Role.NONE)
         return IsrChange(lost_leadership=True)
@@ -781,14 +764,14 @@ class Partition:
         return True
 
     def _waits_to_join(self, replica: RemoteReplica, end_offset: Offset, now_ms: int) -> bool:
-        """Whether a replica outside of the ISR is so close that the high watermark waits for it: else it would never
-        catch up with a high watermark that runs ahead. One that may not join must not hold it (KAFKA-15021)."""
+        """True if a replica outside of the ISR is so close that the high watermark waits for it; otherwise it could
+        never catch up with a rising high watermark. A replica that may not join must not hold it back (KAFKA-15021)."""
         return self._rules.lag_policy.is_in_sync(replica, end_offset, now_ms) and replica.is_eligible(
             self._rules.eligibility.status(replica.broker_id)
         )
 
     def _check_members(self, high_watermark: Offset) -> None:
-        """R8: every member of the maximal ISR that is a replica has what is about to be committed."""
+        """R8: every replica in the maximal ISR has the records that are about to be committed."""
         for broker_id in self._isr.maximal_isr:
             if broker_id == self.local_broker_id:
                 continue

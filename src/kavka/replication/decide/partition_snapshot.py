@@ -1,5 +1,5 @@
-"""PartitionSnapshot: all that a `Partition` has to remember, as a value: what it decides next follows from it, from its
-log, and from what it is told after.
+"""PartitionSnapshot: all that a `Partition` remembers, as a value. Its next decisions follow from this value, its log
+and its later inputs.
 
 Decides nothing. A flight recording begins with one for each partition, and a replay continues from it.
 """
@@ -48,7 +48,8 @@ class RemoteSnapshot(NamedTuple):
 
 
 class PartitionSnapshot(NamedTuple):
-    """`role` is the value of a `partition.Role`. `last_recorded` and `suppressed` are how often refusals are told."""
+    """`role` is the value of a `partition.Role`. `last_recorded` and `suppressed` limit how often refusals are
+    recorded."""
 
     role: str
     state: LeaderAndIsr

@@ -1,9 +1,9 @@
 """RemoteReplica: what a leader knows of one follower, from its fetches in this leader epoch and from nothing else.
 
-Decides when a follower last was caught up. Must not know the log, the clock, or what being caught up is good for.
+Decides when a follower was last caught up. Must not know the log, the clock, or what follows from being caught up.
 
     I1  a fetch that reaches the leader's log end counts as caught up now; one that reaches the log end as it was at
-        the fetch before counts as caught up then (KAFKA-4485: who catches up steadily is caught up, under any load)
+        the fetch before counts as caught up then (KAFKA-4485: a follower that keeps up is caught up, under any load)
     I2  nothing from before the present leader epoch counts: a replica that was removed and put back has an empty log
     I3  the time at which a replica was caught up never goes back
 
@@ -33,12 +33,12 @@ class ReplicaEligibility(Protocol):
     """Who may be in sync, as far as this broker knows the cluster."""
 
     def status(self, broker_id: BrokerId) -> BrokerStatus | None:
-        """The broker's status, all of it from one snapshot (KAFKA-15221); None where it is not alive."""
+        """The broker's status, all of it from one snapshot (KAFKA-15221); None if it is not alive."""
         ...
 
 
 class AllEligible:
-    """Takes every broker for alive, for want of a cluster to ask."""
+    """Takes every broker for alive, because there is no cluster to ask."""
 
     def status(self, broker_id: BrokerId) -> BrokerStatus | None:
         return _STATUS
@@ -91,7 +91,7 @@ class RemoteReplica:
         broker_epoch: int,
         now_ms: int,
     ) -> bool:
-        """Takes a fetch's word; whether the follower's log end moved."""
+        """Takes note of a fetch. Returns whether the follower's log end moved."""
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif fetch_offset >= self.last_fetch_leader_end_offset >= 0:
@@ -105,12 +105,13 @@ class RemoteReplica:
         return moved
 
     def forget_caught_up(self) -> None:
-        """It may not join: until it fetches again nothing waits for it, for it may be dead."""
+        """The replica may not join. Until it fetches again nothing waits for it, because it may be dead."""
         self.last_caught_up_ms = self.last_fetch_ms = NEVER_MS
         self.log_end_offset = self.last_fetch_leader_end_offset = NO_OFFSET
 
     def is_eligible(self, status: BrokerStatus | None) -> bool:
-        """Whether this replica, as it fetched last, may be in sync: alive, staying, and not a former self (KIP-903)."""
+        """True if this replica may be in sync: alive, not shutting down, and not restarted since its last fetch
+        (KIP-903)."""
         if status is None or status.is_shutting_down:
             return False
         return NO_BROKER_EPOCH in (self.broker_epoch, status.broker_epoch) or (self.broker_epoch == status.broker_epoch)

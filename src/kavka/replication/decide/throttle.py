@@ -1,8 +1,8 @@
 """Throttle: how many bytes a second replication may move for partitions that an operator named (KIP-73).
 
-Decides whether a partition is throttled and whether the quota is used up. Must not know who fetches, or what is skipped
-when it is: the follower's side leaves throttled partitions out of its requests, the leader's side answers them without
-records. Both let replicas that are in sync pass: to hold those back would hold producers back.
+Decides whether a partition is throttled and whether the quota is used up. Must not know who fetches, or what happens
+then: a follower leaves throttled partitions out of its requests, and a leader answers them without records. Both let
+replicas that are in sync pass: to hold them back would hold producers back.
 
     I1  the rate is that of the last `samples` windows of `window_ms`; as long as fewer have passed, the missing ones
         count as silent. So an idle throttle lets a burst of (samples - 1) * window_ms * rate bytes through, as Kafka's
@@ -97,14 +97,14 @@ class Throttle:
         self._forget(now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """Whether more than the rate was moved lately."""
+        """True if more than the rate was moved in the last windows."""
         if self.rate == NO_LIMIT:
             return False
         self._forget(now_ms)
         return self._bytes > self._allowed_bytes(now_ms)
 
     def free_in_ms(self, now_ms: int) -> int:
-        """How long the quota stays used up if nothing is moved: 0 if it is not."""
+        """Milliseconds until the quota is free again if nothing is moved; 0 if it is free now."""
         if not self.is_exceeded(now_ms):
             return 0
         # The sum falls only when the oldest window goes.
@@ -117,7 +117,8 @@ class Throttle:
         return self._samples * self._window_ms
 
     def _allowed_bytes(self, now_ms: int) -> float:
-        """What may have been moved in the windows that count: all but the last are whole, the last as far as it is."""
+        """The bytes that the windows allow: all windows are whole except the last, which counts as far as it has
+        passed."""
         elapsed_ms = (self._samples - 1) * self._window_ms + now_ms % self._window_ms
         return self.rate * elapsed_ms / 1000
 

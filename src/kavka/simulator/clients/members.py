@@ -1,7 +1,7 @@
 """Members of a simulated consumer group.
 
-Members are kavka's own consumers: they read "orders", and commit what they were given, every now and then. A member is
-a place: who takes it after a crash is another process, another consumer, another member id.
+Members are kavka's own consumers: they read "orders", and sometimes commit what they have read. A member is a place:
+after a crash another process takes it, with another consumer and another member id.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Members:
             self.join(place)
 
     def missing(self, expected: list[TopicPartition]) -> list[str]:
-        """G6: what is missing for the group to have come together, in words."""
+        """G6: what still keeps the group from being stable, in words."""
         if not self._loops:
             return []
         given = [partition for consumer in self._consumers if consumer is not None for partition in consumer.assignment]

@@ -2,8 +2,8 @@
 
 The first of them writes records of its own to several partitions of "ledger" and commits or aborts. The others share
 "orders" as a group (KIP-447), and write one record for each that they read, with the offsets in the same transaction:
-consume, transform, produce. They are kavka's own clients; whose outcome they are not told they ask for again, or leave
-to who comes next.
+consume, transform, produce. They are kavka's own clients. If they do not learn an outcome, they ask again, or leave it
+to the next one.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ READER: Final = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, fetch_m
 
 
 class Clients:
-    """What all clients of a world share. A failure that is no KavkaError is a bug and ends the simulation."""
+    """What all clients of a world share. A failure that is not a KavkaError is a bug and ends the simulation."""
 
     def __init__(
         self,
@@ -84,7 +84,8 @@ class Clients:
     def add_producer(self, *, mean_pause_s: float, acks: int = -1) -> None:
         """A producer that writes a few records at a time, to all partitions, until `is_writing` is False.
 
-        What is not acknowledged by all in sync (`acks`) is not promised to last, and its writer promises nothing on.
+        Records that not all in-sync replicas acknowledged (`acks`) may be lost, and the observer expects nothing of
+        them.
         """
         loop = self.node("producer")
         self.writers += 1
@@ -102,7 +103,7 @@ class Clients:
         self.watch(loop.create_task(self._monitor(loop, self._scheduler.new_random(), topic, groups)))
 
     def watch(self, task: asyncio.Task[None]) -> None:
-        """A failure of the task that is none of kavka's errors is a bug."""
+        """If the task fails with an exception that is not one of kavka's errors, that is a bug."""
         task.add_done_callback(self._on_done)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:

@@ -1,7 +1,7 @@
 """Faults of one broker: its process, its machine, its disks, its clock, its session.
 
     kill         the process dies and is started again
-    power cut    the same, and unsynced writes are lost or torn, and nobody hears a goodbye
+    power cut    the same, but unsynced writes are lost or torn, and no connection is closed
     restart      the broker is stopped in order and started again
     pause        it does nothing for a while, often longer than its session lasts
     slow disk    flushes take long
@@ -11,8 +11,8 @@
     session      ZooKeeper ends the broker's session
     clock        its wall clock jumps
 
-What takes unsynced writes away, or a whole disk, is had only where others have all that is committed
-(`FaultGroup.may_lose`); a killed process loses nothing, so now and then any number of them is killed.
+A fault that loses unsynced writes, or a whole disk, happens only if others have all that is committed
+(`FaultGroup.may_lose`). A killed process loses nothing, so sometimes any number of them is killed.
 """
 
 from __future__ import annotations

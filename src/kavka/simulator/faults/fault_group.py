@@ -1,7 +1,7 @@
 """What groups of fault kinds share: chance, the world, and undoing a fault later.
 
-A kind named "power cut" is a pair of methods of a group: `draw_power_cut` leaves all to chance that is (None where it
-cannot be had now), `power_cut` does it with just those arguments, and returns False where it must not be had now.
+A kind named "power cut" is a pair of methods of a group. `draw_power_cut` draws everything random (None if the fault is
+impossible now). `power_cut` makes the fault with those arguments, and returns False if it is not allowed now.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FaultGroup:
         self.bearable = bearable
 
     def heal(self, brokers: Collection[int]) -> None:
-        """Undoes what this group did and still is, of brokers to these."""
+        """Undoes the faults of this group that still last; of faults of brokers, only those of these brokers."""
 
     # -- chance
 
@@ -47,12 +47,12 @@ class FaultGroup:
     # -- what may be had
 
     def others_are_whole(self, broker_id: int) -> bool:
-        """Whether not too many of the other brokers are down or without a disk."""
+        """True if enough of the other brokers are up and have their disks."""
         others = [broker for broker in self.world.brokers.values() if broker.broker_id != broker_id]
         return sum(not broker.is_whole for broker in others) < self.bearable
 
     def may_lose(self, broker_id: int) -> bool:
-        """Whether what is on the broker's disks and not synced, or all of it, may go: others have what is committed."""
+        """True if the broker's unsynced data, or its whole disks, may be lost: others have what is committed."""
         return (
             len(self.world.brokers) >= 3  # A record on one disk, not synced, is not promised to survive this.
             and self.world.brokers[broker_id].is_whole
@@ -63,7 +63,7 @@ class FaultGroup:
     # -- undoing
 
     def later(self, action: Callable[[], object], after_ms: int, condition: Callable[[], bool] = lambda: True) -> None:
-        """Undoes a fault after a while, also when no new ones are made any more; unless it was undone already."""
+        """Undoes a fault after a while, unless it was undone before. It does so even after the last new fault."""
 
         def act() -> None:
             if condition():

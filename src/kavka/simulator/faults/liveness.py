@@ -1,12 +1,12 @@
 """The liveness phase: faults are over, and the cluster must come together within a bound of virtual time.
 
-First a core alone: some brokers are well for good, with ZooKeeper; the others stay dead, asleep or cut off from all.
-The core must elect, shrink, serve and answer everything that is asked of it. Then all are well, and everything must be
-as if nothing had been (R20): logs equal byte for byte, nothing acknowledged lost, groups stable, moves done.
+First a core alone: some brokers have no more faults, with ZooKeeper; the others stay dead, paused or cut off from all.
+The core must elect, shrink, serve and answer every request. Then no broker has a fault, and everything must be as if
+there had been none (R20): logs equal byte for byte, nothing acknowledged lost, groups stable, moves done.
 
-The core is drawn so that it can do what is asked of it: it holds the leader of every partition, well and with a session
-that it keeps, or, where a partition has no such leader, all of its replicas. Less would do where the controller may
-elect another member of the ISR, but whether it may depends on what that one lost.
+The core is drawn so that it can do that: it has the leader of every partition, without faults and with a session that
+lasts, or, if a partition has no such leader, all of its replicas. Fewer brokers would do if the controller could elect
+another member of the ISR, but that depends on what the member lost.
 
 Source: TigerBeetle's VOPR (its liveness mode).
 """
@@ -41,7 +41,7 @@ DEAD, ASLEEP, CUT_OFF = "dead", "asleep", "cut off"
 
 
 class Liveness:
-    """The phases of one world. `settling_s`: how long a session may last of which nobody hears any more."""
+    """The phases of one world. `settling_s`: how long a silent session may last."""
 
     def __init__(self, world: World, random: Random, *, settling_s: float) -> None:
         self._world = world
@@ -51,7 +51,7 @@ class Liveness:
         """How many cores smaller than the cluster came together."""
 
     def settle_core(self) -> bool:
-        """The first phase, where a core smaller than the cluster can be had; whether it could. The others stay broken
+        """The first phase. Returns whether there is a core smaller than the cluster. The others stay broken
         afterwards."""
         world = self._world
         world.faults.stop()
@@ -73,7 +73,7 @@ class Liveness:
         return True
 
     def settle(self) -> None:
-        """The last phase: everything is well, and everything must have come together."""
+        """The last phase: without faults, everything must become whole again."""
         world = self._world
         world.faults.heal()
         world.clients.is_writing = world.transactors.is_writing = False
@@ -123,7 +123,7 @@ class Liveness:
         return {broker_id: None for broker_id in free if self._random.random() < REST}
 
     def _break(self, broker: SimulatedBroker) -> None:
-        """It stays so until it is healed."""
+        """Breaks it until it is healed."""
         world = self._world
         how = (DEAD, ASLEEP, CUT_OFF)[int(self._random.random() * 3)]
         world.note(f"{broker.node} stays {how}")

@@ -1,4 +1,4 @@
-"""Faults of a simulated cluster, drawn by lot: which, when, for how long; each seed draws its own mix.
+"""Faults of a simulated cluster, drawn at random: which, when, for how long. Each seed draws its own mix.
 
 Decides what goes wrong. It keeps within what acknowledged records must survive: at any moment at most `bearable`
 brokers have lost what was not synced, or a disk, for replication factor 3 and min.insync.replicas 2 that is one.
@@ -8,8 +8,8 @@ The kinds are those of one broker (`broker_faults`), of the network and ZooKeepe
 consumer group (`member_faults`), of transactional producers (`transactor_faults`), and what administrators do in the
 middle of it (`operations`).
 
-A fault is a `Strike`: when, which kind, and everything about it that was left to chance. What strikes is recorded, and
-can be given instead of a mix: then just these strike, and leaving one out leaves the others as they are (`shrink`).
+A fault is a `Strike`: when, which kind, and everything random about it. Strikes are recorded, and can be given instead
+of a mix: then exactly these happen, and leaving one out does not change the others (`shrink`).
 
     I1  drawing changes nothing, striking draws nothing: the strikes that a run made, given to a run of the same seed
         and plan, make the same run
@@ -89,7 +89,7 @@ class FaultMix:
         return FaultMix(weights, 2.0 + random.random() * 15.0)
 
     def __str__(self) -> str:
-        """The frequent ones first; who is below half a percent is not named."""
+        """The frequent ones first; those below half a percent are left out."""
         total = sum(self.weights.values())
         shares = {kind: 100 * weight / total for kind, weight in self.weights.items() if 200 * weight >= total}
         named = sorted(shares.items(), key=lambda share: -share[1])
@@ -97,7 +97,7 @@ class FaultMix:
 
 
 class Faults:
-    """Makes faults in a world from `start` to `stop`; `heal` undoes what still is.
+    """Makes faults in a world from `start` to `stop`; `heal` undoes those that still last.
 
     `schedule`: these strikes, in order of time, instead of what the mix would draw.
     """
@@ -149,7 +149,7 @@ class Faults:
         return self._active
 
     def heal(self, brokers: Collection[int] | None = None) -> None:
-        """Everybody, or of the brokers these, runs, hears everybody, and has a disk that is quick and whole."""
+        """Everybody (of the brokers only these) runs, reaches everybody, and has a fast and whole disk."""
         self.stop()
         chosen = self._world.brokers if brokers is None else brokers
         for group in self._groups:

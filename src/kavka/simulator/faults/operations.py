@@ -1,4 +1,4 @@
-"""What administrators do to a simulated cluster, by lot, in the middle of its faults.
+"""What administrators do to a simulated cluster, at random, in the middle of its faults.
 
     move            a partition goes to other brokers, or in another order, of topics that come and go also to more or
                     fewer; some moves are cancelled half-way, some get another target, some see the controller change
@@ -10,12 +10,12 @@
     configure       min.insync.replicas, segment size or retention of one of those
     delete records  of any partition, some way up to what is committed
 
-They are strikes as faults are, so that a failing run can be made smaller by leaving them out. Nobody waits for what
-comes of them, and any of them may fail: an operator's wish may meet a cluster that cannot have it.
+They are strikes like faults, so that a failing run can be made smaller by leaving them out. Nobody waits for their
+outcome, and each of them may fail: the cluster may be unable to carry it out.
 
     I1  topics "orders" and "ledger" are never deleted nor shortened by retention: what is acknowledged there must be
         there in the end; of the ledger's records none is deleted: its transactions must be whole
-    I2  what may remove records is told to the observer first
+    I2  the observer learns first of anything that may remove records
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A simulated broker: the production Broker and Dispatcher on a node's loop, with simulated ports.
 
-Decides only how a broker's process begins, ends and is talked to; `runtime.server` and `runtime.processor` do the same
+Decides only how a broker's process starts, ends and gets requests; `runtime.server` and `runtime.processor` do the same
 with sockets. A broker has many lives on one machine: each is a node loop of its own, over one disk.
 
     I1  requests of one connection are handled in order, answers leave in the order of their requests
@@ -141,7 +141,7 @@ class SimulatedBroker:
         self._die("killed")
 
     def power_cut(self) -> None:
-        """The machine dies: unsynced writes are lost or torn, and nobody is told."""
+        """The machine dies: unsynced writes are lost or torn, and no connection is closed."""
         loop = self._end("power lost")
         self.disk.process_died(loop)
         self.disk.power_cut()
@@ -235,6 +235,7 @@ class SimulatedBroker:
             on_decision=self._on_decision,
             place=f"boot-{self.disk.crashes}/here",
             on_made=self._on_made,
+            clock_ns=lambda: round(self._scheduler.now_ms * 1_000_000),
         )
         broker = self.broker = await start_broker(config, ports, {LISTENER: BrokerAddress(self.node, PORT)})
         dispatcher = Dispatcher(broker)
@@ -358,7 +359,7 @@ class _Connection:
             loop.call_soon(self._context.end)
 
     def _tell(self, exchange: Exchange | None, response: Response) -> None:
-        """Whoever watches the wire hears of the answer; that a rule was broken ends the simulation."""
+        """Passes the answer to the watchers of the wire. A broken rule ends the simulation."""
         if exchange is not None and self._broker.wire is not None:
             try:
                 self._broker.wire.on_answer(exchange, response)

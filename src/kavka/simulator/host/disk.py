@@ -1,7 +1,7 @@
 """Disks in memory: what was written, what of it is synced, and what a crash or a fault takes away.
 
 Decides what is left of a file after its process or its machine died, and which operations fail. It must not know what
-the files mean. The FileSystem port's own words about durability are taken at their letter here:
+the files mean. This disk is exactly as durable as the FileSystem port promises, and no more:
 
     written, not synced       survives the process; at a power cut any suffix of it may be gone, cut anywhere (torn)
     created, renamed, removed survives the process; at a power cut it may be undone until the directory is synced, also
@@ -119,7 +119,7 @@ class SimulatedDisk:
 
     @contextmanager
     def without_faults(self) -> Iterator[None]:
-        """Meanwhile nothing fails, and nothing is drawn: for who looks from outside."""
+        """No operation fails meanwhile, and nothing is drawn: for observers."""
         self._is_examined = True
         try:
             yield
@@ -222,7 +222,7 @@ class SimulatedDisk:
     # -- for the port
 
     def check_write(self, volume: Volume, path: str, size: int) -> None:
-        """Raises where a write of `size` bytes does not succeed at all."""
+        """Raises if a write of `size` bytes fails as a whole."""
         if volume.failing_writes and self._random.random() < volume.failing_writes:
             raise StorageError(path, "input/output error")
         if size > 0 and (volume.is_full or self.used_bytes + size > self.capacity_bytes):
@@ -394,17 +394,20 @@ class SimulatedFileSystem:
             raise FileNotFoundError(path)
         return content
 
-    def list_directory(self, path: str) -> list[str]:
+    def list_files(self, path: str) -> list[str]:
+        return self._list(path, self._disk.files)
+
+    def list_directories(self, path: str) -> list[str]:
+        return self._list(path, self._disk.directories)
+
+    def _list(self, path: str, among: Iterable[str]) -> list[str]:
         path = _absolute(path)
         if path not in self._disk.directories:
             raise FileNotFoundError(path)
         prefix = path.rstrip("/") + "/"
-        names = {
-            entry[len(prefix) :].split("/", 1)[0]: None
-            for entry in (*self._disk.files, *self._disk.directories)
-            if entry.startswith(prefix) and entry != path
-        }
-        return sorted(names)
+        return sorted(
+            name for entry in among if entry.startswith(prefix) and (name := entry[len(prefix) :]) and "/" not in name
+        )
 
     def make_directory(self, path: str) -> None:
         path = _absolute(path)

@@ -114,7 +114,7 @@ class Endpoint:
         return frame
 
     def close(self) -> None:
-        """This side has had enough; the other finds out when what was sent before has arrived."""
+        """Closes this side. The other side sees it after everything that was sent before has arrived."""
         if self._failure is None:
             self.fail(ConnectionFailed("closed here"))
             self._network.on_closed(self)
@@ -186,7 +186,7 @@ class SimulatedNetwork:
     """All links and connections. A node's host name is the node's name."""
 
     def __init__(self, scheduler: Scheduler, *, link: Link | None = None) -> None:
-        """`link` is what links are like where nobody said otherwise."""
+        """`link` is the default for links."""
         self._scheduler = scheduler
         self._random = scheduler.new_random()
         self._default = link or Link()
@@ -311,9 +311,8 @@ class SimulatedNetwork:
             self._end(endpoint, "connection reset by the other side")
 
     def machine_died(self, node: str, loop: NodeLoop) -> None:
-        """The machine lost power: nobody is told, and what it had sent and the network did not take yet is gone.
-
-        Until `machine_up` it answers nothing, not even by refusing.
+        """The machine lost power: no connection is closed, and what the network had not taken yet is gone. Until
+        `machine_up` it does not answer, not even with a refusal.
         """
         self._close_listeners(loop)
         self._down[node] = None
@@ -369,7 +368,7 @@ class SimulatedNetwork:
         return [*self._endpoints, *self._lingering]
 
     def _carry_all(self, one: str, other: str) -> None:
-        """What waited on this link sets out, also from ends that are no more."""
+        """Sends what waited on this link, also from ends that no longer exist."""
         for endpoint in list(self._endpoints):
             if endpoint.node == one and endpoint.peer.node == other:
                 self.carry(endpoint)

@@ -335,7 +335,7 @@ class Scheduler:
         return True
 
     def look_closely(self, steps: range) -> None:
-        """Makes each of these steps a milestone. To be said before the first of them."""
+        """Makes each of these steps a milestone. Call it before the first of them."""
         self._closely = steps
         self._next_milestone = min(self._next_milestone, max(steps.start, 1))
 

@@ -116,7 +116,7 @@ class Trace:
 
     @property
     def figures(self) -> Mapping[str, object]:
-        """What the world says of itself now (`World.summary`)."""
+        """The world's figures now (`World.summary`)."""
         return self._figures()
 
     # -- what is kept
@@ -151,7 +151,7 @@ class Trace:
     # -- what happens
 
     def on_node(self, node: str, kind: str, text: str = "") -> None:
-        """Something befell a node or a link."""
+        """Something happened to a node or a link."""
         self._add(node, kind, text=text)
 
     def on_broker_began(self, node: str, text: str) -> None:

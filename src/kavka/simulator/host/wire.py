@@ -3,8 +3,8 @@
 Decides which exchanges are worth decoding; what they mean is the watchers' matter. It changes nothing: a request is
 decoded from its bytes before the broker's own handler gets them, an answer after its handler gave it.
 
-    I1  a watcher is told of a request before anything of it was done, and of its answer before it is sent
-    I2  an answer that never comes (the connection or the broker is gone) is never told
+    I1  a watcher gets a request before anything of it is done, and its answer before it is sent
+    I2  a watcher never gets an answer that does not come (the connection or the broker is gone)
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ zero."""
 class Exchange:
     """A request, and later its answer. Watchers keep what they noted of it at the time of the request."""
 
-    __slots__ = ("answer", "broker", "expected", "key", "leader_ends", "request", "version")
+    __slots__ = ("answer", "broker", "denied", "expected", "host", "key", "leader_ends", "request", "version")
 
-    def __init__(self, broker: SimulatedBroker, key: ApiKey, version: int, request: Any) -> None:
+    def __init__(self, broker: SimulatedBroker, key: ApiKey, version: int, request: Any, host: str) -> None:
         self.broker = broker
         self.key = key
         self.version = version
@@ -43,6 +43,10 @@ class Exchange:
         self.answer: Any = None
         self.leader_ends: dict[TopicPartition, Offset] = {}
         """Of a Produce: where the logs ended when it came."""
+        self.host = host
+        """Who asks: the name of a node."""
+        self.denied: frozenset[str] = frozenset()
+        """Of a Produce: topics that may not be written (`access_rules`)."""
         self.expected: list[Any] = []
         """What fencing demands of the answer (`fencing_rules`)."""
 
@@ -71,7 +75,13 @@ class Wire:
         if key in NOT_WATCHED:
             return None
         version = request.header.api_version
-        exchange = Exchange(broker, ApiKey(key), version, decode(api(key).request_type, request.body, version))
+        exchange = Exchange(
+            broker,
+            ApiKey(key),
+            version,
+            decode(api(key).request_type, request.body, version),
+            request.context.client_host,
+        )
         for watcher in self._watchers:
             watcher.on_request(exchange)
         return exchange

@@ -10,7 +10,6 @@ and started again it plays an ensemble that had no leader for a while; its disk 
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from kavka.errors import ConnectionFailed, ProtocolViolation
@@ -198,9 +197,3 @@ class _Client:
         self._endpoint.close()
         if self._session_id:
             self._server.disown(self._session_id, self)
-
-
-async def wait_until_serving(server: SimulatedZooKeeper) -> None:
-    """Returns when the server has started."""
-    while not server.is_serving:  # noqa: ASYNC110 - another node's state
-        await asyncio.sleep(0.001)

@@ -1,7 +1,7 @@
-"""R20: what is missing for a cluster that was left alone to have come together, in words.
+"""R20: what still keeps a cluster without faults from being whole again, in words.
 
-Decides nothing about when it must have: `liveness` asks until nothing is missing or the time is up. Of a core (the
-brokers that run while the rest is broken) less can be asked than of all.
+Does not decide when it must be whole: `liveness` asks until nothing is missing or the time is up. A core (the brokers
+that run while the others are broken) must do less than the whole cluster.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def missing_of_core(observer: Observer, brokers: Mapping[int, SimulatedBroker], core: Collection[int]) -> list[str]:
-    """Every partition is led from within the core by one who knows, all of the core's replicas are in sync and nobody
-    else is."""
+    """Each partition has a leader in the core that knows that it leads, all of the core's replicas are in sync, and no
+    others are."""
     missing = []
     for partition, stored in observer.stored.items():
         here = set(observer.assigned[partition]) & set(core)
@@ -77,10 +77,10 @@ def _missing_of_logs(
 
 
 def _missing_at(observer: Observer, broker: SimulatedBroker) -> list[str]:
-    """What one broker tells its clients that is not so.
+    """What one broker tells its clients and is not true.
 
-    That it hosts no replica that is not its own any more is not asked: as in Apache Kafka a broker that is not reached
-    while a reassignment ends, and then has another controller, keeps what it was not told to delete.
+    It may still host a replica that is no longer assigned to it: as in Apache Kafka, a broker that cannot be reached at
+    the end of a reassignment, and then gets another controller, keeps the replica that nobody told it to delete.
     """
     running = broker.broker
     if running is None:

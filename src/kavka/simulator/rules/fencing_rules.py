@@ -1,9 +1,9 @@
-"""Rules about fencing: a request that was meant for another leader epoch or life is refused, and by its right name.
+"""Rules about fencing: a request for another leader epoch or another life of a broker is refused, with the right error.
 
 Decides, from what a broker knew when the request came, what its answer must not be.
 
     R14  Fetch, ListOffsets, OffsetForLeaderEpoch: another leader epoch than the receiver's is refused, a lower one as
-         FENCED_LEADER_EPOCH or with an error that tells no records, a higher one as UNKNOWN_LEADER_EPOCH or the like
+         FENCED_LEADER_EPOCH or with an error without records, a higher one as UNKNOWN_LEADER_EPOCH or the like
     R14  LeaderAndIsr, StopReplica, UpdateMetadata: a lower controller epoch, or a lower broker epoch of the receiver,
          is refused as a whole; a lower leader epoch changes nothing
     R14  AlterPartition: what a leader of an earlier epoch proposes is not stored
@@ -71,7 +71,7 @@ class FencingRules:
                 exchange.expected += self._old_proposals(exchange)
 
     def on_answer(self, exchange: Exchange) -> None:
-        """R14: it was refused."""
+        """R14: checks that it was refused."""
         if not exchange.expected:
             return
         error = getattr(exchange.answer, "error_code", 0)

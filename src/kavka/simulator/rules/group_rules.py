@@ -1,18 +1,18 @@
 """Rules of consumer groups, watched on the wire and in the log of `__consumer_offsets`.
 
-Decides whether coordinators kept what they promised. What is true is what is committed in the log: the observer reads
-it as high watermarks rise, transactions resolved; a coordinator's memory is judged by it.
+Decides whether coordinators kept their promises. The truth is what is committed in the log: the observer reads it as
+high watermarks rise, with transactions resolved, and compares coordinators with it.
 
     G1   in one generation no partition is given to two members
-    G2   generations only rise; a commit of a generation that was over when it was asked for is refused
+    G2   generations only rise; a commit of a generation that had ended before the request is refused
     G3   an acknowledged commit is in the log, below the high watermark; an offset fetched from who leads the group's
          partition is the last one acknowledged before the question, or a later one
     G4   nothing below a committed offset was never given to a member
     G5   a rebalance ends within the rebalance and session time-outs, where its coordinator can write
     G6   left alone, a group is stable and every partition has an owner
 
-A coordinator that does not know yet that it was deposed may answer an OffsetFetch with what was true before: Kafka's
-does, too, so its answers are not judged. Its commits are: none of them can be committed.
+A coordinator that does not know yet that it was replaced may answer an OffsetFetch with old offsets. Kafka's does, too,
+so its answers are not checked. Its commits are: none of them can be committed.
 
 Source: docs/design/rules.md; KIP-848's TLA+ models for G1.
 """
@@ -48,7 +48,7 @@ _Key = tuple[str, TopicPartition]
 
 
 class _Asked(NamedTuple):
-    """What held when a question came."""
+    """What was true when a request came."""
 
     generation: int
     known: dict[TopicPartition, int]
@@ -56,7 +56,7 @@ class _Asked(NamedTuple):
 
 
 class GroupRules:
-    """What is known of all groups. A `Watcher` of the wire, and told of what is committed."""
+    """What is known of all groups. A `Watcher` of the wire; it also gets what is committed."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -212,7 +212,7 @@ class GroupRules:
         return TopicPartition(TOPIC, partition_for(group, count)) if count else None
 
     def _leads(self, broker: SimulatedBroker, group: str) -> bool:
-        """Whether the broker is who leads the group's partition, and knows it."""
+        """True if the broker leads the group's partition, and knows it."""
         home = self._home(group)
         if home is None:
             return False
@@ -233,7 +233,7 @@ class GroupRules:
     # -- time
 
     def check_rebalances(self, brokers: Iterable[SimulatedBroker], groups: Iterable[str], min_in_sync: int) -> None:
-        """G5: to be asked every second or so."""
+        """G5. Call it about every second."""
         now_ms = self._view.now_ms
         for broker in brokers:
             for group in groups:

@@ -1,7 +1,7 @@
-"""Watches a simulated cluster after every step, with eyes that no broker has, and says which rule was broken.
+"""Watches a simulated cluster after every step, sees what no broker can see, and reports which rule was broken.
 
-Decides whether a run was right. It sees every live broker's partitions, the znodes as they are, and what clients were
-told; it keeps three ghosts: `acked`, `consumed` and the true high watermark, which no broker may read.
+Decides whether a run was right. It sees the partitions of every live broker, the znodes, and the answers to clients. It
+keeps three ghost variables that no broker may read: `acked`, `consumed` and the true high watermark.
 
     R1   every member of the stored ISR has, below a leader's high watermark, what the leader has there
     R2   so has everybody whom that leader itself holds for in sync, also where another one leads by now
@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.model import NO_LEADER, LeaderEpoch, Offset, TopicPartition
 from kavka.simulator.host.trace import ZOOKEEPER, ReplicaLook
+from kavka.simulator.rules.access_rules import AccessRules
 from kavka.simulator.rules.fencing_rules import FencingRules
 from kavka.simulator.rules.group_rules import TOPIC as OFFSETS_TOPIC
 from kavka.simulator.rules.group_rules import GroupRules
@@ -101,7 +102,7 @@ class _Hosts(NamedTuple):
 
 
 class Observer(View):
-    """The watching eye of one simulation, on all of its topics."""
+    """The observer of one simulation, for all of its topics."""
 
     def __init__(self, zookeeper: SimulatedZooKeeper, *, allow_loss: bool = False, trace: Trace | None = None) -> None:
         super().__init__(allow_loss=allow_loss)
@@ -112,6 +113,8 @@ class Observer(View):
         self._joins = JoinRules(self)
         self.groups = GroupRules(self)
         self.watchers: list[Watcher] = [self.states, self._joins, FencingRules(self), self.groups]
+        self.access = AccessRules(self, zookeeper)
+        self.watchers.append(self.access)
         self.transactions = TransactionRules(self)
         self.watchers.append(self.transactions)
         """Who is told of what is asked and answered."""
@@ -142,7 +145,7 @@ class Observer(View):
 
     @property
     def controller(self) -> int:
-        """Who holds the controller's seat, as ZooKeeper has it; -1 for nobody."""
+        """The controller according to ZooKeeper; -1 if there is none."""
         if not self._zookeeper.is_serving:
             return -1
         node = self._zookeeper.embedded.database.tree.by_path.get(CONTROLLER_PATH)
@@ -156,7 +159,7 @@ class Observer(View):
     # -- after a step
 
     def check_broker(self, broker: SimulatedBroker, now_ms: int) -> None:
-        """Looks at what the broker's step may have changed."""
+        """Checks what the broker's step may have changed."""
         self.now_ms = now_ms
         self.events_checked += 1
         hosted = broker.hosted
@@ -274,7 +277,7 @@ class Observer(View):
         return list(self._reassignments)
 
     def _forget(self, topic: str) -> None:
-        """The topic was deleted: what is made under its name later is another one."""
+        """The topic was deleted. A later topic with its name is another one."""
         if self._trace is not None:
             self._trace.on_topic_removed(topic)
         self._former_names[topic] = None
@@ -496,7 +499,7 @@ class Observer(View):
                 self.require(rule, holds=False, text=f"{name} and broker {other_id} differ {difference}")
 
     def on_power_cut(self, broker_id: int) -> None:
-        """What the broker's disk holds is not known until it is back. So it is with a disk that was replaced."""
+        """Until the broker is back, it is unknown what its disk holds. The same is true of a disk that was replaced."""
         self._logs.on_lost(broker_id)
         self._hosts.pop(broker_id, None)
         for partition, replicas in self.replicas.items():
@@ -571,7 +574,7 @@ class Observer(View):
     # -- at the end
 
     def check_nothing_lost(self, values: dict[TopicPartition, dict[Offset, bytes]]) -> None:
-        """R7: every acknowledged record is where it was said to be. `values`: what a reader found in the end."""
+        """R7: every acknowledged record is at its offset. `values`: what a reader found in the end."""
         for partition, acked in self.acked.items():
             if partition in self.stands_last:
                 continue

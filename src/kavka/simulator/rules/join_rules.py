@@ -1,7 +1,7 @@
 """Rules about who becomes a member of an ISR, and who may lead after a loss.
 
-Decides whether a leader could propose a member, whether the controller could take it, and whether a stored ISR came
-about as one may.
+Decides whether a leader could propose a member, whether the controller could accept it, and whether a stored ISR came
+about in a legal way.
 
     R10  who is proposed has, in the leader's epoch, everything up to the high watermark and the epoch's start, and has
          it in fact; the controller takes nobody who is not registered, is leaving, or fetched in a former life
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Ineligible(NamedTuple):
-    """A member that the controller must not take, as it knew when it was asked."""
+    """A member that the controller must not accept, by what it knew at the time of the request."""
 
     partition: TopicPartition
     topic: Any
@@ -38,7 +38,7 @@ class _Ineligible(NamedTuple):
 
 
 class _Wish(NamedTuple):
-    """What tells one proposal of a leader from another one."""
+    """What distinguishes one proposal of a leader from another."""
 
     partition: TopicPartition
     leader_epoch: LeaderEpoch
@@ -47,7 +47,7 @@ class _Wish(NamedTuple):
 
 
 class JoinRules:
-    """Told of ISRs by the observer, and of AlterPartition by the wire."""
+    """Gets ISRs from the observer, and AlterPartition from the wire."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -147,7 +147,7 @@ class JoinRules:
                     exchange.expected.append(_Ineligible(partition, key, reasons[0]))
 
     def on_answer(self, exchange: Exchange) -> None:
-        """R10: what had to be refused was."""
+        """R10: checks that what had to be refused was refused."""
         if exchange.key is not ApiKey.ALTER_PARTITION or exchange.answer.error_code:
             return
         for refusal in exchange.expected:

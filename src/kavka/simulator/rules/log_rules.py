@@ -1,6 +1,6 @@
 """Rules about logs: what a replica's log may hold, lose, and say of itself.
 
-Decides whether a change of one log was right, beside the logs of the other replicas and beside what it was before.
+Decides whether a change of one log was right, compared with the other replicas' logs and with its earlier state.
 
     R2   whom a leader holds for in sync keeps what that leader calls committed
     R4   two logs that have one epoch at one offset are equal below it (log matching, true from KIP-279 on)
@@ -48,7 +48,7 @@ class _Appended(NamedTuple):
 
 
 class LogRules:
-    """Told of each replica's life and changes by the observer, after its mirror has followed the log."""
+    """Gets each replica's life and changes from the observer, after its mirror has followed the log."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -78,7 +78,7 @@ class LogRules:
         self._former[broker_id, partition.topic_partition] = former
 
     def on_removed(self, broker_id: int, partition: TopicPartition) -> None:
-        """The broker is no replica of the partition any more: what it has may go."""
+        """The broker is no longer a replica of the partition: its log may be removed."""
         self._former.pop((broker_id, partition), None)
         seen = self._view.replicas.get(partition, {}).get(broker_id)
         if seen is not None:

@@ -1,4 +1,4 @@
-"""Rare states of a cluster that a campaign must have been in: what was never reached was never tested.
+"""Rare states that a campaign must reach: a state that was never reached was never tested.
 
 Decides whether a state was reached, and counts it. It sees what can be seen from outside: decisions with their kinds
 and evidence, log lines, exchanges on the wire, state znodes as they are stored, replicas as the observer looks at them.

@@ -1,7 +1,7 @@
-"""Named scenarios: each tells what happens to one partition, and what must come of it.
+"""Named scenarios: each plays what happens to one partition, and checks the outcome.
 
 `SCENARIOS` has them by name: those of the articles, and those of docs/design/known-bugs.md (S1, S2, ...). A scenario
-passes if it ends; it raises `Unexpected` where the cluster does not do what it must, and `Violation` where a rule is
+passes if it returns. It raises `Unexpected` if the cluster does not do what it must, and `Violation` if a rule is
 broken on the way. Leader A, followers B and C, controller D: see `play`.
 
     articles    what happens to an ISR when leader and followers die in turn
@@ -11,11 +11,12 @@ broken on the way. Leader A, followers B and C, controller D: see `play`.
     storage     S37 to S41: crashes, damage, disks that fail, clocks
     producers   S42 and S43: what is sent twice is there once
     transactions  S44 to S49: all or nothing
+    access        S52 to S55: who may do what, while it changes
     play          the words in which a scenario is told; play_clients, play_wire: its clients and its requests
     registry      the list of scenarios
 """
 
-from kavka.simulator.scenarios import articles, divergence, isr, controller, storage, producers, transactions  # isort: skip # in the order they are listed
+from kavka.simulator.scenarios import articles, divergence, isr, controller, storage, producers, transactions, access  # isort: skip # in the order they are listed
 from kavka.simulator.scenarios.isr import lose_last_standing
 from kavka.simulator.scenarios.registry import LAGGING, SCENARIOS, Scenario, play, scenario
 
@@ -23,6 +24,7 @@ __all__ = [
     "LAGGING",
     "SCENARIOS",
     "Scenario",
+    "access",
     "articles",
     "controller",
     "divergence",

@@ -12,7 +12,7 @@ from kavka.simulator.scenarios.play import OFFSETS, ZOOKEEPER, A, B, C, D, Play
 from kavka.simulator.scenarios.registry import LAGGING, scenario
 
 
-@scenario("S25: a controller that slept through its own end changes nothing")
+@scenario("S25: a controller that slept while another one was elected changes nothing")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(3)
@@ -29,7 +29,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S25: a controller whose seat was taken away writes nothing, though its session lives")
+@scenario("S25: a controller that was replaced writes nothing, although its session lives")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(3)
@@ -122,7 +122,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S27: an order to delete a replica that is given twice, and the first one comes last")
+@scenario("S27: an order to delete a replica is sent twice, and the first one arrives last")
 def _(seed: int) -> None:
     play = Play(seed, settings={"controller.socket.timeout.ms": "1000"})
     play.write_ok(5)
@@ -142,7 +142,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S27: an order to follow that is given twice, and the first one comes when another leads")
+@scenario("S27: an order to follow is sent twice, and the first one arrives when another broker leads")
 def _(seed: int) -> None:
     play = Play(seed, settings={"controller.socket.timeout.ms": "1000", **LAGGING})
     play.write_ok(5)
@@ -171,7 +171,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S28: the session of a broker that cannot be reached ends, and its node comes back with it")
+@scenario("S28: the session of an unreachable broker ends, and its znode comes back with it")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(3)
@@ -211,7 +211,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S30: who leads, and in which epoch, is told alike by all in the end")
+@scenario("S30: in the end all brokers name the same leader and epoch")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(3)
@@ -231,7 +231,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S31: an order that did not get through is given again until it does")
+@scenario("S31: an order that did not get through is sent again until it does")
 def _(seed: int) -> None:
     play = Play(seed, settings={"controller.socket.timeout.ms": "1000"})
     play.write_ok(3)
@@ -272,7 +272,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S33: the controller dies when a new leader is stored and nobody was told")
+@scenario("S33: the controller dies after it stored a new leader and before it told anybody")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(3)
@@ -342,7 +342,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S36: a topic is made anew under the name of one that was deleted while a replica was away")
+@scenario("S36: a topic is created under the name of one that was deleted while a replica was away")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(5)
@@ -359,7 +359,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S36: a topic is deleted while it is moved, and made anew")
+@scenario("S36: a topic is deleted while it is moved, and created again")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(5)

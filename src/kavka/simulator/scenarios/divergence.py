@@ -11,7 +11,7 @@ from kavka.simulator.scenarios.play import ZOOKEEPER, A, B, C, D, Play, Reader
 from kavka.simulator.scenarios.registry import LAGGING, scenario
 
 
-@scenario("S1: who follows a new leader keeps what lies above its own high watermark")
+@scenario("S1: a follower of a new leader keeps records above its own high watermark")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok()
@@ -28,7 +28,7 @@ def _(seed: int) -> None:
     play.require(len(play.read()) == 2, "both records are there")
 
 
-@scenario("S2: the one whose log is shorter comes back first")
+@scenario("S2: the replica with the shorter log comes back first")
 def _(seed: int) -> None:
     play = Play(seed, settings=LAGGING)
     play.write_ok()
@@ -50,7 +50,7 @@ def _(seed: int) -> None:
     play.require(len(play.read()) == 2, "m1 and m3")
 
 
-@scenario("S3: leaders change faster than followers learn, and epochs are unknown to one another")
+@scenario("S3: leaders change faster than followers learn, and replicas do not know each other's epochs")
 def _(seed: int) -> None:
     play = Play(seed, settings={"min.insync.replicas": "1", **LAGGING})
     play.write_ok(2)
@@ -78,7 +78,7 @@ def _(seed: int) -> None:
     play.require(len(play.read()) == 4, "two of the first epoch, two of the last")
 
 
-@scenario("S4: a leader that wrote nothing still tells where its epoch began")
+@scenario("S4: a leader that wrote nothing still knows where its epoch began")
 def _(seed: int) -> None:
     play = Play(seed, settings={"min.insync.replicas": "1", **LAGGING})
     play.write_ok(2)
@@ -99,7 +99,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S5: leaders that wrote nothing leave epochs that contradict each other, and no record to cut off")
+@scenario("S5: leaders that wrote nothing leave epochs that contradict each other, and no record to truncate")
 def _(seed: int) -> None:
     play = Play(seed, settings=LAGGING)
     play.write_ok(2)
@@ -115,7 +115,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S6: a follower that missed epochs of the same leader looks where the logs part")
+@scenario("S6: a follower that missed epochs of the same leader checks where the logs diverge")
 def _(seed: int) -> None:
     play = Play(seed, settings={"min.insync.replicas": "1", **LAGGING})
     play.write_ok(2)
@@ -136,7 +136,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S7: a refusal of the epoch before comes when the next one is known")
+@scenario("S7: a refusal for the previous epoch arrives when the next one is known")
 def _(seed: int) -> None:
     play = Play(seed, settings=LAGGING)
     play.write_ok(3)
@@ -156,7 +156,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S9: a reader is told where the log that it has read was cut off by an unclean election")
+@scenario("S9: a reader learns where an unclean election cut off the log that it has read")
 def _(seed: int) -> None:
     play, before, _ = _cut_off_by_an_unclean_election(seed)
     found = play.fetch(10, epoch=play.epoch, last_epoch=before)
@@ -176,7 +176,8 @@ def _(seed: int) -> None:
 
 
 def _cut_off_by_an_unclean_election(seed: int) -> tuple[Play, LeaderEpoch, Reader]:
-    """Offsets 0 to 9 were read from A, in the epoch told; C leads now, has 0 to 3 of them, others at 4 to 15."""
+    """A reader has read offsets 0 to 9 from A, in the returned epoch. C leads now: it has the same 0 to 3, and others
+    at 4 to 15."""
     settings = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
     play = Play(seed, settings=settings, allow_loss=True)
     play.write_ok(3)
@@ -195,7 +196,7 @@ def _cut_off_by_an_unclean_election(seed: int) -> tuple[Play, LeaderEpoch, Reade
     return play, before, reader
 
 
-@scenario("S8: a leader that was paused serves nobody, and cuts nobody's log")
+@scenario("S8: a leader that was paused serves nobody, and truncates no follower's log")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(3)
@@ -210,7 +211,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S10: what was never committed is cut off before a new high watermark is taken")
+@scenario("S10: uncommitted records are truncated before a new high watermark is taken over")
 def _(seed: int) -> None:
     play = Play(seed, settings={"min.insync.replicas": "1", **LAGGING})
     play.write_ok(2)
@@ -230,7 +231,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S11: who begins anew where the leader's log begins moves its high watermark there, too")
+@scenario("S11: a follower that starts again at the leader's log start moves its high watermark there, too")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(3)
@@ -247,7 +248,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S12: where a leader's log ends is answered when another one leads")
+@scenario("S12: an answer about the end of a leader's log arrives when another broker leads")
 def _(seed: int) -> None:
     settings = {"replica.socket.timeout.ms": "60000", **LAGGING}
     play = Play(seed, settings=settings, partitions=2)  # Of the second, A stays the leader: they go on talking.

@@ -11,7 +11,7 @@ from kavka.simulator.scenarios.play import OTHER, ZOOKEEPER, A, B, C, D, Play
 from kavka.simulator.scenarios.registry import scenario
 
 
-@scenario("S13: nobody joins below the start of the leader's epoch")
+@scenario("S13: no replica joins below the start of the leader's epoch")
 def _(seed: int) -> None:
     play = Play(seed, replicas=(A, B, C, D), controller=BrokerId(5))
     play.write_ok(3)
@@ -111,7 +111,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S17: the controller's word overtakes its answer to a change of the ISR")
+@scenario("S17: an order of the controller overtakes its answer to an ISR change")
 def _(seed: int) -> None:
     play = Play(seed)
     play.keep_out(C)
@@ -135,7 +135,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S18: a follower that comes back with an empty disk is not in sync by what its former self had")
+@scenario("S18: a follower that comes back with an empty disk is not in sync by what it had before")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(20)
@@ -161,7 +161,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S19: a replica that is taken away and given back begins anew")
+@scenario("S19: a replica that is removed and added again starts from nothing")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(10)
@@ -195,7 +195,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S20: a broker that is slow to shut down fetches on, and does not come back into the ISR")
+@scenario("S20: a broker that shuts down slowly still fetches, and does not come back into the ISR")
 def _(seed: int) -> None:
     play = Play(seed, partitions=2)
     play.write_ok(5)
@@ -244,7 +244,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S21: the next controller does not take out again who lost power once")
+@scenario("S21: the next controller does not remove a replica a second time for one power cut")
 def _(seed: int) -> None:
     play = _last_standing(seed, keeps_eligible=True)
     play.let_in(B)
@@ -260,8 +260,8 @@ def _(seed: int) -> None:
 
 
 def lose_last_standing(seed: int) -> None:
-    """S21 without eligible leader replicas: as in Apache Kafka on ZooKeeper, the one that lost power leads again, and
-    the others cut off what it lost. Raises `Violation` where the power cut took acknowledged records."""
+    """S21 without eligible leader replicas: as in Apache Kafka on ZooKeeper, the replica that lost power leads again,
+    and the others truncate what it lost. Raises `Violation` where the power cut took acknowledged records."""
     play = _last_standing(seed, keeps_eligible=False)
     play.let_in(B)
     play.expect(leader=NO_LEADER, isr=(A,))
@@ -273,7 +273,7 @@ def lose_last_standing(seed: int) -> None:
 
 
 def _last_standing(seed: int, *, keeps_eligible: bool, others_die: bool = False) -> Play:
-    """B left the ISR, then C; A, all alone, lost power. C hears the others again."""
+    """B left the ISR, then C. A, alone in the ISR, lost power. C hears the others again."""
     play = Play(seed, settings={"kavka.eligible.leader.replicas.enable": str(keeps_eligible).lower()})
     play.write_ok(10)
     play.keep_out(B)
@@ -290,7 +290,7 @@ def _last_standing(seed: int, *, keeps_eligible: bool, others_die: bool = False)
     return play
 
 
-@scenario("S22: who lacks nothing stays in sync, however long it asks for nothing")
+@scenario("S22: a follower that lacks nothing stays in sync, however long it sends no fetch")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(3)
@@ -304,7 +304,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S22: who is always a little behind, and never more, stays in sync")
+@scenario("S22: a follower that is always a little behind, and never more, stays in sync")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(3)

@@ -173,7 +173,7 @@ class Play:
         self.until(lambda: self.log_start(self.leader) == before, "the records are deleted")
 
     def _ask(self, work: Callable[[Admin], Awaitable[object]]) -> None:
-        """Asks, and waits for nothing."""
+        """Sends a request and does not wait."""
         loop = self.world.clients.node("admin")
 
         async def run() -> None:
@@ -469,14 +469,14 @@ class Play:
         self._on_damage(broker_id)
 
     def _on_damage(self, broker_id: BrokerId) -> None:
-        """What the broker comes back with is not known any more."""
+        """The observer no longer knows what the broker comes back with."""
         if self.world.brokers[broker_id].is_alive:
             self._damaged[broker_id] = None
         else:
             self.world.observer.on_power_cut(broker_id)
 
     def overwrite(self, broker_id: BrokerId, path: str, data: bytes) -> None:
-        """Replaces the content of a file, as somebody or a file system after a crash might."""
+        """Replaces the content of a file, as a person might, or a file system after a crash."""
         self.world.brokers[broker_id].disk.files[path].data[:] = data
         self._on_damage(broker_id)
 
@@ -554,6 +554,28 @@ class Play:
         )
         request = FetchRequest(max_bytes=FETCH_BYTES, topics=[FetchTopic(topic=TOPIC, partitions=[part])])
         task = self._client.loop.create_task(self._client.fetch(broker_id, request))
+        self.until(task.done, "an answer")
+        return task.result()
+
+    @property
+    def client_node(self) -> str:
+        """The node from which `write`, `fetch` and the like ask brokers."""
+        return self._client.loop.name
+
+    def begin_fetch(self, offset: Offset, *, to: BrokerId, wait_ms: int = 500) -> asyncio.Task[Fetched]:
+        """A reader asks for what will be at `offset`, and waits for it so long. The task returns its answer."""
+        part = FetchPartition(partition=PARTITION.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        topics = [FetchTopic(topic=TOPIC, partitions=[part])]
+        request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=FETCH_BYTES, topics=topics)
+        return self._client.loop.create_task(self._client.fetch(to, request))
+
+    def fetch_as_replica(self, offset: Offset) -> Fetched:
+        """The answer of the leader to somebody who says that he is broker C."""
+        part = FetchPartition(partition=PARTITION.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        topics = [FetchTopic(topic=TOPIC, partitions=[part])]
+        task = self._client.loop.create_task(
+            self._client.fetch(self.leader, FetchRequest(replica_id=C, max_bytes=FETCH_BYTES, topics=topics))
+        )
         self.until(task.done, "an answer")
         return task.result()
 

@@ -1,6 +1,6 @@
 """Clients of a scenario that stay: a consumer with its position, a producer with its transactions; both kavka's own.
 
-Decide nothing: each word is a call of the client, on a node of its own, waited for while the simulation goes on.
+They decide nothing: each method calls the client, on a node of its own, and waits while the simulation runs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ PARTITION = TopicPartition(TOPIC, 0)
 
 
 class Reader:
-    """A consumer of kavka's own that stays, with its position, from one `read` to the next; with a `group` a member of
-    it, which commits nothing by itself."""
+    """A consumer of kavka's that keeps its position from one `read` to the next. With a `group` it is a member, which
+    commits nothing by itself."""
 
     def __init__(self, play: Play, *, committed: bool = False, group: str | None = None) -> None:
         self._play = play
@@ -50,7 +50,7 @@ class Reader:
 
     @property
     def is_member(self) -> bool:
-        """Whether it knows itself for one."""
+        """True if the consumer believes that it is a member."""
         return self._consumer is not None and self._consumer.membership[1] >= 0
 
     def pause(self) -> None:
@@ -61,7 +61,7 @@ class Reader:
         self._loop.resume()
 
     def read(self) -> list[tuple[Offset, bytes]]:
-        """What is new, until nothing comes for a second."""
+        """Reads new records until none comes for a second."""
         return self.wait(self.begin_read())
 
     def begin_read(self) -> asyncio.Task[list[tuple[Offset, bytes]]]:
@@ -87,7 +87,7 @@ class Reader:
 
 
 class Writer:
-    """A transactional producer of kavka's own. Each word waits for its end, and returns what went wrong, if it did."""
+    """A transactional producer of kavka's. Each method waits for its end, and returns the error, if there was one."""
 
     def __init__(self, play: Play, transactional_id: str) -> None:
         self._play = play

@@ -1,7 +1,7 @@
-"""What a scenario asks brokers itself, on the wire: to write this very batch, to read there, to set that.
+"""Requests that a scenario sends to brokers itself: write this batch, read there, change that setting.
 
-Decides nothing, tries nothing again, and knows no metadata: who is asked is said, and what it answers is told, or that
-nothing was. What was acknowledged is told to the observer.
+Decides nothing, retries nothing, and knows no metadata: the caller names the broker, and gets its answer or learns that
+none came. The observer learns what was acknowledged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ALTER_CONFIGS_VERSION: Final = 1
 
 
 class Answer(NamedTuple):
-    """What a producer was told. `error` is None where it was told nothing."""
+    """The answer to a producer. `error` is None if no answer came."""
 
     value: bytes
     error: ErrorCode | None
@@ -42,8 +42,8 @@ class Answer(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What a reader was told. `diverges_at`: where the log that it has read so far leaves the leader's (KIP-320), -1 if
-    it does not."""
+    """The answer to a reader. `diverges_at`: the offset where the log that it has read diverges from the leader's
+    (KIP-320), -1 if it does not."""
 
     error: ErrorCode | None
     values: tuple[bytes, ...] = ()

@@ -26,7 +26,7 @@ def _send_ok(play: Play, sequence: int, *, at: int, acks: int = -1, epoch: int =
     play.require(answer.error is ErrorCode.NONE and answer.offset == at, f"{answer}, expected at offset {at}")
 
 
-@scenario("S42: an answer is lost, the leader changes, and the batch comes again")
+@scenario("S42: an answer is lost, the leader changes, and the batch is sent again")
 def _(seed: int) -> None:
     play = Play(seed)
     _send_ok(play, 0, at=0)
@@ -41,7 +41,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S43: what was cut off was never written, and is taken when it comes again")
+@scenario("S43: a truncated batch counts as never written, and is accepted when it is sent again")
 def _(seed: int) -> None:
     play = Play(seed, settings={"min.insync.replicas": "1", **LAGGING})
     _send_ok(play, 0, at=0)
@@ -62,7 +62,7 @@ def _(seed: int) -> None:
     play.require(len(play.read()) == 2, "twice or never")
 
 
-@scenario("S43: a leader knows its producers again after a crash, whatever became of its snapshots")
+@scenario("S43: a leader knows its producers again after a crash, even without its snapshots")
 def _(seed: int) -> None:
     play = Play(seed, settings={"log.segment.bytes": "400"})
     for sequence in range(8):
@@ -103,7 +103,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S43: a producer that begins an epoch is not followed by its former self")
+@scenario("S43: after a producer begins an epoch, its former self cannot write")
 def _(seed: int) -> None:
     play = Play(seed)
     _send_ok(play, 0, at=0)

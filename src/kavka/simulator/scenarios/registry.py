@@ -1,4 +1,4 @@
-"""Which named scenarios there are. Each module beside puts its own here, by `scenario`."""
+"""The list of named scenarios. Each module of the folder adds its own with `scenario`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 Scenario = Callable[[int], None]
-"""Is given the seed that orders the steps; ends if all goes as it must, raises `Unexpected` or `Violation` if not."""
+"""Gets the seed that orders the steps. Returns if everything goes as it must, else raises `Unexpected` or
+`Violation`."""
 
 SCENARIOS: Final[dict[str, Scenario]] = {}
 """By name, in the order in which they are listed."""

@@ -14,7 +14,7 @@ SMALL_SEGMENTS = {"log.segment.bytes": "400"}
 """A few records each."""
 
 
-@scenario("S37: a bit flipped in what a crash left, and all behind it is fetched again")
+@scenario("S37: a bit flips in a log after a crash, and everything after it is fetched again")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(10)
@@ -48,7 +48,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S37: a segment in the middle is gone, and what is behind it does not count")
+@scenario("S37: a segment in the middle is gone, and the later ones do not count")
 def _(seed: int) -> None:
     play = Play(seed, settings=SMALL_SEGMENTS)
     play.write_ok(20)
@@ -66,7 +66,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S37: whatever lies beside the records can be lost")
+@scenario("S37: every file except the records can be lost")
 def _(seed: int) -> None:
     play = Play(seed, settings=SMALL_SEGMENTS)
     play.write_ok(20)
@@ -88,7 +88,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S38: a start that was broken off does not make the next one believe in a clean stop")
+@scenario("S38: after a start that was interrupted, the next one does not trust the mark of a clean stop")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(10)
@@ -110,7 +110,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S38: a power cut after a clean stop takes nothing, and the mark of the stop is believed once")
+@scenario("S38: a power cut after a clean stop loses nothing, and the mark of the stop is trusted once")
 def _(seed: int) -> None:
     play = Play(seed, settings=SMALL_SEGMENTS)
     disk = play.world.brokers[C].disk
@@ -134,7 +134,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S38: a power cut a moment after the first records leaves no log that nobody knows the topic of")
+@scenario("S38: a power cut just after the first records leaves no log with an unknown topic")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(3)
@@ -166,7 +166,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S39: one of a follower's log directories is full, and the other one's replicas go on")
+@scenario("S39: one of a follower's log directories is full, and replicas in the other one continue")
 def _(seed: int) -> None:
     play = Play(seed, settings={"log.dirs": "/first,/second"}, partitions=2)
     for partition in (PARTITION, OTHER):
@@ -206,7 +206,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S41: clocks are set, and nobody is late for that")
+@scenario("S41: clocks are set, and no replica lags because of it")
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(3)

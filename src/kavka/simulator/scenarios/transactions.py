@@ -40,7 +40,7 @@ def _is_settled(play: Play) -> None:
     play.until(lambda: play.last_stable_offset(leader) == play.log_end(leader), "no transaction is open")
 
 
-@scenario("S44: a record of a transaction that was aborted comes late")
+@scenario("S44: a record of an aborted transaction arrives late")
 def _(seed: int) -> None:
     play = Play(seed, settings=SETTINGS)
     writer = _writer(play)
@@ -97,7 +97,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S46: the coordinator dies when the outcome is decided, and nobody was told")
+@scenario("S46: the coordinator dies after it decided the outcome and before it told anybody")
 def _(seed: int) -> None:
     for commits in (True, False):
         play = Play(seed, settings=SETTINGS)
@@ -147,7 +147,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S48: a producer whose twin took over writes and ends nothing")
+@scenario("S48: a producer whose twin took over can neither write nor end a transaction")
 def _(seed: int) -> None:
     play = Play(seed, settings=SETTINGS)
     former = _writer(play)
@@ -181,7 +181,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S49: offsets of who was thrown out of its group are refused, in a transaction too")
+@scenario("S49: offsets of a member that was removed from its group are refused, in a transaction too")
 def _(seed: int) -> None:
     play = Play(seed, settings=SETTINGS)
     play.write_ok(2)
@@ -208,7 +208,7 @@ def _(seed: int) -> None:
     play.finish()
 
 
-@scenario("S49: who takes over waits for the end of what may move the group's offsets")
+@scenario("S49: a consumer that takes over waits until open transactions on the group's offsets end")
 def _(seed: int) -> None:
     play = Play(seed, settings=SETTINGS)
     play.write_ok(2)

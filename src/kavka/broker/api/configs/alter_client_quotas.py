@@ -1,7 +1,9 @@
 """AlterClientQuotas (key 49): sets and removes quotas of clients (KIP-546).
 
-Behaviour   There are no quotas here. Removing one succeeds, as Apache Kafka removes a quota that is not set. Setting
-            one is INVALID_REQUEST, so that nobody relies on a limit that does not hold.
+Behaviour   Each entity is changed by itself, in order; the whole of its changes is made or none. One that is named
+            twice is changed twice, and answered once, with the last outcome. Whole numbers may be off by a millionth. A
+            quota that is not set is removed without an error. The change is in force here when it is answered, and a
+            moment later on the other brokers.
 Versions    0; 1 flexible.
 """
 
@@ -9,36 +11,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
 from kavka.protocol.messages.alter_client_quotas_request import EntryData as Alteration
 from kavka.protocol.messages.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
+from kavka.security.quotas import Change, entity_of
 
 if TYPE_CHECKING:
     from kavka.broker.api.configs.ports import ConfigsBroker
     from kavka.protocol.connection import Request
 
-_ENTITIES = ({"user"}, {"client-id"}, {"user", "client-id"}, {"ip"})
-"""The types of entities that may stand together."""
+
+async def handle(
+    broker: ConfigsBroker, request: Request, message: AlterClientQuotasRequest
+) -> AlterClientQuotasResponse:
+    outcomes: dict[frozenset[tuple[str, str | None]], EntryData] = {}
+    for alteration in message.entries:
+        named = {part.entity_type: part.entity_name for part in alteration.entity}
+        outcomes[frozenset(named.items())] = await _outcome(
+            broker, named, alteration, validate_only=message.validate_only
+        )
+    return AlterClientQuotasResponse(entries=list(outcomes.values()))
 
 
-def handle(broker: ConfigsBroker, request: Request, message: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    return AlterClientQuotasResponse(entries=[_outcome(entry) for entry in message.entries])
-
-
-def _outcome(entry: Alteration) -> EntryData:
-    problem = _problem(entry)
-    return EntryData(
-        error_code=ErrorCode.NONE if problem is None else ErrorCode.INVALID_REQUEST,
-        error_message=problem,
-        entity=[EntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity],
+async def _outcome(
+    broker: ConfigsBroker, named: dict[str, str | None], alteration: Alteration, *, validate_only: bool
+) -> EntryData:
+    answer = EntryData(
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in named.items()], error_message=None
     )
-
-
-def _problem(entry: Alteration) -> str | None:
-    if {part.entity_type for part in entry.entity} not in _ENTITIES:
-        return "Invalid client quota entity"
-    wanted = [op.key for op in entry.ops if not op.remove]
-    if wanted:
-        return f"This broker has no client quotas yet: {', '.join(wanted)} would not hold."
-    return None
+    changes = [Change(op.key, None if op.remove else op.value) for op in alteration.ops]
+    try:
+        await broker.quota_store.alter(entity_of(named.items()), changes, validate_only=validate_only)
+    except RequestError as refused:
+        answer.error_code, answer.error_message = refused.code, refused.message
+    except ZooKeeperError as failure:
+        answer.error_code, answer.error_message = ErrorCode.REQUEST_TIMED_OUT, str(failure)
+    return answer

@@ -30,20 +30,12 @@ def handle(broker: ConfigsBroker, request: Request, message: AlterConfigsRequest
 
 
 async def _alter_all(broker: ConfigsBroker, message: AlterConfigsRequest) -> AlterConfigsResponse:
-    outcomes = await alter_each(
-        message.resources, lambda resource: _alter(broker, resource, validate_only=message.validate_only)
+    responses = await alter_each(
+        message.resources,
+        lambda resource: _alter(broker, resource, validate_only=message.validate_only),
+        AlterConfigsResourceResponse,
     )
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=outcome.error_code,
-                error_message=outcome.error_message,
-                resource_type=outcome.resource_type,
-                resource_name=outcome.resource_name,
-            )
-            for outcome in outcomes
-        ]
-    )
+    return AlterConfigsResponse(responses=responses)
 
 
 async def _alter(broker: ConfigsBroker, resource: AlterConfigsResource, *, validate_only: bool) -> None:

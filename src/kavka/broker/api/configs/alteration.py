@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kavka.broker.api.configs.resources import require_topic
 from kavka.config.alter import is_this_broker
@@ -27,39 +27,47 @@ class Resource(Protocol):
     resource_name: str
 
 
+class Response(Protocol):
+    """A resource's part of either answer."""
+
+    def __init__(
+        self, *, error_code: ErrorCode, error_message: str | None, resource_type: int, resource_name: str
+    ) -> None: ...
+
+
 AnyResource = TypeVar("AnyResource", bound=Resource)
-
-
-class Outcome(NamedTuple):
-    """What became of one resource's change. NONE: it is written, or would be (validate_only)."""
-
-    resource_type: int
-    resource_name: str
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
+AnyResponse = TypeVar("AnyResponse", bound=Response)
 
 
 async def alter_each(
-    resources: Sequence[AnyResource], alter: Callable[[AnyResource], Awaitable[None]]
-) -> list[Outcome]:
-    """Changes each resource by `alter`, which raises RequestError or ZooKeeperError, and returns what became of each.
+    resources: Sequence[AnyResource], alter: Callable[[AnyResource], Awaitable[None]], response: type[AnyResponse]
+) -> list[AnyResponse]:
+    """Changes each resource by `alter`, which raises RequestError or ZooKeeperError, and returns a response for each.
+    NONE means that the change is written, or would be (validate_only).
 
     A resource that is named twice is changed by neither: nobody can tell which change is meant.
     """
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    outcomes = []
+    responses = []
     for resource in resources:
-        outcome = Outcome(resource.resource_type, resource.resource_name)
+        code, message = ErrorCode.NONE, None
         try:
             if times[resource.resource_type, resource.resource_name] > 1:
                 raise RequestError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             await alter(resource)
         except RequestError as refused:
-            outcome = outcome._replace(error_code=refused.code, error_message=refused.message)
+            code, message = refused.code, refused.message
         except ZooKeeperError as failure:
-            outcome = outcome._replace(error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=str(failure))
-        outcomes.append(outcome)
-    return outcomes
+            code, message = ErrorCode.REQUEST_TIMED_OUT, str(failure)
+        responses.append(
+            response(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return responses
 
 
 async def change_topic(

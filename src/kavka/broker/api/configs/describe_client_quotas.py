@@ -1,54 +1,68 @@
 """DescribeClientQuotas (key 48): which quotas clients have (KIP-546).
 
-Behaviour   No quotas are in force here, so the list is empty. The broker checks the filter as Apache Kafka does. Quotas
-            that Apache Kafka keeps in a ZooKeeper that it shares with kavka are not listed: they do not hold here.
+Behaviour   Lists the quotas that stand in ZooKeeper, of the entities that the filter takes: those that have all the
+            types that it names, with the names that it asks for. A strict filter takes no entities with further types.
+            The credentials that a user has beside its quotas are never shown.
 Versions    0; 1 flexible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kavka.errors import ErrorCode, RequestError
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
-from kavka.protocol.messages.describe_client_quotas_response import DescribeClientQuotasResponse
+from kavka.protocol.messages.describe_client_quotas_response import (
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from kavka.security.quotas import DEFAULT, Filter, Match
 
 if TYPE_CHECKING:
     from kavka.broker.api.configs.ports import ConfigsBroker
     from kavka.protocol.connection import Request
 
-_USER, _CLIENT_ID, _IP = "user", "client-id", "ip"
-_ENTITIES = {_USER: "user", _CLIENT_ID: "client", _IP: "ip"}
-"""Types of entities, and what Kafka's messages call them."""
+_EXACT: Final = 0
+_DEFAULT: Final = 1
+_SPECIFIED: Final = 2
+"""What a request asks of a type: one name, the default, any."""
 
 
-def handle(
+async def handle(
     broker: ConfigsBroker, request: Request, message: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     try:
-        _check(message.components)
+        wanted = Filter(tuple(map(_match, message.components)), message.strict)
+        found = await broker.quota_store.find(wanted)
     except RequestError as refused:
-        return DescribeClientQuotasResponse(error_code=refused.code, error_message=str(refused), entries=None)
-    return DescribeClientQuotasResponse()
-
-
-def _check(components: Sequence[ComponentData]) -> None:
-    """Raises `RequestError` where no entity could be meant."""
-    seen = set()
-    for component in components:
-        kind = component.entity_type
-        if kind in seen:
-            message = f"Duplicate {_ENTITIES[kind]} filter component entity type"
-            raise RequestError(ErrorCode.INVALID_REQUEST, message)
-        if not kind:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "Unexpected empty filter component entity type")
-        if kind not in _ENTITIES:
-            raise RequestError(ErrorCode.UNSUPPORTED_VERSION, f"Custom entity type '{kind}' not supported")
-        seen.add(kind)
-    if _IP in seen and len(seen) > 1:
-        message = (
-            "Invalid entity filter component combination, IP filter component should not be used with user or clientId "
-            "filter component."
+        return DescribeClientQuotasResponse(error_code=refused.code, error_message=refused.message, entries=None)
+    except ZooKeeperError as failure:
+        return DescribeClientQuotasResponse(
+            error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=str(failure), entries=None
         )
-        raise RequestError(ErrorCode.INVALID_REQUEST, message)
+    return DescribeClientQuotasResponse(
+        entries=[
+            EntryData(
+                entity=[
+                    EntityData(entity_type=kind, entity_name=None if name is DEFAULT else str(name))
+                    for kind, name in entity.parts()
+                ],
+                values=[ValueData(key=key, value=value) for key, value in quotas.items()],
+            )
+            for entity, quotas in found.items()
+        ]
+    )
+
+
+def _match(component: ComponentData) -> Match:
+    """Raises RequestError where Kafka fails, too."""
+    kind = component.entity_type
+    if component.match_type == _DEFAULT:
+        return Match(kind, DEFAULT)
+    if component.match_type == _SPECIFIED:
+        return Match(kind, None)
+    if component.match_type != _EXACT or component.match is None:
+        raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return Match(kind, component.match)

@@ -48,20 +48,12 @@ def handle(
 
 
 async def _alter_all(broker: ConfigsBroker, message: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    outcomes = await alter_each(
-        message.resources, lambda resource: _alter(broker, resource, validate_only=message.validate_only)
+    responses = await alter_each(
+        message.resources,
+        lambda resource: _alter(broker, resource, validate_only=message.validate_only),
+        AlterConfigsResourceResponse,
     )
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=outcome.error_code,
-                error_message=outcome.error_message,
-                resource_type=outcome.resource_type,
-                resource_name=outcome.resource_name,
-            )
-            for outcome in outcomes
-        ]
-    )
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
 async def _alter(broker: ConfigsBroker, resource: AlterConfigsResource, *, validate_only: bool) -> None:

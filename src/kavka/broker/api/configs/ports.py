@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kavka.broker.metadata.metadata_cache import MetadataCache
+    from kavka.broker.quotas.quota_store import QuotaStore
     from kavka.broker.settings.dynamic_configs import DynamicConfigs
     from kavka.errors import ErrorCode
     from kavka.logger import LogLevels
@@ -22,6 +23,10 @@ class ConfigsBroker(Protocol):
     @property
     def metadata(self) -> MetadataCache:
         """Which topics and live brokers exist."""
+
+    @property
+    def quota_store(self) -> QuotaStore:
+        """The quotas of clients in ZooKeeper, and the way to change them."""
 
     @property
     def broker_id(self) -> BrokerId:

@@ -8,5 +8,6 @@ group rebalances or how offsets are stored: that is `kavka.coordinator`.
     consumer_group_heartbeat  a member of a group of the newer protocol (KIP-848), which needs no other request
     offset_commit, offset_fetch, offset_delete    committed offsets
     describe_groups, consumer_group_describe, list_groups, delete_groups    for administrators
+    partition_answers         no API: an answer for each partition, for requests about committed offsets
     ports                     what these need of the broker
 """

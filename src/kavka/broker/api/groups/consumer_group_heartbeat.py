@@ -2,14 +2,15 @@
 
 Behaviour   The rules are in `coordinator.groups.consumer.decide.heartbeat`. The answer waits until every change that
             the heartbeat caused is in the log. UNSUPPORTED_VERSION while the cluster's group version is 0 or
-            group.coordinator.rebalance.protocols does not name this protocol.
+            group.coordinator.rebalance.protocols does not name this protocol. With an authorizer, regular expressions
+            match what the member may Describe; the member that has them matched decides for all that use them.
 Versions    0; 1 regular expressions, and member ids made by clients (KIP-848, KIP-1082).
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from kavka.coordinator.groups.consumer.decide.group import Assignment
@@ -24,6 +25,7 @@ from kavka.protocol.messages.consumer_group_heartbeat_response import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from kavka.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from kavka.broker.api.groups.ports import GroupsBroker
@@ -55,7 +57,8 @@ async def _beat(
                 request.header.client_id or "",
                 f"/{request.context.client_host}",
                 request.header.api_version,
-            )
+            ),
+            sees=_sees(broker, request),
         )
     except RequestError as refused:
         return ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message or None)
@@ -66,6 +69,14 @@ async def _beat(
         heartbeat_interval_ms=answer.heartbeat_interval_ms,
         assignment=None if answer.assignment is None else _told(answer.assignment),
     )
+
+
+def _sees(broker: GroupsBroker, request: Request) -> Callable[[str], bool] | None:
+    """What its regular expressions may match: topics that the client may Describe."""
+    if broker.authorization is None:
+        return None
+    caller = broker.authorization.caller(request)
+    return lambda topic: caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic, quietly=True)
 
 
 def _owned(parts: list[OwnedPartitions]) -> Assignment:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
+from kavka.broker.api.groups.partition_answers import PartitionAnswers
+from kavka.coordinator.groups.offsets.decide.commits import CommitRequest
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.offset_commit_request import OffsetCommitRequest
 from kavka.protocol.messages.offset_commit_response import (
@@ -34,29 +35,11 @@ def handle(broker: GroupsBroker, request: Request, message: OffsetCommitRequest)
 
 async def _commit(broker: GroupsBroker, request: Request, message: OffsetCommitRequest) -> OffsetCommitResponse:
     by_id = request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
-    offsets: list[OffsetToCommit] = []
-    accepted: list[OffsetCommitResponsePartition] = []
+    answers = PartitionAnswers(broker.metadata, OffsetCommitResponsePartition)
     topics = []
     for topic in message.topics:
         name: str | None = broker.metadata.topic_name(topic.topic_id) if by_id else topic.name
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        partitions = []
-        for partition in topic.partitions:
-            answer = OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=ErrorCode.NONE)
-            partitions.append(answer)
-            if name is None or broker.metadata.partition(name, partition.partition_index) is None:
-                answer.error_code = unknown if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                continue
-            accepted.append(answer)
-            offsets.append(
-                OffsetToCommit(
-                    name,
-                    partition.partition_index,
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.committed_metadata,
-                )
-            )
+        partitions = answers.of_topic(name, topic.partitions)
         topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     try:
         errors = await broker.groups.offsets.commit(
@@ -65,7 +48,7 @@ async def _commit(broker: GroupsBroker, request: Request, message: OffsetCommitR
                 message.member_id,
                 message.group_instance_id,
                 message.generation_id_or_member_epoch,
-                offsets,
+                answers.offsets(),
                 retention_ms=message.retention_time_ms,
                 api_version=request.header.api_version,
             )
@@ -74,7 +57,6 @@ async def _commit(broker: GroupsBroker, request: Request, message: OffsetCommitR
         code = refused.code
         if by_id and code is ErrorCode.ILLEGAL_GENERATION and not broker.groups.is_there(message.group_id):
             code = ErrorCode.GROUP_ID_NOT_FOUND
-        errors = [code] * len(accepted)
-    for answer, error in zip(accepted, errors, strict=True):
-        answer.error_code = error
+        errors = [code] * len(answers.accepted)
+    answers.fill_in(errors)
     return OffsetCommitResponse(topics=topics)

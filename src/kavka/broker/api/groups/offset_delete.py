@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.groups.partition_answers import PartitionAnswers
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from kavka.protocol.messages.offset_delete_response import (
@@ -28,24 +29,15 @@ def handle(broker: GroupsBroker, request: Request, message: OffsetDeleteRequest)
 
 
 async def _delete(broker: GroupsBroker, message: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    wanted: list[tuple[str, int]] = []
-    answers: list[OffsetDeleteResponsePartition] = []
-    topics = []
-    for topic in message.topics:
-        partitions = []
-        for partition in topic.partitions:
-            answer = OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=ErrorCode.NONE)
-            partitions.append(answer)
-            if broker.metadata.partition(topic.name, partition.partition_index) is None:
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                continue
-            wanted.append((topic.name, partition.partition_index))
-            answers.append(answer)
-        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    answers = PartitionAnswers(broker.metadata, OffsetDeleteResponsePartition)
+    topics = [
+        OffsetDeleteResponseTopic(name=topic.name, partitions=answers.of_topic(topic.name, topic.partitions))
+        for topic in message.topics
+    ]
+    wanted = [(name, partition.partition_index) for name, partition in answers.accepted]
     try:
         errors = await broker.groups.offsets.delete(message.group_id, wanted)
     except RequestError as refused:
         return OffsetDeleteResponse(error_code=refused.code, topics=[])
-    for answer, error in zip(answers, errors, strict=True):
-        answer.error_code = error
+    answers.fill_in(errors)
     return OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics)

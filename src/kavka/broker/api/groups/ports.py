@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.metadata.metadata_cache import MetadataCache, PartitionMetadata
     from kavka.coordinator.groups.coordinator import GroupCoordinator
 
@@ -23,6 +24,10 @@ class GroupsBroker(Protocol):
     @property
     def metadata(self) -> MetadataCache:
         """Which topics and partitions exist, and where live brokers are reached."""
+
+    @property
+    def authorization(self) -> Authorization | None:
+        """The broker's authorizer. None: everything is allowed."""
 
     async def ensure_internal_topic(self, name: str) -> None:
         """Returns when the coordinators' topic of that name exists. Raises RequestError (COORDINATOR_NOT_AVAILABLE)."""

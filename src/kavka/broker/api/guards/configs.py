@@ -10,15 +10,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.api.configs.resources import ResourceType as ConfigResource
-from kavka.broker.api.guards.guard import Then
+from kavka.broker.api.guards.guard import Then, sort_out, then_add
 from kavka.broker.api.guards.topics import cluster_operations
 from kavka.broker.api.security.authorized_operations import NOT_ASKED
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.alter_configs_response import AlterConfigsResourceResponse
 from kavka.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from kavka.protocol.messages.describe_cluster_response import DescribeClusterResponse
-from kavka.protocol.messages.describe_configs_request import DescribeConfigsRequest
-from kavka.protocol.messages.describe_configs_response import DescribeConfigsResponse, DescribeConfigsResult
+from kavka.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from kavka.protocol.messages.describe_configs_response import DescribeConfigsResult
 from kavka.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse as IncrementalResourceResponse,
 )
@@ -44,27 +44,18 @@ def _refusal(caller: Caller, operation: Operation, kind: int, name: str) -> Erro
 
 def describe_configs(broker: ApiBroker, caller: Caller, message: DescribeConfigsRequest) -> Any:
     """DC, of each resource."""
-    left, refused = [], []
-    for resource in message.resources:
+
+    def refusal(resource: DescribeConfigsResource) -> DescribeConfigsResult | None:
         kind, name = resource.resource_type, resource.resource_name
         error = _refusal(caller, Operation.DESCRIBE_CONFIGS, kind, name)
         if error is None:
-            left.append(resource)
-        else:
-            refused.append(
-                DescribeConfigsResult(
-                    error_code=error, error_message=error.name, resource_type=kind, resource_name=name, configs=[]
-                )
-            )
-    if not refused:
-        return None
-    message.resources = left
+            return None
+        return DescribeConfigsResult(
+            error_code=error, error_message=error.name, resource_type=kind, resource_name=name, configs=[]
+        )
 
-    def add(answer: DescribeConfigsResponse) -> DescribeConfigsResponse:
-        answer.results = [*answer.results, *refused]
-        return answer
-
-    return Then(add)
+    message.resources, refused = sort_out(message.resources, refusal)
+    return then_add(refused, to="results")
 
 
 def alter_configs(broker: ApiBroker, caller: Caller, message: Any) -> Any:
@@ -79,24 +70,18 @@ def incremental_alter_configs(broker: ApiBroker, caller: Caller, message: Any) -
 
 def _alter(caller: Caller, message: Any, outcome: Any) -> Any:
     times = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
-    left, refused = [], []
-    for resource in message.resources:
+
+    def refusal(resource: Any) -> Any:
         kind, name = resource.resource_type, resource.resource_name
-        # A resource that is named twice stays: the handler refuses it.
-        error = None if times[kind, name] > 1 else _refusal(caller, Operation.ALTER_CONFIGS, kind, name)
+        if times[kind, name] > 1:
+            return None  # A resource that is named twice stays: the handler refuses it.
+        error = _refusal(caller, Operation.ALTER_CONFIGS, kind, name)
         if error is None:
-            left.append(resource)
-        else:
-            refused.append(outcome(error_code=error, error_message=None, resource_type=kind, resource_name=name))
-    if not refused:
-        return None
-    message.resources = left
+            return None
+        return outcome(error_code=error, error_message=None, resource_type=kind, resource_name=name)
 
-    def add(answer: Any) -> Any:
-        answer.responses = [*answer.responses, *refused]
-        return answer
-
-    return Then(add)
+    message.resources, refused = sort_out(message.resources, refusal)
+    return then_add(refused, to="responses")
 
 
 def describe_cluster(broker: ApiBroker, caller: Caller, message: DescribeClusterRequest) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.api.guards.guard import Then
+from kavka.broker.api.guards.guard import Then, sort_out, then_add
 from kavka.broker.api.security.authorized_operations import NOT_ASKED
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -13,7 +13,7 @@ from kavka.protocol.messages.consumer_group_describe_response import DescribedGr
 from kavka.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kavka.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from kavka.protocol.messages.delete_groups_request import DeleteGroupsRequest
-from kavka.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+from kavka.protocol.messages.delete_groups_response import DeletableGroupResult
 from kavka.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kavka.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -26,13 +26,13 @@ from kavka.protocol.messages.leave_group_request import LeaveGroupRequest
 from kavka.protocol.messages.leave_group_response import LeaveGroupResponse
 from kavka.protocol.messages.list_groups_request import ListGroupsRequest
 from kavka.protocol.messages.list_groups_response import ListGroupsResponse
-from kavka.protocol.messages.offset_commit_request import OffsetCommitRequest
+from kavka.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
 from kavka.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kavka.protocol.messages.offset_delete_request import OffsetDeleteRequest
+from kavka.protocol.messages.offset_delete_request import OffsetDeleteRequest, OffsetDeleteRequestTopic
 from kavka.protocol.messages.offset_delete_response import (
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
@@ -103,33 +103,22 @@ def leave_group(broker: ApiBroker, caller: Caller, message: LeaveGroupRequest) -
 def find_coordinator(broker: ApiBroker, caller: Caller, message: FindCoordinatorRequest) -> Any:
     """De G or De X, by the key's type; CA K for share groups."""
     many = caller.request.header.api_version >= 4
-    keys = message.coordinator_keys if many else [message.key]
-    refused: dict[str, ErrorCode] = {}
-    for key in keys:
-        error = _may_find(caller, message.key_type, key)
-        if error is not None:
-            refused[key] = error
-    if not refused:
-        return None
     if not many:
-        error = refused[message.key]
+        error = _lookup_error(caller, message.key_type, message.key)
+        if error is None:
+            return None
         return FindCoordinatorResponse(error_code=error, error_message=error.name, node_id=-1, host="", port=-1)
-    message.coordinator_keys = [key for key in keys if key not in refused]
-
-    def add(answer: FindCoordinatorResponse) -> FindCoordinatorResponse:
-        answer.coordinators = [
-            *answer.coordinators,
-            *(
-                Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message="")
-                for key, error in refused.items()
-            ),
-        ]
-        return answer
-
-    return Then(add)
+    errors = {key: _lookup_error(caller, message.key_type, key) for key in message.coordinator_keys}
+    message.coordinator_keys = [key for key in message.coordinator_keys if errors[key] is None]
+    refused = [
+        Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message="")
+        for key, error in errors.items()
+        if error is not None
+    ]
+    return then_add(refused, to="coordinators")
 
 
-def _may_find(caller: Caller, key_type: int, key: str) -> ErrorCode | None:
+def _lookup_error(caller: Caller, key_type: int, key: str) -> ErrorCode | None:
     match key_type:
         case 0 if not caller.may(Operation.DESCRIBE, ResourceType.GROUP, key):
             return _GROUP
@@ -191,15 +180,8 @@ def delete_groups(broker: ApiBroker, caller: Caller, message: DeleteGroupsReques
         for group_id in dict.fromkeys(message.groups_names)
         if group_id not in allowed
     ]
-    if not refused:
-        return None
     message.groups_names = [group_id for group_id in message.groups_names if group_id in allowed]
-
-    def add(answer: DeleteGroupsResponse) -> DeleteGroupsResponse:
-        answer.results = [*answer.results, *refused]
-        return answer
-
-    return Then(add)
+    return then_add(refused, to="results")
 
 
 def offset_commit(broker: ApiBroker, caller: Caller, message: OffsetCommitRequest) -> Any:
@@ -207,26 +189,17 @@ def offset_commit(broker: ApiBroker, caller: Caller, message: OffsetCommitReques
     if not _may_read(caller, message.group_id):
         return OffsetCommitResponse(topics=[_uncommitted(topic, _GROUP) for topic in message.topics])
     by_id = caller.request.header.api_version >= _TOPIC_IDS_IN_COMMIT
-    left, refused = [], []
-    for topic in message.topics:
+
+    def refusal(topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic | None:
         name = broker.metadata.topic_name(topic.topic_id) if by_id else topic.name
         if name is None:  # Refused here: when the handler looks, the id may be known.
-            refused.append(_uncommitted(topic, ErrorCode.UNKNOWN_TOPIC_ID))
-        elif caller.may(Operation.READ, ResourceType.TOPIC, name):
-            left.append(topic)
-        else:
-            refused.append(_uncommitted(topic, _TOPIC))
-    if not refused:
-        return None
-    if not left:
+            return _uncommitted(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+        return None if caller.may(Operation.READ, ResourceType.TOPIC, name) else _uncommitted(topic, _TOPIC)
+
+    message.topics, refused = sort_out(message.topics, refusal)
+    if refused and not message.topics:
         return OffsetCommitResponse(topics=refused)
-    message.topics = left
-
-    def add(answer: OffsetCommitResponse) -> OffsetCommitResponse:
-        answer.topics = [*answer.topics, *refused]
-        return answer
-
-    return Then(add)
+    return then_add(refused, to="topics")
 
 
 def _uncommitted(topic: Any, error: ErrorCode) -> OffsetCommitResponseTopic:
@@ -245,27 +218,18 @@ def offset_delete(broker: ApiBroker, caller: Caller, message: OffsetDeleteReques
     if not caller.may(Operation.DELETE, ResourceType.GROUP, message.group_id):
         return OffsetDeleteResponse(error_code=_GROUP, topics=[])
     allowed = caller.allowed(Operation.READ, ResourceType.TOPIC, (topic.name for topic in message.topics))
-    refused = [
-        OffsetDeleteResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=_TOPIC)
-                for partition in topic.partitions
-            ],
-        )
-        for topic in message.topics
-        if topic.name not in allowed
-    ]
-    if not refused:
-        return None
-    message.topics = [topic for topic in message.topics if topic.name in allowed]
 
-    def add(answer: OffsetDeleteResponse) -> OffsetDeleteResponse:
-        if answer.error_code == ErrorCode.NONE:
-            answer.topics = [*answer.topics, *refused]
-        return answer
+    def refusal(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic | None:
+        if topic.name in allowed:
+            return None
+        partitions = [
+            OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=_TOPIC)
+            for partition in topic.partitions
+        ]
+        return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
 
-    return Then(add)
+    message.topics, refused = sort_out(message.topics, refusal)
+    return then_add(refused, to="topics")
 
 
 # -- OffsetFetch
@@ -280,17 +244,10 @@ def offset_fetch(broker: ApiBroker, caller: Caller, message: OffsetFetchRequest)
     if message.topics is None:
         return Then(lambda answer: _filter(caller, answer))
     allowed = caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, (topic.name for topic in message.topics))
-    refused = [_old_topic(topic, _TOPIC) for topic in message.topics if topic.name not in allowed]
-    if not refused:
-        return None
-    message.topics = [topic for topic in message.topics if topic.name in allowed]
-
-    def add(answer: OffsetFetchResponse) -> OffsetFetchResponse:
-        if answer.error_code == ErrorCode.NONE:
-            answer.topics = [*answer.topics, *refused]
-        return answer
-
-    return Then(add)
+    message.topics, refused = sort_out(
+        message.topics, lambda topic: None if topic.name in allowed else _old_topic(topic, _TOPIC)
+    )
+    return then_add(refused, to="topics")
 
 
 def _denied_group(version: int, message: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -375,8 +332,7 @@ def _topic(topic: Any) -> OffsetFetchResponseTopics:
 
 
 def consumer_group_heartbeat(broker: ApiBroker, caller: Caller, message: ConsumerGroupHeartbeatRequest) -> Any:
-    """R G; De T of the topics that it subscribes to. Of its assignment it is told what it may describe: an expression
-    may match more."""
+    """R G; De T of the topics that it subscribes to by name. Of those that an expression matches the handler asks."""
     if not broker.serves_consumer_groups():
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if not _may_read(caller, message.group_id):
@@ -384,18 +340,7 @@ def consumer_group_heartbeat(broker: ApiBroker, caller: Caller, message: Consume
     names = set(message.subscribed_topic_names or ())
     if len(caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)) < len(names):
         return ConsumerGroupHeartbeatResponse(error_code=_TOPIC)
-
-    def change(answer: ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartbeatResponse:
-        if answer.assignment is not None:
-            answer.assignment.topic_partitions = [
-                topic
-                for topic in answer.assignment.topic_partitions
-                if (name := broker.metadata.topic_name(topic.topic_id)) is not None
-                and caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quietly=True)
-            ]
-        return answer
-
-    return Then(change)
+    return None
 
 
 def consumer_group_describe(broker: ApiBroker, caller: Caller, message: ConsumerGroupDescribeRequest) -> Any:

@@ -1,9 +1,11 @@
-"""What guards share: the forms of their outcomes."""
+"""What guards share: the forms of their outcomes, and how they refuse some items of a request and leave the others."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from kavka.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kavka.broker.api.ports import ApiBroker
@@ -11,11 +13,42 @@ if TYPE_CHECKING:
 
     Guard = Callable[[ApiBroker, Caller, Any], Any | Awaitable[Any]]
 
+Item = TypeVar("Item")
+Refusal = TypeVar("Refusal")
+
 
 class Then(NamedTuple):
     """The handler goes on with what is left of the message; `change` makes the answer of what it says."""
 
     change: Callable[[Any], Any]
+
+
+def sort_out(items: Iterable[Item], refusal: Callable[[Item], Refusal | None]) -> tuple[list[Item], list[Refusal]]:
+    """The items that the handler may see, and the refusals of the others, both in the request's order. `refusal`
+    returns None for an item that is allowed."""
+    left: list[Item] = []
+    refused: list[Refusal] = []
+    for item in items:
+        denied = refusal(item)
+        if denied is None:
+            left.append(item)
+        else:
+            refused.append(denied)
+    return left, refused
+
+
+def then_add(refused: list[Any], to: str) -> Then | None:
+    """The handler goes on, and the refusals follow its answers in the field `to`. An answer that failed as a whole
+    stays as it is."""
+    if not refused:
+        return None
+
+    def add(answer: Any) -> Any:
+        if getattr(answer, "error_code", ErrorCode.NONE) == ErrorCode.NONE:
+            setattr(answer, to, [*getattr(answer, to), *refused])
+        return answer
+
+    return Then(add)
 
 
 def nothing_to_ask(broker: ApiBroker, caller: Caller, message: object) -> None:

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.api.guards.guard import Then
+from kavka.broker.api.guards.guard import Then, sort_out, then_add
 from kavka.decisions import DECISIONS_TOPIC
 from kavka.errors import ErrorCode
 from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Response
-from kavka.protocol.messages.delete_records_request import DeleteRecordsRequest
+from kavka.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
 from kavka.protocol.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
-    DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from kavka.protocol.messages.list_offsets_request import ListOffsetsRequest
+from kavka.protocol.messages.list_offsets_request import ListOffsetsRequest, ListOffsetsTopic
 from kavka.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
-    ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kavka.protocol.messages.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
+from kavka.protocol.messages.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest, OffsetForLeaderTopic
 from kavka.protocol.messages.offset_for_leader_epoch_response import (
     EpochEndOffset,
-    OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
 from kavka.protocol.messages.produce_request import ProduceRequest, TopicProduceData
@@ -105,9 +102,12 @@ def _has_transactional_batch(topics: Iterable[TopicProduceData]) -> bool:
     for topic in topics:
         for partition in topic.partition_data:
             records = partition.records
+            if records is None:
+                continue
+            if not isinstance(records, memoryview):
+                return True  # What cannot be looked into may be transactional.
             if (
-                isinstance(records, memoryview)
-                and len(records) >= HEADER_SIZE
+                len(records) >= HEADER_SIZE
                 and records[MAGIC_OFFSET] == MAGIC
                 and records[_LOW_ATTRIBUTES_OFFSET] & TRANSACTIONAL_FLAG
             ):
@@ -134,53 +134,37 @@ def _refused(topics: Iterable[TopicProduceData], error: ErrorCode) -> list[Topic
 def list_offsets(broker: ApiBroker, caller: Caller, message: ListOffsetsRequest) -> Any:
     """De T."""
     allowed = caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, (topic.name for topic in message.topics))
-    refused = [
-        ListOffsetsTopicResponse(
-            name=topic.name,
-            partitions=[
-                ListOffsetsPartitionResponse(partition_index=partition.partition_index, error_code=_DENIED)
-                for partition in topic.partitions
-            ],
-        )
-        for topic in message.topics
-        if topic.name not in allowed
-    ]
-    if not refused:
-        return None
-    message.topics = [topic for topic in message.topics if topic.name in allowed]
 
-    def add(answer: ListOffsetsResponse) -> ListOffsetsResponse:
-        answer.topics = [*answer.topics, *refused]
-        return answer
+    def refusal(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse | None:
+        if topic.name in allowed:
+            return None
+        partitions = [
+            ListOffsetsPartitionResponse(partition_index=partition.partition_index, error_code=_DENIED)
+            for partition in topic.partitions
+        ]
+        return ListOffsetsTopicResponse(name=topic.name, partitions=partitions)
 
-    return Then(add)
+    message.topics, refused = sort_out(message.topics, refusal)
+    return then_add(refused, to="topics")
 
 
 def delete_records(broker: ApiBroker, caller: Caller, message: DeleteRecordsRequest) -> Any:
     """D T."""
     allowed = caller.allowed(Operation.DELETE, ResourceType.TOPIC, (topic.name for topic in message.topics))
-    refused = [
-        DeleteRecordsTopicResult(
-            name=topic.name,
-            partitions=[
-                DeleteRecordsPartitionResult(
-                    partition_index=partition.partition_index, low_watermark=-1, error_code=_DENIED
-                )
-                for partition in topic.partitions
-            ],
-        )
-        for topic in message.topics
-        if topic.name not in allowed
-    ]
-    if not refused:
-        return None
-    message.topics = [topic for topic in message.topics if topic.name in allowed]
 
-    def add(answer: DeleteRecordsResponse) -> DeleteRecordsResponse:
-        answer.topics = [*answer.topics, *refused]
-        return answer
+    def refusal(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult | None:
+        if topic.name in allowed:
+            return None
+        partitions = [
+            DeleteRecordsPartitionResult(
+                partition_index=partition.partition_index, low_watermark=-1, error_code=_DENIED
+            )
+            for partition in topic.partitions
+        ]
+        return DeleteRecordsTopicResult(name=topic.name, partitions=partitions)
 
-    return Then(add)
+    message.topics, refused = sort_out(message.topics, refusal)
+    return then_add(refused, to="topics")
 
 
 def offset_for_leader_epoch(broker: ApiBroker, caller: Caller, message: OffsetForLeaderEpochRequest) -> Any:
@@ -188,22 +172,14 @@ def offset_for_leader_epoch(broker: ApiBroker, caller: Caller, message: OffsetFo
     if caller.may_on_cluster(Operation.CLUSTER_ACTION, quietly=True):
         return None
     allowed = caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, (topic.topic for topic in message.topics))
-    refused = [
-        OffsetForLeaderTopicResult(
-            topic=topic.topic,
-            partitions=[
-                EpochEndOffset(partition=partition.partition, error_code=_DENIED) for partition in topic.partitions
-            ],
-        )
-        for topic in message.topics
-        if topic.topic not in allowed
-    ]
-    if not refused:
-        return None
-    message.topics = [topic for topic in message.topics if topic.topic in allowed]
 
-    def add(answer: OffsetForLeaderEpochResponse) -> OffsetForLeaderEpochResponse:
-        answer.topics = [*answer.topics, *refused]
-        return answer
+    def refusal(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult | None:
+        if topic.topic in allowed:
+            return None
+        partitions = [
+            EpochEndOffset(partition=partition.partition, error_code=_DENIED) for partition in topic.partitions
+        ]
+        return OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions)
 
-    return Then(add)
+    message.topics, refused = sort_out(message.topics, refusal)
+    return then_add(refused, to="topics")

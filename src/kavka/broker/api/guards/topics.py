@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.api.guards.guard import Then
+from kavka.broker.api.guards.guard import Then, sort_out, then_add
 from kavka.broker.api.security.authorized_operations import NOT_ASKED
 from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, NO_TOPIC_ID
 from kavka.errors import ErrorCode
@@ -18,7 +18,7 @@ from kavka.protocol.messages.create_partitions_request import CreatePartitionsRe
 from kavka.protocol.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 from kavka.protocol.messages.create_topics_request import CreateTopicsRequest
 from kavka.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
-from kavka.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from kavka.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from kavka.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from kavka.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
 from kavka.protocol.messages.describe_topic_partitions_response import (
@@ -155,7 +155,9 @@ def describe_topic_partitions(broker: ApiBroker, caller: Caller, message: Descri
     """De T. All topics: filtered, before they are cut into pages."""
     refused: list[DescribeTopicPartitionsResponseTopic] = []
     if message.topics:
-        names = {topic.name for topic in message.topics}
+        # Those before the cursor were answered with an earlier page.
+        first = "" if message.cursor is None else message.cursor.topic_name
+        names = {topic.name for topic in message.topics if topic.name >= first}
         allowed = caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
         refused = [
             DescribeTopicPartitionsResponseTopic(
@@ -243,16 +245,9 @@ def create_partitions(broker: ApiBroker, caller: Caller, message: CreatePartitio
         CreatePartitionsTopicResult(name=name, error_code=_DENIED, error_message="The topic authorization is failed.")
         for name in sorted(once - allowed)
     ]
-    if not refused:
-        return None
     # A topic that is named twice stays: the handler refuses it.
     message.topics = [topic for topic in message.topics if topic.name in allowed or times[topic.name] > 1]
-
-    def add(answer: CreatePartitionsResponse) -> CreatePartitionsResponse:
-        answer.results = [*answer.results, *refused]
-        return answer
-
-    return Then(add)
+    return then_add(refused, to="results")
 
 
 def delete_topics(broker: ApiBroker, caller: Caller, message: DeleteTopicsRequest) -> Any:
@@ -263,36 +258,28 @@ def delete_topics(broker: ApiBroker, caller: Caller, message: DeleteTopicsReques
     if not broker.config.delete_topic_enable:
         is_known = version >= _DELETION_DISABLED_SINCE
         return _none_deleted(message, ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST)
-    refused: list[DeletableTopicResult] = []
     if version < _DELETION_BY_ID:
         names = set(message.topic_names)
         allowed = caller.allowed(Operation.DELETE, ResourceType.TOPIC, names)
         message.topic_names = [name for name in message.topic_names if name in allowed]
         refused = [_undeleted(name, NO_TOPIC_ID) for name in sorted(names - allowed)]
     else:
-        left = []
-        for topic in message.topics:
-            by_id = bool(topic.topic_id.int)
-            name = broker.metadata.topic_name(topic.topic_id) if by_id else topic.name
-            if (not by_id and name is None) or (by_id and topic.name is not None):
-                left.append(topic)  # Said in no way, or in two: the handler refuses it.
-            elif name is None:
-                refused.append(_undeleted(None, topic.topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
-            elif by_id and not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
-                refused.append(_undeleted(None, topic.topic_id))
-            elif not caller.may(Operation.DELETE, ResourceType.TOPIC, name):
-                refused.append(_undeleted(name, topic.topic_id))
-            else:
-                left.append(topic)
-        message.topics = left
-    if not refused:
-        return None
+        message.topics, refused = sort_out(message.topics, lambda topic: _refused_deletion(broker, caller, topic))
+    return then_add(refused, to="responses")
 
-    def add(answer: DeleteTopicsResponse) -> DeleteTopicsResponse:
-        answer.responses = [*answer.responses, *refused]
-        return answer
 
-    return Then(add)
+def _refused_deletion(broker: ApiBroker, caller: Caller, topic: DeleteTopicState) -> DeletableTopicResult | None:
+    by_id = bool(topic.topic_id.int)
+    name = broker.metadata.topic_name(topic.topic_id) if by_id else topic.name
+    if (not by_id and name is None) or (by_id and topic.name is not None):
+        return None  # Neither by name nor by id, or by both: the handler refuses it.
+    if name is None:
+        return _undeleted(None, topic.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+    if by_id and not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        return _undeleted(None, topic.topic_id)
+    if not caller.may(Operation.DELETE, ResourceType.TOPIC, name):
+        return _undeleted(name, topic.topic_id)
+    return None
 
 
 def _undeleted(name: str | None, topic_id: Any, error: ErrorCode = _DENIED) -> DeletableTopicResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.api.guards.guard import Then
+from kavka.broker.api.guards.guard import Then, sort_out, then_add
 from kavka.broker.api.guards.whole import refusal
 from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS
 from kavka.controller.decide.topic_plans import topic_name_error
@@ -19,9 +19,8 @@ from kavka.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
-from kavka.protocol.messages.describe_producers_request import DescribeProducersRequest
+from kavka.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from kavka.protocol.messages.describe_producers_response import (
-    DescribeProducersResponse,
     PartitionResponse,
     TopicResponse,
 )
@@ -89,7 +88,7 @@ def write_txn_markers(broker: ApiBroker, caller: Caller, message: WriteTxnMarker
     """A K for administrators; CA K for brokers, on their own listener."""
     if caller.may_on_cluster(Operation.ALTER, quietly=True):
         return None
-    if caller.may_on_cluster(Operation.CLUSTER_ACTION) and caller.is_broker():
+    if caller.may_as_broker():
         return None
     return refusal(ApiKey.WRITE_TXN_MARKERS, message)
 
@@ -97,7 +96,7 @@ def write_txn_markers(broker: ApiBroker, caller: Caller, message: WriteTxnMarker
 def add_partitions_to_txn(broker: ApiBroker, caller: Caller, message: AddPartitionsToTxnRequest) -> Any:
     """From producers W X, then W T, all partitions or none; internal topics are refused. From brokers CA K."""
     if caller.request.header.api_version >= _FIRST_VERSION_FOR_BROKERS:
-        if caller.may_on_cluster(Operation.CLUSTER_ACTION) and caller.is_broker():
+        if caller.may_as_broker():
             return None
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     topics = message.v3_and_below_topics
@@ -148,16 +147,10 @@ def txn_offset_commit(broker: ApiBroker, caller: Caller, message: TxnOffsetCommi
     if not caller.may(Operation.READ, ResourceType.GROUP, message.group_id):
         return TxnOffsetCommitResponse(topics=[_uncommitted(topic, _GROUP) for topic in message.topics])
     allowed = caller.allowed(Operation.READ, ResourceType.TOPIC, (topic.name for topic in message.topics))
-    refused = [_uncommitted(topic, _TOPIC) for topic in message.topics if topic.name not in allowed]
-    if not refused:
-        return None
-    message.topics = [topic for topic in message.topics if topic.name in allowed]
-
-    def add(answer: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
-        answer.topics = [*answer.topics, *refused]
-        return answer
-
-    return Then(add)
+    message.topics, refused = sort_out(
+        message.topics, lambda topic: None if topic.name in allowed else _uncommitted(topic, _TOPIC)
+    )
+    return then_add(refused, to="topics")
 
 
 def _uncommitted(topic: Any, error: ErrorCode) -> TxnOffsetCommitResponseTopic:
@@ -172,29 +165,18 @@ def _uncommitted(topic: Any, error: ErrorCode) -> TxnOffsetCommitResponseTopic:
 
 def describe_producers(broker: ApiBroker, caller: Caller, message: DescribeProducersRequest) -> Any:
     """R T, of names that a topic can have."""
-    left, refused = [], []
-    for topic in message.topics:
+
+    def refusal(topic: TopicRequest) -> TopicResponse | None:
         if topic_name_error(topic.name) is not None or caller.may(Operation.READ, ResourceType.TOPIC, topic.name):
-            left.append(topic)
-        else:
-            refused.append(
-                TopicResponse(
-                    name=topic.name,
-                    partitions=[
-                        PartitionResponse(partition_index=index, error_code=_TOPIC, error_message=None)
-                        for index in topic.partition_indexes
-                    ],
-                )
-            )
-    if not refused:
-        return None
-    message.topics = left
+            return None
+        partitions = [
+            PartitionResponse(partition_index=index, error_code=_TOPIC, error_message=None)
+            for index in topic.partition_indexes
+        ]
+        return TopicResponse(name=topic.name, partitions=partitions)
 
-    def add(answer: DescribeProducersResponse) -> DescribeProducersResponse:
-        answer.topics = [*answer.topics, *refused]
-        return answer
-
-    return Then(add)
+    message.topics, refused = sort_out(message.topics, refusal)
+    return then_add(refused, to="topics")
 
 
 def describe_transactions(broker: ApiBroker, caller: Caller, message: DescribeTransactionsRequest) -> Any:

@@ -4,7 +4,8 @@ Behaviour   Incremental fetch sessions (KIP-227). The request waits in the purga
             The first batch is returned whole whatever its size (KIP-74). The others end at the limits, possibly within
             a batch; clients discard the incomplete part. Consumers read below the high watermark; read_committed ones
             read below the last stable offset, and get the list of aborted transactions. An offset within a batch gets
-            the whole batch. Records never pass through this process: an answer carries slices that the network room
+            the whole batch. With an authorizer, a request that waited is asked for its rights again if these changed.
+            Records never pass through this process: an answer carries slices that the network room
             sends with sendfile.
             Replicas on other brokers (replica id >= 0) read up to the log end. The offset that they ask for shows how
             far they have come. From version 11 on a consumer may read from a follower, up to that follower's high
@@ -57,6 +58,9 @@ _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _READ_COMMITTED = 1
 _FIRST_VERSION_FROM_FOLLOWERS = 11
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
+_FIRST_FLEXIBLE_VERSION = 12
+_SIZES = ((18, 6, 50), (16, 3, 40))
+"""Bytes of an answer, of each topic without its name, of each partition without its records; in flexible versions."""
 
 
 def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -87,6 +91,8 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
         specs, denied = _ask(broker.authorization.caller(request), specs, to_follower=replica_id >= 0)
         refused = [*refused, *denied]
     max_bytes = min(message.max_bytes, broker.config.fetch_max_bytes)
+    if request.meter is not None and replica_id < 0:
+        max_bytes = min(max_bytes, request.meter.most_bytes())
     params = FetchParams(
         message.max_wait_ms if not refused else 0,
         min(message.min_bytes, max_bytes),
@@ -151,6 +157,13 @@ def _ask(
     return [spec for spec in specs if spec.topic_partition.topic in allowed], denied
 
 
+def _ask_again(caller: Caller, outcomes: Sequence[FetchOutcome], *, to_follower: bool) -> list[FetchOutcome]:
+    """What was read while the request waited, without what the caller may not read any more."""
+    _, denied = _ask(caller, [outcome.spec for outcome in outcomes], to_follower=to_follower)
+    refused = {each.spec.topic_partition: each for each in denied}
+    return [refused.get(outcome.spec.topic_partition, outcome) for outcome in outcomes]
+
+
 async def _await_outcomes(
     broker: RecordsBroker,
     request: Request,
@@ -160,8 +173,14 @@ async def _await_outcomes(
     to_follower: bool,
 ) -> FetchResponse:
     request.context.hold(waiting.answer)
+    authorization = broker.authorization
+    generation = None if authorization is None else authorization.authorizer.generation
     try:
-        return _response(broker, request, context, await waiting.answer, to_follower=to_follower)
+        outcomes: Sequence[FetchOutcome] = await waiting.answer
+        if authorization is not None and generation != authorization.authorizer.generation:
+            # The right may be gone. Kafka sends what was asked for with it.
+            outcomes = _ask_again(authorization.caller(request), outcomes, to_follower=to_follower)
+        return _response(broker, request, context, outcomes, to_follower=to_follower)
     except asyncio.CancelledError:
         # The client is gone; its fetch might have waited for days.
         broker.replicas.cancel_fetch(waiting)
@@ -181,6 +200,19 @@ def _count(traffic: TopicTraffic, outcome: FetchOutcome, *, to_follower: bool) -
         traffic.bytes_out += outcome.size_bytes
 
 
+def _size_of(outcomes: Sequence[FetchOutcome], version: int, *, everything: bool) -> int:
+    """The bytes of the answer, to within a few of each partition; for a client's quota."""
+    head, topic_bytes, partition_bytes = _SIZES[version >= _FIRST_FLEXIBLE_VERSION]
+    size, topics = head, set()
+    for outcome in outcomes:
+        if everything or outcome.size_bytes or outcome.error is not ErrorCode.NONE:
+            size += outcome.size_bytes + partition_bytes
+            topics.add(outcome.spec.topic_partition.topic)
+    for topic in topics:
+        size += topic_bytes + (16 if version >= _FIRST_VERSION_WITH_TOPIC_IDS else len(topic))
+    return size
+
+
 def _response(
     broker: RecordsBroker,
     request: Request,
@@ -190,6 +222,12 @@ def _response(
     to_follower: bool,
 ) -> FetchResponse:
     version = request.header.api_version
+    if request.meter is not None:
+        if to_follower:
+            request.meter.fetched_by_follower()
+        elif delay_ms := request.meter.fetched(_size_of(outcomes, version, everything=context.everything)):
+            # Nothing of it counts as sent: a session stays as it is, and one that would have begun does not.
+            return FetchResponse(session_id=broker.fetch_sessions.withhold(context), throttle_time_ms=delay_ms)
     topics: dict[tuple[str, object], FetchableTopicResponse] = {}
     leaders = set()
     for outcome in context.worth_sending(outcomes):
@@ -209,7 +247,7 @@ def _response(
             last_stable_offset=outcome.last_stable_offset,
             log_start_offset=outcome.log_start_offset,
             records=list(outcome.chunks),
-            # Null but for partitions that nothing was read from: what the list says of those, Kafka leaves empty.
+            # Null, except for partitions that were not read: Kafka sends an empty list for those.
             aborted_transactions=[] if outcome.error in _NOT_HERE else None,
         )
         if outcome.aborted_transactions is not None:

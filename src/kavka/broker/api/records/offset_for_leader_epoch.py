@@ -20,6 +20,7 @@ from kavka.protocol.messages.offset_for_leader_epoch_response import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from kavka.replication.decide import divergence
 
 if TYPE_CHECKING:
     from kavka.broker.api.records.ports import RecordsBroker
@@ -46,7 +47,7 @@ def _partition(broker: RecordsBroker, topic: str, wanted: OffsetForLeaderPartiti
         partition.check_leads(wanted.current_leader_epoch)
     except RequestError as refused:
         return EpochEndOffset(error_code=refused.code, partition=wanted.partition)
-    end = partition.end_offset_for_epoch(wanted.leader_epoch)
+    end = divergence.end_offset_for_epoch(partition.log, wanted.leader_epoch)
     return EpochEndOffset(
         error_code=ErrorCode.NONE,
         partition=wanted.partition,

@@ -1,10 +1,11 @@
 """Who a client is, and what it may do.
 
-Decides how requests for access control lists become questions to the authorizer. This broker has no SASL and no
-delegation tokens; their APIs answer as Apache Kafka does where these are not configured, so that tools show a clear
-error. Who may do what is asked before any handler: `api/guards`.
+Decides how requests for access control lists become questions to the authorizer, and those for users' credentials
+become changes in ZooKeeper. There are no delegation tokens; their APIs answer as Apache Kafka does where these are not
+configured, so that tools show a clear error. Who may do what is asked before any handler: `api/guards`. Clients
+authenticate before that: `broker.authentication`.
 
-    sasl_handshake, sasl_authenticate    how a client authenticates
+    sasl_handshake, sasl_authenticate    what a client is told that authenticates where nobody need
     create_acls, describe_acls, delete_acls    access control lists
     create_delegation_token, renew_delegation_token, expire_delegation_token, describe_delegation_token
     alter_user_scram_credentials, describe_user_scram_credentials    users' credentials

@@ -1,49 +1,76 @@
 """AlterUserScramCredentials (key 51): sets and deletes users' SCRAM credentials (KIP-554).
 
-Behaviour   This broker has no SASL, so it knows no mechanism. Setting credentials is UNSUPPORTED_SASL_MECHANISM, as
-            Apache Kafka answers for mechanisms that it does not have. Deleting them is RESOURCE_NOT_FOUND, because no
-            user has any.
+Behaviour   Only the controller answers; other brokers say NOT_CONTROLLER for each user. Each user's wishes are carried
+            out together or not at all; what may be refused is in `kavka.security.scram_changes`. When the answer goes
+            out, the credentials are written; brokers take them in a moment later. Connections stay as they are. The
+            password itself is never sent: the client salts it. REQUEST_TIMED_OUT: ZooKeeper did not say whether it is
+            written.
 Versions    0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
+from kavka.logger import Logger
 from kavka.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
 from kavka.protocol.messages.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from kavka.security.scram_changes import Deletion, Upsertion, Wish, changed, refusals
 
 if TYPE_CHECKING:
     from kavka.broker.api.security.ports import SecurityBroker
     from kavka.protocol.connection import Request
 
-_MECHANISMS = (1, 2)
-"""SCRAM-SHA-256 and SCRAM-SHA-512, as the protocol numbers them."""
-_NO_USER = (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
-_UNKNOWN_MECHANISM = (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
-_NO_SASL = (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "This broker has no SASL yet: credentials would let nobody in.")
-_NO_CREDENTIAL = (ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+logger = Logger(__name__)
 
 
 def handle(
     broker: SecurityBroker, request: Request, message: AlterUserScramCredentialsRequest
-) -> AlterUserScramCredentialsResponse:
-    wishes = [(wish.name, wish.mechanism, _NO_CREDENTIAL) for wish in message.deletions]
-    wishes += [(wish.name, wish.mechanism, _NO_SASL) for wish in message.upsertions]
-    refusals: dict[str, tuple[ErrorCode, str]] = {}
-    for user, mechanism, refusal in wishes:
-        if not user:
-            refusal = _NO_USER
-        elif mechanism not in _MECHANISMS:
-            refusal = _UNKNOWN_MECHANISM
-        refusals[user] = refusal
+) -> AlterUserScramCredentialsResponse | Awaitable[AlterUserScramCredentialsResponse]:
+    wishes: list[Wish] = [Deletion(wish.name, wish.mechanism) for wish in message.deletions]
+    wishes += [
+        Upsertion(wish.name, wish.mechanism, wish.iterations, bytes(wish.salt), bytes(wish.salted_password))
+        for wish in message.upsertions
+    ]
+    users = dict.fromkeys(wish.user for wish in wishes)
+    if not broker.controller.is_active:
+        return _answer(dict.fromkeys(users, RequestError(ErrorCode.NOT_CONTROLLER, "")))
+    return _alter(broker, wishes, request.context.principal)
+
+
+async def _alter(broker: SecurityBroker, wishes: Sequence[Wish], principal: str) -> AlterUserScramCredentialsResponse:
+    outcomes: dict[str, RequestError | None] = dict(refusals(wishes))
+    for user in dict.fromkeys(wish.user for wish in wishes):
+        if user in outcomes:
+            continue
+        own = [wish for wish in wishes if wish.user == user]
+        try:
+            await broker.configs.change_user(user, partial(changed, wishes=own))
+            outcomes[user] = None
+            logger.info("user's credentials changed", user=user, by=principal, wishes=len(own))
+        except RequestError as refused:
+            outcomes[user] = refused
+        except ZooKeeperError as failure:
+            outcomes[user] = RequestError(
+                ErrorCode.REQUEST_TIMED_OUT, f"whether it was written is not known: {failure}"
+            )
+    return _answer(outcomes)
+
+
+def _answer(outcomes: dict[str, RequestError | None] | dict[str, RequestError]) -> AlterUserScramCredentialsResponse:
     return AlterUserScramCredentialsResponse(
         results=[
-            AlterUserScramCredentialsResult(user=user, error_code=error, error_message=why)
-            for user, (error, why) in refusals.items()
+            AlterUserScramCredentialsResult(
+                user=user,
+                error_code=ErrorCode.NONE if refusal is None else refusal.code,
+                error_message=None if refusal is None else refusal.message or None,
+            )
+            for user, refusal in outcomes.items()
         ]
     )

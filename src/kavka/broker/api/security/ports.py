@@ -1,6 +1,6 @@
 """What the broker must offer so that clients can authenticate and be authorized.
 
-This broker has no SASL and no delegation tokens, so that most handlers here know their answer already.
+There are no delegation tokens, so that their handlers know their answer already.
 """
 
 from __future__ import annotations
@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kavka.broker.authorization.authorization import Authorization
+    from kavka.broker.settings.dynamic_configs import DynamicConfigs
+    from kavka.controller.controller import Controller
 
 
 class SecurityBroker(Protocol):
     """The broker, as handlers of security see it."""
+
+    @property
+    def configs(self) -> DynamicConfigs:
+        """All settings that can change at run time: users' credentials are kept among them."""
+
+    @property
+    def controller(self) -> Controller:
+        """This broker as a candidate for the controller's office."""
 
     @property
     def authorization(self) -> Authorization | None:

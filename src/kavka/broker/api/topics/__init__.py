@@ -6,5 +6,6 @@ topic is written: that is `kavka.controller`.
     metadata                   topics, their partitions and the brokers, for every client
     describe_topic_partitions  the same topics page by page
     create_topics, delete_topics, create_partitions    carried out by the controller only
+    mutations                  no API: whether a client's quota allows a change
     ports                      what these need of the broker
 """

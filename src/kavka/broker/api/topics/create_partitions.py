@@ -11,9 +11,10 @@ Versions    0; 1; 2 flexible; 3.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.topics.mutations import admission
 from kavka.controller.decide.topic_plans import PartitionsRequest
 from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode
@@ -24,14 +25,18 @@ if TYPE_CHECKING:
     from kavka.broker.api.topics.ports import TopicsBroker
     from kavka.protocol.connection import Request
 
+_FIRST_STRICT_VERSION = 3
+
 
 def handle(
     broker: TopicsBroker, request: Request, message: CreatePartitionsRequest
 ) -> Awaitable[CreatePartitionsResponse]:
-    return _create(broker, message)
+    return _create(broker, message, admission(request, strict_since=_FIRST_STRICT_VERSION))
 
 
-async def _create(broker: TopicsBroker, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def _create(
+    broker: TopicsBroker, message: CreatePartitionsRequest, may: Callable[[int], bool] | None
+) -> CreatePartitionsResponse:
     wishes = [
         PartitionsRequest(
             topic.name,
@@ -42,7 +47,7 @@ async def _create(broker: TopicsBroker, message: CreatePartitionsRequest) -> Cre
     ]
     try:
         outcomes = await broker.topics.create_partitions(
-            wishes, validate_only=message.validate_only, timeout_ms=message.timeout_ms
+            wishes, validate_only=message.validate_only, timeout_ms=message.timeout_ms, may=may
         )
     except NotController:
         return CreatePartitionsResponse(

@@ -3,7 +3,8 @@
 Behaviour   The rules are in `controller.decide.topic_plans`. When the answer goes out, the topic's partitions have
             leaders and can be written to. Where that takes longer than timeout_ms, or timeout_ms is 0, the topic is
             REQUEST_TIMED_OUT, and exists all the same. validate_only runs every check and writes nothing. A broker that
-            is not the controller answers NOT_CONTROLLER.
+            is not the controller answers NOT_CONTROLLER. Topics beyond the client's quota of changes are refused with
+            THROTTLING_QUOTA_EXCEEDED from version 6 on; before, the client is delayed (KIP-599).
 Versions    2; 3; 4 default counts (-1, KIP-464); 5 flexible, the topic's settings in the answer (KIP-525); 6; 7 topic
             id.
 Not supported  Versions 0-1: Apache Kafka 4 dropped them too (KIP-896).
@@ -11,9 +12,10 @@ Not supported  Versions 0-1: Apache Kafka 4 dropped them too (KIP-896).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.topics.mutations import admission
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.config.describe import describe_topic
 from kavka.controller.decide.topic_plans import TopicRequest
@@ -31,16 +33,20 @@ if TYPE_CHECKING:
     from kavka.broker.api.topics.ports import TopicsBroker
     from kavka.protocol.connection import Request
 
+_FIRST_STRICT_VERSION = 6
+
 
 def handle(broker: TopicsBroker, request: Request, message: CreateTopicsRequest) -> Awaitable[CreateTopicsResponse]:
-    return answer(broker, message, request.header.api_version)
+    return answer(broker, message, request.header.api_version, admission(request, strict_since=_FIRST_STRICT_VERSION))
 
 
-async def answer(broker: TopicsBroker, message: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
+async def answer(
+    broker: TopicsBroker, message: CreateTopicsRequest, version: int, may: Callable[[int], bool] | None = None
+) -> CreateTopicsResponse:
     wishes = [_wish(topic) for topic in message.topics]
     try:
         outcomes = await broker.topics.create_topics(
-            wishes, validate_only=message.validate_only, timeout_ms=message.timeout_ms
+            wishes, validate_only=message.validate_only, timeout_ms=message.timeout_ms, may=may
         )
     except NotController:
         return CreateTopicsResponse(

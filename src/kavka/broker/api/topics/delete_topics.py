@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kavka.broker.api.topics.mutations import admission
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, MetadataCache
 from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_DELETION_DISABLED = 3
+_FIRST_STRICT_VERSION = 5
 _FIRST_VERSION_BY_TOPIC_ID = 6
 
 
@@ -39,10 +41,13 @@ class _Wish(NamedTuple):
 
 
 def handle(broker: TopicsBroker, request: Request, message: DeleteTopicsRequest) -> Awaitable[DeleteTopicsResponse]:
-    return _delete(broker, request.header.api_version, message)
+    may = admission(request, strict_since=_FIRST_STRICT_VERSION)
+    return _delete(broker, request.header.api_version, message, may)
 
 
-async def _delete(broker: TopicsBroker, version: int, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def _delete(
+    broker: TopicsBroker, version: int, message: DeleteTopicsRequest, may: Callable[[int], bool] | None
+) -> DeleteTopicsResponse:
     if version >= _FIRST_VERSION_BY_TOPIC_ID:
         wishes = [_Wish(topic.name, topic.topic_id) for topic in message.topics]
     else:
@@ -50,7 +55,9 @@ async def _delete(broker: TopicsBroker, version: int, message: DeleteTopicsReque
     wanted, responses = _resolve(broker.metadata, wishes)
     by_id = {name: topic_id for name, topic_id in wanted.items() if topic_id.int}
     try:
-        outcomes = await broker.topics.delete_topics(list(wanted), topic_ids=by_id, timeout_ms=message.timeout_ms)
+        outcomes = await broker.topics.delete_topics(
+            list(wanted), topic_ids=by_id, timeout_ms=message.timeout_ms, may=may
+        )
     except NotController:
         responses.extend(_result(name, wanted[name], ErrorCode.NOT_CONTROLLER, None) for name in wanted)
         return DeleteTopicsResponse(responses=responses)

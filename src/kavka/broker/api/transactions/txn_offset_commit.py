@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.groups.partition_answers import PartitionAnswers
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.broker.transactions.verification import Beginning
 from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
@@ -41,33 +42,13 @@ def handle(
 
 
 async def _commit(broker: TransactionsBroker, message: TxnOffsetCommitRequest, version: int) -> TxnOffsetCommitResponse:
-    offsets: list[OffsetToCommit] = []
-    accepted: list[TxnOffsetCommitResponsePartition] = []
-    topics = []
-    for topic in message.topics:
-        partitions = []
-        for partition in topic.partitions:
-            answer = TxnOffsetCommitResponsePartition(
-                partition_index=partition.partition_index, error_code=ErrorCode.NONE
-            )
-            partitions.append(answer)
-            if broker.metadata.partition(topic.name, partition.partition_index) is None:
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                continue
-            accepted.append(answer)
-            offsets.append(
-                OffsetToCommit(
-                    topic.name,
-                    partition.partition_index,
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.committed_metadata,
-                )
-            )
-        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
-    if accepted:
-        for answer, error in zip(accepted, await _errors(broker, message, offsets, version), strict=True):
-            answer.error_code = error
+    answers = PartitionAnswers(broker.metadata, TxnOffsetCommitResponsePartition)
+    topics = [
+        TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers.of_topic(topic.name, topic.partitions))
+        for topic in message.topics
+    ]
+    if answers.accepted:
+        answers.fill_in(await _errors(broker, message, answers.offsets(), version))
     return TxnOffsetCommitResponse(topics=topics)
 
 

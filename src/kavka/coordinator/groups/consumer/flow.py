@@ -95,7 +95,7 @@ class Carrier(Protocol):
 
 
 class Surroundings(NamedTuple):
-    """What groups need of the broker. `limits` are a group's, with its own settings; `on_rebalance` is told of each
+    """What groups need of the broker. `limits` are a group's, with its own settings; `on_rebalance` is called for each
     rebalance."""
 
     topics: Topics
@@ -128,7 +128,9 @@ class ConsumerGroupFlow:
 
     # -- requests
 
-    async def heartbeat(self, active: ActiveGroupShard, request: ConsumerHeartbeat) -> HeartbeatAnswer:
+    async def heartbeat(
+        self, active: ActiveGroupShard, request: ConsumerHeartbeat, sees: Callable[[str], bool] | None = None
+    ) -> HeartbeatAnswer:
         """Answers when what the heartbeat led to is committed. Raises `RequestError`."""
         if not self._around.is_enabled():
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
@@ -136,7 +138,7 @@ class ConsumerGroupFlow:
         check_request(request, self._around.limits(group_id))
 
         async def decide() -> tuple[Change, HeartbeatAnswer]:
-            return await self._decide(active, request)
+            return await self._decide(active, request, sees)
 
         try:
             answer = await self.in_turn(active, group_id, decide)
@@ -160,7 +162,9 @@ class ConsumerGroupFlow:
         group.renew(member_id, self._around.limits(group_id).session_timeout_ms, self._carrier.now_ms())
         return group
 
-    async def _decide(self, active: ActiveGroupShard, request: ConsumerHeartbeat) -> tuple[Change, HeartbeatAnswer]:
+    async def _decide(
+        self, active: ActiveGroupShard, request: ConsumerHeartbeat, sees: Callable[[str], bool] | None
+    ) -> tuple[Change, HeartbeatAnswer]:
         shard, group_id = active.shard, request.group_id
         group = shard.consumer_groups.get(group_id)
         if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
@@ -172,7 +176,7 @@ class ConsumerGroupFlow:
                 why = f"member {decision.answer.member_id} leaves"
                 return self._removal(group, [decision.answer.member_id], why), decision.answer
             return Change(decision.records), decision.answer
-        resolved = await self._resolve(group or ConsumerGroup(group_id), request.topic_regex)
+        resolved = await self._resolve(group or ConsumerGroup(group_id), request.topic_regex, sees)
         records: list[CoordinatorRecord] = []
         frozen: ClassicGroup | None = None
         if group is None:
@@ -217,8 +221,13 @@ class ConsumerGroupFlow:
 
     # -- regular expressions
 
-    async def _resolve(self, group: ConsumerGroup, wanted: str | None) -> dict[str, ResolvedRegex]:
-        """Matches what is new, what is old, and what topics have changed under. Raises `RequestError`."""
+    async def _resolve(
+        self, group: ConsumerGroup, wanted: str | None, sees: Callable[[str], bool] | None
+    ) -> dict[str, ResolvedRegex]:
+        """Matches what is new, what is old, and what topics have changed under. Raises `RequestError`.
+
+        As in Kafka the member that asks leaves out what it may not know of, for all members with this expression.
+        """
         found: dict[str, ResolvedRegex] = {}
         topics, wall_ms = self._around.topics, self._around.wall_ms()
         refresh_ms = self._around.limits(group.group_id).regex_refresh_interval_ms
@@ -240,7 +249,8 @@ class ConsumerGroupFlow:
                     f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {refused}.",
                 ) from refused
             matched = await _matching(pattern, topics.names())
-            resolved = ResolvedRegex(frozenset(matched), topics.version, wall_ms)
+            seen = frozenset(matched if sees is None else filter(sees, matched))
+            resolved = ResolvedRegex(seen, topics.version, wall_ms)
             if known is None or known.topics != resolved.topics or is_old:
                 found[regex] = resolved
         return found

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from kavka.model import BrokerId
 
 MOST_CAUSES: Final = 4
-"""So many causes of one rebalance are told, the others are counted: a hundred members may join at once."""
+"""How many causes of a rebalance are named. The others are counted: a hundred members may join at once."""
 LONGEST_CAUSE: Final = 300
-"""Characters of one cause that are told: clients choose what they call themselves and what they give as a reason."""
+"""The most characters of one cause: clients choose their names and their reasons."""
 LONGEST_WHY: Final = (MOST_CAUSES + 1) * LONGEST_CAUSE
 """Of all causes together."""
 
@@ -67,7 +67,7 @@ class Causes:
             self._told.append(shortened(cause))
 
     def take(self) -> str:
-        """All of them as one text; from here on there are none."""
+        """Returns all causes as one text, and forgets them."""
         more = self._count - len(self._told)
         text = "; ".join(self._told) + (f"; and {more} more" if more else "")
         self._told, self._count = [], 0

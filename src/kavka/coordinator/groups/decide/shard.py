@@ -90,8 +90,8 @@ class GroupShard:
         return group
 
     def _forget_oldest(self) -> None:
-        """Of groups that nobody has joined yet no more than so many are kept: whoever was given a member id in the
-        oldest of them is told that it is not known, and begins again."""
+        """Keeps a bounded number of groups that nobody has joined yet. A client with a member id in a forgotten group
+        gets UNKNOWN_MEMBER_ID, and starts again."""
         oldest = next(iter(self._new))
         del self._new[oldest]
         group = self.groups.get(oldest)

@@ -1,14 +1,14 @@
-"""Which partition of a coordinator's topic keeps a group or a transactional id, and who serves it when orders cross.
+"""Which partition of a coordinator's topic keeps a group or a transactional id, and which of several orders counts.
 
 Decides where a key belongs, and whether an order to take a partition over or to give it up still counts. Pure.
 
-    I1  leader epochs heard of a partition never go back: an order of an older one changes nothing, whatever order the
-        orders arrive in (KAFKA-10614)
-    I2  a key stays where it is while its topic is there. By another number of partitions nearly every key belongs
-        elsewhere, where nothing is known of it: what a group has committed would be gone, and a producer that was
-        fenced would write on. kavka's controller lets these topics not grow. Where another one does (Apache Kafka 3.9
-        and 4.3 do, and lose what was committed at once or with the next start of their brokers), keys are placed as
-        before, until this broker is started again
+    I1  the known leader epoch of a partition never goes back: an order with an older epoch changes nothing, in whatever
+        sequence orders arrive (KAFKA-10614)
+    I2  a key stays in its partition while its topic exists. With another number of partitions nearly every key would
+        belong to another partition, which knows nothing of it: a group's committed offsets would be gone, and a fenced
+        producer could write again. kavka's controller does not let these topics grow. Apache Kafka 3.9 and 4.3 do, and
+        lose committed offsets at once or when their brokers restart. If such a controller lets the topic grow, this
+        broker places keys as before until it restarts
 
 Source: Kafka's Utils.abs(key.hashCode) % partitions, and CoordinatorRuntime's epochs.
 """
@@ -47,7 +47,8 @@ class Placement:
         self._passed_over = 0
 
     def learn(self, count: int) -> bool:
-        """The topic has so many partitions, 0: it is gone. False where that is to be passed over, once for a number."""
+        """Takes note of the topic's number of partitions; 0 means that it is gone. Returns False once for each number
+        that is ignored."""
         if not count or not self.count:
             self.count, self._passed_over = count, 0
         elif count not in (self.count, self._passed_over):

@@ -131,7 +131,7 @@ class TopicPattern:
 
     def __init__(self, expression: str) -> None:
         if len(expression) > MAX_LENGTH:
-            raise InvalidPattern(f"an expression of {len(expression)} characters; {MAX_LENGTH} are allowed")
+            raise InvalidPattern(f"the expression has {len(expression)} characters; at most {MAX_LENGTH} are allowed")
         self.expression = expression
         self._automaton = _Automaton(_Parser(expression).parse())
         self._start = self._automaton.closure((self._automaton.start,), at_start=True)

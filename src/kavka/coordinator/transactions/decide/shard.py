@@ -1,23 +1,23 @@
 """TransactionShard: the transactional ids of one partition of `__transaction_state`.
 
-Decides what each request about a transactional id is answered with, and which state follows from it. A decision
-changes nothing: its state counts from `replay` on, which comes after its record is committed, so that live work and
-loading after a failover are one path. Must not know: the log, futures, where markers go.
+Decides the answer to each request about a transactional id, and the state that follows. A decision changes nothing: the
+state changes in `replay`, after the record is committed. So live work and loading after a failover are one path. Must
+not know: the log, futures, where markers go.
 
-    I1  of one transactional id one record at a time is on its way (`begin` to `end`); requests that come meanwhile, or
-        while markers are on their way, are told CONCURRENT_TRANSACTIONS and change nothing
-    I2  only who has the producer id and the epoch of now changes anything (P5); who asks twice, because an answer was
-        lost, is answered twice
-    I3  no request brings a transaction from one prepared outcome to the other (P4)
-    I4  before version 2 the abort of a transaction in which there is nothing is answered as done, if its producer has
-        asked to add partitions since the outcome before. The interleaving, of librdkafka: 1. a commit is answered, its
-        markers are on their way; 2. the producer begins again, and AddPartitions is told CONCURRENT_TRANSACTIONS;
-        3. the application aborts; 4. the commit is complete. Apache Kafka takes the abort for one of what was committed
-        and answers INVALID_TXN_STATE, which ends the producer. Who asks to add partitions knows of its commit; who did
-        not is refused as there, for it may not know, and its records are visible. Kept in memory: a coordinator that
-        takes over answers as Kafka does
+    I1  a transactional id has at most one record being written (`begin` to `end`); requests that come meanwhile, or
+        while markers are being written, get CONCURRENT_TRANSACTIONS and change nothing
+    I2  only a request with the current producer id and epoch changes anything (P5); a client that asks twice, because
+        an answer was lost, gets two answers
+    I3  no request turns one prepared outcome into the other (P4)
+    I4  before version 2 the abort of an empty transaction succeeds, if its producer has asked to add partitions since
+        the previous outcome. The interleaving, with librdkafka: 1. a commit is answered, and its markers are being
+        written; 2. the producer begins again, and AddPartitions gets CONCURRENT_TRANSACTIONS; 3. the application
+        aborts; 4. the commit is complete. Apache Kafka takes the abort as one of the committed transaction and answers
+        INVALID_TXN_STATE, which ends the producer. A producer that asks to add partitions knows of its commit. One that
+        did not ask is refused as by Kafka: it may not know that its records are visible. Kept in memory: a coordinator
+        that takes over answers as Kafka does
 
-Refusals are `RequestError`s, in Kafka's order: what is unknown or fenced, what goes on concurrently, what is not valid.
+Refusals are `RequestError`s, in Kafka's order: unknown or fenced, concurrent, not valid.
 
     request            who it must be                                          what else is refused
     InitProducerId     nobody, or (id, epoch) of now, or of the last epoch     CONCURRENT_TRANSACTIONS while it ends;
@@ -85,11 +85,11 @@ class TransactionShard:
             self.transactions[transactional_id] = transaction
 
     def is_writing(self, transactional_id: str) -> bool:
-        """Whether a record of this id is on its way."""
+        """True while a record of this id is being written."""
         return transactional_id in self._under_way
 
     def is_under_way(self, transactional_id: str) -> bool:
-        """Whether a record is on its way, or markers are."""
+        """True while a record or markers are being written."""
         if transactional_id in self._under_way:
             return True
         known = self.transactions.get(transactional_id)
@@ -204,7 +204,8 @@ class TransactionShard:
         now_ms: int,
         version: int,
     ) -> Transition:
-        """The producer commits or aborts. With nothing to write the end was decided before, and is only told again."""
+        """The producer commits or aborts. If there is nothing to write, the end was decided before and is only answered
+        again."""
         if version >= BUMPS_EPOCH:
             return self._end_and_bump(
                 transactional_id, producer, commit=commit, new_producer_id=new_producer_id, now_ms=now_ms

@@ -133,9 +133,10 @@ class Transaction:
 
     @property
     def is_given_to_nobody(self) -> bool:
-        """Whether a fence, or an end, has raised the last epoch. No client may have the one behind it: there is none
-        behind that to end its transaction with. 1. A transaction with MAX_EPOCH times out. 2. Its producer aborts it,
-        and would be told that epoch. 3. It begins the next one. 4. That one could neither be ended nor time out."""
+        """True if a fence, or an end, has raised the last usable epoch. No client may get the epoch after it, because
+        there is no further epoch to end its transaction with: 1. A transaction with MAX_EPOCH times out. 2. Its
+        producer aborts it, and would get that epoch. 3. It begins the next transaction. 4. That one could neither end
+        nor time out."""
         return self.producer_epoch > MAX_EPOCH
 
     def is_timed_out(self, now_ms: int) -> bool:

@@ -63,7 +63,7 @@ class _Reader:
     def string(self) -> str:
         length = self.read_short()
         if length < 0:
-            raise ProtocolViolation("a name of a consumer's protocol is null")
+            raise ProtocolViolation("a name in a consumer's subscription or assignment is null")
         return self._take(length).decode("utf-8", "replace")
 
     def optional_string(self) -> str | None:
@@ -77,7 +77,9 @@ class _Reader:
         """The length of an array: each entry takes at least two bytes, so no more than half of what is left."""
         count = self.read_int()
         if not 0 <= count <= (len(self._data) - self._at) // 2:
-            raise ProtocolViolation(f"an array of {count} in {len(self._data) - self._at} bytes")
+            raise ProtocolViolation(
+                f"an array claims {count} entries, but only {len(self._data) - self._at} bytes remain"
+            )
         return count
 
     def partitions(self) -> dict[str, list[int]]:
@@ -90,7 +92,7 @@ class _Reader:
     def _take(self, size: int) -> bytes:
         taken = self._data[self._at : self._at + size]
         if len(taken) < size:
-            raise ProtocolViolation(f"the {len(self._data)} bytes of a consumer's protocol end too early")
+            raise ProtocolViolation(f"a subscription or assignment ends too early, after {len(self._data)} bytes")
         self._at += size
         return taken
 
@@ -150,5 +152,5 @@ def encode_assignment(partitions: Mapping[str, Sequence[int]], version: int) -> 
 def _version(reader: _Reader) -> int:
     version = reader.read_short()
     if version < 0:
-        raise ProtocolViolation(f"version {version} of a consumer's protocol does not exist")
+        raise ProtocolViolation(f"version {version} of the consumer protocol does not exist")
     return version

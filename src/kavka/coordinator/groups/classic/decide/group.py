@@ -59,8 +59,8 @@ from kavka.errors import ErrorCode, InvariantViolation, ProtocolViolation, Reque
 
 
 class _Replacement(NamedTuple):
-    """A static member that came back, while the record with its new id is on its way; `skips`: it can be told to leave
-    the assignment as it is (KIP-814)."""
+    """A static member that came back, while the record with its new id is being written. `skips`: the answer may ask it
+    to leave the assignment unchanged (KIP-814)."""
 
     old: Member
     was_leader: bool

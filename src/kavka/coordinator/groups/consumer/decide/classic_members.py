@@ -1,13 +1,13 @@
-"""Members of a consumer group that speak the classic protocol: what their joins, syncs, heartbeats lead to.
+"""Members of a consumer group that speak the classic protocol: the results of their joins, syncs and heartbeats.
 
-While a group's clients are moved from one protocol to the other, both kinds are in one group. For those that speak the
-classic one a generation is their member epoch: REBALANCE_IN_PROGRESS has them join again where the others would be told
-of a new assignment, JoinGroup takes the member's next step, SyncGroup tells what it has. Nobody leads: the broker
+While a group's clients move from one protocol to the other, both kinds are in one group. For a classic member the
+generation is its member epoch. REBALANCE_IN_PROGRESS makes it join again where another member would get a new
+assignment, JoinGroup takes the member's next step, and SyncGroup returns its assignment. No member leads: the broker
 assigns.
 
 Decides their answers and records. Must not know the log, futures, clocks.
 
-    I1  a member that must join again, or fetch what it was given, has its rebalance time-out for it
+    I1  a member has its rebalance time-out to join again, or to fetch its assignment
 
 Source: KIP-848 (online migration); Kafka's GroupMetadataManager.
 """

@@ -1,14 +1,14 @@
 """ConsumerGroup: a group of the newer protocol (KIP-848), as its records in the log say it is.
 
-Holds members, the target assignment and who has which partition in which epoch. It changes only by `put_` and `remove_`
-methods, which `replay` calls with committed records; what a request leads to is decided elsewhere (heartbeat,
-classic_members), from this state, as records. Deadlines are not in the log: they begin anew when it is loaded.
+Holds members, the target assignment and who has which partition in which epoch. Only `put_` and `remove_` methods
+change it; `replay` calls them with committed records. Other modules (heartbeat, classic_members) decide about requests
+from this state and return records. Deadlines are not in the log: they start again when it is loaded.
 
     I1  a partition has one epoch: that of the member to which it is assigned, or which has not given it back yet; so no
         partition is owned by two members, across successive epochs too (G1)
-    I2  the group's epoch, the assignment's and a member's only rise, but for a member that begins anew (G2)
+    I2  the epochs of the group, the assignment and a member only rise, except for a member that starts again (G2)
     I3  assignment_epoch <= group_epoch; a member's epoch <= assignment_epoch
-    I4  only members have deadlines: one of nobody would have the group's timer fire for ever, and nothing come of it
+    I4  only members have deadlines: one without a member would fire the group's timer for ever, without effect
 
     state         holds when
     Empty         nobody is a member
@@ -159,7 +159,7 @@ class Deadlines:
                 yield deadline
 
     def expect_join(self, until_ms: int) -> None:
-        """It was told to join again; being told twice gives it no more time."""
+        """The member must join again. A second demand gives it no more time."""
         if self.join_ms is None:
             self.join_ms = until_ms
 
@@ -196,9 +196,9 @@ class ConsumerGroup:
         self.regexes: dict[str, ResolvedRegex] = {}
         self.deadlines: dict[str, Deadlines] = {}
         self.untold: set[str] = set()
-        """Members that may not know what they are assigned: the answer that told it failed, or was another broker's."""
+        """Members that may not know their assignment: the answer with it failed, or came from another broker."""
         self.has_partition_metadata = False
-        """Whether its log has a record of Kafka 4.0 that nobody needs any more."""
+        """True if its log has a record of Kafka 4.0 that is no longer needed."""
         self.checked_version = -1
         """The version of the metadata that the group's epoch was last compared with."""
         self._static: dict[str, str] = {}

@@ -1,16 +1,16 @@
-"""What a ConsumerGroupHeartbeat leads to: the records that it writes and what the member is told.
+"""The result of a ConsumerGroupHeartbeat: the records to write and the member's answer.
 
-Decides who may join, in which epoch a request must be, when the group's epoch rises, when the target assignment is
-made anew, and what a member's next step is. Changes nothing: the records do, when they are replayed. Must not know the
-log, futures, clocks.
+Decides who may join, which epoch a request must have, when the group's epoch rises, when the target assignment is
+computed again, and what a member's next step is. Changes nothing: replaying the records does. Must not know the log,
+futures, clocks.
 
     I1  a request that is refused writes nothing
-    I2  a member is told of an assignment only with records that say so (the caller answers when they are committed)
-    I3  what a member may not have been told it is told by the next answer, whether it asks or not: a write of unknown
-        outcome counts although its answer was a failure, and a new coordinator cannot know what arrived
-    I4  who reads a topic no more is to give its partitions back with the answer, however long the next assignment
-        takes: else it would go on to read what its application has just given up
-    I5  a member that leaves or is thrown out raises the group's epoch, so that others get what it had
+    I2  a member gets an assignment only together with records of it (the caller answers when they are committed)
+    I3  what a member may not know is in the next answer, even if it does not ask: a write of unknown outcome counts
+        although its answer was a failure, and a new coordinator cannot know which answers arrived
+    I4  a member that no longer reads a topic gives its partitions back with the answer, however long the next
+        assignment takes: otherwise it would still read what its application has just given up
+    I5  a member that leaves or is removed raises the group's epoch, so that others get its partitions
 
     member epoch  what it asks
     0             to join, or to join again without any partition
@@ -18,8 +18,8 @@ log, futures, clocks.
     -1            to leave
     -2            a static member: to leave, and to come back under its instance id
 
-A request in the epoch before the member's is answered as if it were in its own, if it owns no more than it was given:
-the answer that told of the new epoch may have been lost.
+A request with the member's previous epoch counts like one with its current epoch, if the member owns no more than it
+was given: the answer with the new epoch may have been lost.
 
 Source: KIP-848, KIP-1082; Kafka's GroupMetadataManager.
 """
@@ -87,7 +87,7 @@ class ConsumerHeartbeat(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether it says all of itself, which asks for the assignment to be told."""
+        """True if the request has all of the member's fields: then the answer must have the assignment."""
         return self.member_epoch == JOINING_EPOCH or (
             self.rebalance_timeout_ms != -1
             and (self.topics is not None or self.topic_regex is not None)
@@ -227,7 +227,7 @@ def require_static(static: ConsumerMember | None, member_id: str, instance_id: s
 def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
     received = request.member_epoch
     if received in (member.epoch, JOINING_EPOCH):
-        return  # Who joins again says that it owns nothing, and is told anew what it has.
+        return  # A member that joins again owns nothing, and gets its assignment again.
     if received < member.epoch and received == member.previous_epoch and _owns_no_more(request.owned, member.assigned):
         return
     relation = "greater" if received > member.epoch else "smaller"

@@ -145,9 +145,10 @@ def may_downgrade(
 
 
 def _common_protocol(members: Sequence[ConsumerMember]) -> str | None:
-    """The first member's first choice that all support; None where there is none, or a member has none at all.
+    """The first member's first choice that all members support. None if there is no such choice, or a member supports
+    nothing.
 
-    Those that joined speaking the classic protocol agree on one; what a log says of members need not.
+    Members that joined with the classic protocol agree on one; members that are only known from the log need not.
     """
     names = [
         frozenset[str]()

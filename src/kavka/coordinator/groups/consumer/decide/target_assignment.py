@@ -30,7 +30,7 @@ from kavka.coordinator.groups.consumer.decide.group import NOTHING, Assignment, 
 from kavka.coordinator.groups.consumer.decide.uniform_assignor import assign_uniform
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: assign_uniform, RANGE: assign_range}
-"""Those that a broker can be told to use, under the names that clients say."""
+"""The assignors that a client can name."""
 _HASHED = struct.Struct(">16sq")
 _SIGNED = struct.Struct(">q")
 
@@ -111,9 +111,9 @@ def _spec(
 ) -> MemberSpec:
     known = (topics.topic(name) for name in sorted(reader.topics))
     subscribed = sorted(topic.topic_id for topic in known if topic is not None)
-    # Of a former target neither the log nor the leader of a classic group is trusted: assignors index by partitions,
-    # and keep what they are told a member has. Of one that was cut off while it was written, two members may have the
-    # same partition.
+    # An earlier target is not trusted, whether it comes from the log or from the leader of a classic group: assignors
+    # use partitions as indexes, and keep what a member is said to have. If the target was cut off while it was written,
+    # two members may have the same partition.
     former: dict[uuid.UUID, frozenset[int]] = {}
     for topic_id in sorted(reader.former):
         if topic_id in counts:

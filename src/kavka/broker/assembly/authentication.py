@@ -1,0 +1,111 @@
+"""The broker's authentication by SASL, both ways: of its clients, and of itself towards the other brokers.
+
+Nothing of it is imported on brokers without a listener that authenticates by SASL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kavka.broker.authentication.credential_store import CredentialStore
+from kavka.broker.authentication.failures import Failures
+from kavka.broker.authentication.gate import GatePorts, Gates
+from kavka.config.sasl import OwnLogin, SaslListener, open_passwords, own_login, sasl_listeners
+from kavka.logger import Logger
+from kavka.model import BrokerId
+from kavka.protocol.sasl_network import SaslNetwork
+from kavka.security.plain import MECHANISM as PLAIN
+from kavka.security.plain import PlainServer, client_token
+from kavka.security.sasl import ServerExchange
+from kavka.security.scram import MECHANISMS, ScramServer, client_exchange
+
+if TYPE_CHECKING:
+    from kavka.config.broker import BrokerConfig
+    from kavka.decisions import RecordDecision
+    from kavka.network import Network
+    from kavka.zookeeper.port import ZooKeeper
+
+logger = Logger(__name__)
+
+NONCE_BYTES: Final = 24
+
+
+class AuthenticationPorts(NamedTuple):
+    """What the broker gives its authentication. `secret_bytes` draws what nobody may guess."""
+
+    zookeeper: ZooKeeper
+    wall_ms: Callable[[], int]
+    spawn: Callable[[Coroutine[None, None, None]], None]
+    record: RecordDecision
+    secret_bytes: Callable[[int], bytes]
+
+
+class Authentication(NamedTuple):
+    """`store` is None where no listener has a mechanism of SCRAM."""
+
+    gates: Gates
+    store: CredentialStore | None
+
+
+def new_authentication(config: BrokerConfig, ports: AuthenticationPorts) -> Authentication:
+    """The gates that the settings ask for. Raises ConfigError."""
+    listeners = sasl_listeners(config)
+    for endpoint in open_passwords(config):
+        logger.warning(
+            "passwords cross the network in clear: PLAIN without TLS",
+            listener=endpoint,
+            next_step="use SASL_SSL, or a mechanism of SCRAM",
+        )
+    store: CredentialStore | None = None
+    if any(mechanism in MECHANISMS for listener in listeners.values() for mechanism in listener.mechanisms):
+        store = CredentialStore(ports.zookeeper, spawn=ports.spawn, randbytes=ports.secret_bytes)
+
+    def exchange(listener: SaslListener, name: str) -> ServerExchange:
+        if name == PLAIN:
+            return PlainServer(listener.users)
+        assert store is not None, "there is one where a listener has SCRAM"
+        mechanism, find = MECHANISMS[name], store.find
+        return ScramServer(mechanism, lambda user: find(mechanism, user), new_nonce(ports.secret_bytes))
+
+    return Authentication(
+        Gates(
+            listeners,
+            GatePorts(
+                asyncio.get_running_loop(),
+                Failures(BrokerId(config.broker_id), ports.record, wall_ms=ports.wall_ms),
+                exchange,
+                config.connection_failed_authentication_delay_ms,
+                config.sasl_server_max_receive_size,
+            ),
+        ),
+        store,
+    )
+
+
+def logging_in(
+    network: Network, config: BrokerConfig, listener: str, secret_bytes: Callable[[int], bytes]
+) -> SaslNetwork:
+    """The network over which this broker reaches the others' listener of that name, which authenticates by SASL. Raises
+    ConfigError."""
+    login = own_login(config, listener)
+
+    def exchange() -> Generator[bytes, bytes, None]:
+        if login.mechanism == PLAIN:
+            return _plain(login)
+        return client_exchange(
+            MECHANISMS[login.mechanism], login.username, login.password.reveal(), new_nonce(secret_bytes)
+        )
+
+    return SaslNetwork(network, login.mechanism, exchange, client_id=str(config.broker_id))
+
+
+def _plain(login: OwnLogin) -> Generator[bytes, bytes, None]:
+    yield client_token(login.username, login.password.reveal())
+
+
+def new_nonce(secret_bytes: Callable[[int], bytes]) -> str:
+    """Fresh, printable, and without a comma."""
+    return b64encode(secret_bytes(NONCE_BYTES)).decode()

@@ -1,0 +1,162 @@
+"""CredentialStore: the users' SCRAM credentials in ZooKeeper, as Kafka keeps them: read and followed.
+
+Keeps what was last read, and answers from it without waiting. Only brokers with a listener that authenticates by SCRAM
+have one. Must not decide who may log in: that is `kavka.security.scram`. Changes are written by
+`settings.dynamic_configs`, as those of other settings, and told by the same change nodes.
+
+    /config/users/<name>   {"version":1,"config":{"SCRAM-SHA-512":"salt=..,stored_key=..,server_key=..,iterations=.."}}
+    /kavka_unknown_users   kavka's own: the secret of the salts by which unknown users are answered
+
+    I1  changes are listened to before anything is read, so that none falls in between
+    I2  after a lost session every user is read again: change nodes may have gone meanwhile
+    I3  a credential that cannot be read lets nobody in, and is told of without being shown
+
+Source: kafka.security.CredentialProvider, UserConfigHandler, DynamicConfigManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode, b64encode
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Final
+
+from kavka.controller.work.config_admin import ConfigAdmin, ConfigChanges
+from kavka.errors import ZooKeeperError
+from kavka.logger import Logger
+from kavka.security.scram import DEFAULT_ITERATIONS, Found, ScramCredential, ScramMechanism, stand_in
+from kavka.zookeeper.port import Event, NodeExists, SessionEvent, SessionState, ZooKeeper
+from kavka.zookeeper.znode_paths import UNKNOWN_USERS_PATH, USERS_ENTITY, desanitize
+from kavka.zookeeper.znodes import ConfigEntity, MalformedZNode, UnknownUsers
+
+logger = Logger(__name__)
+
+RETRY_S: Final = 1.0
+"""How long after ZooKeeper could not be asked it is asked again."""
+SECRET_BYTES: Final = 32
+
+Credentials = Mapping[ScramMechanism, ScramCredential]
+
+
+class CredentialStore:
+    """`spawn` runs the flow that reads again after a lost session; `randbytes` makes a secret where there is none."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        *,
+        spawn: Callable[[Coroutine[None, None, None]], None],
+        randbytes: Callable[[int], bytes],
+    ) -> None:
+        self._zookeeper = zookeeper
+        self._admin = ConfigAdmin(zookeeper)
+        self._spawn = spawn
+        self._randbytes = randbytes
+        self._users: dict[str, Credentials] = {}
+        self._secret = b""
+        self._usual: dict[ScramMechanism, int] = {}
+        self._lost = False
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._changes = ConfigChanges(zookeeper, self._apply, on_failure=self._on_unread)
+
+    def find(self, mechanism: ScramMechanism, user: str) -> Found:
+        """The user's credential, or one that stands in for it."""
+        credential = self._users.get(user, {}).get(mechanism)
+        if credential is not None:
+            return Found(credential)
+        iterations = self._usual.get(mechanism, DEFAULT_ITERATIONS)
+        return Found(stand_in(mechanism, user, self._secret, iterations), is_known=False)
+
+    async def start(self) -> None:
+        """Reads all users, and follows them from then on. Raises ZooKeeperError."""
+        self._unsubscribe = self._zookeeper.subscribe(self._on_event)
+        await self._changes.start()
+        self._secret = await self._read_secret()
+        await self._read_all()
+
+    async def stop(self) -> None:
+        self._unsubscribe()
+        await self._changes.stop()
+
+    def abort(self) -> None:
+        self._unsubscribe()
+        self._changes.abort()
+
+    def _on_event(self, event: Event) -> None:
+        if event == SessionEvent(SessionState.CONNECTED):
+            self._begin_reading_again()
+
+    def _on_unread(self, path: str, failure: ZooKeeperError) -> None:
+        """Nobody knows whose credentials changed: those that cannot be read now let nobody in (I3)."""
+        logger.warning("change of users' credentials not read", path=path, why=str(failure))
+        self._begin_reading_again()
+
+    def _begin_reading_again(self) -> None:
+        if not self._lost:
+            self._lost = True
+            self._spawn(self._read_again())
+
+    async def _read_again(self) -> None:
+        while True:
+            try:
+                self._lost = False
+                await self._read_all()
+                return
+            except ZooKeeperError as failure:
+                self._lost = True
+                logger.warning("users' credentials not read", why=str(failure))
+                await asyncio.sleep(RETRY_S)
+
+    async def _read_all(self) -> None:
+        found = await self._admin.read_all(USERS_ENTITY)
+        users = {desanitize(name): _credentials(desanitize(name), entity) for name, entity in found.items()}
+        self._users = {name: credentials for name, credentials in users.items() if credentials}
+        self._count()
+
+    async def _apply(self, entity_path: str, entity: ConfigEntity) -> None:
+        kind, _, name = entity_path.partition("/")
+        if kind != USERS_ENTITY or "/" in name:
+            return
+        user = desanitize(name)
+        credentials = _credentials(user, entity)
+        if credentials:
+            self._users[user] = credentials
+        else:
+            self._users.pop(user, None)
+        self._count()
+
+    def _count(self) -> None:
+        """The iterations that most users have: an unknown one is answered with them."""
+        for mechanism in ScramMechanism:
+            counts = Counter(own[mechanism].iterations for own in self._users.values() if mechanism in own)
+            self._usual[mechanism] = counts.most_common(1)[0][0] if counts else DEFAULT_ITERATIONS
+
+    async def _read_secret(self) -> bytes:
+        while True:
+            node = (await self._zookeeper.get_many([UNKNOWN_USERS_PATH]))[0]
+            if node is not None:
+                try:
+                    known = b64decode(UnknownUsers.decode(node[0]).secret, validate=True)
+                except (MalformedZNode, ValueError):
+                    known = b""
+                # A new one is good for this broker alone, and better than one that can be guessed.
+                return known if len(known) >= SECRET_BYTES else self._randbytes(SECRET_BYTES)
+            secret = b64encode(self._randbytes(SECRET_BYTES)).decode()
+            try:
+                await self._zookeeper.create(UNKNOWN_USERS_PATH, UnknownUsers(secret).encode())
+            except NodeExists:
+                continue
+
+
+def _credentials(user: str, entity: ConfigEntity) -> Credentials:
+    found = {}
+    for mechanism in ScramMechanism:
+        text = entity.config.get(mechanism.value)
+        if text is None:
+            continue
+        try:
+            found[mechanism] = ScramCredential.decode(text)
+        except ValueError as malformed:
+            logger.error("credential not read", user=user, mechanism=mechanism.value, why=str(malformed))
+    return found

@@ -1,0 +1,80 @@
+"""Failures: what a failed authentication leaves behind. A why-record, counted and not repeated.
+
+Decides which failure is recorded: the first of a minute for each address, listener, mechanism and reason; the others
+are counted, and the next record says how many there were.
+
+    I1  a name that no user has is not written anywhere: people type passwords there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision
+from kavka.model import BrokerId
+from kavka.security.sasl import AuthenticationFailed
+
+INTERVAL_MS: Final = 60_000
+"""How long further failures of a kind are counted only."""
+MAX_KINDS: Final = 10_000
+"""Kinds of failures that are counted; then all counts begin anew."""
+
+
+class Attempt(NamedTuple):
+    """Who tried, where and how. `mechanism` is empty where none was chosen yet."""
+
+    host: str
+    listener: str
+    mechanism: str
+    is_again: bool
+
+
+class Failures:
+    """Records them with `record`, for broker `broker_id`."""
+
+    def __init__(self, broker_id: BrokerId, record: RecordDecision, *, wall_ms: Callable[[], int]) -> None:
+        self._broker_id = broker_id
+        self._record = record
+        self._wall_ms = wall_ms
+        self._counted: dict[tuple[object, ...], tuple[int, int]] = {}
+        """By kind: until when further ones are counted only, and how many were."""
+
+    def on_failed(self, attempt: Attempt, failure: AuthenticationFailed, now_ms: int) -> None:
+        """An authentication failed."""
+        kind = (attempt.host, attempt.listener, attempt.mechanism, failure.reason)
+        until_ms, unrecorded = self._counted.get(kind, (now_ms, 0))
+        if now_ms < until_ms:
+            self._counted[kind] = (until_ms, unrecorded + 1)
+            return
+        if len(self._counted) >= MAX_KINDS:
+            self._counted.clear()
+        self._counted[kind] = (now_ms + INTERVAL_MS, 0)
+        sentence = _sentence(attempt, failure)
+        evidence: dict[str, Fact] = {
+            "host": attempt.host,
+            "listener": attempt.listener,
+            "mechanism": attempt.mechanism,
+            "reason": failure.reason.value,
+            "again": attempt.is_again,
+            "unrecorded_before": unrecorded,
+        }
+        if failure.user is not None:
+            evidence["user"] = failure.user
+        self._record(
+            Decision(
+                DecisionKind.AUTHENTICATION_FAILED,
+                self._wall_ms(),
+                self._broker_id,
+                sentence,
+                about_broker=self._broker_id,
+                evidence=evidence,
+            )
+        )
+
+
+def _sentence(attempt: Attempt, failure: AuthenticationFailed) -> str:
+    who = f"User:{failure.user}" if failure.user is not None else "a client"
+    how = f" with {attempt.mechanism}" if attempt.mechanism else ""
+    what = "re-authenticate" if attempt.is_again else "authenticate"
+    return f"{who} from host {attempt.host} did not {what}{how} on listener {attempt.listener}: {failure.reason.value}"

@@ -1,0 +1,309 @@
+"""The gate of a listener that authenticates by SASL: nothing passes it before its client has proved who it is.
+
+A flow between the connection and the dispatcher. What each request means in each state is `security.sasl_server`'s
+decision; here it is read from bytes, answered, counted and, where it failed, delayed.
+
+    I1  before a client has authenticated, nothing but ApiVersions, SaslHandshake and SaslAuthenticate is decoded, in
+        frames of at most sasl.server.max.receive.size
+    I2  a connection's principal is set once, and never changes
+    I3  no request that was read after a message of an authentication is handled before that message's outcome is known:
+        until the gate is open one frame is read at a time (`ServerConnection`), and afterwards requests are handled in
+        the order in which they came
+    I4  a failed authentication is answered after connection.failed.authentication.delay.ms, and then the connection is
+        closed; until then nothing is read from it
+
+Source: Kafka's SaslServerAuthenticator, Selector (delayed close), SocketServer.Processor (expired sessions).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kavka.broker.api_table import SERVED
+from kavka.broker.authentication.failures import Attempt, Failures
+from kavka.errors import ErrorCode, ProtocolViolation
+from kavka.metrics import Registry
+from kavka.protocol.api import ApiKey, RequestHeader, api, decode_request_header, response_header_version
+from kavka.protocol.codec import decode, encode_chunks
+from kavka.protocol.connection import (
+    CLOSE_CONNECTION,
+    LAST,
+    UNREAD,
+    ConnectionContext,
+    Handler,
+    Outcome,
+    Request,
+    Response,
+)
+from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from kavka.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from kavka.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+from kavka.security.sasl import FailureReason, ServerExchange
+from kavka.security.sasl_server import Phase, Reaction, SaslServer
+
+if TYPE_CHECKING:
+    from kavka.config.sasl import SaslListener
+
+_correlation: Final = Struct(">i").pack
+_SASL: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+
+
+class ListenerCounts:
+    """What is counted for one listener, with Kafka's names."""
+
+    def __init__(self) -> None:
+        self.succeeded = 0
+        self.succeeded_again = 0
+        self.succeeded_without_again = 0
+        self.failed = 0
+        self.failed_again = 0
+        self.expired = 0
+        self.latency_max_ms = 0
+        self.latency_sum_ms = 0
+
+    def register(self, registry: Registry, listener: str) -> None:
+        """Shows the counts under the names of Kafka's metrics."""
+        shown: dict[str, Callable[[], float]] = {
+            "successful-authentication-total": lambda: self.succeeded,
+            "successful-reauthentication-total": lambda: self.succeeded_again,
+            "successful-authentication-no-reauth-total": lambda: self.succeeded_without_again,
+            "failed-authentication-total": lambda: self.failed,
+            "failed-reauthentication-total": lambda: self.failed_again,
+            "reauthentication-latency-max": lambda: self.latency_max_ms,
+            "reauthentication-latency-avg": lambda: self.latency_sum_ms / max(self.succeeded_again, 1),
+            "expired-connections-killed-count": lambda: self.expired,
+        }
+        for name, read in shown.items():
+            registry.gauge("kafka.server", "socket-server-metrics", name, read, listener=listener, networkProcessor="0")
+
+
+class GatePorts(NamedTuple):
+    """What the broker gives its gates. `exchange` makes the server's side of a mechanism on a listener."""
+
+    loop: asyncio.AbstractEventLoop
+    failures: Failures
+    exchange: Callable[[SaslListener, str], ServerExchange]
+    failure_delay_ms: int
+    max_frame_bytes: int
+
+
+class Gates:
+    """The gates of one broker."""
+
+    def __init__(self, listeners: Mapping[str, SaslListener], ports: GatePorts) -> None:
+        self.counts = {name: ListenerCounts() for name in listeners}
+        self._listeners = listeners
+        self._ports = ports
+
+    def register(self, registry: Registry) -> None:
+        """Has `registry` show what is counted."""
+        for name, counts in self.counts.items():
+            counts.register(registry, name)
+
+    def new(self, context: ConnectionContext) -> SaslGate:
+        """The gate of a connection that was just accepted, on a listener with SASL."""
+        listener = self._listeners[context.listener_name]
+        return SaslGate(context, listener, self.counts[listener.listener], self._ports)
+
+
+class SaslGate:
+    """The gate of one connection (`protocol.connection.Gate`)."""
+
+    __slots__ = ("_context", "_counts", "_ports", "_saw_newer", "_server", "is_open")
+
+    limit_name = "sasl.server.max.receive.size"
+
+    def __init__(
+        self, context: ConnectionContext, listener: SaslListener, counts: ListenerCounts, ports: GatePorts
+    ) -> None:
+        self.is_open = False
+        self._context = context
+        self._counts = counts
+        self._ports = ports
+        self._saw_newer = False
+        self._server = SaslServer(
+            {name: lambda name=name: ports.exchange(listener, name) for name in listener.mechanisms},  # type: ignore[misc]
+            lambda mechanism: listener.max_session_ms[mechanism],
+        )
+
+    @property
+    def max_frame_bytes(self) -> int:
+        """The longest frame until the gate is open."""
+        return self._ports.max_frame_bytes
+
+    @property
+    def failure_delay_ms(self) -> int:
+        """How long a connection that failed stays, without being read."""
+        return self._ports.failure_delay_ms
+
+    def handle(self, request: Request, serve: Handler) -> Outcome:
+        """What becomes of a request: its own answer, or what `serve` gives."""
+        header, server = request.header, self._server
+        if server.phase is Phase.ENDED:
+            return CLOSE_CONNECTION  # Read before the failure was told, which closes the connection (I4).
+        if header is UNREAD:
+            return self._before(request, serve)
+        if header.api_key in _SASL:
+            return self._sasl(header, request.body, self._framed_by_connection)
+        if server.phase is not Phase.OPEN:
+            return self._answered(server.on_other(), header, None, self._framed_by_connection)
+        if server.is_expired(self._now_ms()):
+            self._counts.expired += 1
+            return CLOSE_CONNECTION
+        return serve(request)
+
+    def on_violation(self, violation: ProtocolViolation) -> None:
+        """The bytes that came are no frame, or too long a one. May be called on another thread."""
+        self._ports.loop.call_soon_threadsafe(self._count, self._server.on_broken(FailureReason.TOO_LARGE))
+
+    # -- before the gate is open: whole frames, without a header that anybody looked at
+
+    def _before(self, request: Request, serve: Handler) -> Outcome:
+        server, frame = self._server, request.body
+        if server.phase is Phase.EXCHANGE and not server.has_headers:
+            return self._bare(server.on_token(bytes(frame), self._now_ms()))
+        try:
+            header, position = decode_request_header(frame)
+            if header.api_key in _SASL:
+                return self._sasl(header, frame[position:], _framed_here)
+        except ProtocolViolation:
+            return self._failed(server.on_broken(FailureReason.MALFORMED), None)
+        if header.api_key == ApiKey.API_VERSIONS:
+            return self._api_versions(request, header, frame[position:], serve)
+        return self._answered(server.on_other(), header, None, _framed_here)
+
+    def _api_versions(self, request: Request, header: RequestHeader, body: memoryview, serve: Handler) -> Outcome:
+        server = self._server
+        if server.phase is not Phase.START:
+            return self._answered(server.on_api_versions(is_good=False), header, None, _framed_here)
+        try:
+            answer = serve(Request(header, body, request.context))
+        except ProtocolViolation:
+            return self._failed(server.on_broken(FailureReason.MALFORMED), None)
+        assert isinstance(answer, Response), "ApiVersions is answered at once"
+        content = b"".join(bytes(chunk) for chunk in answer.chunks)  # type: ignore[arg-type]
+        server.on_api_versions(is_good=content[:2] == b"\0\0")
+        return answer._replace(chunks=(_correlation(header.correlation_id) + content,))
+
+    def _bare(self, reaction: Reaction) -> Outcome:
+        """The answer to a token without a header: nothing but the token."""
+        if reaction.failure is not None:
+            return self._failed(reaction, None)
+        self._on_step(reaction)
+        return Response((reaction.token,))
+
+    # -- the two requests of SASL, before and after
+
+    def _sasl(
+        self, header: RequestHeader, body: memoryview, frame: Callable[[RequestHeader, Any], Response]
+    ) -> Outcome:
+        server, version = self._server, header.api_version
+        served = SERVED[header.api_key]
+        if not served.min_version <= version <= served.max_version:
+            return self._failed(server.on_broken(FailureReason.MALFORMED), None)
+        if header.api_key == ApiKey.SASL_HANDSHAKE:
+            asked = decode(SaslHandshakeRequest, body, version)
+            if self.is_open and version == 0:
+                reaction = Reaction(ErrorCode.ILLEGAL_SASL_STATE)  # Bare tokens could not be told from requests.
+            else:
+                reaction = server.on_handshake(asked.mechanism, version, self._now_ms())
+            tells = reaction.error in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+            handshake = SaslHandshakeResponse(error_code=reaction.error, mechanisms=server.mechanisms if tells else [])
+            return self._answered(reaction, header, handshake, frame)
+        is_exchange = server.phase is Phase.EXCHANGE
+        token = decode(SaslAuthenticateRequest, body, version).auth_bytes if is_exchange else b""
+        self._saw_newer = self._saw_newer or version > 0
+        reaction = server.on_token(bytes(token), self._now_ms())
+        if is_exchange and reaction.failure is None:
+            self._on_step(reaction)
+        authenticated = SaslAuthenticateResponse(
+            error_code=reaction.error,
+            error_message=reaction.message,
+            auth_bytes=reaction.token,
+            session_lifetime_ms=reaction.lifetime_ms,
+        )
+        return self._answered(reaction, header, authenticated, frame)
+
+    def _on_step(self, reaction: Reaction) -> None:
+        """A token was good; it may have been the last one."""
+        server, counts = self._server, self._counts
+        if server.phase is not Phase.OPEN:
+            return
+        if not self.is_open:
+            self._context.principal = f"User:{server.user}"
+            self.is_open = True
+            counts.succeeded += 1
+            counts.succeeded_without_again += not self._saw_newer
+            return
+        latency_ms = self._now_ms() - server.began_ms
+        counts.succeeded_again += 1
+        counts.latency_sum_ms += latency_ms
+        counts.latency_max_ms = max(counts.latency_max_ms, latency_ms)
+
+    # -- answers
+
+    def _answered(
+        self,
+        reaction: Reaction,
+        header: RequestHeader,
+        message: Any,
+        frame: Callable[[RequestHeader, Any], Response],
+    ) -> Outcome:
+        """The answer of a reaction; `message` None: the API's own form with the error, where it has a place for one."""
+        if message is None and reaction.answers:
+            message = _own_form(header, reaction.error)
+        answer = frame(header, message) if reaction.answers and message is not None else None
+        if reaction.failure is not None:
+            return self._failed(reaction, answer)
+        assert answer is not None
+        return answer
+
+    def _failed(self, reaction: Reaction, answer: Response | None) -> Awaitable[Response]:
+        self._count(reaction)
+        last = CLOSE_CONNECTION if answer is None else answer._replace(mute_ms=LAST)
+        return _later(last, self._ports.failure_delay_ms)
+
+    def _count(self, reaction: Reaction) -> None:
+        assert reaction.failure is not None
+        server, context = self._server, self._context
+        if self.is_open:
+            self._counts.failed_again += 1
+        else:
+            self._counts.failed += 1
+        attempt = Attempt(context.client_host, context.listener_name, server.mechanism, self.is_open)
+        self._ports.failures.on_failed(attempt, reaction.failure, self._now_ms())
+
+    def _framed_by_connection(self, header: RequestHeader, message: Any) -> Response:
+        return Response(encode_chunks(message, header.api_version))
+
+    def _now_ms(self) -> int:
+        return int(self._ports.loop.time() * 1000)
+
+
+def _framed_here(header: RequestHeader, message: Any) -> Response:
+    """With its header: the connection does not know that of the request. An error in a version that the API does not
+    have, too, is told in one that it has."""
+    tags = b"\0" if response_header_version(header.api_key, header.api_version) >= 1 else b""
+    body = b"".join(bytes(chunk) for chunk in encode_chunks(message, header.api_version))  # type: ignore[arg-type]
+    return Response((_correlation(header.correlation_id) + tags + body,))
+
+
+def _own_form(header: RequestHeader, error: ErrorCode) -> Any | None:
+    """The answer of an API whose answers have a place for an error above all; None for the others."""
+    served = SERVED.get(header.api_key)
+    if served is None or not served.min_version <= header.api_version <= served.max_version:
+        return None
+    answer = api(ApiKey(header.api_key)).response_type()
+    if not hasattr(answer, "error_code"):
+        return None
+    answer.error_code = error
+    return answer
+
+
+async def _later(last: Response, delay_ms: int) -> Response:
+    await asyncio.sleep(delay_ms / 1000)
+    return last

@@ -1,0 +1,179 @@
+"""SASL of a broker's listeners: which mechanisms each has, who may log in, and how the broker itself does elsewhere.
+
+Decides which of several settings counts (for a mechanism of a listener, for a listener, for all), and which are refused
+before a broker starts. Must not know connections, nor what is in ZooKeeper.
+
+    listener.name.<listener>.<mechanism>.<setting>   >   listener.name.<listener>.<setting>   >   <setting>
+
+    I1  a listener serves only mechanisms that are named for it and that kavka has
+    I2  no message contains a password
+
+Source: Kafka's SaslConfigs, BrokerSecurityConfigs, JaasContext.loadServerContext, ChannelBuilders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kavka.config.broker_settings import BrokerSettings
+from kavka.config.listeners import SASL_PROTOCOLS
+from kavka.errors import ConfigError
+from kavka.security.jaas import Login, MalformedJaas, parse
+from kavka.security.plain import MECHANISM as PLAIN
+from kavka.security.scram import MECHANISMS as SCRAM_MECHANISMS
+from kavka.security.secret import Secret
+
+if TYPE_CHECKING:
+    from kavka.config.broker import BrokerConfig
+
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
+"""What kavka has."""
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_JAVA_CLASSES: Final = (
+    "sasl.server.callback.handler.class",
+    "sasl.client.callback.handler.class",
+    "sasl.login.class",
+    "sasl.login.callback.handler.class",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLogin:
+    """How the broker logs in elsewhere."""
+
+    mechanism: str
+    username: str
+    password: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class SaslListener:
+    """One listener's SASL. `users` may log in with PLAIN. `max_session_ms`: how long a session lasts, by mechanism; 0
+    for ever."""
+
+    listener: str
+    mechanisms: tuple[str, ...]
+    users: Mapping[str, Secret]
+    max_session_ms: Mapping[str, int]
+
+
+def sasl_listeners(config: BrokerConfig) -> dict[str, SaslListener]:
+    """The listeners that authenticate by SASL, by name. Raises ConfigError."""
+    for listener in {config.inter_broker_listener, config.control_plane_listener or config.inter_broker_listener}:
+        if config.security_protocols.get(listener) in SASL_PROTOCOLS:
+            own_login(config, listener)
+    return {
+        endpoint.listener: _listener(config, endpoint.listener)
+        for endpoint in config.listener_endpoints
+        if endpoint.security_protocol in SASL_PROTOCOLS
+    }
+
+
+def open_passwords(config: BrokerConfig) -> list[str]:
+    """The listeners that take PLAIN's passwords without TLS where others than this machine reach them."""
+    listeners = sasl_listeners(config)
+    return [
+        str(endpoint)
+        for endpoint in config.listener_endpoints
+        if endpoint.security_protocol == "SASL_PLAINTEXT"
+        and PLAIN in listeners[endpoint.listener].mechanisms
+        and endpoint.host not in _LOOPBACK
+    ]
+
+
+def own_login(config: BrokerConfig, listener: str) -> OwnLogin:
+    """How this broker logs in on the others' listener of that name, which authenticates by SASL. Raises ConfigError."""
+    name = "sasl.mechanism.inter.broker.protocol"
+    mechanism = _text(config, listener, None, name) or config.sasl_mechanism_inter_broker_protocol
+    enabled = _mechanisms(config, listener)
+    if mechanism not in enabled:
+        raise ConfigError(
+            f"{name} is {mechanism}, but listener {listener}, over which the brokers talk to each other, enables "
+            f"{', '.join(enabled)}: set it to one of these"
+        )
+    login = _login(config, listener, mechanism)
+    if login is None or not login.username or not login.password:
+        raise ConfigError(
+            f"{_jaas_name(listener, mechanism)} has no username and password, with which this broker logs in on the "
+            "other brokers"
+        )
+    return OwnLogin(mechanism, login.username, login.password)
+
+
+def _listener(config: BrokerConfig, listener: str) -> SaslListener:
+    mechanisms = _mechanisms(config, listener)
+    users: Mapping[str, Secret] = {}
+    for name in _JAVA_CLASSES:
+        for mechanism in (None, *mechanisms):
+            if _text(config, listener, mechanism, name):
+                raise ConfigError(
+                    f"{name}: this is a Java class, and kavka would not call it on listener {listener}. Leave it out; "
+                    "PLAIN takes its users from the listener's JAAS text, SCRAM takes them from ZooKeeper."
+                )
+    for mechanism in mechanisms:
+        login = _login(config, listener, mechanism)
+        if mechanism == PLAIN:
+            if login is None:
+                raise ConfigError(
+                    f"listener {listener} enables PLAIN, but {_jaas_name(listener, PLAIN)} is not set, which names "
+                    "those who may log in"
+                )
+            users = login.users
+    return SaslListener(
+        listener,
+        mechanisms,
+        users,
+        {mechanism: _max_session_ms(config, listener, mechanism) for mechanism in mechanisms},
+    )
+
+
+def _mechanisms(config: BrokerConfig, listener: str) -> tuple[str, ...]:
+    name = "sasl.enabled.mechanisms"
+    text = _text(config, listener, None, name)
+    named = tuple(part.strip() for part in text.split(",")) if text is not None else config.sasl_enabled_mechanisms
+    mechanisms = tuple(dict.fromkeys(part for part in named if part))
+    others = [mechanism for mechanism in mechanisms if mechanism not in MECHANISMS]
+    if others or not mechanisms:
+        what = f"{', '.join(others)}, which kavka does not have" if others else "none"
+        raise ConfigError(
+            f"listener {listener} authenticates by SASL, and {name} names {what}. Set {name}, or "
+            f"listener.name.{listener.lower()}.{name}, to some of {', '.join(MECHANISMS)}."
+        )
+    return mechanisms
+
+
+def _max_session_ms(config: BrokerConfig, listener: str, mechanism: str) -> int:
+    name = "connections.max.reauth.ms"
+    text = _text(config, listener, mechanism, name)
+    value = config.connections_max_reauth_ms if text is None else int(BrokerSettings.rows[name].parse(text))
+    return max(value, 0)
+
+
+def _login(config: BrokerConfig, listener: str, mechanism: str) -> Login | None:
+    name = _jaas_name(listener, mechanism)
+    text = config.static.get(name)
+    if text is None:
+        return None
+    try:
+        login = parse(text)
+    except MalformedJaas as malformed:
+        raise ConfigError(f"{name}: {malformed}") from malformed
+    if login.module != ("PLAIN" if mechanism == PLAIN else "SCRAM"):
+        raise ConfigError(f"{name} has the login module of {login.module}, which is not for {mechanism}")
+    return login
+
+
+def _jaas_name(listener: str, mechanism: str) -> str:
+    return f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+
+
+def _text(config: BrokerConfig, listener: str, mechanism: str | None, name: str) -> str | None:
+    """The text that counts, but for the plain setting's default."""
+    own = f"listener.name.{listener.lower()}."
+    of_mechanism = () if mechanism is None else (f"{own}{mechanism.lower()}.{name}",)
+    for candidate in (*of_mechanism, f"{own}{name}", name):
+        if candidate in config.static:
+            return config.static[candidate]
+    return None

@@ -1,0 +1,149 @@
+"""Handshakes: the public-key work of TLS, on a thread of its own, and how much of it there may be.
+
+Decides whose turn it is, how many handshakes are under way, and when one has taken too long. It must not know
+certificates, nor what a handshake says.
+
+Public-key work takes 0.3 to 1.4 ms for each connection: in the loop, a burst of 16 hellos would hold everybody else up
+for 12 to 25 ms. On a thread OpenSSL lets go of the GIL meanwhile.
+
+I1  (T4) At most `most` connections have an SSLObject before their handshake is over; the others wait with their bytes,
+    and addresses take turns.
+I2  A connection is closed `timeout_ms` after it was accepted if its handshake has not begun, and so long after that if
+    it is not over. So who waited behind a flood has its whole time once the flood's is over.
+I3  A connection has at most one step under way, and its loop touches nothing of OpenSSL's meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import ssl
+import threading
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from kavka.runtime.tls_channel import TlsSession
+    from kavka.runtime.tls_connection import TlsConnection
+
+LOOK_S: Final = 0.5
+"""How often handshakes are looked through for those that took too long."""
+
+
+class Outcome(NamedTuple):
+    """What a step came to. `failure` None: go on, or `is_over`. `output` is to be sent."""
+
+    is_over: bool
+    output: bytes
+    failure: ssl.SSLError | None = None
+
+
+class HandshakeThread:
+    """Does the steps of handshakes, one after another. Its thread begins with the first and ends with the process."""
+
+    def __init__(self) -> None:
+        self._steps: SimpleQueue[tuple[asyncio.AbstractEventLoop, TlsConnection, TlsSession, bytes]] = SimpleQueue()
+        self._is_running = False
+        self._lock = threading.Lock()
+
+    def put(
+        self, loop: asyncio.AbstractEventLoop, connection: TlsConnection, session: TlsSession, records: bytes
+    ) -> None:
+        """Does a step; `connection.on_step` is called with its outcome on `loop`."""
+        with self._lock:
+            if not self._is_running:
+                self._is_running = True
+                run = partial(contextvars.copy_context().run, self._run)
+                threading.Thread(target=run, name="kavka-handshakes", daemon=True).start()
+        self._steps.put((loop, connection, session, records))
+
+    def _run(self) -> None:
+        while True:
+            loop, connection, session, records = self._steps.get()
+            outcome = step(session, records)
+            with suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
+                loop.call_soon_threadsafe(connection.on_step, outcome)
+            del loop, connection, session, records, outcome
+
+
+def step(session: TlsSession, records: bytes) -> Outcome:
+    """One step of a handshake, whatever it comes to."""
+    try:
+        is_over, output = session.step(records)
+    except ssl.SSLError as failure:
+        return Outcome(False, session.outgoing.read(), failure)
+    return Outcome(is_over, output)
+
+
+class Handshakes:
+    """The handshakes of one processor."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread: HandshakeThread, *, most: int, timeout_ms: int) -> None:
+        self._loop = loop
+        self._thread = thread
+        self._most = most
+        self._timeout_s = timeout_ms / 1000
+        self._deadlines: dict[TlsConnection, float] = {}
+        """Connections whose handshake is not over, the earliest deadline first."""
+        self._begun: set[TlsConnection] = set()
+        self._waiting: dict[str, deque[tuple[TlsConnection, bytes]]] = {}
+        """By address, the next one first."""
+        self._looking: asyncio.TimerHandle | None = None
+
+    @property
+    def under_way(self) -> int:
+        """How many connections have an SSLObject and no end of their handshake."""
+        return len(self._begun)
+
+    def enter(self, connection: TlsConnection) -> None:
+        """A connection was accepted."""
+        self._deadlines[connection] = self._loop.time() + self._timeout_s
+        if self._looking is None:
+            self._looking = self._loop.call_later(min(LOOK_S, self._timeout_s), self._look)
+
+    def go_on(self, connection: TlsConnection, records: bytes) -> None:
+        """Whole records came: a step is done, at once or when it is this connection's turn."""
+        if connection in self._begun:
+            self._put(connection, records)
+        elif len(self._begun) < self._most:
+            self._begin(connection, records)
+        else:
+            self._waiting.setdefault(connection.address, deque()).append((connection, records))
+
+    def leave(self, connection: TlsConnection) -> None:
+        """The handshake is over, or the connection closed."""
+        self._deadlines.pop(connection, None)
+        if connection in self._begun:
+            self._begun.discard(connection)
+            self._begin_next()
+
+    def _begin_next(self) -> None:
+        while self._waiting and len(self._begun) < self._most:
+            address = next(iter(self._waiting))
+            queue = self._waiting.pop(address)
+            connection, records = queue.popleft()
+            if queue:
+                self._waiting[address] = queue  # behind the other addresses
+            if not connection.closed:
+                self._begin(connection, records)
+
+    def _begin(self, connection: TlsConnection, records: bytes) -> None:
+        self._begun.add(connection)
+        self._deadlines.pop(connection, None)
+        self._deadlines[connection] = self._loop.time() + self._timeout_s
+        self._put(connection, records)
+
+    def _put(self, connection: TlsConnection, records: bytes) -> None:
+        self._thread.put(self._loop, connection, connection.session(), records)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        while self._deadlines:
+            connection, deadline = next(iter(self._deadlines.items()))
+            if deadline > now:
+                break
+            connection.on_late()
+        self._looking = self._loop.call_later(min(LOOK_S, self._timeout_s), self._look) if self._deadlines else None

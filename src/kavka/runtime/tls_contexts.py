@@ -1,0 +1,175 @@
+"""TLS contexts: a listener's certificates, read from where its settings say, as OpenSSL takes them.
+
+Decides how Kafka's settings become OpenSSL's, and whether certificates fit together. It must not know connections.
+
+I1  A certificate, key or store that cannot be used is a ConfigError with the listener's name, and without passwords.
+I2  A key is never written to a disk: OpenSSL reads chains from files only, and gets one in memory.
+I3  Where clients show certificates, sessions are not resumed with tickets: these would outlive what they stand for.
+
+Source: Kafka's DefaultSslEngineFactory and SslFactory (SslEngineValidator).
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kavka.errors import ConfigError
+from kavka.logger import Logger
+from kavka.runtime.tls_channel import TlsSession
+from kavka.security.certificates import Certificate, read_certificate
+from kavka.security.der import MalformedDer
+from kavka.security.key_stores import Identity, KeyStoreError, load, read_authorities, read_identity
+
+if TYPE_CHECKING:
+    from kavka.config.tls import TlsSettings
+
+logger = Logger(__name__)
+
+_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+LONGEST_HANDSHAKE_STEPS = 10
+
+
+class TlsContexts(NamedTuple):
+    """`server` for clients that come in, `client` for brokers that this one calls, and the listener's certificate.
+    `trial` is as `client` without a check of the host: for handshakes in memory."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+    trial: ssl.SSLContext
+    certificate: Certificate
+
+
+def tls_contexts(settings: TlsSettings, *, warn: Callable[[str], None] | None = None) -> TlsContexts:
+    """Reads a listener's stores. Raises ConfigError."""
+    try:
+        identity = read_identity(load(settings.key_store, _read(warn)), settings.key_store)
+        trusted = settings.trust_store
+        authorities = read_authorities(load(trusted, _read(None)), trusted) if trusted.is_set else None
+        certificate = read_certificate(identity.chain[0])
+        return TlsContexts(
+            _server(settings, identity, authorities),
+            _client(settings, identity, authorities, checks_host=settings.checks_host),
+            _client(settings, identity, authorities, checks_host=False),
+            certificate,
+        )
+    except (KeyStoreError, MalformedDer, ssl.SSLError, OSError) as error:
+        raise ConfigError(f"TLS of listener {settings.listener}: {_words(error)}") from error
+
+
+def require_handshake(server: TlsContexts, client: TlsContexts) -> None:
+    """Shakes hands in memory, as brokers would. Raises ConfigError where they could not."""
+    one, other = TlsSession(server.server, server_side=True), TlsSession(client.trial, server_side=False)
+    to_one = to_other = b""
+    try:
+        for _ in range(LONGEST_HANDSHAKE_STEPS):
+            _, to_one = other.step(to_other)
+            is_over, to_other = one.step(to_one)
+            if is_over:
+                return
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"brokers could not connect to each other with these certificates: {_words(error)}; each must be signed by "
+            "an authority in ssl.truststore.location"
+        ) from error
+    raise ConfigError("brokers could not connect to each other with these certificates")
+
+
+def _server(settings: TlsSettings, identity: Identity, authorities: tuple[bytes, ...] | None) -> ssl.SSLContext:
+    context = _context(ssl.PROTOCOL_TLS_SERVER, settings, identity)
+    context.verify_mode = _AUTH[settings.client_auth]
+    if context.verify_mode is not ssl.CERT_NONE:
+        _trust(context, authorities)
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
+    return context
+
+
+def _client(
+    settings: TlsSettings, identity: Identity, authorities: tuple[bytes, ...] | None, *, checks_host: bool
+) -> ssl.SSLContext:
+    context = _context(ssl.PROTOCOL_TLS_CLIENT, settings, identity)
+    context.check_hostname = checks_host
+    context.verify_mode = ssl.CERT_REQUIRED
+    _trust(context, authorities)
+    return context
+
+
+def _context(protocol: int, settings: TlsSettings, identity: Identity) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    versions = [_VERSIONS[name] for name in settings.versions]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    if settings.suites is not None:
+        _choose(context, settings.suites)
+    load_chain(context, identity)
+    return context
+
+
+def _choose(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
+    try:
+        context.set_ciphers(":".join(suites))
+    except ssl.SSLError:
+        known: set[str] = set()
+    else:
+        known = {str(cipher["name"]) for cipher in context.get_ciphers()}
+    unknown = [suite for suite in suites if suite not in known]
+    if unknown:
+        raise KeyStoreError(f"ssl.cipher.suites: OpenSSL does not have {', '.join(unknown)}, or does not allow it")
+
+
+def _trust(context: ssl.SSLContext, authorities: tuple[bytes, ...] | None) -> None:
+    """As in Java a certificate in the trust store is trusted whoever signed it. Without a store the machine's are."""
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if authorities is None:
+        context.set_default_verify_paths()
+    else:
+        context.load_verify_locations(cadata=b"".join(authorities))
+
+
+def load_chain(context: ssl.SSLContext, identity: Identity) -> None:
+    """Gives OpenSSL a chain and its key through a file in memory. Raises ssl.SSLError."""
+    descriptor = os.memfd_create("kavka-chain", os.MFD_CLOEXEC)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(identity.key_pem + b"\n" + identity.chain_pem())
+        # Without a password an encrypted key must not make OpenSSL ask the terminal.
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=identity.key_password or "")
+    finally:
+        os.close(descriptor)
+
+
+def _read(warn: Callable[[str], None] | None) -> Callable[[str], bytes]:
+    def read(path: str) -> bytes:
+        with open(path, "rb") as file:
+            if warn is not None and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & stat.S_IROTH:
+                warn(path)
+            return file.read()
+
+    return read
+
+
+def warn_of_open_key(path: str) -> None:
+    """A key that everybody on the machine can read."""
+    logger.warning("key store readable by everybody on this machine", file=str(Path(path)), next=f"chmod o-r {path}")
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or str(error)
+        return _REASONS.get(reason, reason.lower().replace("_", " "))
+    return str(error)
+
+
+_REASONS = {
+    "KEY_VALUES_MISMATCH": "the key does not belong to the certificate",
+    "BAD_DECRYPT": "the key cannot be decrypted: ssl.key.password is missing or wrong",
+    "BAD_PASSWORD_READ": "the key is encrypted, and ssl.key.password is not set",
+}

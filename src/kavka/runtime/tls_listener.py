@@ -1,0 +1,72 @@
+"""TLS of one listener: its certificates as they are now, and who a client's certificate says it is.
+
+Decides which OpenSSL context new connections get, and their principals. It must not know connections.
+
+I1  A context is never changed: new certificates are a new context, for new connections. The old one's tickets are void.
+I2  A certificate that expired since its session began does not come in again with that session.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from typing import TYPE_CHECKING
+
+from kavka.runtime.handshakes import Handshakes, HandshakeThread
+from kavka.runtime.tls_connection import TlsConnection, TlsRoom
+from kavka.security.certificates import read_certificate
+from kavka.security.principal_rules import PrincipalRules
+from kavka.security.principals import ANONYMOUS, USER
+
+if TYPE_CHECKING:
+    import socket
+
+    from kavka.config.tls import HandshakeLimits, TlsSettings
+    from kavka.protocol.connection import ConnectionContext
+    from kavka.runtime.processor import Processor, SocketConnection
+
+
+class TlsListener:
+    """TLS of one listener. `rooms` holds what the connections of each processor share, over all listeners."""
+
+    def __init__(self, settings: TlsSettings, context: ssl.SSLContext, rooms: TlsRooms) -> None:
+        self.settings = settings
+        self.context = context
+        self._rules = PrincipalRules(settings.principal_rules)
+        self._rooms = rooms
+
+    def connect(self, processor: Processor, connected: socket.socket, context: ConnectionContext) -> SocketConnection:
+        """A connection of this listener."""
+        return TlsConnection(processor, connected, context, self)
+
+    def room(self, processor: Processor) -> TlsRoom:
+        return self._rooms.room(processor)
+
+    def principal(self, tls: ssl.SSLObject) -> str:
+        """Who is at the other end. Raises ValueError where no rule fits, and for a certificate that has expired."""
+        encoded = tls.getpeercert(binary_form=True)
+        if encoded is None:
+            return str(ANONYMOUS)
+        certificate = read_certificate(encoded)
+        if tls.session_reused and certificate.not_after_ms < time.time() * 1000:
+            raise ValueError("the client's certificate has expired since its session began")
+        if not self.settings.names_clients:
+            return str(ANONYMOUS)
+        return f"{USER}:{self._rules.name(certificate.subject)}"
+
+
+class TlsRooms:
+    """One room for each processor; all of them have their public-key work done on one thread."""
+
+    def __init__(self, limits: HandshakeLimits) -> None:
+        self._limits = limits
+        self._thread = HandshakeThread()
+        self._rooms: dict[Processor, TlsRoom] = {}
+
+    def room(self, processor: Processor) -> TlsRoom:
+        room = self._rooms.get(processor)
+        if room is None:
+            room = self._rooms[processor] = TlsRoom(
+                Handshakes(processor.loop, self._thread, most=self._limits.most, timeout_ms=self._limits.timeout_ms)
+            )
+        return room

@@ -1,0 +1,115 @@
+"""JAAS text: the login of one mechanism of one listener, as Kafka's sasl.jaas.config has it.
+
+    org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="..." user_alice="...";
+
+Decides what such a text means. The class of a login module is a word here that names a mechanism; no class is loaded,
+and a module or option that kavka does not know is refused: it would not do what it says.
+
+    I1  no message contains a value: it may be a password
+
+Source: Kafka's JaasConfig, which reads with Java's StreamTokenizer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kavka.security.secret import Secret
+
+_PACKAGE: Final = "org.apache.kafka.common.security"
+MODULES: Final = {
+    f"{_PACKAGE}.plain.PlainLoginModule": "PLAIN",
+    "PlainLoginModule": "PLAIN",
+    f"{_PACKAGE}.scram.ScramLoginModule": "SCRAM",
+    "ScramLoginModule": "SCRAM",
+}
+"""Login modules that kavka knows, and what they are for."""
+_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
+_USER: Final = "user_"
+_TOKEN: Final = re.compile(
+    r"""\s+ | //[^\n]* | /\*.*?\*/ | /[^\n]*
+    | (?P<word>[A-Za-z_$\u00a0-\uffff][A-Za-z0-9_$.\-\u00a0-\uffff]*)
+    | "(?P<double>(?:[^"\\\n]|\\.)*)" | '(?P<single>(?:[^'\\\n]|\\.)*)'
+    | (?P<sign>[=;])""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
+_ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+class MalformedJaas(ValueError):
+    """A text that is no login, or one that kavka cannot carry out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A login. `module` is PLAIN or SCRAM. `username` and `password` are the broker's own, as a client of other
+    brokers; `users` are those that may log in, with PLAIN."""
+
+    module: str
+    username: str | None
+    password: Secret | None
+    users: Mapping[str, Secret]
+
+
+def parse(text: str) -> Login:
+    """The login of a text. Raises MalformedJaas."""
+    tokens = _tokens(text)
+    if len(tokens) < 2:
+        raise MalformedJaas("there is no login module with its control flag")
+    module = MODULES.get(tokens[0][1])
+    if module is None:
+        known = ", ".join(name for name in MODULES if "." in name)
+        raise MalformedJaas(f"login module {tokens[0][1]!r} is not known here; expected one of {known}")
+    if tokens[1][1].lower() not in _FLAGS:
+        raise MalformedJaas(f"the login module is not followed by one of {', '.join(_FLAGS)}")
+    options: dict[str, str] = {}
+    at = 2
+    while at < len(tokens) and tokens[at] != ("sign", ";"):
+        key = tokens[at]
+        if key[0] == "sign" or tokens[at + 1 : at + 2] != [("sign", "=")] or tokens[at + 2 : at + 3] == []:
+            raise MalformedJaas('an option is not of the form name="value"')
+        if tokens[at + 2][0] == "sign":
+            raise MalformedJaas(f"option {key[1]!r} has no value")
+        options[key[1]] = tokens[at + 2][1]
+        at += 3
+    if at >= len(tokens):
+        raise MalformedJaas('the login does not end with ";"')
+    if at + 1 < len(tokens):
+        raise MalformedJaas("there is more than one login module")
+    return _login(module, options)
+
+
+def _login(module: str, options: Mapping[str, str]) -> Login:
+    users = {}
+    for name in options:
+        if module == "PLAIN" and name.startswith(_USER):
+            users[name.removeprefix(_USER)] = Secret(options[name])
+        elif name not in ("username", "password"):
+            raise MalformedJaas(f"option {name!r} has no meaning for {module} here")
+    password = options.get("password")
+    return Login(module, options.get("username"), None if password is None else Secret(password), users)
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    tokens: list[tuple[str, str]] = []
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise MalformedJaas(f'character {at + 1} begins nothing that a login consists of; quote values with ""')
+        kind = found.lastgroup
+        if kind in ("double", "single"):
+            tokens.append(("text", _ESCAPE.sub(_unescaped, found[kind])))
+        elif kind is not None:
+            tokens.append((kind, found[kind]))
+        at = found.end()
+    return tokens
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    text = escape[1]
+    return chr(int(text, 8)) if text[0] in "01234567" else _ESCAPED.get(text, text)

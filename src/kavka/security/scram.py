@@ -1,0 +1,242 @@
+"""SCRAM: both sides prove that they know a password, or what was made of it, without sending it.
+
+    -> client-first   n,[a=authzid],n=user,r=nonce[,extensions]
+    <- server-first   r=nonce continued,s=salt,i=iterations
+    -> client-final   c=channel binding,r=nonce continued,p=proof
+    <- server-final   v=the server's signature
+
+A credential is what a server keeps of a password: with it nobody can log in, but only guess.
+
+    I1  the nonce of client-final is the whole nonce of server-first (CVE-2024-56128: Kafka looked at its end only)
+    I2  an unknown user is answered as a known one, with a salt that stays the same, and fails at the proof (Kafka ends
+        a step earlier, which tells who exists)
+    I3  nobody acts for somebody else: an authzid other than the name is refused
+    I4  a client is never made to compute for minutes: iterations are bounded
+    I5  proofs and signatures are compared in constant time; credentials and passwords show in no repr
+
+Source: RFC 5802 and 7677, KIP-84, KIP-554; Kafka's ScramSaslServer, ScramMessages, ScramFormatter,
+ScramCredentialUtils. Kafka takes names of ASCII only, and knows no channel binding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as BadBase64
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from kavka.security.sasl import AuthenticationFailed, FailureReason, Step
+
+MIN_ITERATIONS: Final = 4_096
+MAX_ITERATIONS: Final = 16_384
+"""What Kafka's brokers accept for a credential."""
+DEFAULT_ITERATIONS: Final = 4_096
+"""What kafka-configs takes without any."""
+MAX_CLIENT_ITERATIONS: Final = 1_000_000
+SALT_BITS: Final = 130
+"""Kafka's salts are numbers of so many bits, in base 36."""
+
+_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
+_NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
+_BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
+_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
+_CLIENT_FIRST: Final = re.compile(
+    rf"(?P<gs2>n,(?:a=(?P<authzid>{_NAME}))?,)(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE})"
+    rf"(?P<extensions>{_EXTENSIONS}))"
+)
+_CLIENT_FINAL: Final = re.compile(
+    rf"(?P<without_proof>c=(?P<channel>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+)
+_STORED: Final = ("salt", "stored_key", "server_key", "iterations")
+
+
+class ScramMechanism(Enum):
+    """The mechanisms, by their names on the wire."""
+
+    SHA_256 = "SCRAM-SHA-256"
+    SHA_512 = "SCRAM-SHA-512"
+
+    @property
+    def hash_name(self) -> str:
+        return "sha256" if self is ScramMechanism.SHA_256 else "sha512"
+
+    @property
+    def number(self) -> int:
+        """In requests about credentials (KIP-554)."""
+        return 1 if self is ScramMechanism.SHA_256 else 2
+
+
+MECHANISMS: Final = {mechanism.value: mechanism for mechanism in ScramMechanism}
+MECHANISMS_BY_NUMBER: Final = {mechanism.number: mechanism for mechanism in ScramMechanism}
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a server keeps of a password."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+    def encode(self) -> str:
+        """As Kafka stores it."""
+        salt, stored_key, server_key = (
+            b64encode(part).decode() for part in (self.salt, self.stored_key, self.server_key)
+        )
+        return f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={self.iterations}"
+
+    @staticmethod
+    def decode(text: str) -> ScramCredential:
+        """The credential of what Kafka stored. Raises ValueError, whose text does not contain it."""
+        parts = dict(part.partition("=")[::2] for part in text.split(","))
+        if sorted(parts) != sorted(_STORED):
+            raise ValueError(f"a SCRAM credential has {', '.join(_STORED)}; this one has other parts")
+        try:
+            salt, stored_key, server_key = (b64decode(parts[name], validate=True) for name in _STORED[:3])
+        except BadBase64:
+            raise ValueError("a part of a SCRAM credential is no base64") from None
+        if not re.fullmatch(r"[0-9]{1,9}", parts["iterations"]):
+            raise ValueError("the iterations of a SCRAM credential are no number")
+        return ScramCredential(salt, stored_key, server_key, int(parts["iterations"]))
+
+
+def credential_of(mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int) -> ScramCredential:
+    """The credential of a password that was salted already."""
+    name = mechanism.hash_name
+    client_key = hmac.digest(salted_password, b"Client Key", name)
+    server_key = hmac.digest(salted_password, b"Server Key", name)
+    return ScramCredential(salt, hashlib.new(name, client_key).digest(), server_key, iterations)
+
+
+def salted(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """The salted password: what a tool sends to a broker instead of the password. Takes milliseconds, on purpose."""
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+
+
+def new_salt(random_bits: int) -> bytes:
+    """A salt, as Kafka makes them, of a random number of SALT_BITS bits."""
+    digits = ""
+    while random_bits:
+        random_bits, digit = divmod(random_bits, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return (digits or "0").encode()
+
+
+def stand_in(mechanism: ScramMechanism, user: str, secret: bytes, iterations: int) -> ScramCredential:
+    """What an unknown user is answered with (I2): always the same for a name, and no password fits it."""
+    made = hmac.digest(secret, f"{mechanism.value}\0{user}".encode(), "sha512")
+    salt = new_salt(int.from_bytes(made[:17], "big") >> (17 * 8 - SALT_BITS))
+    size = hashlib.new(mechanism.hash_name).digest_size
+    key = hmac.digest(secret, b"no key\0" + made, "sha512")[:size]
+    return ScramCredential(salt, key, key, iterations)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The credential that a name has, or one that stands in for it."""
+
+    credential: ScramCredential
+    is_known: bool = True
+
+
+class ScramServer:
+    """The server's side of one exchange. `find` gives the credential of a user; `nonce` is fresh."""
+
+    def __init__(self, mechanism: ScramMechanism, find: Callable[[str], Found], nonce: str) -> None:
+        self._mechanism = mechanism
+        self._find = find
+        self._nonce = nonce
+        self._user = ""
+        self._first = ""
+        self._channel = b""
+        self._found: Found | None = None
+
+    def step(self, token: bytes) -> Step:
+        return self._answer_first(token) if self._found is None else self._answer_final(token, self._found)
+
+    def _answer_first(self, token: bytes) -> Step:
+        message = _CLIENT_FIRST.fullmatch(token.decode(errors="replace"))
+        if message is None:
+            raise AuthenticationFailed(FailureReason.MALFORMED)
+        user = self._user = _unescaped(message["name"])
+        if "tokenauth=true" in message["extensions"].lower().split(","):
+            raise AuthenticationFailed(FailureReason.UNKNOWN_USER)  # There are no delegation tokens yet.
+        found = self._find(user)
+        known = user if found.is_known else None
+        if message["authzid"] is not None and _unescaped(message["authzid"]) != user:
+            told = "Authentication failed: Client requested an authorization id that is different from username"
+            raise AuthenticationFailed(FailureReason.OTHER_IDENTITY, told, known)
+        credential = found.credential
+        if credential.iterations < MIN_ITERATIONS:
+            raise AuthenticationFailed(FailureReason.UNUSABLE_CREDENTIAL, user=known)
+        self._found = found
+        self._nonce = message["nonce"] + self._nonce
+        answer = f"r={self._nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
+        self._first = f"{message['bare']},{answer}"
+        self._channel = message["gs2"].encode()
+        return Step(answer.encode())
+
+    def _answer_final(self, token: bytes, found: Found) -> Step:
+        known = self._user if found.is_known else None
+        message = _CLIENT_FINAL.fullmatch(token.decode(errors="replace"))
+        if message is None or b64decode(message["channel"]) != self._channel:
+            raise AuthenticationFailed(FailureReason.MALFORMED, user=known)
+        if not hmac.compare_digest(message["nonce"], self._nonce):
+            raise AuthenticationFailed(FailureReason.MALFORMED, user=known)
+        name, credential = self._mechanism.hash_name, found.credential
+        signed = f"{self._first},{message['without_proof']}".encode()
+        signature = hmac.digest(credential.stored_key, signed, name)
+        proof = b64decode(message["proof"]).ljust(len(signature), b"\0")
+        client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=False))
+        is_right = hmac.compare_digest(hashlib.new(name, client_key).digest(), credential.stored_key)
+        if not found.is_known:
+            raise AuthenticationFailed(FailureReason.UNKNOWN_USER)
+        if not is_right or len(b64decode(message["proof"])) != len(signature):
+            raise AuthenticationFailed(FailureReason.WRONG_PASSWORD, user=known)
+        own = hmac.digest(credential.server_key, signed, name)
+        return Step(b"v=" + b64encode(own), self._user)
+
+
+def client_exchange(mechanism: ScramMechanism, user: str, password: str, nonce: str) -> Generator[bytes, bytes, None]:
+    """The client's side: yields its messages, is sent the server's, and ends when the server has proved itself.
+
+    `nonce`: fresh, printable, without a comma. Raises ValueError with what is wrong about the server's message.
+    """
+    name = mechanism.hash_name
+    escaped = user.replace("=", "=3D").replace(",", "=2C")
+    first = f"n={escaped},r={nonce}"
+    server_first = (yield f"n,,{first}".encode()).decode(errors="replace")
+    fields = _fields(server_first)
+    try:
+        combined, salt, iterations = fields["r"], b64decode(fields["s"], validate=True), int(fields["i"])
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"the broker's challenge {server_first!r} is not a SCRAM challenge") from error
+    if not combined.startswith(nonce) or combined == nonce:
+        raise ValueError("the broker's nonce does not continue the client's")
+    if not 0 < iterations <= MAX_CLIENT_ITERATIONS:
+        raise ValueError(f"the broker asks for {iterations} iterations, at most {MAX_CLIENT_ITERATIONS} are allowed")
+    salted_password = salted(mechanism, password, salt, iterations)
+    client_key = hmac.digest(salted_password, b"Client Key", name)
+    without_proof = f"c={b64encode(b'n,,').decode()},r={combined}"
+    message = f"{first},{server_first},{without_proof}".encode()
+    signature = hmac.digest(hashlib.new(name, client_key).digest(), message, name)
+    proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+    server_final = (yield f"{without_proof},p={b64encode(proof).decode()}".encode()).decode(errors="replace")
+    expected = b64encode(hmac.digest(hmac.digest(salted_password, b"Server Key", name), message, name))
+    if not hmac.compare_digest(_fields(server_final).get("v", "").encode(), expected):
+        raise ValueError("the broker does not know the password either: its signature is wrong")
+
+
+def _fields(message: str) -> dict[str, str]:
+    return {part[0]: part[2:] for part in message.split(",") if part[1:2] == "="}
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")

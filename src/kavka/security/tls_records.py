@@ -1,0 +1,54 @@
+"""TLS records: where whole ones end in a buffer, and what a connection's first bytes look like.
+
+Decides by five bytes of each record alone. Must not know keys, sockets or OpenSSL.
+
+I1  What is given out is whole records only: a peer that sends a record byte by byte costs its bytes and nothing else.
+I2  A length that no record may have is refused at once, not waited for.
+
+Source: RFC 8446, section 5; RFC 5246, section 6.2.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+HEADER_BYTES: Final = 5
+LARGEST_RECORD_BYTES: Final = 16 * 1024 + 2048
+"""What a record may hold: 16 KiB, and what encryption adds (TLS 1.2 allows most)."""
+CHANGE_CIPHER, HANDSHAKE, HEARTBEAT = 20, 22, 24
+_CLIENT_HELLO: Final = 1
+_HTTP: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
+
+
+class NotTls(ValueError):
+    """Bytes that are no TLS, with what they look like."""
+
+
+def whole_records(data: bytes | bytearray | memoryview, end: int) -> tuple[int, int]:
+    """Where the last whole record in data[:end] ends, and how many there are. Raises NotTls."""
+    position = count = 0
+    while position + HEADER_BYTES <= end:
+        if not CHANGE_CIPHER <= data[position] <= HEARTBEAT or data[position + 1] != 3:
+            raise NotTls(f"bytes that are no TLS record: {bytes(data[position : position + HEADER_BYTES])!r}")
+        length = data[position + 3] << 8 | data[position + 4]
+        if length > LARGEST_RECORD_BYTES:
+            raise NotTls(f"a TLS record that says it has {length} bytes")
+        following = position + HEADER_BYTES + length
+        if following > end:
+            break
+        position = following
+        count += 1
+    return position, count
+
+
+def require_hello(data: bytes) -> None:
+    """Raises NotTls where a connection's first bytes cannot begin a client's hello."""
+    if not data or (data[0] == HANDSHAKE and data[1:2] in (b"", b"\x03")):
+        if len(data) > HEADER_BYTES and data[HEADER_BYTES] != _CLIENT_HELLO:
+            raise NotTls("a TLS handshake that begins without a client's hello")
+        return
+    if data[:4] in _HTTP or any(method.startswith(data[:4]) for method in _HTTP):
+        raise NotTls(f"HTTP (the bytes {data[:16]!r}): this port speaks Kafka's protocol under TLS")
+    if data[0] == 0:
+        raise NotTls("Kafka's protocol without TLS: set security.protocol=SSL in the client")
+    raise NotTls(f"no TLS (the bytes {data[:16]!r})")

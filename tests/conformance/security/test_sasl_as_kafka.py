@@ -1,0 +1,118 @@
+"""SASL exchanges, right and wrong: kavka answers as Apache Kafka 3.9 does. And Kafka's own tool keeps users."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kavka.runtime.network import SocketNetwork
+from kavka.security.scram import ScramCredential, ScramMechanism, credential_of, salted
+from kavka.zookeeper.client import ZooKeeperClient
+from kavka.zookeeper.znodes import ConfigEntity
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.apache_kafka.cluster import run_tool
+from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.kit.ports import free_port
+from tests.kit.sasl_script import LISTENER, run, settings, wait_for_user
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ApacheKafka, int]]:
+    try:
+        broker = ApacheKafka(tmp_path_factory.mktemp("sasl") / "zk", heap="-Xmx512M -Xms256M")
+    except PeerMissing as missing:
+        pytest.skip(str(missing))
+    port = free_port()
+    broker.set(settings(port, broker.port))
+    with broker:
+        yield broker, port
+
+
+def on_kavka(path: Path, work: Callable[[int, int], Any]) -> Any:
+    own = {name: text for name, text in settings(0, 0).items() if not name.endswith("listeners")}
+
+    async def scenario() -> Any:
+        async with InProcessCluster(path, count=1, settings=own, more_listeners=[LISTENER]) as cluster:
+            ((_host, plaintext_port),) = cluster.bootstrap
+            return await asyncio.to_thread(work, cluster.ports_of[LISTENER][1], plaintext_port)
+
+    return asyncio.run(asyncio.wait_for(scenario(), 300))
+
+
+@pytest.mark.timeout(700)
+def test_every_exchange_is_answered_alike(kafka: tuple[ApacheKafka, int], tmp_path: Path) -> None:
+    broker, port = kafka
+    theirs = run(port, broker.port)
+    ours = on_kavka(tmp_path, run)
+    different = {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
+    assert not different, "\n".join(f"{name}:\n  kafka {a}\n  kavka {b}" for name, (a, b) in different.items())
+
+
+@pytest.mark.timeout(700)
+def test_kafkas_own_tool_adds_lists_and_removes_users(tmp_path: Path) -> None:
+    def work(port: int, plaintext_port: int) -> tuple[str, str, str]:
+        there = ("--bootstrap-server", f"127.0.0.1:{plaintext_port}", "--entity-type", "users")
+        credentials = "SCRAM-SHA-256=[iterations=8192,password=dave-secret],SCRAM-SHA-512=[password=dave-secret]"
+        added = run_tool("zk", "kafka-configs", *there, "--alter", "--entity-name", "dave", "--add-config", credentials)
+        wait_for_user(port, "dave", "dave-secret")
+        listed = run_tool("zk", "kafka-configs", *there, "--describe")
+        run_tool("zk", "kafka-configs", *there, "--alter", "--entity-name", "dave", "--delete-config", "SCRAM-SHA-256")
+        return added, listed, run_tool("zk", "kafka-configs", *there, "--describe", "--entity-name", "dave")
+
+    try:
+        added, listed, after = on_kavka(tmp_path, work)
+    except PeerMissing as missing:
+        pytest.skip(str(missing))
+    assert "Completed updating config for user dave." in added
+    assert "SCRAM credential configs for user-principal 'dave' are SCRAM-SHA-256=iterations=8192" in listed
+    assert "SCRAM-SHA-512=iterations=4096" in listed
+    assert "SCRAM-SHA-256" not in after
+    assert "SCRAM-SHA-512=iterations=4096" in after
+
+
+@pytest.mark.timeout(300)
+def test_kafkas_own_tool_adds_a_user_before_any_broker_runs(tmp_path: Path) -> None:
+    port = free_port()
+    command = [str(Path(sys.executable).with_name("kavka")), "zookeeper", "--port", str(port), "--data", str(tmp_path)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        assert "ready" in server.stdout.readline()
+        there = ("--zookeeper", f"127.0.0.1:{port}", "--entity-type", "users", "--entity-name", "al ice")
+        try:
+            said = run_tool("zk", "kafka-configs", *there, "--alter", "--add-config", "SCRAM-SHA-512=[password=pw-1]")
+        except PeerMissing as missing:
+            pytest.skip(str(missing))
+        assert "Completed updating config for entity: user-principal 'al ice'" in said
+
+        async def stored() -> bytes | None:
+            session = await ZooKeeperClient.connect(
+                SocketNetwork(),
+                f"127.0.0.1:{port}",
+                session_timeout_ms=6000,
+                connection_timeout_ms=6000,
+                rng=random.Random(),
+            )
+            data, _stat = await session.get("/config/users/al%20ice")
+            await session.close()
+            return data
+
+        data = asyncio.run(stored())
+        entity = ConfigEntity.decode("users/al%20ice", data)
+        assert entity.encode() == data
+        text = entity.config["SCRAM-SHA-512"]
+        read = ScramCredential.decode(text)
+        made = salted(ScramMechanism.SHA_512, "pw-1", read.salt, read.iterations)
+        assert credential_of(ScramMechanism.SHA_512, read.salt, made, read.iterations).encode() == text
+    finally:
+        server.terminate()
+        server.wait(20)

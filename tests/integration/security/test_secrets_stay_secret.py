@@ -1,0 +1,89 @@
+"""Passwords that were set, sent, or typed in the wrong place are found nowhere: canaries in all that a broker shows."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kavka.metrics import Registry, render_prometheus
+from kavka.protocol.api import ApiKey
+from kavka.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from kavka.security.plain import client_token
+from kavka.security.scram import ScramMechanism
+from kavka.zookeeper.port import NoNode, ZooKeeper
+from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.kit.sasl_script import LISTENER, PLAIN_LOGIN, Wire, add_user, settings, wait_for_user
+
+CANARY = "yellow-bird"
+
+
+async def everything_in(zookeeper: ZooKeeper, path: str = "/") -> list[bytes]:
+    found = []
+    try:
+        data, _stat = await zookeeper.get(path)
+        found.append(data or b"")
+        for child in await zookeeper.children(path):
+            found += await everything_in(zookeeper, f"{path.rstrip('/')}/{child}")
+    except NoNode:
+        return found
+    return found
+
+
+def attack(port: int, plaintext: int) -> None:
+    add_user(plaintext, "carol", f"{CANARY}-scram")
+    wait_for_user(port, "carol", f"{CANARY}-scram")
+    for token in (
+        client_token("alice", f"{CANARY}-alice"),
+        client_token("alice", f"{CANARY}-wrong"),
+        client_token(f"{CANARY}-as-a-name", "x"),
+        f"{CANARY}-no-message".encode(),
+    ):
+        with Wire(port) as wire:
+            wire.handshake("PLAIN")
+            wire.token(token)
+    for user, password in (("carol", f"{CANARY}-wrong"), (f"{CANARY}-as-a-name", "x")):
+        with Wire(port) as wire:
+            wire.handshake("SCRAM-SHA-256")
+            wire.scram(ScramMechanism.SHA_256, user, password)
+    with Wire(port) as wire:
+        wire.handshake(f"{CANARY}-mechanism")
+
+
+def described(plaintext: int) -> str:
+    """What DescribeConfigs says of the broker."""
+    request = DescribeConfigsRequest(
+        resources=[DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)]
+    )
+    with Wire(plaintext) as wire:
+        return repr(wire.ask(ApiKey.DESCRIBE_CONFIGS, 4, request))
+
+
+def test_no_canary_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    own = {name: text for name, text in settings(0, 0).items() if not name.endswith("listeners")}
+    jaas = f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config"
+    own[jaas] = PLAIN_LOGIN.replace("alice-secret", f"{CANARY}-alice").replace("admin-secret", f"{CANARY}-admin")
+    shown: list[str] = []
+
+    async def scenario() -> None:
+        async with InProcessCluster(tmp_path, count=1, settings=own, more_listeners=[LISTENER]) as cluster:
+            ((_host, plaintext),) = cluster.bootstrap
+            await asyncio.to_thread(attack, cluster.ports_of[LISTENER][1], plaintext)
+            registry: Registry = cluster._servers[1].metrics
+            shown.append(render_prometheus(registry))
+            shown.extend(each.decode(errors="replace") for each in await everything_in(cluster.session))
+            settings_shown = await asyncio.to_thread(described, plaintext)
+            assert "sasl.enabled.mechanisms" in settings_shown
+            assert jaas in settings_shown
+            shown.append(settings_shown)
+            await cluster.stop(1)
+
+    asyncio.run(asyncio.wait_for(scenario(), 120))
+    logged = capfd.readouterr()
+    shown += [logged.out, logged.err]
+    assert "did not authenticate with PLAIN" in logged.out + logged.err
+    for file in tmp_path.rglob("*"):
+        if file.is_file() and file.stat().st_size < 20_000_000:
+            shown.append(file.read_bytes().decode(errors="replace"))
+    assert not [text[max(0, text.find(CANARY) - 60) :][:160] for text in shown if CANARY in text]

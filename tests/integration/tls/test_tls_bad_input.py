@@ -1,0 +1,202 @@
+"""What comes before a client is known: plaintext, HTTP, broken records, half-open ones. A good client goes on."""
+
+from __future__ import annotations
+
+import random
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from struct import pack
+
+import pytest
+
+from kavka.runtime.tls_listener import TlsListener
+from tests.kit.tls_cluster import HOST, TlsCluster
+
+API_VERSIONS = pack(">ihhihi", 14, 18, 0, 7, 4, 0)[:4] + pack(">hhih", 18, 0, 7, 4) + b"test"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsCluster]:
+    settings = {"kavka.tls.max.handshakes": "20", "kavka.tls.handshake.timeout.ms": "5000"}
+    with TlsCluster(tmp_path_factory.mktemp("tls"), settings=settings) as running:
+        yield running
+
+
+def is_served(cluster: TlsCluster, context: ssl.SSLContext | None = None) -> bool:
+    """Whether a good client gets its answer."""
+    with cluster.connect(context or cluster.context("alice")) as connection:
+        connection.sendall(API_VERSIONS)
+        return connection.recv(8)[4:] == pack(">i", 7)
+
+
+def closes(connection: socket.socket) -> bytes:
+    """What is answered until the broker closes."""
+    answer = b""
+    connection.settimeout(20)
+    try:
+        while piece := connection.recv(4096):
+            answer += piece
+    except ConnectionResetError:
+        pass
+    return answer
+
+
+def hello(cluster: TlsCluster) -> bytes:
+    """A good client's first bytes."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = cluster.context().wrap_bio(incoming, outgoing, server_hostname=HOST)
+    with pytest.raises(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read()
+
+
+def under_way(cluster: TlsCluster) -> int:
+    def count(server: object) -> int:
+        tls = server._tls  # type: ignore[attr-defined]  # looked at from the inside: no metric tells
+        listener: TlsListener = tls._served["SSL"].listener
+        return sum(room.handshakes.under_way for room in listener._rooms._rooms.values())
+
+    return cluster.on_loop(count)
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
+        (API_VERSIONS, "without TLS"),
+        (b"\x16\x03\x01\x00\x04\x02\x00\x00\x00", "without a client's hello"),
+        (b"\x15\x03\x01\x00\x02\x02\x28", "no TLS"),
+        (b"\x16\x03\x01\xff\xff" + b"\x01" * 100, "65535 bytes"),
+        (b"SSH-2.0-x\r\n", "no TLS"),
+    ],
+)
+def test_what_is_no_tls_is_closed_without_a_word_and_said_in_the_log(
+    cluster: TlsCluster, capfd: pytest.CaptureFixture[str], first: bytes, words: str
+) -> None:
+    with cluster.connect() as connection:
+        connection.sendall(first)
+        assert closes(connection) == b""
+    assert is_served(cluster)
+    printed = capfd.readouterr()
+    assert words in printed.out + printed.err
+
+
+def test_tls_on_a_plaintext_port_is_said_in_the_log(cluster: TlsCluster, capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_connection((HOST, cluster.plain_ports[1]), 20) as connection:
+        connection.sendall(hello(cluster))
+        assert closes(connection) == b""
+    printed = capfd.readouterr()
+    assert "a TLS handshake on a plaintext listener" in printed.out + printed.err
+
+
+def test_a_hello_that_comes_byte_by_byte_is_a_hello(cluster: TlsCluster) -> None:
+    """Each byte of it alone, and then a whole conversation in one piece for each byte."""
+    context = cluster.context("alice")
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_hostname=HOST)
+    with cluster.connect() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def send() -> None:
+            for byte in outgoing.read():
+                connection.sendall(bytes([byte]))
+
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                send()
+                incoming.write(connection.recv(65536))
+        tls.write(API_VERSIONS)
+        send()
+        while True:
+            try:
+                assert tls.read(8)[4:] == pack(">i", 7)
+                break
+            except ssl.SSLWantReadError:
+                incoming.write(connection.recv(65536))
+
+
+def test_a_request_in_the_last_bytes_of_the_handshake_is_answered(cluster: TlsCluster) -> None:
+    """The socket says nothing more after them: (T1) what OpenSSL holds must be looked at."""
+    context = cluster.context()
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_hostname=HOST)
+    with cluster.connect() as connection:
+        with pytest.raises(ssl.SSLWantReadError):
+            tls.do_handshake()
+        connection.sendall(outgoing.read())
+        while True:
+            incoming.write(connection.recv(65536))
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                pass
+        for _ in range(100):
+            tls.write(API_VERSIONS)
+        connection.sendall(outgoing.read())
+        answers = b""
+        while answers.count(pack(">i", 7)) < 100:
+            try:
+                answers += tls.read(65536)
+            except ssl.SSLWantReadError:
+                incoming.write(connection.recv(65536))
+
+
+@pytest.mark.setting("kavka.tls.max.handshakes", "kavka.tls.handshake.timeout.ms")
+def test_half_open_connections_are_bounded_and_closed_in_time(cluster: TlsCluster) -> None:
+    """Hellos without a finish beyond the bound: no more than that many are begun, and a good client comes in after."""
+    first = hello(cluster)
+    flood = [cluster.connect() for _ in range(60)]
+    try:
+        for number, connection in enumerate(flood):
+            connection.sendall((b"", first[:100], first, first)[number % 4])
+        deadline = time.monotonic() + 20
+        most = 0
+        while time.monotonic() < deadline and under_way(cluster) < 20:
+            most = max(most, under_way(cluster))
+        assert max(most, under_way(cluster)) == 20
+        assert is_served(cluster)  # It waits for its turn: those before it run into the timeout.
+        for connection in flood:
+            closes(connection)
+        while under_way(cluster):
+            assert time.monotonic() < deadline + 20
+    finally:
+        for connection in flood:
+            connection.close()
+
+
+def test_broken_records_end_their_own_connection_only(cluster: TlsCluster, capfd: pytest.CaptureFixture[str]) -> None:
+    """A slice of fuzzing: hellos with flipped, cut and repeated bytes, and garbage after a good handshake."""
+    rng = random.Random(7)
+    first = hello(cluster)
+    for _ in range(150):
+        broken = bytearray(first)
+        for _ in range(rng.randrange(1, 4)):
+            broken[rng.randrange(len(broken))] = rng.randrange(256)
+        with cluster.connect() as connection:
+            connection.sendall(bytes(broken[: rng.randrange(1, len(broken) + 1)]))
+            connection.shutdown(socket.SHUT_WR)
+            closes(connection)
+    for _ in range(20):
+        connection = cluster.connect(cluster.context())
+        raw = socket.socket(fileno=connection.detach())
+        with raw:
+            raw.sendall(b"\x17\x03\x03\x00\x20" + rng.randbytes(32))
+            closes(raw)
+    assert is_served(cluster)
+    printed = capfd.readouterr()
+    assert "connection closed: broken TLS" in printed.out + printed.err
+
+
+def test_requests_that_do_not_go_on_do_not_keep_others_out(cluster: TlsCluster) -> None:
+    """Half a record, for ever: it costs its bytes, and the connection is one among many."""
+    with cluster.connect(cluster.context()) as waiting:
+        raw = socket.socket(fileno=waiting.detach())
+        with raw:
+            raw.sendall(b"\x17\x03\x03\x40\x00" + bytes(1000))
+            assert is_served(cluster)

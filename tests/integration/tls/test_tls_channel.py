@@ -1,0 +1,127 @@
+"""A TLS channel over a pair of sockets: what the kernel does not take, and what comes in pieces."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kavka.runtime.tls_channel import SCRATCH_BYTES, TURN_BYTES, TlsChannel, TlsSession
+from tests.kit.certificates import Authority
+
+
+class Pair(NamedTuple):
+    """A channel as a broker has it, and the client's end of its socket."""
+
+    channel: TlsChannel
+    client: TlsSession
+    wire: socket.socket
+
+    def read(self, size: int) -> bytes:
+        """So many bytes of plaintext, at the client."""
+        found = b""
+        while len(found) < size:
+            try:
+                found += self.client.tls.read(size - len(found))
+            except ssl.SSLWantReadError:
+                self.client.incoming.write(self.wire.recv(65536))
+        return found
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    authority = Authority()
+    (tmp_path / "ca.pem").write_text(authority.certificate)
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_context.load_cert_chain(authority.sign("broker").write(tmp_path / "broker.pem"))
+    client_context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    server = TlsSession(server_context, server_side=True)
+    client = TlsSession(client_context, server_side=False, server_hostname="localhost")
+    to_server, to_client, over = b"", b"", False
+    while not over:
+        _, to_server = client.step(to_client)
+        over, to_client = server.step(to_server)
+    client.incoming.write(to_client)
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
+        there.settimeout(20)
+        yield Pair(TlsChannel(here, server, bytearray(SCRATCH_BYTES)), client, there)
+
+
+def test_what_the_kernel_does_not_take_leaves_before_anything_else_is_taken(pair: Pair) -> None:
+    data = bytes(range(256)) * 2048
+    assert pair.channel.send(data) == len(data)
+    assert pair.channel.unsent
+    with pytest.raises(BlockingIOError):
+        pair.channel.send(b"more")
+    found: list[bytes] = []
+    reading = threading.Thread(target=lambda: found.append(pair.read(len(data) + 4)))
+    reading.start()
+    while not pair.channel.flush():
+        pass
+    assert pair.channel.send(b"more") == 4
+    while not pair.channel.flush():
+        pass
+    reading.join(20)
+    assert found == [data + b"more"]
+
+
+def test_a_turn_takes_a_bounded_part(pair: Pair) -> None:
+    assert pair.channel.send(bytes(TURN_BYTES + 1)) == TURN_BYTES
+
+
+def test_pieces_become_one(pair: Pair) -> None:
+    assert pair.channel.sendmsg([b"one ", memoryview(b"two "), bytearray(b"three")]) == 13
+    assert pair.read(13) == b"one two three"
+
+
+def test_plaintext_that_did_not_fit_is_told_of(pair: Pair) -> None:
+    pair.client.tls.write(b"a" * 3000)
+    pair.client.tls.write(b"b" * 3000)
+    pair.wire.sendall(pair.client.outgoing.read())
+    target = bytearray(4000)
+    assert pair.channel.recv_into(memoryview(target)) == 4000
+    assert pair.channel.has_more
+    assert pair.channel.recv_into(memoryview(target)) == 2000
+    assert not pair.channel.has_more
+    with pytest.raises(BlockingIOError):
+        pair.channel.recv_into(memoryview(target))
+
+
+def test_half_a_record_is_held_here_and_not_given_to_openssl(pair: Pair) -> None:
+    pair.client.tls.write(b"c" * 3000)
+    record = pair.client.outgoing.read()
+    pair.wire.sendall(record[:2000])
+    target = memoryview(bytearray(4000))
+    with pytest.raises(BlockingIOError):
+        pair.channel.recv_into(target)
+    assert len(pair.channel.held) == 2000
+    assert not pair.channel.has_more
+    pair.wire.sendall(record[2000:])
+    assert pair.channel.recv_into(target) == 3000
+    assert pair.channel.held == b""
+
+
+def test_a_goodbye_is_the_end(pair: Pair) -> None:
+    with pytest.raises(ssl.SSLWantReadError):
+        pair.client.tls.unwrap()
+    pair.wire.sendall(pair.client.outgoing.read())
+    assert pair.channel.recv_into(memoryview(bytearray(10))) == 0
+
+
+def test_a_changed_record_is_an_error_and_an_alert(pair: Pair) -> None:
+    pair.client.tls.write(b"d" * 100)
+    record = bytearray(pair.client.outgoing.read())
+    record[-1] ^= 1
+    pair.wire.sendall(record)
+    with pytest.raises(ssl.SSLError):
+        pair.channel.recv_into(memoryview(bytearray(10)))
+    assert pair.channel.failure is not None
+    assert pair.wire.recv(100)[:1] == b"\x17"  # the alert, encrypted

@@ -1,0 +1,102 @@
+"""Certificates for tests: an authority of one's own, and what it signs.
+
+Decides nothing about TLS; it must not know brokers or clients. Keys are P-256, which are made at once.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+DAY = datetime.timedelta(days=1)
+
+
+class Signed(NamedTuple):
+    """A certificate and its key, as PEM texts."""
+
+    certificate: str
+    key: str
+
+    @property
+    def both(self) -> str:
+        return self.key + self.certificate
+
+    def write(self, path: Path) -> Path:
+        """Key and certificate in one file, as a PEM key store has them."""
+        path.write_text(self.both)
+        path.chmod(0o600)
+        return path
+
+
+class Authority:
+    """Signs certificates. `certificate` is its own, as PEM."""
+
+    def __init__(self, name: str = "test authority") -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _name([("CN", name)])
+        made = _builder(self._name, self._name, self._key.public_key(), days=30)
+        made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        self.certificate = _pem(made.sign(self._key, hashes.SHA256()))
+
+    def sign(
+        self,
+        subject: str | Sequence[tuple[str, str]],
+        *,
+        names: Sequence[str] = ("localhost", "127.0.0.1"),
+        days: int = 30,
+    ) -> Signed:
+        """A certificate for `subject`, a common name or pairs such as ("CN", "alice"), and host names or addresses.
+
+        With negative days it has expired.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        pairs = [("CN", subject)] if isinstance(subject, str) else list(subject)
+        made = _builder(_name(pairs), self._name, key.public_key(), days=days)
+        if names:
+            made = made.add_extension(x509.SubjectAlternativeName([_host(name) for name in names]), critical=False)
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return Signed(_pem(made.sign(self._key, hashes.SHA256())), private.decode())
+
+
+_OIDS = {"CN": NameOID.COMMON_NAME, "OU": NameOID.ORGANIZATIONAL_UNIT_NAME, "O": NameOID.ORGANIZATION_NAME}
+
+
+def _name(pairs: Sequence[tuple[str, str]]) -> x509.Name:
+    return x509.Name([x509.NameAttribute(_OIDS[kind], value) for kind, value in pairs])
+
+
+def _host(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, *, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    ends = now + days * DAY
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(min(now, ends) - DAY)
+        .not_valid_after(ends)
+    )
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
