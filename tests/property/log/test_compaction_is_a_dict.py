@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +13,7 @@ from kavka.errors import ErrorCode, RecordsError
 from kavka.records.builder import ProducerStamp
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType
+from tests.kit.memory_directory import in_memory, memory_directory
 from tests.unit.log.compaction_support import RETENTION_MS, Pair, Seen, Store, committed, table
 
 KEYS = [b"k%d" % number for number in range(6)] + [b"long" * 20, b"long" * 19 + b"LONG"]
@@ -32,7 +31,7 @@ class CompactionMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Path(tempfile.mkdtemp(prefix="kavka-compaction-"))
+        self.directory = memory_directory("kavka-compaction-")
         self.written: dict[int, Pair] = {}
         self.open: dict[int, dict[int, Pair]] = {}
         self.sequences = [0] * PRODUCERS
@@ -148,8 +147,8 @@ TestCompaction.settings = settings(
 @settings(max_examples=40, deadline=None)
 @given(st.lists(PAIRS, min_size=1, max_size=40))
 def test_a_map_that_holds_few_keys_takes_several_passes_to_the_same_end(batches: list[list[Pair]]) -> None:
-    with tempfile.TemporaryDirectory(prefix="kavka-compaction-") as directory:
-        store = Store(Path(directory))
+    with in_memory("kavka-compaction-") as directory:
+        store = Store(directory)
         store.broker = store.broker.with_dynamic(
             dynamic={"log.cleaner.dedupe.buffer.size": str(1 << 20), "log.cleaner.io.buffer.load.factor": "0.0015"},
             dynamic_default={},

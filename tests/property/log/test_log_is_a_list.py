@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kavka.errors import CorruptRecords
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.compression import Compression
+from tests.kit.memory_directory import memory_directory
 from tests.unit.log.log_support import NOW_MS, append, batch, find_time, load, new_log, records
 
 CONFIG = {"segment_bytes": 700, "index_interval_bytes": 150, "file_delete_delay_ms": 0}
@@ -24,7 +24,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Path(tempfile.mkdtemp(prefix="kavka-log-"))
+        self.directory = memory_directory("kavka-log-")
         self.kept: dict[int, tuple[bytes, int]] = {}
         self.start = self.end = 0
         self.sequences = [0] * PRODUCERS
@@ -207,7 +207,7 @@ def values(log: UnifiedLog) -> list[tuple[int, bytes | None]]:
 def test_after_any_damage_a_log_is_a_prefix_of_what_was_written(
     sizes: list[int], segment: int, place: float, damage: str, bit: int
 ) -> None:
-    directory = Path(tempfile.mkdtemp(prefix="kavka-log-"))
+    directory = memory_directory("kavka-log-")
     try:
         log = written(directory / "log", sizes)
         before = values(log)
@@ -270,7 +270,7 @@ def harm(path: Path, data: bytearray, position: int, damage: str, bit: int) -> t
 def test_any_bytes_in_place_of_what_can_be_rebuilt_change_no_record(
     sizes: list[int], noise: bytes, keep: int, suffix: str, clean: bool
 ) -> None:
-    directory = Path(tempfile.mkdtemp(prefix="kavka-log-"))
+    directory = memory_directory("kavka-log-")
     try:
         log = written(directory / "log", sizes)
         before = values(log)

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import random
 import shutil
-import tempfile
 import uuid
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, settings
@@ -29,6 +27,7 @@ from kavka.replication.decide.lag_policy import MessagesLagPolicy, TimeLagPolicy
 from kavka.replication.decide.partition import ACKS_ALL, Partition, Role
 from kavka.replication.decide.partition_results import EpochEndOffset
 from kavka.replication.decide.partition_rules import PartitionRules
+from tests.kit.memory_directory import memory_directory
 from tests.unit.log.log_support import NOW_MS, PARTITION, batch, new_log
 
 LAG_MS = 1_000
@@ -92,7 +91,7 @@ class Replicas(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.path = Path(tempfile.mkdtemp(prefix="kavka-replicas-"))
+        self.path = memory_directory("kavka-replicas-")
         self.now_ms = NOW_MS
         self.logs = {number: new_log(self.path / str(number)) for number in NODES}
         self.requests: dict[BrokerId, Request] = {}

@@ -7,8 +7,6 @@ emptied nor added to by a controller, and no disk keeps a replica that nobody as
 from __future__ import annotations
 
 import random
-import tempfile
-from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +15,7 @@ from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import ConnectionLoss, NodeExists
 from kavka.zookeeper.znode_paths import REASSIGN_PARTITIONS_PATH
 from kavka.zookeeper.znodes import ReassignPartitions
+from tests.kit.memory_directory import in_memory
 from tests.unit.controller.reassignment_support import Controller, Killed, World, run
 
 PARTITIONS = [TopicPartition("t", number) for number in range(3)]
@@ -126,5 +125,5 @@ def test_whatever_happens_partitions_come_to_rest_where_somebody_wanted_them(see
             await fate.step()
         await fate.settle()
 
-    with tempfile.TemporaryDirectory() as directory:
-        run(Path(directory), scenario)
+    with in_memory("kavka-reassignments-") as directory:
+        run(directory, scenario)
