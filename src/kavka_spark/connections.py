@@ -105,16 +105,10 @@ class _Connections:
         self._is_settled = True
 
     def _open(self, options: ConnectionOptions) -> WorkerConnection:
-        from kavka.runtime.network import SocketNetwork
+        from kavka.runtime.client_network import client_network
 
-        connect_timeout_s = options.client.connect_timeout_ms / 1000
-        if options.tls is None:
-            cluster = Cluster(SocketNetwork(connect_timeout_s=connect_timeout_s), options.bootstrap, options.client)
-        else:
-            from kavka.runtime.tls_network import TlsNetwork
-
-            network = TlsNetwork(options.tls.context(), connect_timeout_s=connect_timeout_s)
-            cluster = Cluster(network, options.bootstrap, options.client)
+        network = client_network(options.tls, connect_timeout_s=options.client.connect_timeout_ms / 1000)
+        cluster = Cluster(network, options.bootstrap, options.client)
         connection = WorkerConnection(cluster, self._loop)
         try:
             connection.run(cluster.connect())

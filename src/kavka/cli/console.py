@@ -22,9 +22,9 @@ from kavka.cli import console_users
 from kavka.cli.console_beside import NICENESS
 from kavka.cli.help import CommandLine
 from kavka.cli.log_level import LogLevel
-from kavka.cli.options import Json, ZooKeeper
+from kavka.cli.login import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, read_file
+from kavka.cli.options import ClientConfig, Json, ZooKeeper
 from kavka.cli.output import Failure, note
-from kavka.cli.session import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
 from kavka.installation import install_command
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Wishes(NamedTuple):
     data: str | None = None
     zookeeper: str | None = None
     login: bool = False
+    client_config: str | None = None
 
 
 def is_installed() -> bool:
@@ -108,6 +109,7 @@ def console(
         ),
     ] = None,
     zookeeper: ZooKeeper = None,
+    client_config: ClientConfig = None,
     login: Annotated[bool, typer.Option("--login", help="Require a login on loopback, too.")] = False,
     log_level: LogLevel = "info",
     as_json: Json = False,
@@ -127,7 +129,7 @@ def console(
     """
     if context.invoked_subcommand is not None:
         return
-    wishes = Wishes(tuple(bootstrap or ()), settings, host, port, data, zookeeper, login)
+    wishes = Wishes(tuple(bootstrap or ()), settings, host, port, data, zookeeper, login, client_config)
     serve_console(wishes, log_level=log_level, as_json=as_json, beside=beside)
 
 
@@ -180,6 +182,8 @@ def _settings(wishes: Wishes) -> ConsoleSettings:
         settings = with_bootstrap(settings, named or [DEFAULT_BOOTSTRAP])
     if zookeeper:
         settings = replace(settings, clusters=tuple(replace(each, zookeeper=zookeeper) for each in settings.clusters))
+    if wishes.client_config is not None and file is None:  # A file of settings says itself how each is reached.
+        settings = _with_login(settings, wishes.client_config, is_named=bool(named))
     chosen = {
         "host": wishes.host,
         "port": wishes.port,
@@ -187,6 +191,25 @@ def _settings(wishes: Wishes) -> ConsoleSettings:
         "login": True if wishes.login else None,
     }
     return replace(settings, **{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]  # each is of its field's type
+
+
+def _with_login(settings: ConsoleSettings, path: str, *, is_named: bool) -> ConsoleSettings:
+    """The settings with the login of a client's file for its clusters; without other addresses, with those of the file.
+
+    Raises ConfigError, Failure.
+    """
+    try:
+        login = read_file(path)
+    except OSError as problem:
+        raise Failure(
+            f"cannot read {path}: {problem.strerror}", "name a file of settings that you may read"
+        ) from problem
+    if login.bootstrap and not is_named and [each.bootstrap for each in settings.clusters] == [DEFAULT_BOOTSTRAP]:
+        settings = replace(settings, clusters=(replace(settings.clusters[0], bootstrap=login.bootstrap),))
+    return replace(
+        settings,
+        clusters=tuple(replace(each, sasl=login.sasl, tls=login.tls) for each in settings.clusters),
+    )
 
 
 def _silent_clusters(settings: ConsoleSettings) -> dict[str, str]:

@@ -16,7 +16,7 @@ import typer
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Bootstrap, Json, Metrics, ZooKeeper
 from kavka.cli.output import FAILED, Failure, Table, counted, show, show_json, usage
-from kavka.cli.session import BOOTSTRAP_NEXT, bootstrap_of, require_plain
+from kavka.cli.session import BOOTSTRAP_NEXT, found_way
 from kavka.observe.health.findings import Thresholds
 from kavka.observe.health.report import Severity
 
@@ -76,10 +76,12 @@ def cluster_settings(bootstrap: str | None, zookeeper: str | None, metrics: str 
     from kavka.errors import ConfigError
     from kavka.observe.cluster_settings import ClusterSettings
 
-    addresses = bootstrap_of(bootstrap)
-    require_plain(addresses)
+    way = found_way(bootstrap)
+    addresses = way.addresses
     try:
-        return ClusterSettings("local", addresses, metrics or "", zookeeper or "")
+        return ClusterSettings(
+            "local", addresses, metrics or "", zookeeper or "", sasl=way.login.sasl, tls=way.login.tls
+        )
     except ConfigError as problem:
         usage(f"-b {addresses}: {problem}", BOOTSTRAP_NEXT)
 
@@ -99,22 +101,22 @@ async def _look(settings: ClusterSettings) -> tuple[ClusterSnapshot, list[int], 
     finally:
         await watcher.close()
     snapshot = since_decided(snapshot, (each.decision for each in watcher.decisions.recent(limit=MAX_DECISIONS)))
-    silent = await _silent_brokers(snapshot) if snapshot.is_reachable else []
+    silent = await _silent_brokers(snapshot, settings) if snapshot.is_reachable else []
     snapshot = without(snapshot, silent)
     return snapshot, silent, check_health(snapshot, snapshot.at_ms, THRESHOLDS)
 
 
-async def _silent_brokers(snapshot: ClusterSnapshot) -> list[int]:
+async def _silent_brokers(snapshot: ClusterSnapshot, found: ClusterSettings) -> list[int]:
     from kavka.cli.answers import silent_brokers
     from kavka.client.cluster import Cluster, parse_bootstrap
     from kavka.client.settings import ClientSettings
     from kavka.errors import KavkaError
-    from kavka.runtime.network import SocketNetwork
+    from kavka.runtime.client_network import client_network
 
     registered = [each.broker_id for each in snapshot.alive_brokers]
-    settings = ClientSettings(client_id="kavka-health", gives_up_early=True)
+    settings = ClientSettings(client_id="kavka-health", gives_up_early=True, sasl=found.sasl)
     try:
-        async with Cluster(SocketNetwork(), parse_bootstrap(snapshot.bootstrap), settings) as cluster:
+        async with Cluster(client_network(found.tls), parse_bootstrap(snapshot.bootstrap), settings) as cluster:
             return await silent_brokers(cluster, registered)
     except KavkaError:
         return []  # The cluster went away after the look: what was seen is shown.

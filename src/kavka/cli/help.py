@@ -15,12 +15,14 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from typing import Any, Final, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from kavka.cli.options import HABITS
+from kavka.cli.login import choose_file
+from kavka.cli.options import HABITS, Bootstrap, ClientConfig
 from kavka.cli.output import WRONG_USAGE, Failure
 
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
@@ -75,7 +77,31 @@ class CommandLine(typer.Typer):
         )
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
-        return super().command(name, **{"cls": Command, **settings})
+        register = super().command(name, **{"cls": Command, **settings})
+
+        def take(function: Function) -> Function:
+            register(_with_client_config(function))
+            return function
+
+        return take
+
+
+def _with_client_config(function: Function) -> Callable[..., Any]:
+    """A command that talks to a cluster takes --client-config, too; the others are as they are."""
+    signature = inspect.signature(function, eval_str=True)
+    bootstrap = signature.parameters.get("bootstrap")
+    if bootstrap is None or bootstrap.annotation != Bootstrap:
+        return function
+
+    @wraps(function)
+    def called(*arguments: Any, client_config: str | None = None, **options: Any) -> Any:
+        choose_file(client_config)
+        return function(*arguments, **options)
+
+    more = inspect.Parameter("client_config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ClientConfig)
+    called.__signature__ = signature.replace(parameters=[*signature.parameters.values(), more])  # type: ignore[attr-defined]  # inspect reads it
+    called.__annotations__ = {**function.__annotations__, "client_config": ClientConfig}
+    return called
 
 
 def render_command(command: Any, ctx: Context) -> str:

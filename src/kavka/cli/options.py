@@ -18,6 +18,17 @@ Bootstrap = Annotated[
         help="Brokers to ask first.",
     ),
 ]
+ClientConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--client-config",
+        "--command-config",
+        metavar="FILE",
+        envvar="KAVKA_CLIENT_CONFIG",
+        show_default=False,
+        help="Login and TLS, as Kafka's clients take them.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no remarks and no progress on standard error.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only ask whether it would be accepted; change nothing.")]
@@ -45,7 +56,9 @@ StudySeed = Annotated[int, typer.Option("--seed", metavar="N", help="The same se
 
 # What people type who know Kafka's own tools. It works, and help is silent on it.
 
-HABITS = frozenset({"--bootstrap-server", "--config", "--group-id", "--max-messages", "--replication-factor"})
+HABITS = frozenset(
+    {"--bootstrap-server", "--command-config", "--config", "--group-id", "--max-messages", "--replication-factor"}
+)
 TopicHabit = Annotated[list[str] | None, typer.Option("--topic", metavar="NAME", hidden=True)]
 """What is an argument here is an option of Kafka's tools."""
 ListHabit = Annotated[bool, typer.Option("--list", hidden=True)]

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from kavka.cli.login import Way, way_to
 from kavka.cli.output import INTERRUPTED, Failure, explain, note, plain_words, usage
 
 if TYPE_CHECKING:
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-BOOTSTRAP_VARIABLE = "KAVKA_BOOTSTRAP"
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_NEXT = "write it as host:port,host:port"
+CLIENT_CONFIG_NEXT = (
+    "--client-config names a file with a client's settings, as Kafka's tools take it (docs/security.md)"
+)
 PATIENCE_MS = 10_000
 """How long a command looks for the cluster, and tries an operation again, before it fails."""
 WAIT_IN_SILENCE_S = 1.0
@@ -30,9 +32,23 @@ CONNECT_MS = 3_000
 """How long one broker may take to answer a command that has others to ask."""
 
 
+def found_way(bootstrap: str | None) -> Way:
+    """How to get to the cluster. Raises Failure."""
+    from kavka.errors import ConfigError
+
+    try:
+        way = way_to(bootstrap)
+    except ConfigError as problem:
+        usage(str(problem), CLIENT_CONFIG_NEXT)
+    except OSError as problem:
+        usage(f"cannot read {problem.filename}: {problem.strerror}", CLIENT_CONFIG_NEXT)
+    require_plain(way.addresses)
+    return way
+
+
 def bootstrap_of(option: str | None) -> str:
-    """The brokers to ask first: the option, else the environment's, else one on this machine."""
-    return option or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
+    """The brokers to ask first. Raises Failure."""
+    return found_way(option).addresses
 
 
 def require_plain(addresses: str) -> None:
@@ -60,11 +76,11 @@ def with_cluster(
     from kavka.client.cluster import Cluster, parse_bootstrap
     from kavka.client.settings import ClientSettings
     from kavka.errors import ConfigError, KavkaError
+    from kavka.runtime.client_network import client_network
     from kavka.runtime.loop import run
-    from kavka.runtime.network import SocketNetwork
 
-    addresses = bootstrap_of(bootstrap)
-    require_plain(addresses)
+    way = found_way(bootstrap)
+    addresses = way.addresses
     try:
         hosts = parse_bootstrap(addresses)
     except ValueError as problem:
@@ -76,8 +92,9 @@ def with_cluster(
             api_timeout_ms=patience_ms,
             connect_timeout_ms=CONNECT_MS,
             gives_up_early=True,
+            sasl=way.login.sasl,
         )
-        cluster = Cluster(SocketNetwork(), hosts, settings)
+        cluster = Cluster(client_network(way.login.tls), hosts, settings)
         waiting = asyncio.create_task(_say_what_is_waited_for(cluster, addresses, quiet=quiet))
         try:
             async with cluster:

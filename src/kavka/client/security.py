@@ -61,16 +61,9 @@ class TlsSettings:
 
     def context(self) -> ssl.SSLContext:
         """The context for connections. Raises `ConfigError` if a PEM is invalid or missing."""
-        import ssl  # Costs 10 ms, and most clients need none.
-
         try:
-            context = ssl.create_default_context()
+            context = self._believing()
             context.check_hostname = self.check_hostname
-            if self.authorities is not None:
-                if _is_pem(self.authorities):
-                    context.load_verify_locations(cadata=self.authorities)
-                else:
-                    context.load_verify_locations(cafile=self.authorities)
             if self.certificate is not None:
                 self._load_chain(context, self.certificate)
         except (OSError, ValueError) as error:
@@ -79,6 +72,16 @@ class TlsSettings:
                 f"{_shown(self.authorities)}, certificate {_shown(self.certificate)})"
             ) from error
         return context
+
+    def _believing(self) -> ssl.SSLContext:
+        """Where authorities are named these alone count: without an argument the machine's would be loaded besides."""
+        import ssl  # Costs 10 ms, and most clients need none.
+
+        if self.authorities is None:
+            return ssl.create_default_context()
+        if _is_pem(self.authorities):
+            return ssl.create_default_context(cadata=self.authorities)
+        return ssl.create_default_context(cafile=self.authorities)
 
     def _load_chain(self, context: ssl.SSLContext, certificate: str) -> None:
         """OpenSSL reads a chain from files only: what was given as text is in one in memory for as long as that takes.

@@ -47,7 +47,7 @@ from kavka.observe.snapshot import ClusterSnapshot, ClusterState, Part, Reading,
 from kavka.observe.snapshot_assembly import SnapshotAssembly
 from kavka.observe.transaction_readings import TransactionReader
 from kavka.observe.zookeeper_readings import read_zookeeper
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.client_network import client_network
 
 if TYPE_CHECKING:
     from kavka.network import Network
@@ -86,7 +86,7 @@ class Watcher:
         self.settings = settings
         self.changes = Changes()
         self.cluster = Cluster(
-            network or _network(settings),
+            network or client_network(settings.tls, connect_timeout_s=CONNECT_TIMEOUT_MS / 1000),
             parse_bootstrap(settings.bootstrap),
             ClientSettings(
                 client_id=client_id,
@@ -356,15 +356,6 @@ class Watcher:
             if configs:
                 return "kavka" if any(name.startswith("kavka.") for name in configs) else "Apache Kafka"
         return ""
-
-
-def _network(settings: ClusterSettings) -> Network:
-    """The way to the brokers. Raises ConfigError for certificates that are none."""
-    if settings.tls is None:
-        return SocketNetwork()
-    from kavka.runtime.tls_network import TlsNetwork  # late: ssl costs 10 ms, and most clusters on loopback need none
-
-    return TlsNetwork(settings.tls.context(), connect_timeout_s=CONNECT_TIMEOUT_MS / 1000)
 
 
 def now_ms() -> int:

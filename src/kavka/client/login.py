@@ -1,0 +1,160 @@
+"""How a client gets into a cluster: the login and the TLS that Kafka's client settings ask for.
+
+Decides what `security.protocol`, `sasl.*` and `ssl.*` mean to kavka's own client, and refuses what it would not honour.
+Must not know command lines. Names are Kafka's (Java), and librdkafka's where those say the same by another name.
+
+    I1  a setting about security that is not known here is refused: nothing is silently weaker than it was asked for
+    I2  no message contains a password or a key
+
+Source: Kafka's CommonClientConfigs, SaslConfigs, SslConfigs; KIP-651; librdkafka's CONFIGURATION.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
+from kavka.errors import ConfigError
+from kavka.security.jaas import MalformedJaas, parse
+from kavka.security.key_stores import KeyStoreError, StoreSettings, load, read_authorities, read_identity, to_pem
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_KNOWN: Final = frozenset(
+    {
+        "security.protocol",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.jaas.config",
+        "sasl.username",
+        "sasl.password",
+        "ssl.truststore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.certificates",
+        "ssl.keystore.type",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.key.password",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.key.location",
+    }
+)
+_ABOUT_SECURITY: Final = ("security.", "sasl.", "ssl.", "enable.ssl.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLogin:
+    """How a cluster is reached. `bootstrap` is what the settings name; None without TLS or login means none of it."""
+
+    bootstrap: str | None = None
+    tls: TlsSettings | None = None
+    sasl: SaslSettings | None = None
+
+
+def client_login(settings: Mapping[str, str], *, read: Callable[[str], bytes]) -> ClientLogin:
+    """What the settings of a client say. `read` gives a file's bytes. Raises ConfigError, OSError."""
+    for name in settings:
+        if name.startswith(_ABOUT_SECURITY) and name not in _KNOWN:
+            raise ConfigError(f"kavka's client has no setting {name}; it has {', '.join(sorted(_KNOWN))}")
+    protocol = settings.get("security.protocol", "PLAINTEXT").strip().upper()
+    if protocol not in PROTOCOLS:
+        raise ConfigError(f"security.protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
+    return ClientLogin(
+        bootstrap=settings.get("bootstrap.servers") or settings.get("metadata.broker.list"),
+        tls=_tls(settings, read) if protocol.endswith("SSL") else None,
+        sasl=_sasl(settings) if protocol.startswith("SASL_") else None,
+    )
+
+
+def _sasl(settings: Mapping[str, str]) -> SaslSettings:
+    named = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "GSSAPI"
+    try:
+        mechanism = SaslMechanism(named.strip().upper())
+    except ValueError:
+        known = ", ".join(each.value for each in SaslMechanism)
+        raise ConfigError(f"sasl.mechanism is {named!r}; kavka's client has {known}") from None
+    username, password = settings.get("sasl.username", ""), settings.get("sasl.password", "")
+    if "sasl.jaas.config" in settings:
+        try:
+            login = parse(settings["sasl.jaas.config"])
+        except MalformedJaas as malformed:
+            raise ConfigError(f"sasl.jaas.config: {malformed}") from malformed
+        if login.module != ("PLAIN" if mechanism is SaslMechanism.PLAIN else "SCRAM"):
+            raise ConfigError(f"sasl.jaas.config has the login module of {login.module}, not for {mechanism.value}")
+        username = login.username or ""
+        password = "" if login.password is None else login.password.reveal()
+    return SaslSettings(mechanism=mechanism, username=username, password=password)
+
+
+def _tls(settings: Mapping[str, str], read: Callable[[str], bytes]) -> TlsSettings:
+    checked = settings.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
+    if checked not in ("https", "", "none"):
+        raise ConfigError(
+            f"ssl.endpoint.identification.algorithm is {checked!r}, expected https, or empty for no check"
+        )
+    try:
+        authorities = _authorities(settings, read)
+        certificate, key, password = _identity(settings, read)
+    except KeyStoreError as error:
+        raise ConfigError(f"TLS: {error}") from error
+    return TlsSettings(
+        authorities=authorities,
+        certificate=certificate,
+        key=key,
+        key_password=password,
+        check_hostname=checked == "https",
+    )
+
+
+def _authorities(settings: Mapping[str, str], read: Callable[[str], bytes]) -> str | None:
+    store = StoreSettings(
+        "trust",
+        settings.get("ssl.truststore.type", "JKS"),
+        settings.get("ssl.truststore.location"),
+        settings.get("ssl.truststore.password"),
+        settings.get("ssl.truststore.certificates"),
+    )
+    if not store.is_set and "ssl.ca.location" in settings:
+        store = StoreSettings("trust", "PEM", settings["ssl.ca.location"])
+    if (refusal := store.refusal()) is not None:
+        raise ConfigError(f"ssl.truststore: {refusal}")
+    if not store.is_set:
+        return None
+    return b"".join(map(to_pem, read_authorities(load(store, read), store))).decode()
+
+
+def _identity(settings: Mapping[str, str], read: Callable[[str], bytes]) -> tuple[str | None, str | None, str | None]:
+    """The client's chain, its key and the key's password."""
+    password = settings.get("ssl.key.password")
+    if "ssl.certificate.location" in settings:
+        certificate = settings["ssl.certificate.location"]
+        key = settings.get("ssl.key.location", certificate)
+        store = StoreSettings(
+            "key",
+            "PEM",
+            text=read(certificate).decode(errors="replace"),
+            key_text=read(key).decode(errors="replace"),
+            key_password=password,
+        )
+    else:
+        store = StoreSettings(
+            "key",
+            settings.get("ssl.keystore.type", "JKS"),
+            settings.get("ssl.keystore.location"),
+            settings.get("ssl.keystore.password"),
+            settings.get("ssl.keystore.certificate.chain"),
+            settings.get("ssl.keystore.key"),
+            password,
+        )
+    if (refusal := store.refusal()) is not None:
+        raise ConfigError(f"ssl.keystore: {refusal}")
+    if not store.is_set:
+        return None, None, None
+    identity = read_identity(load(store, read), store)
+    return identity.chain_pem().decode(), identity.key_pem.decode(), identity.key_password
