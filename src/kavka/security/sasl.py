@@ -5,8 +5,9 @@ I1  what a client is told of a failure says no more than Apache Kafka's answer d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class FailureReason(Enum):
@@ -22,6 +23,17 @@ class FailureReason(Enum):
     TOO_LARGE = "message too large"
     PRINCIPAL_CHANGED = "principal changed"
     MECHANISM_CHANGED = "mechanism changed"
+    MALFORMED_TOKEN = "malformed token"
+    REFUSED_ALGORITHM = "token signed with an algorithm that is not accepted"
+    REFUSED_HEADER = "token with a header that is not accepted"
+    NO_KEYS = "no keys to verify tokens with"
+    UNKNOWN_KEY = "token signed with an unknown key"
+    WRONG_SIGNATURE = "wrong signature of the token"
+    WRONG_ISSUER = "token of another issuer"
+    WRONG_AUDIENCE = "token for another audience"
+    EXPIRED_TOKEN = "expired token"
+    EARLY_TOKEN = "token that is not valid yet"
+    WRONG_CLAIM = "token without a claim that is needed, or with a malformed one"
 
 
 class AuthenticationFailed(Exception):
@@ -36,10 +48,12 @@ class AuthenticationFailed(Exception):
 
 
 class Step(NamedTuple):
-    """The answer to a token. With `user`, the exchange is complete, and that is who the client is."""
+    """The answer to a token. With `user`, the exchange is complete, and that is who the client is. `rest_ms`: for how
+    long its credential is valid from now on; None: it has no end."""
 
     answer: bytes
     user: str | None = None
+    rest_ms: int | None = None
 
 
 class ServerExchange(Protocol):
@@ -47,4 +61,14 @@ class ServerExchange(Protocol):
 
     def step(self, token: bytes) -> Step:
         """Takes the client's next token. Raises AuthenticationFailed."""
+        ...
+
+
+@runtime_checkable
+class LaboriousExchange(Protocol):
+    """An exchange whose steps may take long to compute."""
+
+    def labour(self, token: bytes) -> Callable[[], None] | None:
+        """What is to be computed for the token before `step` takes it, on any thread; None: nothing. Without it, `step`
+        computes it by itself."""
         ...

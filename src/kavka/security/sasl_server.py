@@ -27,7 +27,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode
-from kavka.security.sasl import AuthenticationFailed, FailureReason, ServerExchange
+from kavka.security.sasl import AuthenticationFailed, FailureReason, LaboriousExchange, ServerExchange
 
 MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1_000
 """A client that begins anew sooner is answered as if re-authentication were unknown."""
@@ -58,7 +58,7 @@ class Reaction(NamedTuple):
 
 class SaslServer:
     """One connection. `mechanisms` make the exchanges that are enabled; `lifetime_ms` says how long a session lasts
-    with a mechanism, 0 for ever."""
+    with a mechanism, 0 for ever. It ends with the client's credential, if that ends sooner."""
 
     def __init__(
         self, mechanisms: Mapping[str, Callable[[], ServerExchange]], lifetime_ms: Callable[[str], int]
@@ -123,6 +123,11 @@ class SaslServer:
         self.phase = Phase.EXCHANGE
         return Reaction()
 
+    def labour(self, token: bytes) -> Callable[[], None] | None:
+        """What is to be computed for a token, on any thread, before `on_token` takes it; None: nothing."""
+        exchange = self._exchange
+        return exchange.labour(token) if isinstance(exchange, LaboriousExchange) else None
+
     def on_token(self, token: bytes, now_ms: int) -> Reaction:
         """A token of the client's."""
         if self.phase is Phase.OPEN:
@@ -152,9 +157,12 @@ class SaslServer:
         if step.user is None:
             return Reaction(token=step.answer)
         self.phase, self._exchange, self.user = Phase.OPEN, None, step.user
-        lifetime_ms = max(self._lifetime_ms(self.mechanism), 0)
-        self._expires_ms = now_ms + lifetime_ms if lifetime_ms else None
-        return Reaction(token=step.answer, lifetime_ms=lifetime_ms)
+        most_ms = max(self._lifetime_ms(self.mechanism), 0) or None
+        ends = [rest_ms for rest_ms in (most_ms, step.rest_ms) if rest_ms is not None]
+        # A credential that is accepted at its very end gives a session that has ended: 0 is told, as Apache Kafka does.
+        lifetime_ms = max(min(ends), 0) if ends else None
+        self._expires_ms = None if lifetime_ms is None else now_ms + lifetime_ms
+        return Reaction(token=step.answer, lifetime_ms=lifetime_ms or 0)
 
     def on_other(self) -> Reaction:
         """Any other request, before the connection is open."""
