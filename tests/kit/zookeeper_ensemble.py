@@ -25,6 +25,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -32,7 +33,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.apache_kafka import PeerMissing, Release, installed
 from tests.kit.kavka_process import HOST, ProcessFailed
@@ -43,7 +44,7 @@ TICK_MS: Final = 500
 DEBIAN_JAR: Final = Path("/usr/share/java/zookeeper.jar")
 """Of Debian's package `zookeeper`; it names the jars that it needs itself."""
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-_PORTS_PER_MEMBER = 3
+_PORTS_PER_MEMBER = 4
 
 _running: weakref.WeakSet[ZooKeeperEnsemble] = weakref.WeakSet()
 
@@ -65,6 +66,25 @@ def class_path() -> str:
         ) from missing
 
 
+class Secured(NamedTuple):
+    """A TLS port beside the other one, with certificates as PEM files, and users of DIGEST-MD5 on both.
+
+    `client_auth` is need, want or none.
+    """
+
+    certificate: Path
+    authority: Path
+    client_auth: str = "need"
+    users: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """A client of the port, with the members' own certificate."""
+        context = ssl.create_default_context(cafile=self.authority)
+        context.load_cert_chain(self.certificate)
+        return context
+
+
 class ZooKeeperEnsemble:
     """Members in processes of their own; `data_dir` gets their configuration, logs and data."""
 
@@ -76,8 +96,10 @@ class ZooKeeperEnsemble:
         tick_ms: int = TICK_MS,
         heap: str = "-Xmx96M",
         force_sync: bool = False,
+        secured: Secured | None = None,
     ) -> None:
         """`heap`: JVM options of every member. Raises PeerMissing."""
+        self._secured = secured
         self._class_path = class_path()
         self.data_dir = data_dir.resolve()
         self.tick_ms = tick_ms
@@ -103,6 +125,14 @@ class ZooKeeperEnsemble:
     def connect_string(self) -> str:
         """host:port of all members, comma-separated, as zookeeper.connect wants it; append a chroot."""
         return ",".join(map(self.address, self.members))
+
+    @property
+    def secure_connect_string(self) -> str:
+        """As `connect_string`, of the TLS ports."""
+        return ",".join(f"{HOST}:{self._secure_port(member)}" for member in self.members)
+
+    def _secure_port(self, member: int) -> int:
+        return self.port(member) + 3 * len(self.members)
 
     # ---------------------------------------------------------------------------------------------------- faults
 
@@ -186,21 +216,33 @@ class ZooKeeperEnsemble:
     def member_of(self, session_id: int) -> int | None:
         """The member that holds the connection of this session."""
         wanted = f"sid={session_id & (1 << 64) - 1:#x},"
-        return next((member for member in self.members if wanted in self.ask(member, "cons")), None)
+        for member in self.members:
+            if wanted in self.ask(member, "cons") or (
+                self._secured is not None and wanted in self.ask(member, "cons", securely=True)
+            ):
+                return member
+        return None
 
-    def ask(self, member: int, word: str, *, timeout_s: float = 1.0) -> str:
-        """The answer to a four-letter word; "" from a member that is down, paused or serves nobody."""
+    def ask(self, member: int, word: str, *, timeout_s: float = 1.0, securely: bool = False) -> str:
+        """The answer to a four-letter word; "" from a member that is down, paused or serves nobody. Each port tells of
+        its own connections."""
         if not self.is_running(member) or member in self._paused:
             return ""
         out = b""
         try:
-            with socket.create_connection((HOST, self.port(member)), timeout_s) as connection:
+            with self._connect(member, timeout_s, securely=securely) as connection:
                 connection.sendall(word.encode())
                 while piece := connection.recv(65536):
                     out += piece
         except OSError:
             return ""
         return out.decode()
+
+    def _connect(self, member: int, timeout_s: float, *, securely: bool) -> socket.socket:
+        if not securely or self._secured is None:
+            return socket.create_connection((HOST, self.port(member)), timeout_s)
+        connection = socket.create_connection((HOST, self._secure_port(member)), timeout_s)
+        return self._secured.context.wrap_socket(connection, server_hostname="localhost")
 
     # ----------------------------------------------------------------------------------------------------- waits
 
@@ -268,6 +310,7 @@ class ZooKeeperEnsemble:
             "admin.enableServer=false",
             "4lw.commands.whitelist=*",
             *(servers if len(self.members) > 1 else []),
+            *self._security(member, home),
         ]
         (home / "zoo.cfg").write_text("\n".join(settings) + "\n")
         (home / "log4j.properties").write_text(
@@ -276,6 +319,24 @@ class ZooKeeperEnsemble:
             "log4j.appender.stdout.layout=org.apache.log4j.PatternLayout\n"
             "log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
         )
+
+    def _security(self, member: int, home: Path) -> list[str]:
+        if self._secured is None:
+            return []
+        users = "".join(f' user_{name}="{password}"' for name, password in self._secured.users.items())
+        module = "org.apache.zookeeper.server.auth.DigestLoginModule"
+        (home / "jaas.conf").write_text(f"Server {{ {module} required{users}; }};\n")
+        return [
+            f"secureClientPort={self._secure_port(member)}",
+            f"secureClientPortAddress={HOST}",
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+            f"ssl.keyStore.location={self._secured.certificate}",
+            f"ssl.trustStore.location={self._secured.authority}",
+            "ssl.protocol=TLSv1.3",
+            "ssl.enabledProtocols=TLSv1.2,TLSv1.3",
+            f"ssl.clientAuth={self._secured.client_auth}",
+            "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+        ]
 
     def _command(self, member: int) -> list[str]:
         home = self._home(member)
@@ -293,6 +354,7 @@ class ZooKeeperEnsemble:
             "-Dzookeeper.preAllocSize=1024",
             f"-Dzookeeper.forceSync={'yes' if self._force_sync else 'no'}",
             f"-Dlog4j.configuration=file:{home / 'log4j.properties'}",
+            *([f"-Djava.security.auth.login.config={home / 'jaas.conf'}"] if self._secured is not None else []),
             "-cp",
             self._class_path,
             _MAIN,

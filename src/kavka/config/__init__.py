@@ -6,6 +6,7 @@ broker.py           BrokerConfig: a broker's values as it runs
 listeners.py        listeners and their advertised addresses
 sasl.py             which mechanisms each listener has, who may log in, and how the broker itself does
 tls.py              TLS settings of one listener, ssl.* and listener.name.L.ssl.*
+zookeeper.py        TLS settings of connections to ZooKeeper, zookeeper.ssl.*
 effect.py           what each setting does here: in force, at start only, without effect, or refused
 topic.py            TopicConfig: a topic's values, its overrides over its broker's
 group.py            the tables of a group's and of a metrics subscription's settings

@@ -322,6 +322,7 @@ class BrokerConfig(BrokerSettings):
         self._check_together()
         self._check_broker_id()
         self._check_listeners()
+        self._check_zookeeper()
         overrides = self.connections_per_ip_overrides
         if self.max_connections_per_ip == 0 and not overrides:
             # Nobody could get in, and whoever would undo it neither.
@@ -408,6 +409,12 @@ class BrokerConfig(BrokerSettings):
                 from kavka.config.tls import tls_settings  # late: most brokers have no listener with TLS
 
                 tls_settings(self, endpoint)
+
+    def _check_zookeeper(self) -> None:
+        if self.zookeeper_ssl_client_enable or self.zookeeper_client_cnxn_socket is not None:
+            from kavka.config.zookeeper import zookeeper_tls  # late: few brokers need it
+
+            zookeeper_tls(self)
 
     def _check_special_listeners(self, names: Collection[str]) -> None:
         control = self.control_plane_listener

@@ -75,7 +75,8 @@ _BROKER = {
     "security.inter.broker.protocol": "The security protocol between brokers where inter.broker.listener.name is not "
     "set.",
     # ZooKeeper.
-    "zookeeper.clientCnxnSocket": "The Java class of ZooKeeper's client socket.",
+    "zookeeper.clientCnxnSocket": "The Java class of ZooKeeper's client socket: ClientCnxnSocketNetty with TLS. kavka "
+    "checks that it does not contradict zookeeper.ssl.client.enable, and uses its own connections.",
     "zookeeper.connect": "The ZooKeeper servers as host:port,host:port/path. Without it this broker keeps its "
     "metadata in a ZooKeeper of its own.",
     "zookeeper.connection.timeout.ms": "How long the first connection to ZooKeeper may take; the session's timeout "

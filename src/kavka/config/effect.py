@@ -57,7 +57,6 @@ class Refusal(NamedTuple):
 _KRAFT: Final = "It governs a KRaft quorum, and this cluster's metadata is in ZooKeeper's form."
 _JAVA_LOGINS: Final = "It names a Java class. Where a listener authenticates by SASL it is refused."
 _OTHER_MECHANISMS: Final = "It governs Kerberos or OAUTHBEARER, which are refused. PLAIN and SCRAM do not use it."
-_ZOOKEEPER_TLS: Final = "It governs TLS to ZooKeeper. That is refused, see zookeeper.ssl.client.enable."
 _TIERED: Final = "It governs remote log storage. That is refused, see remote.log.storage.system.enable."
 _SHARE: Final = "It governs share groups, which are not served."
 _STREAMS: Final = "It governs groups of the streams protocol, which are not served."
@@ -103,14 +102,6 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
         "unstable.api.versions.enable unstable.feature.versions.enable",
     ),
     ("It governs a migration to KRaft, which is refused.", "zookeeper.metadata.migration.min.batch.size"),
-    ("It names a Java class. kavka makes its own connections to ZooKeeper.", "zookeeper.clientCnxnSocket"),
-    (
-        _ZOOKEEPER_TLS,
-        "zookeeper.ssl.cipher.suites zookeeper.ssl.crl.enable zookeeper.ssl.enabled.protocols "
-        "zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location "
-        "zookeeper.ssl.keystore.password zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable zookeeper.ssl.protocol "
-        "zookeeper.ssl.truststore.location zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type",
-    ),
     (
         _JAVA_LOGINS,
         "sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class "
@@ -246,6 +237,10 @@ _TOPIC_WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
     ),
 )
 
+_REVOCATION: Final = Refusal(
+    "ZooKeeper's certificate would not be looked up in any list: a revoked one would be believed.",
+    "Leave the setting out, and take the authority of such a certificate out of zookeeper.ssl.truststore.location.",
+)
 _JAVA_TLS: Final = Refusal(
     "It chooses among Java's implementations of TLS, and kavka uses OpenSSL.", "Leave the setting out."
 )
@@ -313,10 +308,8 @@ _REFUSED: Final[Mapping[str, Refusal]] = {
         "Znodes would be written without access control lists: anyone who reaches ZooKeeper could change them.",
         "Leave the setting out, and let only brokers reach ZooKeeper.",
     ),
-    "zookeeper.ssl.client.enable": Refusal(
-        "Connections to ZooKeeper would not use TLS: anyone on the network path could read and change all metadata.",
-        "Leave the setting out, and connect to ZooKeeper over a network that you trust, or through a tunnel.",
-    ),
+    "zookeeper.ssl.crl.enable": _REVOCATION,
+    "zookeeper.ssl.ocsp.enable": _REVOCATION,
 }
 
 _TOPIC_REFUSED: Final[Mapping[str, Refusal]] = {

@@ -89,12 +89,13 @@ def tls_settings(config: BrokerConfig, endpoint: Endpoint) -> TlsSettings:
         if (refusal := store.refusal()) is not None:
             raise InvalidValue(values.name(name), store.location, refusal)
     versions = _versions(values)
+    suites = values.names("ssl.cipher.suites")
     return TlsSettings(
         endpoint.listener,
         key_store,
         trust_store,
         _client_auth(values, endpoint),
-        *_with_suites(versions, values),
+        *with_suites(versions, suites, values.name("ssl.cipher.suites")),
         _checks_host(values),
         _principal_rules(values),
         values.value("ssl.allow.dn.changes") is True,
@@ -170,26 +171,32 @@ def _versions(values: _Values) -> frozenset[str]:
     if protocol not in _CONTEXTS:
         raise InvalidValue(values.name("ssl.protocol"), protocol, f"Value must be one of {', '.join(_CONTEXTS)}")
     names = values.names("ssl.enabled.protocols") or VERSIONS
-    others = [name for name in names if name not in VERSIONS]
+    return safe_versions(names, values.name("ssl.enabled.protocols"))
+
+
+def safe_versions(names: Iterable[str], setting: str) -> frozenset[str]:
+    """The versions that `setting` names. Raises InvalidValue for those that are not safe, and unknown ones."""
+    named = tuple(names)
+    others = [name for name in named if name not in VERSIONS]
     if others:
         raise InvalidValue(
-            values.name("ssl.enabled.protocols"),
-            ",".join(names),
+            setting,
+            ",".join(named),
             f"{', '.join(others)} is not served: versions before TLSv1.2 are not safe; name TLSv1.2, TLSv1.3 or both",
         )
-    return frozenset(names)
+    return frozenset(named)
 
 
-def _with_suites(versions: frozenset[str], values: _Values) -> tuple[frozenset[str], tuple[str, ...] | None]:
-    """The versions that are left with the suites that were chosen, and OpenSSL's names of those of TLS 1.2."""
-    name = "ssl.cipher.suites"
-    suites = values.names(name)
+def with_suites(
+    versions: frozenset[str], suites: tuple[str, ...], setting: str
+) -> tuple[frozenset[str], tuple[str, ...] | None]:
+    """The versions that are left with the suites that `setting` chose, and OpenSSL's names of those of TLS 1.2."""
     if not suites:
         return versions, None
     newest = {suite for suite in suites if suite in NEWEST_SUITES}
     if newest and newest != NEWEST_SUITES and "TLSv1.3" in versions:
         raise InvalidValue(
-            values.name(name),
+            setting,
             ",".join(suites),
             "Python cannot choose among the suites of TLS 1.3: name all three of them "
             f"({', '.join(sorted(NEWEST_SUITES))}), or none, which leaves TLS 1.2",
@@ -198,7 +205,7 @@ def _with_suites(versions: frozenset[str], values: _Values) -> tuple[frozenset[s
     left = frozenset(version for version in versions if (newest if version == "TLSv1.3" else older))
     if not left:
         raise InvalidValue(
-            values.name(name), ",".join(suites), f"none of them is of {', '.join(sorted(versions))}, which is enabled"
+            setting, ",".join(suites), f"none of them is of {', '.join(sorted(versions))}, which is enabled"
         )
     return left, older or None
 

@@ -15,6 +15,7 @@ network            the Network port; tls_network: the same over TLS
 tls_channel        a socket whose bytes are encrypted; tls_connection: a listener's connection over one
 handshakes         the public-key work of TLS, on a thread of its own, and its bounds
 broker_tls         TLS of one broker: tls_listener (of one listener), tls_contexts (certificates as OpenSSL takes them)
+zookeeper_tls      TLS towards ZooKeeper
 disk               the FileSystem port
 zookeeper_host     an embedded ZooKeeper; zookeeper_server: its port, or a process of its own
 metrics_server     GET /metrics

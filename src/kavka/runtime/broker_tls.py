@@ -18,7 +18,6 @@ Source: Kafka's SslFactory and DynamicListenerConfig.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,7 +29,14 @@ from kavka.errors import ConfigError
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.runtime.process import wall_ms
-from kavka.runtime.tls_contexts import TlsContexts, require_handshake, tls_contexts, warn_of_open_key
+from kavka.runtime.tls_contexts import (
+    FileState,
+    TlsContexts,
+    file_states,
+    require_handshake,
+    tls_contexts,
+    warn_of_open_key,
+)
 from kavka.runtime.tls_listener import TlsListener, TlsRooms
 from kavka.runtime.tls_network import TlsNetwork
 from kavka.security.principal_rules import PrincipalRules
@@ -43,8 +49,6 @@ if TYPE_CHECKING:
     from kavka.runtime.processor import Connect
 
 logger = Logger(__name__)
-
-FileState = tuple[int, int, int]
 
 
 class _Served(NamedTuple):
@@ -73,7 +77,7 @@ class BrokerTls:
                     f"listener {endpoint} has TLS and no certificate: set ssl.keystore.location, or "
                     "ssl.keystore.certificate.chain and ssl.keystore.key with ssl.keystore.type=PEM"
                 )
-            files = _states(settings)
+            files = file_states(settings.files)
             contexts = tls_contexts(settings, warn=warn_of_open_key)
             if endpoint.listener == config.inter_broker_listener:
                 require_handshake(contexts, contexts)
@@ -139,7 +143,7 @@ class BrokerTls:
         name = endpoint.listener
         try:
             settings = tls_settings(self._config, endpoint)
-            files = _states(settings)
+            files = file_states(settings.files)
             if (settings, files) == (served.settings, served.files):
                 self._refused.pop(name, None)
                 return
@@ -208,16 +212,3 @@ _NEXT = (
 
 def _endpoints(config: BrokerConfig) -> list[Endpoint]:
     return [endpoint for endpoint in config.listener_endpoints if endpoint.security_protocol in TLS_PROTOCOLS]
-
-
-def _states(settings: TlsSettings) -> tuple[FileState | None, ...]:
-    """How the files are: what changes when one is written or replaced."""
-    return tuple(_state(path) for path in settings.files)
-
-
-def _state(path: str) -> FileState | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -363,7 +363,7 @@ class Server:
             from kavka.zookeeper.client import ZooKeeperClient
 
             return await ZooKeeperClient.connect(
-                surroundings.network,
+                self._zookeeper_network(),
                 config.zookeeper_connect,
                 session_timeout_ms=timeout_ms,
                 connection_timeout_ms=config.zookeeper_connection_time_ms,
@@ -381,6 +381,18 @@ class Server:
         )
         await host.start()
         return await host.embedded.connect(timeout_ms=timeout_ms)
+
+    def _zookeeper_network(self) -> Network:
+        """How the servers of zookeeper.connect are called."""
+        if not self._config.zookeeper_ssl_client_enable:
+            return self._surroundings.network
+        # Late: OpenSSL costs a start 10 ms and more.
+        from kavka.config.zookeeper import zookeeper_tls
+        from kavka.runtime.zookeeper_tls import ZooKeeperTls
+
+        settings = zookeeper_tls(self._config)
+        assert settings is not None, "TLS is enabled"
+        return ZooKeeperTls(settings).network()
 
     def _advertised(self, acceptors: Sequence[Acceptor]) -> dict[str, Endpoint]:
         """Where clients reach each listener: as advertised, with the port that was really bound."""

@@ -1,4 +1,4 @@
-"""TLS contexts: a listener's certificates, read from where its settings say, as OpenSSL takes them.
+"""TLS contexts: certificates of a listener, or towards ZooKeeper, read from where settings say, as OpenSSL takes them.
 
 Decides how Kafka's settings become OpenSSL's, and whether certificates fit together. It must not know connections.
 
@@ -26,7 +26,10 @@ from kavka.security.der import MalformedDer
 from kavka.security.key_stores import Identity, KeyStoreError, load, read_authorities, read_identity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kavka.config.tls import TlsSettings
+    from kavka.config.zookeeper import ZooKeeperTlsSettings
 
 logger = Logger(__name__)
 
@@ -62,6 +65,36 @@ def tls_contexts(settings: TlsSettings, *, warn: Callable[[str], None] | None = 
         raise ConfigError(f"TLS of listener {settings.listener}: {_words(error)}") from error
 
 
+def zookeeper_context(settings: ZooKeeperTlsSettings) -> ssl.SSLContext:
+    """How ZooKeeper's servers are called. Raises ConfigError."""
+    keys, trusted = settings.key_store, settings.trust_store
+    try:
+        identity = read_identity(load(keys, _read(warn_of_open_key)), keys) if keys.is_set else None
+        authorities = read_authorities(load(trusted, _read(None)), trusted) if trusted.is_set else None
+        context = _context(ssl.PROTOCOL_TLS_CLIENT, settings.versions, settings.suites, identity)
+        _verify(context, authorities, checks_host=settings.checks_host)
+        return context
+    except (KeyStoreError, MalformedDer, ssl.SSLError, OSError) as error:
+        words = _words(error).replace("ssl.key.password", "zookeeper.ssl.keystore.password")
+        raise ConfigError(f"TLS to ZooKeeper: {words}") from error
+
+
+FileState = tuple[int, int, int]
+
+
+def file_states(paths: Iterable[str]) -> tuple[FileState | None, ...]:
+    """How files are: what changes when one is written or replaced."""
+    return tuple(_state(path) for path in paths)
+
+
+def _state(path: str) -> FileState | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def require_handshake(server: TlsContexts, client: TlsContexts) -> None:
     """Shakes hands in memory, as brokers would. Raises ConfigError where they could not."""
     one, other = TlsSession(server.server, server_side=True), TlsSession(client.trial, server_side=False)
@@ -81,7 +114,7 @@ def require_handshake(server: TlsContexts, client: TlsContexts) -> None:
 
 
 def _server(settings: TlsSettings, identity: Identity, authorities: tuple[bytes, ...] | None) -> ssl.SSLContext:
-    context = _context(ssl.PROTOCOL_TLS_SERVER, settings, identity)
+    context = _context(ssl.PROTOCOL_TLS_SERVER, settings.versions, settings.suites, identity)
     context.verify_mode = _AUTH[settings.client_auth]
     if context.verify_mode is not ssl.CERT_NONE:
         _trust(context, authorities)
@@ -93,21 +126,28 @@ def _server(settings: TlsSettings, identity: Identity, authorities: tuple[bytes,
 def _client(
     settings: TlsSettings, identity: Identity, authorities: tuple[bytes, ...] | None, *, checks_host: bool
 ) -> ssl.SSLContext:
-    context = _context(ssl.PROTOCOL_TLS_CLIENT, settings, identity)
-    context.check_hostname = checks_host
-    context.verify_mode = ssl.CERT_REQUIRED
-    _trust(context, authorities)
+    context = _context(ssl.PROTOCOL_TLS_CLIENT, settings.versions, settings.suites, identity)
+    _verify(context, authorities, checks_host=checks_host)
     return context
 
 
-def _context(protocol: int, settings: TlsSettings, identity: Identity) -> ssl.SSLContext:
+def _verify(context: ssl.SSLContext, authorities: tuple[bytes, ...] | None, *, checks_host: bool) -> None:
+    context.check_hostname = checks_host
+    context.verify_mode = ssl.CERT_REQUIRED
+    _trust(context, authorities)
+
+
+def _context(
+    protocol: int, versions: frozenset[str], suites: tuple[str, ...] | None, identity: Identity | None
+) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    versions = [_VERSIONS[name] for name in settings.versions]
-    context.minimum_version, context.maximum_version = min(versions), max(versions)
-    if settings.suites is not None:
-        _choose(context, settings.suites)
-    load_chain(context, identity)
+    named = [_VERSIONS[name] for name in versions]
+    context.minimum_version, context.maximum_version = min(named), max(named)
+    if suites is not None:
+        _choose(context, suites)
+    if identity is not None:
+        load_chain(context, identity)
     return context
 
 
@@ -164,6 +204,8 @@ def _words(error: Exception) -> str:
         return error.verify_message
     if isinstance(error, ssl.SSLError):
         reason = error.reason or str(error)
+        if "PEM lib" in reason:
+            return "the key or its chain cannot be read: ssl.key.password is missing or wrong, or the store is damaged"
         return _REASONS.get(reason, reason.lower().replace("_", " "))
     return str(error)
 

@@ -7,12 +7,17 @@ import itertools
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from kavka.config import BrokerConfig
+from kavka.config.zookeeper import zookeeper_tls
 from kavka.errors import ConnectionFailed
+from kavka.network import Network
 from kavka.runtime.network import SocketNetwork
+from kavka.runtime.zookeeper_tls import ZooKeeperTls
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.port import (
     BadVersion,
@@ -31,8 +36,9 @@ from kavka.zookeeper.port import (
     WatchEvent,
 )
 from tests.apache_kafka import PeerMissing
+from tests.kit.certificates import Authority
 from tests.kit.switched_network import Mode, SwitchedNetwork
-from tests.kit.zookeeper_ensemble import ZooKeeperEnsemble
+from tests.kit.zookeeper_ensemble import Secured, ZooKeeperEnsemble
 
 pytestmark = pytest.mark.kafka
 
@@ -44,10 +50,48 @@ _roots = itertools.count()
 T = TypeVar("T")
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+class Members(ZooKeeperEnsemble):
+    """An ensemble whose clients use TLS, or not."""
+
+    def __init__(self, directory: Path, tls: ZooKeeperTls | None, secured: Secured | None) -> None:
+        super().__init__(directory, secured=secured)
+        self._tls = tls
+
+    @property
+    def client_address(self) -> str:
+        """As the client's connect string wants it."""
+        return self.connect_string if self._tls is None else self.secure_connect_string
+
+    def network(self) -> Network:
+        return SocketNetwork() if self._tls is None else self._tls.network()
+
+    def switched(self) -> SwitchedNetwork:
+        return SwitchedNetwork(self.network())
+
+
+@pytest.fixture(scope="module", params=["plaintext", pytest.param("tls", marks=pytest.mark.thorough)])
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Members]:
+    directory = tmp_path_factory.mktemp("ensemble")
+    tls = secured = None
+    if request.param == "tls":
+        authority = Authority()
+        authority_file = directory / "authority.pem"
+        authority_file.write_text(authority.certificate)
+        certificate = authority.sign("member").write(directory / "member.pem")
+        secured = Secured(certificate, authority_file)
+        settings = zookeeper_tls(
+            BrokerConfig.from_properties(
+                {
+                    "zookeeper.ssl.client.enable": "true",
+                    "zookeeper.ssl.keystore.location": str(certificate),
+                    "zookeeper.ssl.truststore.location": str(authority_file),
+                }
+            )
+        )
+        assert settings is not None
+        tls = ZooKeeperTls(settings)
     try:
-        ensemble = ZooKeeperEnsemble(tmp_path_factory.mktemp("ensemble"))
+        ensemble = Members(directory, tls, secured)
     except PeerMissing as missing:
         pytest.skip(str(missing))
     with ensemble:
@@ -55,7 +99,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemb
 
 
 @pytest.fixture
-def ensemble(shared: ZooKeeperEnsemble) -> ZooKeeperEnsemble:
+def ensemble(shared: Members) -> Members:
     """Whole, whatever the test before did to it."""
     shared.resume()
     shared.start()
@@ -100,7 +144,7 @@ Open = Callable[..., Awaitable[ZooKeeperClient]]
 
 
 @asynccontextmanager
-async def sessions(ensemble: ZooKeeperEnsemble) -> AsyncIterator[Open]:
+async def sessions(ensemble: Members) -> AsyncIterator[Open]:
     """Opens sessions in a chroot of the test's own, and closes them."""
     chroot = f"/test-{next(_roots)}"
     opened: list[ZooKeeperClient] = []
@@ -108,8 +152,8 @@ async def sessions(ensemble: ZooKeeperEnsemble) -> AsyncIterator[Open]:
     async def open_one(network: SwitchedNetwork | None = None, *, timeout_ms: int = SESSION_MS) -> ZooKeeperClient:
         opened.append(
             await ZooKeeperClient.connect(
-                network or SocketNetwork(),
-                ensemble.connect_string + chroot,
+                network or ensemble.network(),
+                ensemble.client_address + chroot,
                 session_timeout_ms=timeout_ms,
                 connection_timeout_ms=20_000,
                 rng=random.Random(len(opened)),
@@ -130,7 +174,7 @@ async def in_thread(call: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(None, call)
 
 
-def test_a_session_survives_the_kill_of_the_member_it_is_connected_to(ensemble: ZooKeeperEnsemble) -> None:
+def test_a_session_survives_the_kill_of_the_member_it_is_connected_to(ensemble: Members) -> None:
     async def scenario() -> None:
         async with sessions(ensemble) as open_one:
             session, other = await open_one(), await open_one()
@@ -164,7 +208,7 @@ def test_a_session_survives_the_kill_of_the_member_it_is_connected_to(ensemble: 
 
 
 def test_writers_go_on_over_the_kill_of_the_leader_and_every_outcome_is_one_of_three(
-    ensemble: ZooKeeperEnsemble,
+    ensemble: Members,
 ) -> None:
     async def scenario() -> None:
         async with sessions(ensemble) as open_one:
@@ -209,10 +253,10 @@ def test_writers_go_on_over_the_kill_of_the_leader_and_every_outcome_is_one_of_t
     asyncio.run(scenario())
 
 
-def test_changes_that_were_missed_while_the_connection_was_gone_are_told(ensemble: ZooKeeperEnsemble) -> None:
+def test_changes_that_were_missed_while_the_connection_was_gone_are_told(ensemble: Members) -> None:
     async def scenario() -> None:
         async with sessions(ensemble) as open_one:
-            network = SwitchedNetwork()
+            network = ensemble.switched()
             session, other = await open_one(network), await open_one()
             for path in ("/data", "/same", "/gone", "/parent"):
                 await session.create(path)
@@ -245,7 +289,7 @@ def test_changes_that_were_missed_while_the_connection_was_gone_are_told(ensembl
     asyncio.run(scenario())
 
 
-def test_more_watches_than_one_request_holds_come_back(ensemble: ZooKeeperEnsemble) -> None:
+def test_more_watches_than_one_request_holds_come_back(ensemble: Members) -> None:
     async def scenario() -> None:
         async with sessions(ensemble) as open_one:
             session, other = await open_one(), await open_one()
@@ -266,7 +310,7 @@ def test_more_watches_than_one_request_holds_come_back(ensemble: ZooKeeperEnsemb
     asyncio.run(scenario())
 
 
-def test_a_member_that_falls_silent_is_left_and_the_session_goes_on(ensemble: ZooKeeperEnsemble) -> None:
+def test_a_member_that_falls_silent_is_left_and_the_session_goes_on(ensemble: Members) -> None:
     async def scenario() -> None:
         async with sessions(ensemble) as open_one:
             session = await open_one()
@@ -284,11 +328,11 @@ def test_a_member_that_falls_silent_is_left_and_the_session_goes_on(ensemble: Zo
 
 
 def test_a_session_of_which_nothing_is_heard_expires_and_is_told_when_it_comes_back(
-    ensemble: ZooKeeperEnsemble,
+    ensemble: Members,
 ) -> None:
     async def scenario() -> None:
         async with sessions(ensemble) as open_one:
-            network = SwitchedNetwork()
+            network = ensemble.switched()
             session, other = await open_one(network, timeout_ms=2_000), await open_one()
             heard, others = Watcher(session), Watcher(other)
             await session.create("/e", mode=CreateMode.EPHEMERAL)
@@ -317,7 +361,7 @@ def test_a_session_of_which_nothing_is_heard_expires_and_is_told_when_it_comes_b
     asyncio.run(scenario())
 
 
-def test_the_whole_ensemble_goes_and_comes_back_and_the_session_with_it(ensemble: ZooKeeperEnsemble) -> None:
+def test_the_whole_ensemble_goes_and_comes_back_and_the_session_with_it(ensemble: Members) -> None:
     async def scenario() -> None:
         async with sessions(ensemble) as open_one:
             session = await open_one(timeout_ms=20_000)
@@ -331,8 +375,8 @@ def test_the_whole_ensemble_goes_and_comes_back_and_the_session_with_it(ensemble
             writing = asyncio.ensure_future(session.create("/later"))
             with pytest.raises(ConnectionFailed, match="none of the ZooKeeper servers"):
                 await ZooKeeperClient.connect(
-                    SocketNetwork(),
-                    ensemble.connect_string,
+                    ensemble.network(),
+                    ensemble.client_address,
                     session_timeout_ms=SESSION_MS,
                     connection_timeout_ms=1_000,
                     rng=random.Random(1),
@@ -350,7 +394,7 @@ def test_the_whole_ensemble_goes_and_comes_back_and_the_session_with_it(ensemble
     asyncio.run(scenario())
 
 
-def test_one_of_two_wins_a_node_whatever_dies(ensemble: ZooKeeperEnsemble) -> None:
+def test_one_of_two_wins_a_node_whatever_dies(ensemble: Members) -> None:
     """The shape of every election here: a check of a version and a creation in one multi."""
 
     async def scenario() -> None:

@@ -1,0 +1,127 @@
+"""TLS towards ZooKeeper: what `zookeeper.ssl.*` says (KIP-515).
+
+Decides which values are refused. Must not know files or OpenSSL. Loaded only where a broker has such settings.
+
+I1  Nothing is silently weaker than what was asked for: what cannot be honoured is refused.
+
+Source: Kafka's ZkConfigs and KafkaConfig; ZooKeeper's X509Util, ClientX509Util and KeyStoreFileType.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kavka.config.setting import InvalidValue
+from kavka.config.tls import VERSIONS, safe_versions, with_suites
+from kavka.security.key_stores import StoreSettings
+
+if TYPE_CHECKING:
+    from kavka.config.broker import BrokerConfig
+
+NETTY: Final = "org.apache.zookeeper.ClientCnxnSocketNetty"
+_PLAIN: Final = "org.apache.zookeeper.ClientCnxnSocketNIO"
+_KINDS: Final = {".jks": "JKS", ".pem": "PEM", ".p12": "PKCS12"}
+"""ZooKeeper guesses the kind of a store from the end of its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperTlsSettings:
+    """TLS of connections to ZooKeeper. `suites` are OpenSSL's names, None for its own choice."""
+
+    key_store: StoreSettings
+    trust_store: StoreSettings
+    versions: frozenset[str]
+    suites: tuple[str, ...] | None
+    checks_host: bool
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that certificates are in."""
+        return tuple(store.location for store in (self.key_store, self.trust_store) if store.location)
+
+
+def zookeeper_tls(config: BrokerConfig) -> ZooKeeperTlsSettings | None:
+    """What holds; None where connections to ZooKeeper do not use TLS. Raises InvalidValue."""
+    _check_socket(config)
+    if not config.zookeeper_ssl_client_enable:
+        return None
+    key_store = _store(
+        "key",
+        config.zookeeper_ssl_keystore_location,
+        config.zookeeper_ssl_keystore_type,
+        config.zookeeper_ssl_keystore_password,
+    )
+    trust_store = _store(
+        "trust",
+        config.zookeeper_ssl_truststore_location,
+        config.zookeeper_ssl_truststore_type,
+        config.zookeeper_ssl_truststore_password,
+    )
+    suites = tuple(config.zookeeper_ssl_cipher_suites or ())
+    return ZooKeeperTlsSettings(
+        key_store,
+        trust_store,
+        *with_suites(_versions(config), suites, "zookeeper.ssl.cipher.suites"),
+        _checks_host(config),
+    )
+
+
+def _check_socket(config: BrokerConfig) -> None:
+    """Two of Java's classes stand for what kavka does anyway."""
+    name = config.zookeeper_client_cnxn_socket
+    if name not in (None, NETTY, _PLAIN):
+        raise InvalidValue(
+            "zookeeper.clientCnxnSocket",
+            name,
+            f"It names a Java class, which would not be called; leave it, or {NETTY}",
+        )
+    if name == _PLAIN and config.zookeeper_ssl_client_enable:
+        raise InvalidValue(
+            "zookeeper.clientCnxnSocket",
+            name,
+            f"ZooKeeper's client has TLS with {NETTY} only, and zookeeper.ssl.client.enable asks for TLS",
+        )
+
+
+def _store(what: str, location: str | None, kind: str | None, password: str | None) -> StoreSettings:
+    """A store; its settings are named as `what` says. In a PEM file the password is that of the key."""
+    if location is None:
+        if password is not None:
+            raise InvalidValue(
+                f"zookeeper.ssl.{what}store.password", "[hidden]", f"zookeeper.ssl.{what}store.location is not set"
+            )
+        return StoreSettings(what)
+    if kind is None:
+        kind = next((found for ending, found in _KINDS.items() if location.endswith(ending)), None)
+        if kind is None:
+            raise InvalidValue(
+                f"zookeeper.ssl.{what}store.location",
+                location,
+                f"its kind cannot be told from its name ({', '.join(_KINDS)}); set zookeeper.ssl.{what}store.type",
+            )
+    if kind.upper() not in _KINDS.values():
+        raise InvalidValue(f"zookeeper.ssl.{what}store.type", kind, "Value must be PEM, JKS or PKCS12")
+    if kind.upper() == "PEM":
+        return StoreSettings(what, "PEM", location, key_password=password)
+    return StoreSettings(what, kind.upper(), location, password)
+
+
+def _versions(config: BrokerConfig) -> frozenset[str]:
+    """Those enabled, else the one of zookeeper.ssl.protocol: as in ZooKeeper, TLSv1.2 alone by default."""
+    protocol = config.zookeeper_ssl_protocol
+    enabled = tuple(config.zookeeper_ssl_enabled_protocols or ())
+    if enabled:
+        if protocol not in ("TLS", *VERSIONS):
+            raise InvalidValue("zookeeper.ssl.protocol", protocol, f"Value must be one of TLS, {', '.join(VERSIONS)}")
+        return safe_versions(enabled, "zookeeper.ssl.enabled.protocols")
+    return safe_versions((protocol,), "zookeeper.ssl.protocol")
+
+
+def _checks_host(config: BrokerConfig) -> bool:
+    text = config.zookeeper_ssl_endpoint_identification_algorithm or ""
+    if text.lower() not in ("", "https"):
+        raise InvalidValue(
+            "zookeeper.ssl.endpoint.identification.algorithm", text, "Value must be https, or empty for no check"
+        )
+    return bool(text)
