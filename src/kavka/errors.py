@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class ErrorCode(IntEnum):
@@ -233,13 +233,24 @@ class FrameTooLarge(ProtocolViolation):
         self.length = length
 
 
+MAX_MESSAGE_LENGTH: Final = 2_000
+"""Characters of an error's message in an answer. What a request names may be as long as a string can be on the wire,
+and a message that contains it would be longer."""
+
+
+def clipped(message: str) -> str:
+    """A message that fits into an answer, whatever names are in it."""
+    return message if len(message) <= MAX_MESSAGE_LENGTH else message[:MAX_MESSAGE_LENGTH] + "..."
+
+
 class RequestError(KavkaError):
     """A request that is refused as a whole.
 
-    `code` is what the answer carries in its (top-level or per-entry) error field.
+    `code` is what the answer carries in its (top-level or per-entry) error field. The message is `clipped`.
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        message = clipped(message)
         super().__init__(message or code.name)
         self.code = code
         self.message = message

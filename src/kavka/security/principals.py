@@ -42,6 +42,11 @@ EVERYBODY: Final = Principal(USER, "*")
 ANY_HOST: Final = "*"
 
 
+def can_be_kept(name: str) -> bool:
+    """Whether something can be kept for a user or client id of this name: ZooKeeper has no nodes "." and ".."."""
+    return name not in (".", "..")
+
+
 def super_users(text: str) -> frozenset[Principal]:
     """The principals of the setting super.users: separated by ";", for names may have commas. Raises ValueError."""
     return frozenset(Principal.parse(part.strip()) for part in text.split(";") if part.strip())

@@ -13,6 +13,7 @@ For one client the first of these that is set holds, of each kind of limit by it
         client id share the client id's; where the rule names both, or is a default, each has a share for itself
     I2  a client without an id has no part in rules of client ids
     I3  a negative limit of a client is none, as in Kafka, where the delay would be negative; 0 lets nothing pass
+    I4  what is no number is no limit: it cannot be set, and where Kafka stored it, it holds nobody, as in Kafka
 
 Source: KIP-13, KIP-55, KIP-124, KIP-546, KIP-599, KIP-612; Kafka's ClientQuotaManager (DefaultQuotaCallback),
 ZkAdminManager (describeClientQuotas, alterClientQuotas), DynamicConfig, QuotaConfigs.
@@ -27,6 +28,7 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from kavka.errors import ErrorCode, RequestError
+from kavka.security.principals import can_be_kept
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -205,9 +207,7 @@ def _number(config: Mapping[str, str], key: str, form: _Form) -> float | None:
         return None
     if form is _Form.DOUBLE:
         number = float(text)
-        if math.isnan(number):
-            raise ValueError(f"{key} is no number: {text!r}")
-        return number
+        return None if math.isnan(number) else number
     most = _MAX_LONG if form is _Form.LONG else _MAX_INT
     whole = int(text)
     if not -most - 1 <= whole <= most:
@@ -235,6 +235,8 @@ def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Unhandled client quota entity type: {kind}")
         if name == "":
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Empty {kind} not supported")
+        if name is not None and kind != IP and not can_be_kept(name):
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported {kind} {name!r}: ZooKeeper has no such nodes")
     if IP in named and len(named) > 1:
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
@@ -257,15 +259,17 @@ def altered(entity: Entity, config: Mapping[str, str], changes: Iterable[Change]
             if key in SCRAM_KEYS and entity.user is not None:
                 raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka runs into an IllegalStateException here.
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {key}")
+        if math.isnan(value):  # Kafka stores 0 where whole numbers belong, which holds everybody here (I3), else "NaN".
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Configuration {key} must be a {form.value} value")
         wanted[key] = java_double(value) if form is _Form.DOUBLE else str(_whole(key, value, form))
     return wanted
 
 
 def _whole(key: str, value: float, form: _Form) -> int:
     most = _MAX_LONG if form is _Form.LONG else _MAX_INT
-    # As a cast in Java: towards zero, within the type's bounds, and 0 for what is no number.
+    # As a cast in Java: towards zero, within the type's bounds.
     near = value + _EPSILON
-    whole = 0 if math.isnan(near) else most if near >= most else max(math.trunc(max(near, -most - 1)), -most - 1)
+    whole = most if near >= most else max(math.trunc(max(near, -most - 1)), -most - 1)
     if abs(float(whole) - value) > _EPSILON:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Configuration {key} must be a {form.value} value")
     return whole

@@ -2,8 +2,8 @@
 
 Decides which users are refused, and why, and what the others' settings are to be. Must not know requests or ZooKeeper.
 
-    refused    no name, too few or too many iterations 93 · a mechanism that nobody knows 33 · a credential named twice
-               92 · one to be deleted that is not there 91
+    refused    no name, a name that cannot be kept, too few or too many iterations 93 · a mechanism that nobody knows 33
+               · a credential named twice 92 · one to be deleted that is not there 91
 
 Source: Kafka's ZkAdminManager.alterUserScramCredentials, KIP-554.
 """
@@ -15,9 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
+from kavka.security.principals import can_be_kept
 from kavka.security.scram import MAX_ITERATIONS, MECHANISMS_BY_NUMBER, MIN_ITERATIONS, credential_of
 
 NO_USER: Final = "Username must not be empty"
+_NOT_KEPT: Final = "Username must not be '.' or '..'"
 _UNKNOWN: Final = "Unknown SCRAM mechanism"
 _TWICE: Final = "A user credential cannot be altered twice in the same request"
 _MISSING: Final = "Attempt to delete a user credential that does not exist"
@@ -60,6 +62,8 @@ def refusals(wishes: Sequence[Wish]) -> dict[str, RequestError]:
 def _refusal(wish: Wish) -> RequestError | None:
     if not wish.user:
         return RequestError(ErrorCode.UNACCEPTABLE_CREDENTIAL, NO_USER)
+    if not can_be_kept(wish.user):
+        return RequestError(ErrorCode.UNACCEPTABLE_CREDENTIAL, _NOT_KEPT)
     if wish.mechanism not in MECHANISMS_BY_NUMBER:
         return RequestError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, _UNKNOWN)
     if isinstance(wish, Upsertion):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kavka.errors import ErrorCode
 from kavka.zookeeper.port import ZooKeeper
 from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.conformance.zookeeper.jute_client import JuteClient, whole_tree
@@ -70,5 +71,8 @@ def of_kavka(path: Path) -> dict[str, Any]:
 @pytest.mark.timeout(300)
 def test_every_request_is_answered_and_stored_as_by_kafka(kafka: ApacheKafka, tmp_path: Path) -> None:
     theirs, ours = of_kafka(kafka), of_kavka(tmp_path)
+    for name, _entries, code in quota_script.REFUSED_BY_KAVKA:
+        codes = [[told for _entity, told, _message in answers.pop(f"look at {name}")] for answers in (theirs, ours)]
+        assert codes == [[code], [ErrorCode.INVALID_REQUEST]], name
     different = {step: (theirs[step], ours[step]) for step in theirs if theirs[step] != ours[step]}
     assert not different, "\n".join(f"{step}:\n  kafka {a}\n  kavka {b}" for step, (a, b) in different.items())

@@ -14,6 +14,10 @@ import pytest
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import CreateTopicsRequest, MetadataRequest
 from kavka.protocol.messages.create_topics_request import CreatableTopic
+from kavka.protocol.messages.describe_user_scram_credentials_request import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.broker_client import BrokerClient, batch, fetch_of, produce_of, read_records
 from tests.kit.quota_script import CONNECTIONS, CONSUME, MUTATIONS, PRODUCE, alter
@@ -206,3 +210,19 @@ def test_a_broker_that_stops_lets_go_of_connections_that_wait(tmp_path: Path) ->
         assert last.recv(1) == b""
     except ConnectionError:
         pass
+
+
+def test_names_as_long_as_the_wire_allows_are_refused_in_words_that_fit_into_an_answer(tmp_path: Path) -> None:
+    longest = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 16_383
+
+    def work(port: int) -> None:
+        with BrokerClient(port) as client:
+            for parts, key in (([("ip", longest)], CONNECTIONS), (CLIENT, longest)):
+                ((_entity, code, message),) = alter(client, [(parts, [(key, 1.0)])])
+                assert code == ErrorCode.INVALID_REQUEST
+                assert len(message) < 3_000
+            named = DescribeUserScramCredentialsRequest(users=[UserName(name=longest), UserName(name="..")])
+            answer = client.ask(named, 0)
+            assert [each.error_code for each in answer.results] == [ErrorCode.RESOURCE_NOT_FOUND] * 2
+
+    on_cluster(tmp_path, work)

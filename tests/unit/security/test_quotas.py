@@ -127,6 +127,10 @@ def test_a_change_keeps_what_is_no_limit() -> None:
         (Entity(ip="10.0.0.1"), "connection_creation_rate", 2.0**31, ErrorCode.INVALID_REQUEST),
         (Entity("u"), "producer_byte_rate", float("inf"), ErrorCode.INVALID_REQUEST),
         (Entity("u"), "SCRAM-SHA-256", 1, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (Entity("u"), "producer_byte_rate", float("nan"), ErrorCode.INVALID_REQUEST),
+        (Entity("u"), "request_percentage", float("nan"), ErrorCode.INVALID_REQUEST),
+        (Entity("u"), "controller_mutation_rate", float("nan"), ErrorCode.INVALID_REQUEST),
+        (Entity(ip="10.0.0.1"), "connection_creation_rate", float("nan"), ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_what_cannot_be_a_limit_is_refused(entity: Entity, key: str, value: float, code: ErrorCode) -> None:
@@ -139,6 +143,8 @@ def test_what_cannot_be_a_limit_is_refused(entity: Entity, key: str, value: floa
         ([], "Invalid empty client quota entity"),
         ([("group", "g")], "Unhandled client quota entity type: group"),
         ([("user", "")], "Empty user not supported"),
+        ([("user", ".")], "Unsupported user '.'"),
+        ([("user", "u"), ("client-id", "..")], "Unsupported client-id '..'"),
         ([("user", "u"), ("ip", "10.0.0.1")], "Invalid quota entity combination"),
     ],
 )
@@ -209,3 +215,7 @@ def test_stored_limits_are_read_as_numbers() -> None:
     assert shown(Entity("u"), stored) == {"producer_byte_rate": 1024.0, "request_percentage": 1e7}
     with pytest.raises(ValueError, match="invalid literal"):
         limit_of(QuotaKind.PRODUCE, {"producer_byte_rate": "much"})
+
+
+def test_a_limit_that_another_broker_stored_as_no_number_is_none() -> None:
+    assert limit_of(QuotaKind.REQUEST, {"request_percentage": "NaN"}) is None

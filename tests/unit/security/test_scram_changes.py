@@ -19,6 +19,13 @@ def upsertion(user: str = "alice", mechanism: int = 1, iterations: int = 4096) -
         ([upsertion()], {}),
         ([upsertion(iterations=16384), upsertion(mechanism=2)], {}),
         ([upsertion("")], {"": (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")}),
+        (
+            [upsertion("."), Deletion("..", 1)],
+            {
+                ".": (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be '.' or '..'"),
+                "..": (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be '.' or '..'"),
+            },
+        ),
         ([Deletion("", 1)], {"": (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")}),
         ([upsertion(mechanism=0)], {"alice": (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")}),
         ([Deletion("alice", 3)], {"alice": (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")}),

@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
-from kavka.errors import ErrorCode, ZooKeeperError
+from kavka.errors import ErrorCode, ZooKeeperError, clipped
 from kavka.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 from kavka.protocol.messages.describe_user_scram_credentials_response import (
     CredentialInfo,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from kavka.security.principals import can_be_kept
 from kavka.security.scram import ScramCredential, ScramMechanism
 from kavka.security.scram_changes import NO_USER
 
@@ -38,7 +39,7 @@ def handle(
 
 async def _describe(broker: SecurityBroker, names: list[str]) -> DescribeUserScramCredentialsResponse:
     times = Counter(names)
-    wanted = [name for name, count in times.items() if name and count == 1]
+    wanted = [name for name, count in times.items() if name and count == 1 and can_be_kept(name)]
     try:
         found = await broker.configs.read_users(wanted if names else None)
     except ZooKeeperError as failure:
@@ -84,4 +85,4 @@ def _mechanisms(settings: Mapping[str, str]) -> list[ScramMechanism]:
 
 
 def _refused(user: str, code: ErrorCode, why: str) -> DescribeUserScramCredentialsResult:
-    return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=why)
+    return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=clipped(why))
