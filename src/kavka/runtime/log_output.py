@@ -1,14 +1,20 @@
 """How log lines look: one line per event on standard error, time first, then level, event, keys and the logger's name.
 
 Decides the form, and with which level the root begins. structlog is imported with the first line; see kavka/logger.py.
+
+I1  A line is one line, and moves no cursor: names that clients chose may be in it. What cannot be printed is escaped.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+from typing import TYPE_CHECKING
 
 from kavka.logger import on_first_line, set_level
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, WrappedLogger
 
 
 def configure(level: str = "info", *, as_json: bool = False) -> None:
@@ -20,21 +26,35 @@ def configure(level: str = "info", *, as_json: bool = False) -> None:
 def _apply(*, as_json: bool) -> None:
     import structlog
 
-    renderer: structlog.typing.Processor
+    renderers: list[structlog.typing.Processor]
     if as_json:
-        renderer = structlog.processors.JSONRenderer()
+        renderers = [structlog.processors.JSONRenderer()]
     elif sys.stderr.isatty():
-        renderer = structlog.dev.ConsoleRenderer(pad_event_to=0)
+        renderers = [_escape_texts, structlog.dev.ConsoleRenderer(pad_event_to=0)]
     else:
-        renderer = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False)
+        logfmt = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False)
+        renderers = [lambda logger, method, keys: escaped(logfmt(logger, method, keys))]
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            renderer,
+            *renderers,
         ],
         # Levels of loggers may change; `Logger` looks at them.
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def _escape_texts(logger: WrappedLogger, method: str, keys: EventDict) -> EventDict:
+    return {key: escaped(value) if isinstance(value, str) else value for key, value in keys.items()}
+
+
+def escaped(text: str) -> str:
+    r"""The text, with what cannot be printed as Python writes it.
+
+    >>> print(escaped("a\0b\x1b[2Jc"))
+    a\x00b\x1b[2Jc
+    """
+    return text if text.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

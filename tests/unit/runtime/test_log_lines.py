@@ -29,6 +29,17 @@ def test_a_line_has_its_event_and_keys() -> None:
     assert 'level=error event="disk gone" path=/data logger=test' in result.stderr
 
 
+def test_what_a_client_chose_cannot_look_like_another_line_or_move_a_cursor() -> None:
+    program = CONFIGURED + (
+        "from kavka.logger import Logger; Logger('test').error('refused', "
+        "user='a\\0b\\x1b[2Jc\\r\\x85\\u2028\\u202ed\\nlevel=info', why=ValueError('\\0'))"
+    )
+    result = run(program)
+    assert [line.count("refused") for line in result.stderr.split("\n")] == [1, 0]
+    assert all(char == "\n" or char.isprintable() for char in result.stderr)
+    assert r"a\x00b\x1b[2Jc\r\x85\u2028\u202ed\nlevel=info" in result.stderr.replace("\\\\", "\\")
+
+
 def test_a_level_that_is_changed_holds_at_once() -> None:
     program = (
         "from kavka.logger import *; log = Logger('kavka.room.one'); log.debug('first'); "
