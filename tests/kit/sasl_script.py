@@ -190,10 +190,10 @@ def _reauthenticated_late(wire: Wire) -> list[Any]:
     return [*first, wire.handshake("PLAIN"), wire.token(client_token("alice", "alice-secret")), wire.is_served()]
 
 
-def _session_over(wire: Wire) -> list[Any]:
+def _session_over(wire: Wire, *, wait_only: bool = False) -> list[Any]:
     first = _opened(wire)
     time.sleep(SESSION_MS / 1000 + 0.3)
-    return [*first, wire.is_served()]
+    return first if wait_only else [*first, wire.is_served()]
 
 
 def _reauthenticated_with_wrong_password(wire: Wire) -> list[Any]:
@@ -369,6 +369,7 @@ CASES: dict[str, Case] = {
     "re-authentication twice at once": _reauthenticated_twice_at_once,
     "re-authentication after the session": _reauthenticated_late,
     "a request after the session": _session_over,
+    "a token after the session": lambda wire: [*_session_over(wire, wait_only=True), wire.token(b"x")],
     "re-authentication as somebody else": _reauthenticated_as_bob,
     "re-authentication with a wrong password": _reauthenticated_with_wrong_password,
     "re-authentication with another mechanism": _reauthenticated_with_other_mechanism,

@@ -148,13 +148,18 @@ class SaslGate:
         if header is UNREAD:
             return self._before(request, serve)
         if header.api_key in _SASL:
-            return self._sasl(header, request.body, self._framed_by_connection)
+            was_open = server.phase is Phase.OPEN
+            outcome = self._sasl(header, request.body, self._framed_by_connection)
+            begins = not was_open or server.phase is not Phase.OPEN
+            return outcome if begins or not server.is_expired(self._now_ms()) else self._expired()
         if server.phase is not Phase.OPEN:
             return self._answered(server.on_other(), header, None, self._framed_by_connection)
-        if server.is_expired(self._now_ms()):
-            self._counts.expired += 1
-            return CLOSE_CONNECTION
-        return serve(request)
+        return self._expired() if server.is_expired(self._now_ms()) else serve(request)
+
+    def _expired(self) -> Response:
+        """The session is over, and the request begins no new one."""
+        self._counts.expired += 1
+        return CLOSE_CONNECTION
 
     def on_violation(self, violation: ProtocolViolation) -> None:
         """The bytes that came are no frame, or too long a one. May be called on another thread."""
