@@ -39,10 +39,10 @@ class Signed(NamedTuple):
 class Authority:
     """Signs certificates. `certificate` is its own, as PEM."""
 
-    def __init__(self, name: str = "test authority") -> None:
+    def __init__(self, name: str = "test authority", *, days: int = 30) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name([("CN", name)])
-        made = _builder(self._name, self._name, self._key.public_key(), days=30)
+        made = _builder(self._name, self._name, self._key.public_key(), days=days)
         made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.certificate = _pem(made.sign(self._key, hashes.SHA256()))
 

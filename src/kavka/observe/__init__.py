@@ -10,5 +10,6 @@ controllers        who the controller is, and how often that changed
 decision_tail      why-records, read as they are written
 changes            wakes, once, whoever waits for news
 cluster_settings   how a cluster is reached
+exposure/          what a cluster shows to whoever calls, and what of it is a finding
 health/            checks, findings, the score
 """

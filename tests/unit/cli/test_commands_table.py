@@ -14,7 +14,7 @@ import kavka.cli
 from kavka.cli.app import TABLE, Commands, Entry, app
 from kavka.cli.help import summary
 
-OF_THE_PROGRAM = {"app", "help", "main", "options", "output"}
+OF_THE_PROGRAM = {"app", "help", "login", "main", "options", "output"}
 """What the program's own help needs of kavka.cli."""
 IDS = [each.name for each in TABLE]
 
