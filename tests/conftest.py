@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import re
+import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -30,15 +32,67 @@ hypothesis.settings.register_profile("kavka", deadline=None)
 hypothesis.settings.load_profile("kavka")
 
 
+IN_MEMORY = Path("/dev/shm")
+ROOM_IN_MEMORY_BYTES = 12 << 30
+"""What must be free there before the tests' directories go to memory: a whole run leaves about 1 GB."""
+NAME_IN_MEMORY = "kavka-tests-"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Puts the tests' directories into memory. The code under test syncs as always, but one sync of a disk that other
+    programs write to takes seconds, once two minutes, and a run syncs some ten thousand times. `make conformance`
+    stays on the disk."""
+    if config.option.basetemp is not None or os.environ.get("KAVKA_ALL_CLIENTS") or not has_room_in_memory():
+        return
+    for left in IN_MEMORY.glob(f"{NAME_IN_MEMORY}*"):
+        if not Path("/proc", left.name.removeprefix(NAME_IN_MEMORY)).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    config.option.basetemp = IN_MEMORY / f"{NAME_IN_MEMORY}{os.getpid()}"
+
+
+def has_room_in_memory() -> bool:
+    if not IN_MEMORY.is_dir() or not os.access(IN_MEMORY, os.W_OK):
+        return False
+    available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    assert available is not None, "Linux tells what memory is available"
+    return min(int(available[1]) << 10, shutil.disk_usage(IN_MEMORY).free) >= ROOM_IN_MEMORY_BYTES
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Directories in memory go with the run; those of a run with failures stay until the next one."""
+    path = config.option.basetemp
+    is_ours = path is not None and Path(path) == IN_MEMORY / f"{NAME_IN_MEMORY}{os.getpid()}"
+    if is_ours and not _failures:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+_failures: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        _failures.append(report.nodeid)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of test items and all modules live as long as the process: no collection need look at them."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _collected() -> Iterator[None]:
-    """Commands that are run in a test's process switch its garbage collection off, or freeze what there is, as suits a
-    process that ends with them. Here whole simulated clusters would stay, each with thousands of tasks."""
+    """Simulated clusters are never given back (simulator/host/scheduler.py, I2), each with thousands of tasks: they
+    join what no collection looks at. Commands that are run in a test's process switch its garbage collection off, or
+    freeze what there is, as suits a process that ends with them; that is undone."""
+    frozen = gc.get_freeze_count()
     yield
-    if not gc.isenabled() or gc.get_freeze_count():
+    if not gc.isenabled() or gc.get_freeze_count() > frozen:
         gc.enable()
         gc.unfreeze()
-        gc.collect()
+    gc.collect()
+    gc.freeze()
 
 
 StartKavka = Callable[..., KavkaProcess]
