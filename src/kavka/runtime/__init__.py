@@ -11,7 +11,7 @@ listener           accepts connections; named_hosts: bounds by host; connection_
 processor          reads requests from sockets and writes answers; processor_thread: one with its own thread
 request_channel    a request's way from its socket to its handler, with Kafka's request metrics
 ports              sockets bound to an address
-network            the Network port; tls_network: the same over TLS
+network            the Network port; tls_network: the same over TLS; client_network: which of them a client needs
 tls_channel        a socket whose bytes are encrypted; tls_connection: a listener's connection over one
 handshakes         the public-key work of TLS, on a thread of its own, and its bounds
 broker_tls         TLS of one broker: tls_listener (of one listener), tls_contexts (certificates as OpenSSL takes them)

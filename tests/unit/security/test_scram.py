@@ -4,7 +4,7 @@ from base64 import b64decode, b64encode
 
 import pytest
 
-from kavka.security.sasl import AuthenticationFailed, FailureReason
+from kavka.security.sasl import AuthenticationFailed, FailureReason, Step
 from kavka.security.scram import (
     Found,
     ScramCredential,
@@ -58,7 +58,7 @@ def test_the_exchange_of_rfc_7677() -> None:
     last = exchange.step(
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     )
-    assert last == (b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "user")
+    assert last == Step(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "user", rest_ms=None)
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism)
