@@ -44,7 +44,7 @@ unit: setup ## the quick ones: no process, no socket
 conformance: setup ## every client and Apache Kafka itself beside kavka; writes the README's table of clients
 	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client \
 	  tests/integration/cluster tests/integration/console tests/integration/documentation tests/integration/settings \
-	  tests/integration/spark --junitxml=.cache/conformance.xml; status=$$?; \
+	  tests/integration/spark tests/integration/zookeeper --junitxml=.cache/conformance.xml; status=$$?; \
 	  $(PYTHON) tools/client_matrix.py record .cache/conformance.xml && exit $$status
 
 upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them

@@ -333,6 +333,8 @@ class ZooKeeperEnsemble:
             f"ssl.keyStore.location={self._secured.certificate}",
             f"ssl.trustStore.location={self._secured.authority}",
             "ssl.protocol=TLSv1.3",
+            # Its own choice has no suite of TLS 1.3.
+            "ssl.ciphersuites=TLS_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
             "ssl.enabledProtocols=TLSv1.2,TLSv1.3",
             f"ssl.clientAuth={self._secured.client_auth}",
             "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",

@@ -411,10 +411,10 @@ class BrokerConfig(BrokerSettings):
                 tls_settings(self, endpoint)
 
     def _check_zookeeper(self) -> None:
-        if self.zookeeper_ssl_client_enable or self.zookeeper_client_cnxn_socket is not None:
-            from kavka.config.zookeeper import zookeeper_tls  # late: few brokers need it
+        if self.zookeeper_ssl_client_enable or self.zookeeper_client_cnxn_socket is not None or self.zookeeper_set_acl:
+            from kavka.config.zookeeper import check  # late: few brokers need it
 
-            zookeeper_tls(self)
+            check(self)
 
     def _check_special_listeners(self, names: Collection[str]) -> None:
         control = self.control_plane_listener

@@ -87,7 +87,8 @@ _BROKER = {
     "zookeeper.metadata.migration.min.batch.size": "Records in one step of a migration to KRaft.",
     "zookeeper.session.timeout.ms": "How long ZooKeeper keeps a silent broker's session; after that the broker counts "
     "as dead.",
-    "zookeeper.set.acl": "Whether znodes are written with access control lists.",
+    "zookeeper.set.acl": "Whether znodes are created with access control lists: their creator may do everything, "
+    "others read what is not secret. The broker must tell ZooKeeper who it is.",
     "zookeeper.ssl.cipher.suites": "The cipher suites offered to ZooKeeper over TLS.",
     "zookeeper.ssl.client.enable": "Whether connections to ZooKeeper use TLS.",
     "zookeeper.ssl.crl.enable": "Whether revocation lists are consulted for ZooKeeper's certificate.",

@@ -304,10 +304,6 @@ _REFUSED: Final[Mapping[str, Refusal]] = {
         "The metadata would not be migrated: kavka has no KRaft.",
         "Leave the setting out, and migrate with Apache Kafka's brokers.",
     ),
-    "zookeeper.set.acl": Refusal(
-        "Znodes would be written without access control lists: anyone who reaches ZooKeeper could change them.",
-        "Leave the setting out, and let only brokers reach ZooKeeper.",
-    ),
     "zookeeper.ssl.crl.enable": _REVOCATION,
     "zookeeper.ssl.ocsp.enable": _REVOCATION,
 }

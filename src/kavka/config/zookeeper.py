@@ -1,4 +1,4 @@
-"""TLS towards ZooKeeper: what `zookeeper.ssl.*` says (KIP-515).
+"""Security towards ZooKeeper: TLS by `zookeeper.ssl.*` (KIP-515), and whether znodes may have access control lists.
 
 Decides which values are refused. Must not know files or OpenSSL. Loaded only where a broker has such settings.
 
@@ -41,9 +41,30 @@ class ZooKeeperTlsSettings:
         return tuple(store.location for store in (self.key_store, self.trust_store) if store.location)
 
 
+def check(config: BrokerConfig) -> None:
+    """Raises InvalidValue."""
+    _check_socket(config)
+    tls = zookeeper_tls(config)
+    if not config.zookeeper_set_acl:
+        return
+    if not config.zookeeper_connect:
+        raise InvalidValue(
+            "zookeeper.set.acl",
+            "true",
+            "without zookeeper.connect the broker has a ZooKeeper of its own, which does not ask it who it is: lists "
+            "could name nobody",
+        )
+    if tls is None or not tls.key_store.is_set:
+        raise InvalidValue(
+            "zookeeper.set.acl",
+            "true",
+            "the broker could not tell ZooKeeper who it is: set zookeeper.ssl.client.enable and "
+            "zookeeper.ssl.keystore.location",
+        )
+
+
 def zookeeper_tls(config: BrokerConfig) -> ZooKeeperTlsSettings | None:
     """What holds; None where connections to ZooKeeper do not use TLS. Raises InvalidValue."""
-    _check_socket(config)
     if not config.zookeeper_ssl_client_enable:
         return None
     key_store = _store(

@@ -360,7 +360,8 @@ class Server:
         if surroundings.zookeeper is not None:
             return await surroundings.zookeeper.connect(timeout_ms=timeout_ms)
         if config.zookeeper_connect:
-            from kavka.zookeeper.client import ZooKeeperClient
+            from kavka.zookeeper.client import ClientOptions, ZooKeeperClient
+            from kavka.zookeeper.znode_acls import open_acl, secure_acl
 
             return await ZooKeeperClient.connect(
                 self._zookeeper_network(),
@@ -368,7 +369,9 @@ class Server:
                 session_timeout_ms=timeout_ms,
                 connection_timeout_ms=config.zookeeper_connection_time_ms,
                 rng=self._random,
-                max_in_flight=config.zookeeper_requests_in_flight,
+                options=ClientOptions(
+                    config.zookeeper_requests_in_flight, secure_acl if config.zookeeper_set_acl else open_acl
+                ),
             )
         from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
 

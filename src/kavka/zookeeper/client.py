@@ -23,9 +23,9 @@ I2  After the session came back, whoever holds a watch that stays (add_watch) mu
 A creation within a multi is answered without its stat by some servers (3.8.0). What of it does not follow from the
 request is then read behind the multi; where the node is gone by then its zxids and times are 0.
 
-Not supported: setACL within a multi (ZooKeeper has none), authentication, TLS, read-only servers. Servers before 3.9 do
-not say of which transaction an event is; `WatchEvent.zxid` is -1 then. ZooKeeper 3.5 is the oldest that knows all
-requests but addWatch (3.6).
+Not supported: setACL within a multi (ZooKeeper has none), read-only servers. TLS is the Network's affair. Servers
+before 3.9 do not say of which transaction an event is; `WatchEvent.zxid` is -1 then. ZooKeeper 3.5 is the oldest
+that knows all requests but addWatch (3.6).
 
 Source: ZooKeeper's client (org.apache.zookeeper.ZooKeeper), Kafka's ZooKeeperClient and KafkaZkClient (chroot made).
 """
@@ -35,6 +35,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from kavka.errors import ConnectionFailed, InvariantViolation
@@ -71,7 +72,6 @@ from kavka.zookeeper.decide.path import validate_path
 from kavka.zookeeper.decide.watches import WatchKind
 from kavka.zookeeper.port import (
     ANY_VERSION,
-    OPEN_ACL,
     AclList,
     BadArguments,
     Check,
@@ -96,6 +96,7 @@ from kavka.zookeeper.port import (
     WatchEvent,
     WatchMode,
 )
+from kavka.zookeeper.znode_acls import open_acl
 
 DEFAULT_MAX_IN_FLIGHT: Final = 10
 """Kafka's zookeeper.max.in.flight.requests."""
@@ -110,11 +111,31 @@ _TTL = frozenset({CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTI
 AnswerT = TypeVar("AnswerT")
 
 
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """`max_in_flight` is zookeeper.max.in.flight.requests. Nodes that are created without an access control list get
+    that of `acl_of` for their path below the chroot."""
+
+    max_in_flight: int = DEFAULT_MAX_IN_FLIGHT
+    acl_of: Callable[[str], AclList] = open_acl
+
+
+USUAL_OPTIONS: Final = ClientOptions()
+
+
 class ZooKeeperClient:
     """One session; made by `connect`."""
 
-    def __init__(self, network: Network, servers: ConnectString, settings: ClientSettings, rng: random.Random) -> None:
+    def __init__(
+        self,
+        network: Network,
+        servers: ConnectString,
+        settings: ClientSettings,
+        rng: random.Random,
+        options: ClientOptions,
+    ) -> None:
         """For `connect` only."""
+        self._acl_of = options.acl_of
         self._session = ClientSession(network, servers.servers, settings, rng, self._on_event)
         self._chroot = servers.chroot
         self._listeners = SessionListeners()
@@ -129,15 +150,15 @@ class ZooKeeperClient:
         session_timeout_ms: int,
         connection_timeout_ms: int,
         rng: random.Random,
-        max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+        options: ClientOptions = USUAL_OPTIONS,
     ) -> ZooKeeperClient:
         """Begins a session with one of the servers, tried in random order, and makes the chroot where it is missing.
 
         Raises ConfigError for a malformed connect string, and ConnectionFailed if there is no session within
         `connection_timeout_ms`.
         """
-        settings = ClientSettings(session_timeout_ms, connection_timeout_ms, max_in_flight)
-        client = cls(network, parse_connect_string(connect_string), settings, rng)
+        settings = ClientSettings(session_timeout_ms, connection_timeout_ms, options.max_in_flight)
+        client = cls(network, parse_connect_string(connect_string), settings, rng, options)
         try:
             await client._session.open()
             async with asyncio.timeout(connection_timeout_ms / 1000):
@@ -207,7 +228,7 @@ class ZooKeeperClient:
         data: bytes | None = None,
         *,
         mode: CreateMode = CreateMode.PERSISTENT,
-        acl: AclList = OPEN_ACL,
+        acl: AclList | None = None,
         ttl_ms: int = 0,
     ) -> Created:
         created = _expect(CreatedAnswer, await self._write(Create(path, data, mode, acl, ttl_ms)))
@@ -256,7 +277,8 @@ class ZooKeeperClient:
 
     def _request(self, operation: Operation) -> tuple[OpCode, RequestRecord]:
         match operation:
-            case Create(path, data, mode, acl, ttl_ms):
+            case Create(path, data, mode, wanted, ttl_ms):
+                acl = self._acl_of(path) if wanted is None else wanted
                 full = self._full(path, sequential=mode in _SEQUENTIAL)
                 if mode in _TTL:
                     return OpCode.CREATE_TTL, CreateTtlRequest(full, data, acl, mode, ttl_ms)

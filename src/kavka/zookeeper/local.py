@@ -33,7 +33,6 @@ from kavka.zookeeper.decide.tree import Applied, Transaction
 from kavka.zookeeper.decide.watches import Notification
 from kavka.zookeeper.port import (
     ANY_VERSION,
-    OPEN_ACL,
     AclList,
     ConnectionLoss,
     Create,
@@ -443,7 +442,7 @@ class LocalZooKeeper:
         data: bytes | None = None,
         *,
         mode: CreateMode = CreateMode.PERSISTENT,
-        acl: AclList = OPEN_ACL,
+        acl: AclList | None = None,
         ttl_ms: int = 0,
     ) -> Created:
         result = await self._write(Create(path, data, mode, acl, ttl_ms))

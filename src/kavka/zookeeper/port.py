@@ -210,12 +210,15 @@ class Stat(NamedTuple):
 
 
 class Create(NamedTuple):
-    """Creates a node; the result is its `Created`. `ttl_ms` counts only in the TTL modes."""
+    """Creates a node; the result is its `Created`. `ttl_ms` counts only in the TTL modes.
+
+    Without an `acl` the session has one for each path; unless it was opened with others, that is the open one.
+    """
 
     path: str
     data: bytes | None = None
     mode: CreateMode = CreateMode.PERSISTENT
-    acl: AclList = OPEN_ACL
+    acl: AclList | None = None
     ttl_ms: int = 0
 
 
@@ -381,7 +384,7 @@ class ZooKeeper(Protocol):
         data: bytes | None = None,
         *,
         mode: CreateMode = CreateMode.PERSISTENT,
-        acl: AclList = OPEN_ACL,
+        acl: AclList | None = None,
         ttl_ms: int = 0,
     ) -> Created:
         """Creates a node. Raises NodeExists, NoNode (no parent), NoChildrenForEphemerals."""

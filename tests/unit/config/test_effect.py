@@ -269,7 +269,7 @@ def test_what_a_topic_from_elsewhere_asks_for_in_vain_is_named() -> None:
 
 def test_documentation_says_what_has_no_effect_and_what_is_refused() -> None:
     assert (broker_documentation("num.io.threads") or "").endswith(f"No effect here: {effect._THREADS}")
-    assert "Not supported: " in (broker_documentation("zookeeper.set.acl") or "")
+    assert "Not supported: " in (broker_documentation("zookeeper.ssl.crl.enable") or "")
     assert "Other classes are refused: " in (broker_documentation("authorizer.class.name") or "")
     assert "In force at start only: " in (broker_documentation("num.network.threads") or "")
     assert "No effect here: " in (topic_documentation("message.format.version") or "")

@@ -86,3 +86,30 @@ def test_a_store_of_an_unknown_kind_is_refused() -> None:
 
 def test_javas_plain_socket_is_no_contradiction_without_tls() -> None:
     BrokerConfig.from_properties({"zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNIO"})
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {},
+        {"zookeeper.connect": "h:2181"},
+        {"zookeeper.connect": "h:2182", "zookeeper.ssl.client.enable": "true"},
+        {"zookeeper.connect": "h:2182", "zookeeper.ssl.keystore.location": "/k.pem"},
+        {"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.keystore.location": "/k.pem"},
+    ],
+)
+def test_lists_are_refused_to_a_broker_that_zookeeper_does_not_know(others: dict[str, str]) -> None:
+    with pytest.raises(InvalidValue, match=r"zookeeper\.set\.acl"):
+        BrokerConfig.from_properties({"zookeeper.set.acl": "true", **others})
+
+
+def test_a_certificate_is_enough_for_lists() -> None:
+    config = BrokerConfig.from_properties(
+        {
+            "zookeeper.set.acl": "true",
+            "zookeeper.connect": "h:2182",
+            "zookeeper.ssl.client.enable": "true",
+            "zookeeper.ssl.keystore.location": "/k.pem",
+        }
+    )
+    assert config.zookeeper_set_acl

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kavka.errors import ConnectionFailed, FrameTooLarge, ProtocolViolation
-from kavka.zookeeper.client import ZooKeeperClient
+from kavka.zookeeper.client import ClientOptions, ZooKeeperClient
 from kavka.zookeeper.database import Database
 from kavka.zookeeper.decide.jute import ConnectRequest, OpCode, ReplyHeader, Request, frame
 from kavka.zookeeper.decide.session_protocol import ServerConnection, State, negotiate_timeout
@@ -258,6 +258,8 @@ class MemoryEnsemble:
             "connection_timeout_ms": SESSION_MS,
             "rng": random.Random(1),
         }
+        if "max_in_flight" in settings:
+            chosen["options"] = ClientOptions(settings.pop("max_in_flight"))
         return await ZooKeeperClient.connect(self, **{**chosen, **settings})
 
 

@@ -33,7 +33,7 @@ from kavka.simulator.host.scheduler import NodeLoop, Scheduler
 from kavka.simulator.host.trace import Trace
 from kavka.simulator.host.wire import Exchange, Wire
 from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
-from kavka.zookeeper.client import ZooKeeperClient
+from kavka.zookeeper.client import ClientOptions, ZooKeeperClient
 
 LISTENER: Final = "PLAINTEXT"
 PORT: Final = 9092
@@ -219,7 +219,7 @@ class SimulatedBroker:
             session_timeout_ms=config.zookeeper_session_timeout_ms,
             connection_timeout_ms=config.zookeeper_connection_time_ms,
             rng=rng,
-            max_in_flight=config.zookeeper_requests_in_flight,
+            options=ClientOptions(config.zookeeper_requests_in_flight),
         )
         ports = Ports(
             zookeeper,

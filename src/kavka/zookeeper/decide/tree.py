@@ -22,6 +22,7 @@ created under its parent.
 
 from __future__ import annotations
 
+import hmac
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
@@ -206,7 +207,7 @@ class Tree:
         """A client came back on another connection. Returns its time-out; raises SessionExpired, also for a wrong
         password."""
         session = self._sessions.get(session_id)
-        if session is None or session.password != password:
+        if session is None or not hmac.compare_digest(session.password, password):
             raise SessionExpired(detail=f"session {session_id:#x}")
         session.deadline_ms = monotonic_ms + session.timeout_ms
         return session.timeout_ms
@@ -316,7 +317,8 @@ class Tree:
         changes: list[Change],
         undo: list[tuple[object, ...]],
     ) -> Created:
-        path, data, mode, acl, ttl_ms = operation
+        path, data, mode, wanted, ttl_ms = operation
+        acl = OPEN_ACL if wanted is None else wanted
         sequential = mode in _SEQUENTIAL_MODES
         if not PATH.match(path):
             if path == "/":
