@@ -58,6 +58,8 @@ class DecisionKind(Enum):
     ACCESS_DENIED = "access denied"
     THROTTLED = "throttled"
     AUTHENTICATION_FAILED = "authentication failed"
+    TOKEN_CHANGED = "delegation token changed"
+    TOKEN_REFUSED = "delegation token refused"
     CERTIFICATE_REFUSED = "certificate refused"
     ILLEGAL_MOVE_REFUSED = "illegal move refused"
     INVARIANT_VIOLATED = "invariant violated"

@@ -85,10 +85,12 @@ API_RIGHTS: Final[Mapping[int, ApiRights]] = {
     ApiKey.DESCRIBE_LOG_DIRS: _whole(_DE),
     ApiKey.SASL_AUTHENTICATE: _NOTHING,
     ApiKey.CREATE_PARTITIONS: _items((_A, _T)),
-    ApiKey.CREATE_DELEGATION_TOKEN: _NOTHING,
+    ApiKey.CREATE_DELEGATION_TOKEN: _items((Operation.CREATE_TOKENS, ResourceType.USER)),
     ApiKey.RENEW_DELEGATION_TOKEN: _NOTHING,
     ApiKey.EXPIRE_DELEGATION_TOKEN: _NOTHING,
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: _NOTHING,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _items(
+        (_DE, ResourceType.DELEGATION_TOKEN), (Operation.DESCRIBE_TOKENS, ResourceType.USER)
+    ),
     ApiKey.DELETE_GROUPS: _items((_D, _G)),
     ApiKey.ELECT_LEADERS: _whole(_A),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _OF_CONFIGS,

@@ -256,6 +256,12 @@ class BrokerConfig(BrokerSettings):
         return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
 
     @cached_property
+    def delegation_token_secret(self) -> str | None:
+        """The secret that delegation tokens are made with. None, or empty: there are no tokens."""
+        newer = self.delegation_token_secret_key
+        return self.delegation_token_master_key if newer is None else newer
+
+    @cached_property
     def control_plane_listener(self) -> str | None:
         """The name of the listener over which the controller commands brokers. None means `inter_broker_listener`."""
         return None if self.control_plane_listener_name is None else self.control_plane_listener_name.upper()

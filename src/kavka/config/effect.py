@@ -60,7 +60,6 @@ _OTHER_MECHANISMS: Final = "It governs Kerberos or OAUTHBEARER, which are refuse
 _TIERED: Final = "It governs remote log storage. That is refused, see remote.log.storage.system.enable."
 _SHARE: Final = "It governs share groups, which are not served."
 _STREAMS: Final = "It governs groups of the streams protocol, which are not served."
-_TOKENS: Final = "It governs delegation tokens, which need a SASL listener."
 _PASSWORDS: Final = "It encrypts passwords that are set at run time. Such changes are refused."
 _JAVA_METRICS: Final = "It governs Java's metrics. Use kavka.metrics.port for kavka's metrics."
 _THREADS: Final = (
@@ -127,11 +126,6 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
         "sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class "
         "sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name "
         "sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url",
-    ),
-    (
-        _TOKENS,
-        "delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delegation.token.master.key "
-        "delegation.token.max.lifetime.ms delegation.token.secret.key",
     ),
     (
         _PASSWORDS,

@@ -93,6 +93,7 @@ class ConnectionContext:
         "client_software_version",
         "connection_id",
         "gate",
+        "is_by_token",
         "listener_name",
         "principal",
         "turn",
@@ -112,6 +113,8 @@ class ConnectionContext:
         self.client_port = client_port
         self.listener_name = listener_name
         self.principal = principal
+        self.is_by_token = False
+        """Whether the client logged in with a delegation token; the principal is the token's owner then."""
         self.gate: Gate | None = None
         """What stands before the handler on listeners that authenticate by SASL; None on the others."""
         self.client_software_name = "unknown"

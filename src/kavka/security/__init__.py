@@ -16,6 +16,7 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     scram_changes    what a request about SCRAM credentials may change
     oauthbearer      the mechanism OAUTHBEARER, the server's side
     json_web_tokens  signed tokens: whom they name, and whether they are to be believed
+    tokens           delegation tokens: how long they are good, who may renew or end them, and their passwords
     jaas             the text of a login, as Kafka's settings have it
     secret           a text that must not be shown
     key_stores       PEM, JKS and PKCS12 stores as one kind of value; which settings of them are refused

@@ -45,6 +45,12 @@ EXTENDED_ACL_CHANGES_PATH: Final = "/kafka-acl-extended-changes"
 LITERAL_ACL_CHANGE_PREFIX: Final = f"{LITERAL_ACL_CHANGES_PATH}/acl_changes_"
 EXTENDED_ACL_CHANGE_PREFIX: Final = f"{EXTENDED_ACL_CHANGES_PATH}/acl_changes_"
 
+TOKENS_PATH: Final = "/delegation_token/tokens"
+TOKEN_CHANGES_PATH: Final = "/delegation_token/token_changes"
+TOKEN_CHANGE_PREFIX: Final = f"{TOKEN_CHANGES_PATH}/token_change_"
+TOKEN_PERSISTENT_PATHS: Final = ("/delegation_token", TOKEN_CHANGES_PATH, TOKENS_PATH)
+"""What a broker with delegation tokens adds to `PERSISTENT_PATHS`."""
+
 TOPICS_ENTITY: Final = "topics"
 BROKERS_ENTITY: Final = "brokers"
 USERS_ENTITY: Final = "users"
@@ -156,6 +162,10 @@ def escape(name: str) -> str:
 
 def unescape(component: str) -> str:
     return unquote(component)
+
+
+def token_path(token_id: str) -> str:
+    return f"{TOKENS_PATH}/{token_id}"
 
 
 def acl_path(resource_type: str, name: str, *, prefixed: bool) -> str:

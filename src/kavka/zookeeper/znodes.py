@@ -96,11 +96,11 @@ class ClusterId:
     id: str
 
     def encode(self) -> bytes:
-        return _encode({"version": "1", "id": self.id})
+        return encode_json({"version": "1", "id": self.id})
 
     @staticmethod
     def decode(data: bytes | None) -> ClusterId:
-        return ClusterId(_Object(CLUSTER_ID_PATH, data).text("id"))
+        return ClusterId(ZNodeObject(CLUSTER_ID_PATH, data).text("id"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class BrokerRegistration:
     def encode(self) -> bytes:
         # host and port are for readers older than listeners: those of the plaintext one.
         plain = next((endpoint for endpoint in self.endpoints if endpoint.security_protocol == "PLAINTEXT"), None)
-        return _encode(
+        return encode_json(
             {
                 "features": {
                     name: {"min_version": low, "max_version": high} for name, (low, high) in self.features.items()
@@ -156,7 +156,7 @@ class BrokerRegistration:
 
     @staticmethod
     def decode(broker_id: int, data: bytes | None) -> BrokerRegistration:
-        znode = _Object(broker_path(broker_id), data)
+        znode = ZNodeObject(broker_path(broker_id), data)
         version = znode.integer("version")
         if version < 1:
             raise znode.malformed(f"version {version}")
@@ -194,7 +194,7 @@ class TopicAssignment:
     removing_replicas: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        return _encode(
+        return encode_json(
             {
                 "partitions": _replica_lists(self.partitions),
                 **({"topic_id": encode_uuid(self.topic_id)} if self.topic_id is not None else {}),
@@ -206,7 +206,7 @@ class TopicAssignment:
 
     @staticmethod
     def decode(topic: str, data: bytes | None) -> TopicAssignment:
-        znode = _Object(topic_path(topic), data)
+        znode = ZNodeObject(topic_path(topic), data)
         return TopicAssignment(
             topic,
             partitions=znode.replica_lists("partitions"),
@@ -258,7 +258,7 @@ class PartitionState:
 
     @staticmethod
     def decode(partition: TopicPartition, data: bytes | None) -> PartitionState:
-        znode = _Object(partition_state_path(partition), data)
+        znode = ZNodeObject(partition_state_path(partition), data)
         return PartitionState(
             leader=BrokerId(znode.integer("leader")),
             leader_epoch=znode.integer("leader_epoch"),
@@ -270,7 +270,7 @@ class PartitionState:
         )
 
 
-def _own_replicas(znode: _Object, name: str) -> tuple[BrokerId, ...]:
+def _own_replicas(znode: ZNodeObject, name: str) -> tuple[BrokerId, ...]:
     return tuple(map(BrokerId, znode.integers(name))) if name in znode else ()
 
 
@@ -284,7 +284,7 @@ class ControllerNode:
     timestamp_ms: int
 
     def encode(self) -> bytes:
-        return _encode(
+        return encode_json(
             {
                 "version": 2,
                 "brokerid": self.broker_id,
@@ -295,7 +295,7 @@ class ControllerNode:
 
     @staticmethod
     def decode(data: bytes | None) -> ControllerNode:
-        znode = _Object(CONTROLLER_PATH, data)
+        znode = ZNodeObject(CONTROLLER_PATH, data)
         timestamp_ms = int(znode.text("timestamp")) if znode.matches("timestamp", r"-?\d+") else -1
         return ControllerNode(BrokerId(znode.integer("brokerid")), timestamp_ms)
 
@@ -310,11 +310,11 @@ class UncleanShutdowns:
     acted_on: Mapping[BrokerId, int]
 
     def encode(self) -> bytes:
-        return _encode({"version": 1, "acted_on": {str(key): self.acted_on[key] for key in sorted(self.acted_on)}})
+        return encode_json({"version": 1, "acted_on": {str(key): self.acted_on[key] for key in sorted(self.acted_on)}})
 
     @staticmethod
     def decode(data: bytes | None) -> UncleanShutdowns:
-        znode = _Object(UNCLEAN_SHUTDOWNS_PATH, data)
+        znode = ZNodeObject(UNCLEAN_SHUTDOWNS_PATH, data)
         found = znode.mapping("acted_on")
         if not all(re.fullmatch(r"[0-9]{1,9}", key) and type(value) is int for key, value in found.items()):
             raise znode.malformed(f"{found!r} are no broker ids with epochs")
@@ -332,11 +332,11 @@ class LogDirectories:
         return f"{LOG_DIRECTORIES_PATH}/{broker_id}"
 
     def encode(self) -> bytes:
-        return _encode({"version": 1, "directories": list(self.directories)})
+        return encode_json({"version": 1, "directories": list(self.directories)})
 
     @staticmethod
     def decode(broker_id: int, data: bytes | None) -> LogDirectories:
-        return LogDirectories(tuple(_Object(LogDirectories.path(broker_id), data).texts("directories")))
+        return LogDirectories(tuple(ZNodeObject(LogDirectories.path(broker_id), data).texts("directories")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,11 +349,11 @@ class UnknownUsers:
     secret: str = field(repr=False)
 
     def encode(self) -> bytes:
-        return _encode({"version": 1, "secret": self.secret})
+        return encode_json({"version": 1, "secret": self.secret})
 
     @staticmethod
     def decode(data: bytes | None) -> UnknownUsers:
-        return UnknownUsers(_Object(UNKNOWN_USERS_PATH, data).text("secret"))
+        return UnknownUsers(ZNodeObject(UNKNOWN_USERS_PATH, data).text("secret"))
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
@@ -372,11 +372,11 @@ class IsrChangeNotification:
     partitions: tuple[TopicPartition, ...]
 
     def encode(self) -> bytes:
-        return _encode({"version": 1, "partitions": _partition_list(self.partitions)})
+        return encode_json({"version": 1, "partitions": _partition_list(self.partitions)})
 
     @staticmethod
     def decode(path: str, data: bytes | None) -> IsrChangeNotification:
-        return IsrChangeNotification(_Object(path, data).partition_list())
+        return IsrChangeNotification(ZNodeObject(path, data).partition_list())
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,11 +388,11 @@ class PreferredReplicaElection:
     partitions: tuple[TopicPartition, ...]
 
     def encode(self) -> bytes:
-        return _encode({"version": 1, "partitions": _partition_list(self.partitions)})
+        return encode_json({"version": 1, "partitions": _partition_list(self.partitions)})
 
     @staticmethod
     def decode(data: bytes | None) -> PreferredReplicaElection:
-        return PreferredReplicaElection(_Object(PREFERRED_REPLICA_ELECTION_PATH, data).partition_list())
+        return PreferredReplicaElection(ZNodeObject(PREFERRED_REPLICA_ELECTION_PATH, data).partition_list())
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,7 +404,7 @@ class ReassignPartitions:
     replicas: Mapping[TopicPartition, Sequence[int]]
 
     def encode(self) -> bytes:
-        return _encode(
+        return encode_json(
             {
                 "version": 1,
                 "partitions": [
@@ -416,7 +416,7 @@ class ReassignPartitions:
 
     @staticmethod
     def decode(data: bytes | None) -> ReassignPartitions:
-        znode = _Object(REASSIGN_PARTITIONS_PATH, data)
+        znode = ZNodeObject(REASSIGN_PARTITIONS_PATH, data)
         entries = [znode.child("partitions", entry) for entry in znode.sequence("partitions")]
         return ReassignPartitions(
             {
@@ -433,7 +433,7 @@ class ConfigEntity:
     config: Mapping[str, str]
 
     def encode(self) -> bytes:
-        return _encode({"version": 1, "config": dict(self.config)})
+        return encode_json({"version": 1, "config": dict(self.config)})
 
     @staticmethod
     def decode(entity_path: str, data: bytes | None) -> ConfigEntity:
@@ -450,7 +450,7 @@ class ConfigEntity:
 
     @staticmethod
     def _decode(entity_path: str, data: bytes) -> ConfigEntity:
-        znode = _Object(entity_config_path(entity_path), data)
+        znode = ZNodeObject(entity_config_path(entity_path), data)
         config = znode.mapping("config")
         for name, value in config.items():
             if not isinstance(value, str):
@@ -465,11 +465,11 @@ class ConfigChange:
     entity_path: str
 
     def encode(self) -> bytes:
-        return _encode({"version": 2, "entity_path": self.entity_path})
+        return encode_json({"version": 2, "entity_path": self.entity_path})
 
     @staticmethod
     def decode(path: str, data: bytes | None) -> ConfigChange:
-        znode = _Object(path, data)
+        znode = ZNodeObject(path, data)
         version = znode.integer("version")
         if version == 1:  # Written before Kafka 0.10.1.
             return ConfigChange(f"{znode.text('entity_type')}/{znode.text('entity_name')}")
@@ -489,11 +489,11 @@ class LogDirEvent:
     event: int = LOG_DIR_FAILURE
 
     def encode(self) -> bytes:
-        return _encode({"version": 1, "broker": self.broker_id, "event": self.event})
+        return encode_json({"version": 1, "broker": self.broker_id, "event": self.event})
 
     @staticmethod
     def decode(path: str, data: bytes | None) -> LogDirEvent:
-        znode = _Object(path, data)
+        znode = ZNodeObject(path, data)
         return LogDirEvent(BrokerId(znode.integer("broker")), znode.integer("event"))
 
 
@@ -511,7 +511,7 @@ class ProducerIdBlock:
     last: int
 
     def encode(self) -> bytes:
-        return _encode(
+        return encode_json(
             {
                 "version": 1,
                 "broker": self.broker_id,
@@ -523,7 +523,7 @@ class ProducerIdBlock:
     @staticmethod
     def decode(data: bytes | None) -> ProducerIdBlock:
         """The znode is empty, and so malformed here, until the first block is given away."""
-        znode = _Object(PRODUCER_ID_BLOCK_PATH, data)
+        znode = ZNodeObject(PRODUCER_ID_BLOCK_PATH, data)
         for name in ("block_start", "block_end"):
             if not znode.matches(name, r"\d{1,19}"):
                 raise znode.malformed(f"{name} is no number: {znode.get(name)!r}")
@@ -548,11 +548,11 @@ class FeatureNode:
 
     def encode(self) -> bytes:
         own = {"kavka_held_at_zero": list(self.held_at_zero)} if self.held_at_zero else {}
-        return _encode({"features": dict(self.features), "version": 2, "status": int(self.enabled), **own})
+        return encode_json({"features": dict(self.features), "version": 2, "status": int(self.enabled), **own})
 
     @staticmethod
     def decode(data: bytes | None) -> FeatureNode:
-        znode = _Object(FEATURE_PATH, data)
+        znode = ZNodeObject(FEATURE_PATH, data)
         version, status = znode.integer("version"), znode.integer("status")
         if version < 1 or status not in (0, 1):
             raise znode.malformed(f"version {version}, status {status}")
@@ -583,7 +583,7 @@ class AccessList:
     entries: tuple[AccessEntry, ...]
 
     def encode(self) -> bytes:
-        return _encode(
+        return encode_json(
             {
                 "acls": [
                     {
@@ -602,7 +602,7 @@ class AccessList:
     def decode(path: str, data: bytes | None) -> AccessList:
         if not data:
             return AccessList(())
-        znode = _Object(path, data)
+        znode = ZNodeObject(path, data)
         if znode.integer("version") != 1:
             raise znode.malformed(f"version {znode.integer('version')}; 1 is known")
         entries = [znode.child("acls", entry) for entry in znode.sequence("acls")]
@@ -630,12 +630,14 @@ class AccessListChange:
     def encode(self) -> bytes:
         if not self.prefixed:
             return f"{self.resource_type}:{self.name}".encode()
-        return _encode({"version": 1, "resourceType": self.resource_type, "name": self.name, "patternType": "PREFIXED"})
+        return encode_json(
+            {"version": 1, "resourceType": self.resource_type, "name": self.name, "patternType": "PREFIXED"}
+        )
 
     @staticmethod
     def decode(path: str, data: bytes | None) -> AccessListChange:
         if path.startswith(EXTENDED_ACL_CHANGES_PATH):
-            znode = _Object(path, data)
+            znode = ZNodeObject(path, data)
             return AccessListChange(znode.text("resourceType"), znode.text("name"), prefixed=True)
         kind, separator, name = _text(path, data).partition(":")
         if not separator or not re.fullmatch(r"[A-Za-z_]+", kind):
@@ -646,7 +648,8 @@ class AccessListChange:
 # ------------------------------------------------------------------------------------------------- reading, writing
 
 
-def _encode(value: Mapping[str, object]) -> bytes:
+def encode_json(value: Mapping[str, object]) -> bytes:
+    """As Kafka writes it, with the keys in the order that they are given in."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -672,7 +675,7 @@ def _number(path: str, data: bytes | None) -> int:
     return int(text)
 
 
-def _endpoint(znode: _Object, text: str, protocols: Mapping[str, Any]) -> BrokerEndpoint:
+def _endpoint(znode: ZNodeObject, text: str, protocols: Mapping[str, Any]) -> BrokerEndpoint:
     match = re.fullmatch(r"([^:]+)://(?:\[([^\]]*)\]|([^:\[\]]*)):(-?\d{1,5})", text)
     if match is None:
         raise znode.malformed(f"no endpoint: {text!r}")
@@ -683,12 +686,12 @@ def _endpoint(znode: _Object, text: str, protocols: Mapping[str, Any]) -> Broker
     return BrokerEndpoint(name, protocol, match[2] or match[3] or "", int(match[4]))
 
 
-def _feature_range(znode: _Object, name: str, value: object) -> tuple[int, int]:
+def _feature_range(znode: ZNodeObject, name: str, value: object) -> tuple[int, int]:
     entry = znode.child(f"features.{name}", value)
     return entry.integer("min_version"), entry.integer("max_version")
 
 
-class _Object:
+class ZNodeObject:
     """A JSON object of a znode, read with checks: what is missing or of another type raises MalformedZNode."""
 
     __slots__ = ("_values", "path")
@@ -704,11 +707,11 @@ class _Object:
             raise MalformedZNode(path, f"no JSON object: {text[:80]!r}")
         self._values: dict[str, Any] = values
 
-    def child(self, name: str, values: object) -> _Object:
+    def child(self, name: str, values: object) -> ZNodeObject:
         """An object within this one."""
         if not isinstance(values, dict):
             raise self.malformed(f"{name} holds no object: {values!r}")
-        child = object.__new__(_Object)
+        child = object.__new__(ZNodeObject)
         child.path, child._values = self.path, values
         return child
 
@@ -740,6 +743,12 @@ class _Object:
         value = self._require(name)
         if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
             raise self.malformed(f"{name!r} is no 32-bit number: {value!r}")
+        return value
+
+    def long(self, name: str) -> int:
+        value = self._require(name)
+        if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+            raise self.malformed(f"{name!r} is no 64-bit number: {value!r}")
         return value
 
     def sequence(self, name: str) -> list[Any]:

@@ -70,7 +70,11 @@ def broker() -> Any:
     return SimpleNamespace(
         metadata=metadata,
         controller=SimpleNamespace(is_active=True),
-        config=SimpleNamespace(delete_topic_enable=True, auto_create_topics_enable=True),
+        config=SimpleNamespace(
+            delete_topic_enable=True,
+            auto_create_topics_enable=True,
+            security_protocols={"BROKERS": "SASL_SSL", "CLIENTS": "SASL_PLAINTEXT"},
+        ),
         is_informed=True,
         serves_consumer_groups=lambda: True,
         transactions=SimpleNamespace(on_begun=lambda transactional_id, producer: None),

@@ -74,7 +74,7 @@ def version_refusal() -> Any:
 def guard(key: ApiKey) -> Guard:
     """What asks for the rights of an API, and takes out what is refused. Raises LookupError where it has none: such an
     API is not served with an authorizer."""
-    from kavka.broker.api.guards import configs, groups, records, topics, transactions
+    from kavka.broker.api.guards import configs, groups, records, tokens, topics, transactions
     from kavka.broker.api.guards.guard import nothing_to_ask
     from kavka.broker.api_rights import API_RIGHTS
 
@@ -115,6 +115,8 @@ def guard(key: ApiKey) -> Guard:
         ApiKey.ALTER_CONFIGS: configs.alter_configs,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
         ApiKey.DESCRIBE_CLUSTER: configs.describe_cluster,
+        ApiKey.CREATE_DELEGATION_TOKEN: tokens.create_delegation_token,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: tokens.describe_delegation_token,
     }
     found = guards.get(key)
     if found is None and not API_RIGHTS[key].items:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kavka.broker.assembly.tasks import Tasks
     from kavka.broker.assembly.transaction_room import TransactionRoom
     from kavka.broker.authentication.gate import Gates
+    from kavka.broker.authentication.tokens import Tokens
     from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.membership.registrar import Registrar
     from kavka.broker.metadata.controller_link import ControllerLink
@@ -108,7 +109,8 @@ class _LatePart(Generic[_T]):
 class Broker:
     """One broker. `report` says what happened to its logs when they were opened. `cleaner` compacts logs; None where
     log.cleaner.enable is false. `authorization` says who may do what; None without an authorizer: everybody may do
-    everything. `authentication` says who clients are; None without a listener that asks by SASL. `quotas` limits what
+    everything. `authentication` says who clients are; None without a listener that asks by SASL. `tokens` are the
+    delegation tokens; None without delegation.token.secret.key. `quotas` limits what
     clients may use up; made with the first one that is set. `record` takes down what the host decides for it."""
 
     broker_id: BrokerId
@@ -132,6 +134,7 @@ class Broker:
     authorization: Authorization | None
     quotas: Late[ClientQuotas]
     authentication: Authentication | None
+    tokens: Tokens | None
     record: RecordDecision
     inner: Inner
 

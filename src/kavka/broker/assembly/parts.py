@@ -62,6 +62,7 @@ from kavka.zookeeper.znodes import random_uuid
 if TYPE_CHECKING:
     from kavka.broker.assembly.authentication import Authentication
     from kavka.broker.assembly.transaction_room import TransactionRoom
+    from kavka.broker.authentication.tokens import Tokens
     from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.quotas.client_quotas import ClientQuotas
     from kavka.broker.quotas.quota_store import QuotaStore
@@ -166,6 +167,7 @@ class Control(NamedTuple):
     following: Following
     state_changes: StateChanges
     controller: Controller
+    controller_changes: Relay[BrokerId]
 
 
 class Running(NamedTuple):
@@ -284,6 +286,7 @@ def join(base: Base, opened: Opened) -> Running:
         quotas=base.quotas,
         authorization=_new_authorization(base, serving.replicas) if config.authorizer_class_name else None,
         authentication=_new_authentication(base) if _asks_by_sasl(config) else None,
+        tokens=_new_tokens(base, control, secret) if (secret := config.delegation_token_secret) else None,
         record=base.record,
         inner=Inner(
             ports.zookeeper,
@@ -529,6 +532,28 @@ def _new_authentication(base: Base) -> Authentication:
     return authentication
 
 
+def _new_tokens(base: Base, control: Control, secret: str) -> Tokens:
+    # Late: most brokers have none.
+    from kavka.broker.assembly.tokens import TokenPorts, new_tokens
+
+    ports, controller = base.ports, control.controller
+    tokens = new_tokens(
+        base.config,
+        secret,
+        TokenPorts(
+            ports.zookeeper,
+            ports.wall_ms,
+            base.tasks.spawn,
+            base.record,
+            ports.secret_bytes,
+            is_controller=lambda: controller.controller_id == base.broker_id,
+        ),
+    )
+    control.controller_changes.add(lambda _controller_id: tokens.expiry.on_controller_changed())
+    base.ends.add_instant(Stage.INPUTS, stop=tokens.store.stop)
+    return tokens
+
+
 # -- what joins the broker with the controller
 
 
@@ -562,11 +587,14 @@ def _new_control(base: Base, opened: Opened, serving: Serving) -> Control:
         expects_topics=opened.has_topics,
     )
 
+    controller_changes = Relay[BrokerId]()
+
     def on_controller_changed(controller_id: BrokerId) -> None:
         metadata.controller_id = controller_id
         controller_link.on_controller_changed()
         isr_link.on_controller_changed()
 
+    controller_changes.add(on_controller_changed)
     controller = Controller(
         ports.zookeeper,
         base.broker_id,
@@ -579,10 +607,10 @@ def _new_control(base: Base, opened: Opened, serving: Serving) -> Control:
             rng=ports.random,
             record=base.record,
             input_recorder=serving.recorder,
-            on_controller_changed=on_controller_changed,
+            on_controller_changed=controller_changes,
         ),
     )
-    return Control(local, controller_link, isr_link, following, state_changes, controller)
+    return Control(local, controller_link, isr_link, following, state_changes, controller, controller_changes)
 
 
 def _new_controller_link(base: Base, metadata: MetadataCache, local: LocalRequests) -> ControllerLink:

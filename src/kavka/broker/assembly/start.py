@@ -136,6 +136,9 @@ async def _run(base: Base, found: _Found, opened: Opened, running: Running) -> N
         await authentication.store.start()
     if running.broker.authorization is not None:
         await running.broker.authorization.start()
+    if running.broker.tokens is not None:
+        await running.broker.tokens.store.start()
+        base.tasks.spawn(running.broker.tokens.expiry.run())
     await registrar.look_back(opened.report)
     if running.recorder is not None:
         running.recorder.start()

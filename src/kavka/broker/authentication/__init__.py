@@ -5,5 +5,9 @@ know what a request means, nor how a proof is checked (`kavka.security`).
 
     gate              between a connection and the dispatcher: handshakes, tokens, delayed failures, sessions' ends
     credential_store  the users' SCRAM credentials in ZooKeeper: read and followed
+    token_store       the delegation tokens in ZooKeeper: read, followed and changed
+    token_records     changes and refusals of tokens become why-records
+    token_expiry      the controller removes tokens whose time is over
+    tokens            what a broker with tokens has
     failures          failed authentications become why-records, counted and not repeated
 """

@@ -46,6 +46,7 @@ NOTABLE: Final = frozenset(
         DecisionKind.REASSIGNMENT_REFUSED,
         DecisionKind.ACCESS_DENIED,
         DecisionKind.AUTHENTICATION_FAILED,
+        DecisionKind.TOKEN_REFUSED,
         DecisionKind.CERTIFICATE_REFUSED,
     }
 )

@@ -1,0 +1,415 @@
+"""TokenStore: delegation tokens in ZooKeeper, as Kafka 3.9 keeps them: read, followed and changed.
+
+Keeps what was last read, and answers from it without waiting. Any broker may write, of either brand; a change node
+tells the others. Must not decide who may do what with a token: that is `kavka.security.tokens`.
+
+    /delegation_token/tokens/<id>                   a token (`zookeeper.token_znode`)
+    /delegation_token/token_changes/token_change_N  the id of one that was changed
+
+    I1  changes are listened to before anything is read, so that none falls in between
+    I2  whenever changes may have been missed (a new session, a change node that is gone), every token is read again
+    I3  a token that cannot be read lets nobody in and is not shown; it is told of, and stays where it is
+    I4  a change is decided on what stands in ZooKeeper, and written only if that still stands there
+    I5  a change is in force here before it is answered
+    I6  one reading at a time: what is read later is never replaced by what was read earlier
+    I7  a token whose write has an unknown outcome is told to nobody before it was read back
+
+Source: Kafka's DelegationTokenManagerZk, DelegationTokenCache, ZkNodeChangeNotificationListener. Kafka overwrites
+whatever stands there, and decides on what it last read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Final, NamedTuple
+
+from kavka.errors import ErrorCode, InvariantViolation, RequestError, ZooKeeperError
+from kavka.logger import Logger
+from kavka.security.principals import Principal
+from kavka.security.scram import ScramCredential, ScramMechanism
+from kavka.security.tokens import MAX_TOKENS_OF_OWNER, Lifetimes, Token, TokenKey, Wish, ended, new_token, renewed
+from kavka.zookeeper.port import (
+    ANY_VERSION,
+    BadVersion,
+    Create,
+    CreateMode,
+    Delete,
+    Event,
+    NodeExists,
+    NoNode,
+    OutcomeUnknown,
+    RequestTooLarge,
+    SessionState,
+    SetData,
+    WatchEvent,
+    ZooKeeper,
+)
+from kavka.zookeeper.token_znode import TokenNode
+from kavka.zookeeper.znode_paths import (
+    TOKEN_CHANGE_PREFIX,
+    TOKEN_CHANGES_PATH,
+    TOKEN_PERSISTENT_PATHS,
+    TOKENS_PATH,
+    token_path,
+)
+from kavka.zookeeper.znodes import MalformedZNode, encode_uuid, random_uuid, sequence_number
+
+logger = Logger(__name__)
+
+MAX_ATTEMPTS: Final = 10
+"""How often a change is made anew because another one came first, or because nobody knows whether it was written."""
+CHANGE_RETENTION_MS: Final = 15 * 60 * 1000
+"""How long change nodes stay, as in Kafka."""
+PURGE_INTERVAL_MS: Final = 60_000
+"""How often a broker looks for change nodes that are old, when it changes tokens."""
+RETRY_S: Final = 1.0
+"""How long after ZooKeeper could not be asked it is asked again."""
+
+
+class Changed(NamedTuple):
+    """A token before and after a change; None: it was, or is, not there."""
+
+    before: Token | None
+    after: Token | None
+
+
+class _Known(NamedTuple):
+    token: Token
+    hmac: bytes
+
+
+class TokenStore:
+    """`spawn` runs the flow that follows changes; `randbytes` draws ids that nobody may guess."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        key: TokenKey,
+        limits: Lifetimes,
+        *,
+        wall_ms: Callable[[], int],
+        spawn: Callable[[Coroutine[None, None, None]], None],
+        randbytes: Callable[[int], bytes],
+    ) -> None:
+        self.key = key
+        self._zookeeper = zookeeper
+        self._limits = limits
+        self._wall_ms = wall_ms
+        self._spawn = spawn
+        self._randbytes = randbytes
+        self._known: dict[str, _Known] = {}
+        self._ids_by_hmac: dict[bytes, str] = {}
+        """By the HMAC's hash: how long a search in here takes tells nothing of an HMAC."""
+        self._credentials: dict[tuple[ScramMechanism, str], ScramCredential] = {}
+        """Those that were needed."""
+        self._last_sequence = -1
+        self._wake = asyncio.Event()
+        self._must_read_all = False
+        self._purged_at_ms = -PURGE_INTERVAL_MS
+        self._lock = asyncio.Lock()
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    # -- what is known
+
+    def find(self, token_id: str) -> Token | None:
+        known = self._known.get(token_id)
+        return None if known is None else known.token
+
+    def all(self) -> list[tuple[Token, bytes]]:
+        """Every token with its HMAC."""
+        return [(known.token, known.hmac) for known in self._known.values()]
+
+    def credential(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential | None:
+        """What a login with the token is checked against; None until `remember` was given it."""
+        return self._credentials.get((mechanism, token_id))
+
+    def remember(self, mechanism: ScramMechanism, token_id: str, credential: ScramCredential) -> None:
+        """The credential of a token was computed."""
+        if token_id in self._known:
+            self._credentials[mechanism, token_id] = credential
+
+    def _find_by(self, token_hmac: bytes) -> Token:
+        """Raises RequestError: DELEGATION_TOKEN_NOT_FOUND."""
+        known = self._known.get(self._ids_by_hmac.get(_hash(token_hmac), ""))
+        if known is None or not hmac.compare_digest(known.hmac, token_hmac):
+            raise RequestError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        return known.token
+
+    def _put(self, token_id: str, token: Token | None) -> None:
+        former = self._known.pop(token_id, None)
+        if former is not None:
+            self._ids_by_hmac.pop(_hash(former.hmac), None)
+        if token is None:
+            for mechanism in ScramMechanism:
+                self._credentials.pop((mechanism, token_id), None)
+            return
+        made = self.key.hmac(token_id) if former is None else former.hmac
+        self._known[token_id] = _Known(token, made)
+        self._ids_by_hmac[_hash(made)] = token_id
+
+    # -- changing
+
+    async def create(self, wish: Wish) -> tuple[Token, bytes]:
+        """A new token, and its HMAC. Raises RequestError, ZooKeeperError."""
+        if sum(known.token.owner == wish.owner for known in self._known.values()) >= MAX_TOKENS_OF_OWNER:
+            raise RequestError(ErrorCode.POLICY_VIOLATION)
+        token_id = encode_uuid(random_uuid(self._randbytes(16)))
+        token = new_token(token_id, wish, self._wall_ms(), self._limits)
+
+        def decide(now: Token | None) -> Token:
+            if now is not None:
+                raise RequestError(ErrorCode.REQUEST_TIMED_OUT, f"{token_path(token_id)} was changed while it was made")
+            return token
+
+        await self._change(token_id, decide)
+        return token, self.key.hmac(token_id)
+
+    async def renew(self, token_hmac: bytes, by: Principal, period_ms: int) -> Changed:
+        """Raises RequestError, ZooKeeperError."""
+        now_ms = self._wall_ms()
+
+        def decide(token: Token | None) -> Token:
+            if token is None:
+                raise RequestError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+            return renewed(token, by, period_ms, now_ms, self._limits)
+
+        return await self._change(self._find_by(token_hmac).token_id, decide)
+
+    async def expire(self, token_hmac: bytes, by: Principal, period_ms: int) -> Changed:
+        """Raises RequestError, ZooKeeperError."""
+        now_ms = self._wall_ms()
+
+        def decide(token: Token | None) -> Token | None:
+            if token is None:
+                raise RequestError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+            return ended(token, by, period_ms, now_ms)
+
+        return await self._change(self._find_by(token_hmac).token_id, decide)
+
+    async def remove_expired(self) -> list[Token]:
+        """Removes the tokens whose time is over; returns them. Raises ZooKeeperError."""
+        removed = []
+        for token, _hmac in self.all():
+            if not token.is_expired(self._wall_ms()):
+                continue
+
+            def decide(now: Token | None) -> Token | None:
+                return now if now is None or not now.is_expired(self._wall_ms()) else None
+
+            changed = await self._change(token.token_id, decide)
+            if changed.before is not None and changed.after is None:
+                removed.append(changed.before)
+        return removed
+
+    async def _change(self, token_id: str, decide: Callable[[Token | None], Token | None]) -> Changed:
+        """Replaces a token by what `decide` makes of it, and has the others told. Raises what `decide` raises,
+        RequestError, ZooKeeperError.
+
+        After an unknown outcome, what stands there is read: if it is what was to be written, it was written.
+        """
+        path = token_path(token_id)
+        written: Changed | None = None
+        async with self._lock:
+            for _ in range(MAX_ATTEMPTS):
+                before, version = await self._read(token_id)
+                if written is not None and before == written.after:
+                    break
+                after = decide(before)
+                if after == before:
+                    written = Changed(before, after)
+                    break
+                write: Create | SetData | Delete
+                if after is None:
+                    write = Delete(path, version)
+                elif before is None:
+                    write = Create(path, _encode(after))
+                else:
+                    write = SetData(path, _encode(after), version)
+                try:
+                    # With its change node: either both are there, or none is.
+                    await self._zookeeper.multi([write, _change_node(token_id)])
+                except RequestTooLarge as too_large:
+                    raise RequestError(ErrorCode.INVALID_REQUEST, str(too_large)) from too_large
+                except (BadVersion, NodeExists, NoNode):
+                    continue  # Somebody else was faster: what is there now is read, and the change made of it.
+                except OutcomeUnknown:
+                    written = Changed(before, after)
+                    continue
+                written = Changed(before, after)
+                break
+            else:
+                raise RequestError(ErrorCode.REQUEST_TIMED_OUT, f"{path}: not written in {MAX_ATTEMPTS} attempts")
+            self._put(token_id, written.after)
+        await self._tidy()
+        return written
+
+    async def _tidy(self) -> None:
+        try:
+            await self._purge()
+        except ZooKeeperError as failure:
+            logger.warning("old change nodes of delegation tokens stay", why=str(failure))
+
+    async def _purge(self) -> None:
+        """Deletes change nodes that are old, the oldest first; at most once a minute, for there may be many."""
+        now_ms = self._wall_ms()
+        if 0 <= now_ms - self._purged_at_ms < PURGE_INTERVAL_MS:
+            return
+        self._purged_at_ms = now_ms
+        for name in sorted(await self._zookeeper.children(TOKEN_CHANGES_PATH)):
+            path = f"{TOKEN_CHANGES_PATH}/{name}"
+            stat = await self._zookeeper.exists(path)
+            if stat is None:
+                continue  # Another broker was faster.
+            if stat.ctime + CHANGE_RETENTION_MS >= now_ms:
+                break
+            with contextlib.suppress(NoNode):
+                await self._zookeeper.delete(path, version=ANY_VERSION)
+
+    # -- reading
+
+    async def start(self) -> None:
+        """Reads all tokens, and follows them from then on. Raises ZooKeeperError."""
+        for path in TOKEN_PERSISTENT_PATHS:
+            with contextlib.suppress(NodeExists):
+                await self._zookeeper.create(path)
+        self._unsubscribe = self._zookeeper.subscribe(self._on_event)
+        async with self._lock:
+            await self._read_all()
+        self._spawn(self._follow())
+
+    def stop(self) -> None:
+        """Follows them no more."""
+        self._unsubscribe()
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, WatchEvent):
+            if event.path == TOKEN_CHANGES_PATH:
+                self._wake.set()
+        elif event.state is SessionState.CONNECTED:
+            self._must_read_all = True
+            self._wake.set()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                async with self._lock:
+                    if self._must_read_all:
+                        await self._read_all()
+                    else:
+                        await self._take_in()
+            except InvariantViolation:
+                raise
+            except Exception as failure:  # noqa: BLE001 - whatever it is, changes must not go unseen from now on (I2).
+                logger.warning("delegation tokens not read", why=str(failure) or repr(failure))
+                self._must_read_all = True
+                await asyncio.sleep(RETRY_S)
+                self._wake.set()
+
+    async def _changed(self) -> list[tuple[int, str]]:
+        """The change nodes that were not seen before; leaves a watch."""
+        found = []
+        for name in await self._zookeeper.children(TOKEN_CHANGES_PATH, watch=True):
+            try:
+                sequence = sequence_number(name)
+            except MalformedZNode:
+                continue
+            if sequence > self._last_sequence:
+                found.append((sequence, f"{TOKEN_CHANGES_PATH}/{name}"))
+        return sorted(found)
+
+    async def _read_all(self) -> None:
+        self._must_read_all = False
+        # Numbers seen so far mean nothing any more: a ZooKeeper that was restored counts from where it was.
+        self._last_sequence = -1
+        try:
+            changes = await self._changed()
+            ids = await self._zookeeper.children(TOKENS_PATH)
+            nodes = await self._zookeeper.get_many([token_path(token_id) for token_id in ids])
+        except BaseException:
+            self._must_read_all = True
+            raise
+        self._note(changes)
+        found = {
+            token_id: None if node is None else _decode(token_id, node[0])
+            for token_id, node in zip(ids, nodes, strict=True)
+        }
+        for token_id in self._known.keys() - found.keys():
+            self._put(token_id, None)
+        for token_id, token in found.items():
+            self._put(token_id, token)
+
+    async def _take_in(self) -> None:
+        changes = await self._changed()
+        ids: dict[str, None] = {}
+        for _sequence, path in changes:
+            try:
+                data, _stat = await self._zookeeper.get(path)
+                ids[(data or b"").decode()] = None
+            except (NoNode, UnicodeDecodeError) as failure:
+                logger.warning("change of delegation tokens not read", path=path, why=str(failure))
+                await self._read_all()
+                return
+        found = {token_id: (await self._read(token_id))[0] for token_id in ids if token_id and "/" not in token_id}
+        self._note(changes)
+        for token_id, token in found.items():
+            self._put(token_id, token)
+
+    def _note(self, changes: Iterable[tuple[int, str]]) -> None:
+        self._last_sequence = max((sequence for sequence, _path in changes), default=self._last_sequence)
+
+    async def _read(self, token_id: str) -> tuple[Token | None, int]:
+        """A token as it stands in ZooKeeper, and its znode's version."""
+        node = (await self._zookeeper.get_many([token_path(token_id)]))[0]
+        return (None, -1) if node is None else (_decode(token_id, node[0]), node[1].version)
+
+
+def _hash(token_hmac: bytes) -> bytes:
+    return hashlib.sha256(token_hmac).digest()
+
+
+def _change_node(token_id: str) -> Create:
+    return Create(TOKEN_CHANGE_PREFIX, token_id.encode(), CreateMode.PERSISTENT_SEQUENTIAL)
+
+
+def _encode(token: Token) -> bytes:
+    return TokenNode(
+        token.token_id,
+        str(token.owner),
+        str(token.requester),
+        tuple(str(renewer) for renewer in token.renewers),
+        token.issued_ms,
+        token.expires_ms,
+        token.max_ms,
+    ).encode()
+
+
+def _decode(token_id: str, data: bytes | None) -> Token | None:
+    """None: there is nothing that could be read (I3)."""
+    try:
+        node = TokenNode.decode(token_path(token_id), data)
+        if node.token_id != token_id:
+            raise ValueError(f"it says that it is {node.token_id!r}")
+        " ".join((node.owner, node.requester, *node.renewers)).encode()  # JSON can name half a character.
+        return Token(
+            token_id,
+            Principal.parse(node.owner),
+            Principal.parse(node.requester),
+            tuple(Principal.parse(renewer) for renewer in node.renewers),
+            node.issued_ms,
+            node.expires_ms,
+            node.max_ms,
+        )
+    except (MalformedZNode, ValueError) as garbage:
+        logger.error(
+            "delegation token not read: nobody can use it",
+            token=token_id,
+            why=str(garbage),
+            next_step=f"delete the znode {token_path(token_id)}",
+        )
+        return None
