@@ -4,7 +4,8 @@ Decides how Kafka's settings become OpenSSL's, and whether certificates fit toge
 
 I1  A certificate, key or store that cannot be used is a ConfigError with the listener's name, and without passwords.
 I2  A key is never written to a disk: OpenSSL reads chains from files only, and gets one in memory.
-I3  Where clients show certificates, sessions are not resumed with tickets: these would outlive what they stand for.
+I3  A file is read only if it is one, and not a large one: the broker's loop must not wait for it.
+I4  Where clients show certificates, sessions are not resumed with tickets: these would outlive what they stand for.
 
 Source: Kafka's DefaultSslEngineFactory and SslFactory (SslEngineValidator).
 """
@@ -22,7 +23,6 @@ from kavka.errors import ConfigError
 from kavka.logger import Logger
 from kavka.runtime.tls_channel import TlsSession
 from kavka.security.certificates import Certificate, read_certificate
-from kavka.security.der import MalformedDer
 from kavka.security.key_stores import Identity, KeyStoreError, load, read_authorities, read_identity
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ logger = Logger(__name__)
 _AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 LONGEST_HANDSHAKE_STEPS = 10
+MAX_STORE_BYTES = 16 * 1024 * 1024
 
 
 class TlsContexts(NamedTuple):
@@ -61,7 +62,7 @@ def tls_contexts(settings: TlsSettings, *, warn: Callable[[str], None] | None = 
             _client(settings, identity, authorities, checks_host=False),
             certificate,
         )
-    except (KeyStoreError, MalformedDer, ssl.SSLError, OSError) as error:
+    except (ValueError, OSError) as error:  # of OpenSSL's, too: both kinds
         raise ConfigError(f"TLS of listener {settings.listener}: {_words(error)}") from error
 
 
@@ -74,7 +75,7 @@ def zookeeper_context(settings: ZooKeeperTlsSettings) -> ssl.SSLContext:
         context = _context(ssl.PROTOCOL_TLS_CLIENT, settings.versions, settings.suites, identity)
         _verify(context, authorities, checks_host=settings.checks_host)
         return context
-    except (KeyStoreError, MalformedDer, ssl.SSLError, OSError) as error:
+    except (ValueError, OSError) as error:  # of OpenSSL's, too: both kinds
         words = _words(error).replace("ssl.key.password", "zookeeper.ssl.keystore.password")
         raise ConfigError(f"TLS to ZooKeeper: {words}") from error
 
@@ -186,12 +187,22 @@ def load_chain(context: ssl.SSLContext, identity: Identity) -> None:
 
 def _read(warn: Callable[[str], None] | None) -> Callable[[str], bytes]:
     def read(path: str) -> bytes:
-        with open(path, "rb") as file:
-            if warn is not None and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & stat.S_IROTH:
+        with open(path, "rb", opener=_open_at_once) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise KeyStoreError(f"{path} is no regular file")
+            if found.st_size > MAX_STORE_BYTES:
+                raise KeyStoreError(f"{path} is larger than {MAX_STORE_BYTES} bytes")
+            if warn is not None and stat.S_IMODE(found.st_mode) & stat.S_IROTH:
                 warn(path)
-            return file.read()
+            return file.read(MAX_STORE_BYTES)
 
     return read
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """A pipe is opened without somebody at its other end."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def warn_of_open_key(path: str) -> None:

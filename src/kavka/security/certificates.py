@@ -91,4 +91,7 @@ def _time_ms(value: der.Value) -> int:
     if value.tag not in (der.UTC_TIME, der.GENERALIZED_TIME) or not re.fullmatch(r"[0-9]{14}Z", text):
         raise der.MalformedDer(f"no time: {text!r}")
     parts = [int(text[:4]), *(int(text[at : at + 2]) for at in range(4, 14, 2))]
-    return calendar.timegm((*parts, 0, 0, 0)) * 1000
+    try:
+        return calendar.timegm((*parts, 0, 0, 0)) * 1000
+    except ValueError as error:
+        raise der.MalformedDer(f"no time: {text!r}") from error

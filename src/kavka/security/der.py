@@ -23,6 +23,8 @@ SEQUENCE: Final = 0x30
 SET: Final = 0x31
 MAX_LENGTH_BYTES: Final = 4
 """A length in more bytes is refused: no file of an operator has 4 GiB."""
+MAX_IDENTIFIER_BYTES: Final = 256
+"""Reading one takes a time that grows with the square of its length; real ones have some ten bytes."""
 
 
 class MalformedDer(ValueError):
@@ -83,6 +85,8 @@ def object_identifier(content: bytes) -> str:
     """The dotted text of an object identifier. Raises MalformedDer."""
     if not content or content[-1] & 0x80:
         raise MalformedDer("an object identifier that is cut off")
+    if len(content) > MAX_IDENTIFIER_BYTES:
+        raise MalformedDer(f"an object identifier of {len(content)} bytes")
     numbers: list[int] = []
     number = 0
     for byte in content:

@@ -121,6 +121,8 @@ def read_identity(data: bytes, settings: StoreSettings) -> Identity:
         if not keys:
             raise KeyStoreError("the key store has no private key")
         chain, key = keys[0]
+        if not chain:
+            raise KeyStoreError("the key store has a private key without a certificate")
         return Identity(chain, to_pem(key, "PRIVATE KEY"))
     return _identity_of_pkcs12(data, password)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import time
@@ -104,6 +105,30 @@ def test_a_pair_that_is_half_written_changes_nothing_until_it_is_whole(
     cluster.key_store().write_text(old_key + new.certificate)
     assert said(capfd, "the key does not belong to the certificate")
     assert shown(cluster) == before
+    new.write(cluster.key_store())
+    assert shows(cluster, new.certificate)
+
+
+def test_stores_that_cannot_be_read_at_all_are_refused_and_looked_at_again(
+    cluster: TlsCluster, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Not even a name that nobody writes to holds the broker up."""
+    before, new = shown(cluster), cluster.authority.sign(SUBJECT)
+    cluster.authority_file.write_text("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n")
+    assert said(capfd, "Empty certificate data")
+    cluster.authority_file.write_text(cluster.authority.certificate)
+    cluster.key_store().unlink()
+    os.mkfifo(cluster.key_store())
+    assert said(capfd, "no regular file")
+    cluster.key_store().unlink()
+    cluster.key_store().symlink_to("/dev/zero")
+    assert said(capfd, "no regular file")
+    cluster.key_store().unlink()
+    with cluster.key_store().open("wb") as file:
+        file.truncate(2**30)
+    assert said(capfd, "larger than")
+    assert shown(cluster) == before
+    cluster.key_store().unlink()
     new.write(cluster.key_store())
     assert shows(cluster, new.certificate)
 

@@ -47,3 +47,10 @@ def test_a_length_is_never_believed() -> None:
     for data in (b"0\x84\xff\xff\xff\xff", b"0\x85\x01\x01\x01\x01\x01", b"0\x80", b"0", b"", b"\x1f\x1f\x00"):
         with pytest.raises(der.MalformedDer):
             der.read(data)
+
+
+def test_an_object_identifier_has_a_bound() -> None:
+    assert der.object_identifier(b"\x81" * 255 + b"\x01").startswith("2.")
+    for size in (256, 10_000):
+        with pytest.raises(der.MalformedDer, match="bytes"):
+            der.object_identifier(b"\x81" * size + b"\x01")

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.security.certificates import read_certificate
+from kavka.security.der import MalformedDer
 from kavka.security.key_stores import (
     Identity,
     KeyStoreError,
@@ -147,3 +148,9 @@ def test_a_broken_jks_store_is_refused_or_read(data: st.DataObject) -> None:
         read_authorities(bytes(store[: data.draw(st.integers(4, len(store)))]), StoreSettings("trust", "JKS", "f"))
     except KeyStoreError:
         pass
+
+
+def test_a_day_that_no_calendar_has_is_malformed() -> None:
+    last = CERTIFICATE.index(b"21261030022245Z")
+    with pytest.raises(MalformedDer, match="no time"):
+        read_certificate(CERTIFICATE[: last + 4] + b"13" + CERTIFICATE[last + 6 :])
