@@ -1,7 +1,8 @@
 """Failures: what a failed authentication leaves behind. A why-record, counted and not repeated.
 
 Decides which failure is recorded: the first of a minute for each address, listener, mechanism and reason; the others
-are counted, and the next record says how many there were.
+are counted, and the next record says how many there were. Who has many addresses makes many kinds: of all of them
+together MAX_RECORDS are recorded in a minute.
 
     I1  a name that no user has is not written anywhere: people type passwords there
 """
@@ -19,6 +20,8 @@ INTERVAL_MS: Final = 60_000
 """How long further failures of a kind are counted only."""
 MAX_KINDS: Final = 10_000
 """Kinds of failures that are counted; then all counts begin anew."""
+MAX_RECORDS: Final = 100
+"""Records in such a time."""
 
 
 class Attempt(NamedTuple):
@@ -39,6 +42,14 @@ class Failures:
         self._wall_ms = wall_ms
         self._counted: dict[tuple[object, ...], tuple[int, int]] = {}
         """By kind: until when further ones are counted only, and how many were."""
+        self._recorded_until_ms = 0
+        self._recorded = 0
+        """Records until then."""
+
+    @property
+    def kinds(self) -> int:
+        """How many kinds are counted."""
+        return len(self._counted)
 
     def on_failed(self, attempt: Attempt, failure: AuthenticationFailed, now_ms: int) -> None:
         """An authentication failed."""
@@ -47,8 +58,11 @@ class Failures:
         if now_ms < until_ms:
             self._counted[kind] = (until_ms, unrecorded + 1)
             return
-        if len(self._counted) >= MAX_KINDS:
+        if kind not in self._counted and len(self._counted) >= MAX_KINDS:
             self._counted.clear()
+        if not self._may_record(now_ms):
+            self._counted[kind] = (self._recorded_until_ms, unrecorded + 1)
+            return
         self._counted[kind] = (now_ms + INTERVAL_MS, 0)
         sentence = _sentence(attempt, failure)
         evidence: dict[str, Fact] = {
@@ -71,6 +85,13 @@ class Failures:
                 evidence=evidence,
             )
         )
+
+    def _may_record(self, now_ms: int) -> bool:
+        """Whether there is room for one record more; it is taken."""
+        if now_ms >= self._recorded_until_ms:
+            self._recorded_until_ms, self._recorded = now_ms + INTERVAL_MS, 0
+        self._recorded += 1
+        return self._recorded <= MAX_RECORDS
 
 
 def _sentence(attempt: Attempt, failure: AuthenticationFailed) -> str:
