@@ -13,6 +13,7 @@ A credential is what a server keeps of a password: with it nobody can log in, bu
     I3  nobody acts for somebody else: an authzid other than the name is refused
     I4  a client is never made to compute for minutes: iterations are bounded
     I5  proofs and signatures are compared in constant time; credentials and passwords show in no repr
+    I6  what is kept of a client between its messages has a bound: MAX_FIRST_BYTES
 
 Source: RFC 5802 and 7677, KIP-84, KIP-554; Kafka's ScramSaslServer, ScramMessages, ScramFormatter,
 ScramCredentialUtils. Kafka takes names of ASCII only, and knows no channel binding.
@@ -38,6 +39,8 @@ MAX_ITERATIONS: Final = 16_384
 DEFAULT_ITERATIONS: Final = 4_096
 """What kafka-configs takes without any."""
 MAX_CLIENT_ITERATIONS: Final = 1_000_000
+MAX_FIRST_BYTES: Final = 8 * 1024
+"""Of a client's first message. It is kept until the proof came, of whoever calls; real ones have some hundred bytes."""
 SALT_BITS: Final = 130
 """Kafka's salts are numbers of so many bits, in base 36."""
 
@@ -162,7 +165,7 @@ class ScramServer:
         return self._answer_first(token) if self._found is None else self._answer_final(token, self._found)
 
     def _answer_first(self, token: bytes) -> Step:
-        message = _CLIENT_FIRST.fullmatch(token.decode(errors="replace"))
+        message = _CLIENT_FIRST.fullmatch(token.decode(errors="replace")) if len(token) <= MAX_FIRST_BYTES else None
         if message is None:
             raise AuthenticationFailed(FailureReason.MALFORMED)
         user = self._user = _unescaped(message["name"])

@@ -6,6 +6,7 @@ import pytest
 
 from kavka.security.sasl import AuthenticationFailed, FailureReason, Step
 from kavka.security.scram import (
+    MAX_FIRST_BYTES,
     Found,
     ScramCredential,
     ScramMechanism,
@@ -179,6 +180,12 @@ def test_a_malformed_final_message_fails(token: bytes) -> None:
         FailureReason.MALFORMED,
         FailureReason.WRONG_PASSWORD,
     )
+
+
+def test_a_first_message_has_a_bound_for_it_is_kept() -> None:
+    first = b"n,,n=user,r=abc,x="
+    assert server().step(first.ljust(MAX_FIRST_BYTES, b"x")).user is None
+    assert failure(server(), first.ljust(MAX_FIRST_BYTES + 1, b"x")).reason is FailureReason.MALFORMED
 
 
 def test_extensions_are_passed_over_but_for_tokens() -> None:
