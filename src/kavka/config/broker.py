@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Never, Self
 
 from kavka.config.broker_settings import HOUR_MS, MIB, MINUTE_MS, BrokerSettings, DynamicOnlySettings
-from kavka.config.effect import refuse_unsupported, without_effect
+from kavka.config.effect import OF_OAUTHBEARER, refuse_unsupported, without_effect
 from kavka.config.listeners import (
     TLS_PROTOCOLS,
     Endpoint,
@@ -52,6 +52,7 @@ _OF_MECHANISM = (
     "sasl.login.class",
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
+    *OF_OAUTHBEARER,
 )
 """Settings that may be given for one SASL mechanism of one listener, as listener.name.L.mechanism.setting."""
 
@@ -163,6 +164,10 @@ class BrokerConfig(BrokerSettings):
             if not endpoints:
                 return f"This broker has no listener {listener}."
             name = synonyms(name)[-1]
+        if name in OF_OAUTHBEARER and not any(
+            "OAUTHBEARER" in text for each, text in self.static.items() if each.endswith("sasl.enabled.mechanisms")
+        ):
+            return "It governs OAUTHBEARER, and no listener of this broker enables it."
         if name.startswith("ssl.") and not any(each.security_protocol in TLS_PROTOCOLS for each in endpoints):
             return "It governs listeners with TLS (SSL), and this broker has none that it would apply to."
         return None

@@ -526,6 +526,9 @@ class BrokerSettings(Settings):
     kavka_tls_max_handshakes = integer(1_000, at_least(1), LOW)
     kavka_tls_handshake_timeout_ms = integer(10_000, at_least(1), LOW)
     kavka_ssl_reload_interval_ms = integer(30_000, at_least(0), LOW)
+    # kavka's own: tokens (config/oauthbearer.py).
+    kavka_oauthbearer_allowed_urls = string_list("", importance=MEDIUM)
+    kavka_oauthbearer_unsecured = boolean(False, MEDIUM)
     # kavka's own: how soon a dead controller is followed (controller/term/fast_failover.py).
     kavka_controller_fast_failover = boolean(True, MEDIUM)
     # kavka's own: why-records (broker/decisions/decision_log.py).

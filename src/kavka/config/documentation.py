@@ -469,7 +469,7 @@ _BROKER = {
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": "The first wait between two tries to fetch them; it doubles.",
     "sasl.oauthbearer.jwks.endpoint.url": "Where the identity provider's keys are.",
     "sasl.oauthbearer.jwt.retriever.class": "The Java class that gets tokens.",
-    "sasl.oauthbearer.jwt.validator.class": "The Java class that checks tokens.",
+    "sasl.oauthbearer.jwt.validator.class": "What checks tokens: Kafka's own validator, by the name of its class.",
     "sasl.oauthbearer.scope": "The scope that a token is asked for.",
     "sasl.oauthbearer.scope.claim.name": "The name of the claim that holds a token's scope.",
     "sasl.oauthbearer.sub.claim.name": "The name of the claim that holds a token's subject.",
@@ -589,6 +589,10 @@ _BROKER = {
     "again until it is over.",
     "kavka.ssl.reload.interval.ms": "How often the broker looks whether the files of its certificates have changed; 0 "
     "for never.",
+    "kavka.oauthbearer.allowed.urls": "The only addresses that keys of OAUTHBEARER may come from; empty: any that the "
+    "broker's file names.",
+    "kavka.oauthbearer.unsecured": "Whether listeners on the loopback with OAUTHBEARER believe tokens that nobody has "
+    "signed. Anybody can make one: for tests only.",
     "kavka.flight.recorder.enable": "Whether this broker records its inputs, so that kavka replay can make its "
     "decisions again (see flight-recorder.md).",
     "kavka.flight.recorder.bytes": "The size of the flight recording, a ring in the first log directory.",

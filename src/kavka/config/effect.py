@@ -56,7 +56,10 @@ class Refusal(NamedTuple):
 
 _KRAFT: Final = "It governs a KRaft quorum, and this cluster's metadata is in ZooKeeper's form."
 _JAVA_LOGINS: Final = "It names a Java class. Where a listener authenticates by SASL it is refused."
-_OTHER_MECHANISMS: Final = "It governs Kerberos or OAUTHBEARER, which are refused. PLAIN and SCRAM do not use it."
+_KERBEROS: Final = "It governs Kerberos, which is refused."
+_TOKEN_LOGIN: Final = (
+    "It governs how brokers would get tokens for themselves, with OAUTHBEARER between brokers, which is refused."
+)
 _TIERED: Final = "It governs remote log storage. That is refused, see remote.log.storage.system.enable."
 _SHARE: Final = "It governs share groups, which are not served."
 _STREAMS: Final = "It governs groups of the streams protocol, which are not served."
@@ -68,6 +71,19 @@ _THREADS: Final = (
 _GROUP_APPENDS: Final = "A coordinator appends each of its records at once, without batching."
 _PURGATORY: Final = "A request that need not wait any more leaves the list at once."
 _FOR_ONE_LISTENER: Final = "This setting applies to all listeners together, not to a single one."
+OF_OAUTHBEARER: Final = (
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.jwt.validator.class",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
+)
+"""Which tokens a listener believes."""
 _OF_LISTENERS: Final = (
     ".max.connections",
     ".max.connection.creation.rate",
@@ -75,6 +91,8 @@ _OF_LISTENERS: Final = (
     ".sasl.enabled.mechanisms",
     ".sasl.jaas.config",
     ".sasl.mechanism.inter.broker.protocol",
+    ".sasl.server.callback.handler.class",
+    *(f".{name}" for name in OF_OAUTHBEARER),
 )
 """What may be set for one listener."""
 _JAVA_POLICY: Final = "Write the rule into the program that creates or changes topics, and leave the setting out."
@@ -103,14 +121,17 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
     ("It governs a migration to KRaft, which is refused.", "zookeeper.metadata.migration.min.batch.size"),
     (
         _JAVA_LOGINS,
-        "sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class "
-        "sasl.server.callback.handler.class",
+        "sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class",
     ),
     (
-        _OTHER_MECHANISMS,
+        _KERBEROS,
         "sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin "
         "sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter "
-        "sasl.kerberos.ticket.renew.window.factor sasl.login.connect.timeout.ms sasl.login.read.timeout.ms "
+        "sasl.kerberos.ticket.renew.window.factor",
+    ),
+    (
+        _TOKEN_LOGIN,
+        "sasl.login.connect.timeout.ms sasl.login.read.timeout.ms "
         "sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds "
         "sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms "
         "sasl.login.retry.backoff.ms sasl.oauthbearer.assertion.algorithm "
@@ -120,12 +141,7 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
         "sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file "
         "sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.template.file "
         "sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret "
-        "sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience "
-        "sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms "
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms "
-        "sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class "
-        "sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name "
-        "sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url",
     ),
     (
         _PASSWORDS,

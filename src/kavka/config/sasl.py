@@ -18,21 +18,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.config.broker_settings import BrokerSettings
-from kavka.config.listeners import SASL_PROTOCOLS
+from kavka.config.listeners import SASL_PROTOCOLS, Endpoint
 from kavka.errors import ConfigError
 from kavka.security.jaas import Login, MalformedJaas, parse
+from kavka.security.oauthbearer import MECHANISM as OAUTHBEARER
 from kavka.security.plain import MECHANISM as PLAIN
 from kavka.security.scram import MECHANISMS as SCRAM_MECHANISMS
 from kavka.security.secret import Secret
 
 if TYPE_CHECKING:
     from kavka.config.broker import BrokerConfig
+    from kavka.config.oauthbearer import OAuthBearerSettings
 
-MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 """What kavka has."""
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+HANDLER_CLASS: Final = "sasl.server.callback.handler.class"
 _JAVA_CLASSES: Final = (
-    "sasl.server.callback.handler.class",
+    HANDLER_CLASS,
     "sasl.client.callback.handler.class",
     "sasl.login.class",
     "sasl.login.callback.handler.class",
@@ -51,12 +54,13 @@ class OwnLogin:
 @dataclass(frozen=True, slots=True)
 class SaslListener:
     """One listener's SASL. `users` may log in with PLAIN. `max_session_ms`: how long a session lasts, by mechanism; 0
-    for ever."""
+    for ever. `tokens`: which are believed, with OAUTHBEARER."""
 
     listener: str
     mechanisms: tuple[str, ...]
     users: Mapping[str, Secret]
     max_session_ms: Mapping[str, int]
+    tokens: OAuthBearerSettings | None = None
 
 
 def sasl_listeners(config: BrokerConfig) -> dict[str, SaslListener]:
@@ -65,33 +69,39 @@ def sasl_listeners(config: BrokerConfig) -> dict[str, SaslListener]:
         if config.security_protocols.get(listener) in SASL_PROTOCOLS:
             own_login(config, listener)
     return {
-        endpoint.listener: _listener(config, endpoint.listener)
+        endpoint.listener: _listener(config, endpoint)
         for endpoint in config.listener_endpoints
         if endpoint.security_protocol in SASL_PROTOCOLS
     }
 
 
-def open_passwords(config: BrokerConfig) -> list[str]:
-    """The listeners that take PLAIN's passwords without TLS where others than this machine reach them."""
+def open_secrets(config: BrokerConfig) -> list[tuple[str, str]]:
+    """The listeners that take passwords (PLAIN) or tokens (OAUTHBEARER) without TLS where others than this machine
+    reach them, each with the mechanism."""
     listeners = sasl_listeners(config)
     return [
-        str(endpoint)
+        (str(endpoint), mechanism)
         for endpoint in config.listener_endpoints
-        if endpoint.security_protocol == "SASL_PLAINTEXT"
-        and PLAIN in listeners[endpoint.listener].mechanisms
-        and endpoint.host not in _LOOPBACK
+        if endpoint.security_protocol == "SASL_PLAINTEXT" and endpoint.host not in LOOPBACK
+        for mechanism in listeners[endpoint.listener].mechanisms
+        if mechanism in (PLAIN, OAUTHBEARER)
     ]
 
 
 def own_login(config: BrokerConfig, listener: str) -> OwnLogin:
     """How this broker logs in on the others' listener of that name, which authenticates by SASL. Raises ConfigError."""
     name = "sasl.mechanism.inter.broker.protocol"
-    mechanism = _text(config, listener, None, name) or config.sasl_mechanism_inter_broker_protocol
+    mechanism = text_of(config, listener, None, name) or config.sasl_mechanism_inter_broker_protocol
     enabled = _mechanisms(config, listener)
     if mechanism not in enabled:
         raise ConfigError(
             f"{name} is {mechanism}, but listener {listener}, over which the brokers talk to each other, enables "
             f"{', '.join(enabled)}: set it to one of these"
+        )
+    if mechanism == OAUTHBEARER:
+        raise ConfigError(
+            f"{name} is {OAUTHBEARER}: brokers of kavka take tokens from clients, but do not log in on each other with "
+            "them. Use a mechanism of SCRAM or PLAIN between brokers, or a listener with SSL."
         )
     login = _login(config, listener, mechanism)
     if login is None or not login.username or not login.password:
@@ -102,12 +112,16 @@ def own_login(config: BrokerConfig, listener: str) -> OwnLogin:
     return OwnLogin(mechanism, login.username, login.password)
 
 
-def _listener(config: BrokerConfig, listener: str) -> SaslListener:
+def _listener(config: BrokerConfig, endpoint: Endpoint) -> SaslListener:
+    listener = endpoint.listener
     mechanisms = _mechanisms(config, listener)
     users: Mapping[str, Secret] = {}
+    tokens = None
     for name in _JAVA_CLASSES:
         for mechanism in (None, *mechanisms):
-            if _text(config, listener, mechanism, name):
+            if mechanism == OAUTHBEARER and name == HANDLER_CLASS:
+                continue  # Kafka's own are words that say which tokens are believed.
+            if text_of(config, listener, mechanism, name):
                 raise ConfigError(
                     f"{name}: this is a Java class, and kavka would not call it on listener {listener}. Leave it out; "
                     "PLAIN takes its users from the listener's JAAS text, SCRAM takes them from ZooKeeper."
@@ -121,17 +135,22 @@ def _listener(config: BrokerConfig, listener: str) -> SaslListener:
                     "those who may log in"
                 )
             users = login.users
+        if mechanism == OAUTHBEARER:
+            from kavka.config.oauthbearer import oauthbearer_settings  # late: few listeners have it
+
+            tokens = oauthbearer_settings(config, endpoint, None if login is None else login.trust_store)
     return SaslListener(
         listener,
         mechanisms,
         users,
         {mechanism: _max_session_ms(config, listener, mechanism) for mechanism in mechanisms},
+        tokens,
     )
 
 
 def _mechanisms(config: BrokerConfig, listener: str) -> tuple[str, ...]:
     name = "sasl.enabled.mechanisms"
-    text = _text(config, listener, None, name)
+    text = text_of(config, listener, None, name)
     named = tuple(part.strip() for part in text.split(",")) if text is not None else config.sasl_enabled_mechanisms
     mechanisms = tuple(dict.fromkeys(part for part in named if part))
     others = [mechanism for mechanism in mechanisms if mechanism not in MECHANISMS]
@@ -146,7 +165,7 @@ def _mechanisms(config: BrokerConfig, listener: str) -> tuple[str, ...]:
 
 def _max_session_ms(config: BrokerConfig, listener: str, mechanism: str) -> int:
     name = "connections.max.reauth.ms"
-    text = _text(config, listener, mechanism, name)
+    text = text_of(config, listener, mechanism, name)
     value = config.connections_max_reauth_ms if text is None else int(BrokerSettings.rows[name].parse(text))
     return max(value, 0)
 
@@ -160,7 +179,7 @@ def _login(config: BrokerConfig, listener: str, mechanism: str) -> Login | None:
         login = parse(text)
     except MalformedJaas as malformed:
         raise ConfigError(f"{name}: {malformed}") from malformed
-    if login.module != ("PLAIN" if mechanism == PLAIN else "SCRAM"):
+    if login.module != (mechanism if mechanism in (PLAIN, OAUTHBEARER) else "SCRAM"):
         raise ConfigError(f"{name} has the login module of {login.module}, which is not for {mechanism}")
     return login
 
@@ -169,7 +188,7 @@ def _jaas_name(listener: str, mechanism: str) -> str:
     return f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
 
 
-def _text(config: BrokerConfig, listener: str, mechanism: str | None, name: str) -> str | None:
+def text_of(config: BrokerConfig, listener: str, mechanism: str | None, name: str) -> str | None:
     """The text that counts, but for the plain setting's default."""
     own = f"listener.name.{listener.lower()}."
     of_mechanism = () if mechanism is None else (f"{own}{mechanism.lower()}.{name}",)

@@ -17,6 +17,7 @@ handshakes         the public-key work of TLS, on a thread of its own, and its b
 broker_tls         TLS of one broker: tls_listener (of one listener), tls_contexts (certificates as OpenSSL takes them)
 zookeeper_tls      TLS towards ZooKeeper
 disk               the FileSystem port
+documents          what stands at an https: or file: address, read whole
 zookeeper_host     an embedded ZooKeeper; zookeeper_server: its port, or a process of its own
 metrics_server     GET /metrics
 log_output         how log lines look

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from kavka.runtime.broker_tls import BrokerTls
     from kavka.runtime.metrics_server import MetricsServer
     from kavka.runtime.zookeeper_host import ZooKeeperHost
+    from kavka.security.key_stores import StoreSettings
     from kavka.zookeeper.local import EmbeddedZooKeeper
 
 logger = Logger(__name__)
@@ -249,6 +250,7 @@ class Server:
             control_network=self._network_of(self._config.control_plane_listener or self._config.inter_broker_listener),
             own_principal=NOBODY if tls is None else tls.principal_of(self._config.inter_broker_listener),
             clients_have_names=tls is not None and tls.asks_for_certificates,
+            fetch=_fetch_document,
         )
 
     def _network_of(self, listener: str) -> Network:
@@ -425,6 +427,12 @@ def run_all(jobs: Sequence[Callable[[], None]], at_a_time: int) -> None:
         running = [threads.submit(job) for job in jobs]
     for job_running in running:
         job_running.result()
+
+
+async def _fetch_document(url: str, trust_store: StoreSettings) -> bytes:
+    from kavka.runtime.documents import fetch_document  # Late: few brokers fetch any.
+
+    return await fetch_document(url, trust_store)
 
 
 class _Door:

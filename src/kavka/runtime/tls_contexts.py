@@ -23,7 +23,14 @@ from kavka.errors import ConfigError
 from kavka.logger import Logger
 from kavka.runtime.tls_channel import TlsSession
 from kavka.security.certificates import Certificate, read_certificate
-from kavka.security.key_stores import Identity, KeyStoreError, load, read_authorities, read_identity
+from kavka.security.key_stores import (
+    Identity,
+    KeyStoreError,
+    StoreSettings,
+    load,
+    read_authorities,
+    read_identity,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,6 +85,17 @@ def zookeeper_context(settings: ZooKeeperTlsSettings) -> ssl.SSLContext:
     except (ValueError, OSError) as error:  # of OpenSSL's, too: both kinds
         words = _words(error).replace("ssl.key.password", "zookeeper.ssl.keystore.password")
         raise ConfigError(f"TLS to ZooKeeper: {words}") from error
+
+
+def web_context(trusted: StoreSettings) -> ssl.SSLContext:
+    """How a host is called of which an address is all that is known. Raises ConfigError."""
+    try:
+        authorities = read_authorities(load(trusted, _read(None)), trusted) if trusted.is_set else None
+        context = _context(ssl.PROTOCOL_TLS_CLIENT, frozenset(_VERSIONS), None, None)
+        _verify(context, authorities, checks_host=True)
+        return context
+    except (KeyStoreError, ssl.SSLError, OSError) as error:
+        raise ConfigError(f"TLS: {_words(error)}") from error
 
 
 FileState = tuple[int, int, int]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from kavka.security.secret import Secret
@@ -25,10 +25,19 @@ MODULES: Final = {
     "PlainLoginModule": "PLAIN",
     f"{_PACKAGE}.scram.ScramLoginModule": "SCRAM",
     "ScramLoginModule": "SCRAM",
+    f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule": "OAUTHBEARER",
+    "OAuthBearerLoginModule": "OAUTHBEARER",
 }
 """Login modules that kavka knows, and what they are for."""
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _USER: Final = "user_"
+TRUST_STORE: Final = (
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+    "ssl.truststore.password",
+    "ssl.truststore.certificates",
+)
+"""Options of OAUTHBEARER: whom to believe to be the endpoint that has the keys."""
 _TOKEN: Final = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/ | /[^\n]*
     | (?P<word>[A-Za-z_$\u00a0-\uffff][A-Za-z0-9_$.\-\u00a0-\uffff]*)
@@ -46,13 +55,14 @@ class MalformedJaas(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A login. `module` is PLAIN or SCRAM. `username` and `password` are the broker's own, as a client of other
-    brokers; `users` are those that may log in, with PLAIN."""
+    """A login. `module` is PLAIN, SCRAM or OAUTHBEARER. `username` and `password` are the broker's own, as a client of
+    other brokers; `users` are those that may log in, with PLAIN; `trust_store` has options of OAUTHBEARER."""
 
     module: str
     username: str | None
     password: Secret | None
     users: Mapping[str, Secret]
+    trust_store: Mapping[str, Secret] = field(default_factory=dict)
 
 
 def parse(text: str) -> Login:
@@ -84,14 +94,16 @@ def parse(text: str) -> Login:
 
 
 def _login(module: str, options: Mapping[str, str]) -> Login:
-    users = {}
+    users, trust_store = {}, {}
     for name in options:
         if module == "PLAIN" and name.startswith(_USER):
             users[name.removeprefix(_USER)] = Secret(options[name])
-        elif name not in ("username", "password"):
+        elif module == "OAUTHBEARER" and name in TRUST_STORE:
+            trust_store[name] = Secret(options[name])
+        elif module == "OAUTHBEARER" or name not in ("username", "password"):
             raise MalformedJaas(f"option {name!r} has no meaning for {module} here")
     password = options.get("password")
-    return Login(module, options.get("username"), None if password is None else Secret(password), users)
+    return Login(module, options.get("username"), None if password is None else Secret(password), users, trust_store)
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.config.broker import BrokerConfig
-from kavka.config.sasl import open_passwords, own_login, sasl_listeners
+from kavka.config.sasl import open_secrets, own_login, sasl_listeners
 from kavka.errors import ConfigError
 from kavka.security.secret import Secret
 
@@ -55,7 +55,7 @@ def test_the_login_is_that_of_the_listener_that_is_called() -> None:
 
 
 def test_plain_without_tls_is_told_of_where_others_reach_it() -> None:
-    assert open_passwords(config()) == []
+    assert open_secrets(config()) == []
     own = {
         f"listener.name.{name}.{setting}": text
         for name in ("outside", "sasl_plaintext")
@@ -64,4 +64,4 @@ def test_plain_without_tls_is_told_of_where_others_reach_it() -> None:
             ("plain.sasl.jaas.config", PLAIN),
         )
     }
-    assert open_passwords(config(**own)) == ["OUTSIDE://0.0.0.0:9093"]
+    assert open_secrets(config(**own)) == [("OUTSIDE://0.0.0.0:9093", "PLAIN")]

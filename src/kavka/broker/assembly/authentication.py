@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.authentication.credential_store import CredentialStore
 from kavka.broker.authentication.failures import Failures
-from kavka.broker.authentication.gate import GatePorts, Gates
-from kavka.config.sasl import OwnLogin, SaslListener, open_passwords, own_login, sasl_listeners
+from kavka.broker.authentication.gate import GatePorts, Gates, at_once
+from kavka.config.sasl import OwnLogin, SaslListener, open_secrets, own_login, sasl_listeners
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.protocol.sasl_network import SaslNetwork
+from kavka.security.oauthbearer import MECHANISM as OAUTHBEARER
 from kavka.security.plain import MECHANISM as PLAIN
 from kavka.security.plain import PlainServer, client_token
 from kavka.security.sasl import ServerExchange
 from kavka.security.scram import MECHANISMS, ScramServer, client_exchange
 
 if TYPE_CHECKING:
+    from kavka.broker.assembly.ports import Fetch
+    from kavka.broker.assembly.token_verifiers import TokenVerifiers
     from kavka.config.broker import BrokerConfig
     from kavka.decisions import RecordDecision
     from kavka.network import Network
@@ -41,21 +44,36 @@ class AuthenticationPorts(NamedTuple):
     spawn: Callable[[Coroutine[None, None, None]], None]
     record: RecordDecision
     secret_bytes: Callable[[int], bytes]
+    fetch: Fetch
 
 
 class Authentication(NamedTuple):
-    """`store` is None where no listener has a mechanism of SCRAM."""
+    """`store` is None where no listener has a mechanism of SCRAM, `tokens` where none has OAUTHBEARER."""
 
     gates: Gates
     store: CredentialStore | None
+    tokens: TokenVerifiers | None
+
+    async def start(self) -> None:
+        """Reads what is needed before clients may come."""
+        if self.store is not None:
+            await self.store.start()
+        if self.tokens is not None:
+            await self.tokens.start()
+
+    def close(self) -> None:
+        """Ends the threads."""
+        if self.tokens is not None:
+            self.tokens.close()
 
 
 def new_authentication(config: BrokerConfig, ports: AuthenticationPorts) -> Authentication:
     """The gates that the settings ask for. Raises ConfigError."""
     listeners = sasl_listeners(config)
-    for endpoint in open_passwords(config):
+    for endpoint, mechanism in open_secrets(config):
+        secrets = "passwords" if mechanism == PLAIN else "tokens"
         logger.warning(
-            "passwords cross the network in clear: PLAIN without TLS",
+            f"{secrets} cross the network in clear: {mechanism} without TLS",
             listener=endpoint,
             next_step="use SASL_SSL, or a mechanism of SCRAM",
         )
@@ -63,9 +81,14 @@ def new_authentication(config: BrokerConfig, ports: AuthenticationPorts) -> Auth
     if any(mechanism in MECHANISMS for listener in listeners.values() for mechanism in listener.mechanisms):
         store = CredentialStore(ports.zookeeper, spawn=ports.spawn, randbytes=ports.secret_bytes)
 
+    tokens = _tokens(listeners, ports)
+
     def exchange(listener: SaslListener, name: str) -> ServerExchange:
         if name == PLAIN:
             return PlainServer(listener.users)
+        if name == OAUTHBEARER:
+            assert tokens is not None, "there are verifiers where a listener has the mechanism"
+            return tokens.exchange(listener.listener)
         assert store is not None, "there is one where a listener has SCRAM"
         mechanism, find = MECHANISMS[name], store.find
         return ScramServer(mechanism, lambda user: find(mechanism, user), new_nonce(ports.secret_bytes))
@@ -79,10 +102,22 @@ def new_authentication(config: BrokerConfig, ports: AuthenticationPorts) -> Auth
                 exchange,
                 config.connection_failed_authentication_delay_ms,
                 config.sasl_server_max_receive_size,
+                at_once if tokens is None else tokens.beside,
             ),
         ),
         store,
+        tokens,
     )
+
+
+def _tokens(listeners: Mapping[str, SaslListener], ports: AuthenticationPorts) -> TokenVerifiers | None:
+    believed = {name: listener.tokens for name, listener in listeners.items() if listener.tokens is not None}
+    if not believed:
+        return None
+    # Late: few brokers take tokens.
+    from kavka.broker.assembly.token_verifiers import TokenVerifiers
+
+    return TokenVerifiers(believed, fetch=ports.fetch, wall_ms=ports.wall_ms, spawn=ports.spawn)
 
 
 def logging_in(

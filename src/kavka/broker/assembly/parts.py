@@ -525,8 +525,11 @@ def _new_authentication(base: Base) -> Authentication:
     ports = base.ports
     authentication = new_authentication(
         base.config,
-        AuthenticationPorts(ports.zookeeper, ports.wall_ms, base.tasks.spawn, base.record, ports.secret_bytes),
+        AuthenticationPorts(
+            ports.zookeeper, ports.wall_ms, base.tasks.spawn, base.record, ports.secret_bytes, ports.fetch
+        ),
     )
+    base.ends.add_instant(Stage.CONNECTIONS, stop=authentication.close)
     if authentication.store is not None:
         base.ends.add(Stage.CONNECTIONS, stop=authentication.store.stop, abort=authentication.store.abort)
     return authentication

@@ -6,11 +6,12 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from kavka.broker.telemetry.client_telemetry import Push
 from kavka.config.broker import BrokerConfig
 from kavka.decisions import RecordDecision, forget
+from kavka.errors import ConnectionFailed
 from kavka.filesystem import FileSystem
 from kavka.log.home_loader import RunAll, one_by_one
 from kavka.network import Network
@@ -18,10 +19,19 @@ from kavka.zookeeper.port import ZooKeeper
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.broker import Broker
+    from kavka.security.key_stores import StoreSettings
 
 
 NOBODY: Final = "User:ANONYMOUS"
 """Who brokers are to each other where nobody proves who he is."""
+
+
+Fetch: TypeAlias = Callable[[str, "StoreSettings"], Awaitable[bytes]]
+
+
+async def no_documents(url: str, trust_store: StoreSettings) -> bytes:
+    """For hosts that reach nothing but brokers."""
+    raise ConnectionFailed(f"{url} cannot be reached from here")
 
 
 class Ports(NamedTuple):
@@ -40,8 +50,9 @@ class Ports(NamedTuple):
     `on_rate_of_address` is told how many connections a second an address may make (None: any other address; None: as
     many as it likes). `secret_bytes` draws what nobody may guess: nonces and secrets. `control_network` opens the
     controller's connections to brokers, where they go to another listener than brokers' own (None: by `network`).
-    `own_principal` is who this broker is, by its certificate, to brokers that it calls; `clients_have_names`: on some
-    listener clients may show certificates.
+    `fetch` reads the document at an address, believing whom a trust store names (not set: whom the machine trusts); it
+    raises ConnectionFailed. `own_principal` is who this broker is, by its certificate, to brokers that it calls;
+    `clients_have_names`: on some listener clients may show certificates.
     """
 
     zookeeper: ZooKeeper
@@ -65,3 +76,4 @@ class Ports(NamedTuple):
     control_network: Network | None = None
     own_principal: str = NOBODY
     clients_have_names: bool = False
+    fetch: Fetch = no_documents

@@ -132,8 +132,8 @@ async def _run(base: Base, found: _Found, opened: Opened, running: Running) -> N
     """Registers the broker, and starts its parts."""
     config, zookeeper, registrar = base.config, base.ports.zookeeper, opened.registrar
     authentication = running.broker.authentication
-    if authentication is not None and authentication.store is not None:
-        await authentication.store.start()
+    if authentication is not None:
+        await authentication.start()
     if running.broker.authorization is not None:
         await running.broker.authorization.start()
     if running.broker.tokens is not None:

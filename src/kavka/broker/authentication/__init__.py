@@ -9,5 +9,6 @@ know what a request means, nor how a proof is checked (`kavka.security`).
     token_records     changes and refusals of tokens become why-records
     token_expiry      the controller removes tokens whose time is over
     tokens            what a broker with tokens has
+    key_source        the keys of a tokens' issuer: fetched, kept, and fetched again
     failures          failed authentications become why-records, counted and not repeated
 """

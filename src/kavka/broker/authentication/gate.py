@@ -52,6 +52,11 @@ _correlation: Final = Struct(">i").pack
 _SASL: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
+async def at_once(work: Callable[[], None]) -> None:
+    """For mechanisms without anything that takes long."""
+    work()
+
+
 class ListenerCounts:
     """What is counted for one listener, with Kafka's names."""
 
@@ -82,13 +87,15 @@ class ListenerCounts:
 
 
 class GatePorts(NamedTuple):
-    """What the broker gives its gates. `exchange` makes the server's side of a mechanism on a listener."""
+    """What the broker gives its gates. `exchange` makes the server's side of a mechanism on a listener. `beside`
+    computes something on another thread."""
 
     loop: asyncio.AbstractEventLoop
     failures: Failures
     exchange: Callable[[SaslListener, str], ServerExchange]
     failure_delay_ms: int
     max_frame_bytes: int
+    beside: Callable[[Callable[[], None]], Awaitable[None]] = at_once
 
 
 class Gates:
@@ -113,7 +120,7 @@ class Gates:
 class SaslGate:
     """The gate of one connection (`protocol.connection.Gate`)."""
 
-    __slots__ = ("_context", "_counts", "_ports", "_saw_newer", "_server", "is_open")
+    __slots__ = ("_context", "_counts", "_ports", "_saw_newer", "_server", "_turn", "is_open")
 
     limit_name = "sasl.server.max.receive.size"
 
@@ -125,6 +132,8 @@ class SaslGate:
         self._counts = counts
         self._ports = ports
         self._saw_newer = False
+        self._turn: asyncio.Future[None] | None = None
+        """Done when the last request that had to wait for a token's outcome is being handled."""
         self._server = SaslServer(
             {name: lambda name=name: ports.exchange(listener, name) for name in listener.mechanisms},  # type: ignore[misc]
             lambda mechanism: listener.max_session_ms[mechanism],
@@ -142,6 +151,11 @@ class SaslGate:
 
     def handle(self, request: Request, serve: Handler) -> Outcome:
         """What becomes of a request: its own answer, or what `serve` gives."""
+        if self._turn is not None:
+            return self._in_turn(lambda: self._handle(request, serve), self._turn)
+        return self._handle(request, serve)
+
+    def _handle(self, request: Request, serve: Handler) -> Outcome:
         header, server = request.header, self._server
         if server.phase is Phase.ENDED:
             return CLOSE_CONNECTION  # Read before the failure was told, which closes the connection (I4).
@@ -170,7 +184,8 @@ class SaslGate:
     def _before(self, request: Request, serve: Handler) -> Outcome:
         server, frame = self._server, request.body
         if server.phase is Phase.EXCHANGE and not server.has_headers:
-            return self._bare(server.on_token(bytes(frame), self._now_ms()))
+            bare = bytes(frame)
+            return self._computed(bare, lambda: self._bare(server.on_token(bare, self._now_ms())))
         try:
             header, position = decode_request_header(frame)
             if header.api_key in _SASL:
@@ -220,9 +235,40 @@ class SaslGate:
             handshake = SaslHandshakeResponse(error_code=reaction.error, mechanisms=server.mechanisms if tells else [])
             return self._answered(reaction, header, handshake, frame)
         is_exchange = server.phase is Phase.EXCHANGE
-        token = decode(SaslAuthenticateRequest, body, version).auth_bytes if is_exchange else b""
+        token = bytes(decode(SaslAuthenticateRequest, body, version).auth_bytes) if is_exchange else b""
         self._saw_newer = self._saw_newer or version > 0
-        reaction = server.on_token(bytes(token), self._now_ms())
+        return self._computed(token, lambda: self._authenticate(token, header, frame))
+
+    def _computed(self, token: bytes, take: Callable[[], Outcome]) -> Outcome:
+        """What `take` makes of a token; where it takes long to compute, that is done first, on another thread."""
+        labour = self._server.labour(token)
+        if labour is None:
+            return take()
+        return self._in_turn(take, self._ports.beside(labour))
+
+    def _in_turn(self, handle: Callable[[], Outcome], before: Awaitable[None]) -> Awaitable[Response]:
+        """Handles a request after `before`, and whatever comes meanwhile after that (I3)."""
+        turn = self._turn = self._ports.loop.create_future()
+
+        async def later() -> Response:
+            try:
+                await before
+                outcome = handle()
+            finally:
+                if self._turn is turn:
+                    self._turn = None
+                if not turn.done():  # It is cancelled with who waited for it, when the connection ends.
+                    turn.set_result(None)
+            return outcome if isinstance(outcome, Response) else await outcome
+
+        return later()
+
+    def _authenticate(
+        self, token: bytes, header: RequestHeader, frame: Callable[[RequestHeader, Any], Response]
+    ) -> Outcome:
+        server = self._server
+        is_exchange = server.phase is Phase.EXCHANGE
+        reaction = server.on_token(token, self._now_ms())
         if is_exchange and reaction.failure is None:
             self._on_step(reaction)
         authenticated = SaslAuthenticateResponse(

@@ -1,0 +1,131 @@
+"""Documents: what stands at an https: or file: address, read whole.
+
+A flow for what an operator's settings name, such as an issuer's keys. It must not know what a document means.
+
+    I1  a document has at most MAX_BYTES, and is there after TIMEOUT_S, or is not read; whoever sends a byte now and
+        then gains nothing
+    I2  the other side is checked: its certificate, and that it is the host of the address
+    I3  nothing but the address is read: no redirect is followed, and no proxy that the environment names is used
+    I4  what fails is a ConnectionFailed that says nothing of the answer but its status
+
+A thread for each: a name's look-up cannot be ended, and must hold up nobody else's work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+import stat
+import threading
+from http.client import HTTPException, HTTPSConnection
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from kavka.errors import ConfigError, ConnectionFailed
+from kavka.runtime.tls_contexts import web_context
+from kavka.security.key_stores import StoreSettings
+
+MAX_BYTES: Final = 1024 * 1024
+TIMEOUT_S: Final = 10.0
+
+
+async def fetch_document(url: str, trust_store: StoreSettings) -> bytes:
+    """The document at `url`. Raises ConnectionFailed."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[bytes] = loop.create_future()
+
+    def tell(document: bytes | None, failure: Exception | None) -> None:
+        if found.done():
+            return
+        if failure is None:
+            found.set_result(document or b"")
+        else:
+            found.set_exception(failure)
+
+    def work() -> None:
+        document, failure = None, None
+        try:
+            document = read_document(url, trust_store)
+        except ConnectionFailed as failed:
+            failure = failed
+        try:
+            loop.call_soon_threadsafe(tell, document, failure)
+        except RuntimeError:
+            pass  # The loop has ended, and with it whoever asked.
+
+    threading.Thread(target=work, name="kavka-document", daemon=True).start()
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            return await found
+    except TimeoutError as late:
+        raise ConnectionFailed(f"{url} was not read within {TIMEOUT_S:.0f} s") from late
+
+
+def read_document(url: str, trust_store: StoreSettings) -> bytes:
+    """The same, on this thread."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme == "file":
+            document = _read_file(unquote(parts.path))
+        else:
+            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            document = _get(parts.hostname or "", parts.port or 443, target, trust_store)
+    except (OSError, HTTPException, ConfigError, ValueError) as failure:
+        raise ConnectionFailed(f"{url} could not be read: {_words(failure)}") from failure
+    if len(document) > MAX_BYTES:
+        raise ConnectionFailed(f"{url} is longer than {MAX_BYTES} bytes")
+    return document
+
+
+def _read_file(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError("it is no file")
+        return file.read(MAX_BYTES + 1)
+
+
+def _get(host: str, port: int, target: str, trust_store: StoreSettings) -> bytes:
+    context = web_context(trust_store)
+    with socket.create_connection((host, port), timeout=TIMEOUT_S) as raw:
+        secured = context.wrap_socket(raw, server_hostname=host, do_handshake_on_connect=False)
+    with secured:
+        # A socket's timeout is for each piece: this is for all of them.
+        end = threading.Timer(TIMEOUT_S, _shut, [secured])
+        end.daemon = True
+        end.start()
+        try:
+            secured.do_handshake()
+            connection = HTTPSConnection(host, port)
+            connection.sock = secured
+            connection.request("GET", target, headers={"Accept": "application/json", "Connection": "close"})
+            answer = connection.getresponse()
+            if 300 <= answer.status < 400:
+                raise ConnectionFailed(f"https://{host}:{port} answered {answer.status}: redirects are not followed")
+            if answer.status != 200:
+                raise ConnectionFailed(f"https://{host}:{port} answered {answer.status}")
+            document = answer.read(MAX_BYTES + 1)
+            if answer.length and len(document) <= MAX_BYTES:
+                raise ConnectionFailed(f"https://{host}:{port} ended before its answer did")
+        finally:
+            end.cancel()
+    return document
+
+
+def _shut(secured: ssl.SSLSocket) -> None:
+    """Ends a connection that another thread reads."""
+    try:
+        socket.socket.shutdown(secured, socket.SHUT_RDWR)
+    except OSError:
+        pass
+
+
+def _words(failure: Exception) -> str:
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        return f"its certificate is not believed: {failure.verify_message}"
+    if isinstance(failure, OSError) and failure.strerror:
+        return failure.strerror
+    # The library's words may contain what was answered.
+    return type(failure).__name__ if isinstance(failure, HTTPException) else str(failure)
