@@ -8,9 +8,7 @@ its directory back.
 from __future__ import annotations
 
 import filecmp
-import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -78,8 +76,7 @@ def life(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         wait_for_log_start(logs)
         killed = read_all(kafka.bootstrap)
         refusal = started_beside(home / "beside", logs)
-        os.kill(kafka.pid, signal.SIGKILL)
-        wait_until_gone(kafka.pid)
+        kafka.stop_node("broker-1", at_once=True)
         copy_with_holes(logs, home / "killed")
         if mode == "zk":
             wait_until_forgotten(kafka.zookeeper)
@@ -124,18 +121,6 @@ def started_beside(data: Path, logs: Path) -> str:
     broker.launch()
     assert broker.wait_until_ended() == 1
     return broker.log_tail()
-
-
-def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:
-        try:
-            if not Path(f"/proc/{pid}/cmdline").read_bytes():
-                return
-        except (FileNotFoundError, ProcessLookupError):
-            return
-        assert time.monotonic() < deadline, f"process {pid} does not end"
-        time.sleep(0.02)
 
 
 def wait_until_forgotten(zookeeper: str) -> None:
