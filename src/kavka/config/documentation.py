@@ -584,6 +584,9 @@ _BROKER = {
     "kavka.decisions.ring.bytes": "The size of the ring of decisions in the first log directory. kavka why reads it "
     "when no broker answers.",
     "kavka.decisions.retention.ms": "The retention.ms that __kavka_decisions gets when it is created.",
+    "kavka.authentication.free.failures": "How many logins a minute may fail at an address before its clients "
+    "wait; 0: they never do.",
+    "kavka.authentication.max.delay.ms": "How long the clients of an address that fails to log in wait at most.",
     "kavka.tls.max.handshakes": "How many TLS handshakes a network thread has under way; further clients wait.",
     "kavka.tls.handshake.timeout.ms": "How long a client may take until its TLS handshake begins, and "
     "again until it is over.",

@@ -11,6 +11,7 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     authorizer       may a principal do this? The decision, its reason, and the rule that would change it
     sasl             a step of an exchange, and how one fails
     sasl_server      the states of a connection that must authenticate
+    guessing         how long an address that fails has to wait
     plain            the mechanism PLAIN
     scram            the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512, both sides, and their credentials
     scram_changes    what a request about SCRAM credentials may change

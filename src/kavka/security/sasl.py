@@ -21,6 +21,7 @@ class FailureReason(Enum):
     UNSUPPORTED_MECHANISM = "unsupported mechanism"
     OUT_OF_ORDER = "request out of order"
     TOO_LARGE = "message too large"
+    TOO_MANY = "too many wait at an address that failed too often"
     PRINCIPAL_CHANGED = "principal changed"
     MECHANISM_CHANGED = "mechanism changed"
     MALFORMED_TOKEN = "malformed token"

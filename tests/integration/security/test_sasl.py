@@ -319,3 +319,25 @@ async def test_what_cannot_be_carried_out_keeps_a_broker_from_starting(
     with pytest.raises(ConfigError, match=why):
         async with cluster_of(tmp_path, own):
             pass
+
+
+@pytest.mark.setting("kavka.authentication.free.failures", "kavka.authentication.max.delay.ms")
+@in_a_loop
+async def test_an_address_that_guesses_waits_and_others_do_not(tmp_path: Path) -> None:
+    """One failure is free; then each has the address wait, here no longer than a tenth of a second."""
+    own = {"kavka.authentication.free.failures": "1", "kavka.authentication.max.delay.ms": "100"}
+    async with cluster_of(tmp_path, own) as cluster:
+        port = cluster.ports_of[LISTENER][1]
+        gates = cluster.broker(1).gates
+        assert gates is not None
+        recorded: list[Any] = []
+        gates._ports.failures._record = recorded.append
+
+        def log_in(password: str) -> Any:
+            with Wire(port) as wire:
+                wire.handshake("PLAIN")
+                return wire.token(client_token("alice", password))
+
+        answers = [await in_thread(log_in, password) for password in ("wrong",) * 4 + ("alice-secret",)]
+        assert [each[0] for each in answers] == ["SASL_AUTHENTICATION_FAILED"] * 4 + ["NONE"]
+        assert [each.evidence["slowed_ms"] for each in recorded] == [0, 100]

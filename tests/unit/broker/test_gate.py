@@ -17,6 +17,7 @@ from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.codec import encode_chunks
 from kavka.protocol.connection import CLOSE_CONNECTION, UNREAD, ConnectionContext, Outcome, Request, Response
 from kavka.protocol.messages import MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
+from kavka.security.guessing import Guessing
 from kavka.security.plain import PlainServer, client_token
 from kavka.security.secret import Secret
 
@@ -33,7 +34,15 @@ class World:
         self.recorded: list[Decision] = []
         failures = Failures(BrokerId(1), self.recorded.append, wall_ms=lambda: 7)
         clock = cast(asyncio.AbstractEventLoop, self)
-        ports = GatePorts(clock, failures, lambda listener, name: PlainServer(listener.users), 0, 10_000)
+        ports = GatePorts(
+            clock,
+            failures,
+            lambda listener, name: PlainServer(listener.users),
+            0,
+            10_000,
+            Guessing(20, 10_000),
+            frozenset(),
+        )
         listener = SaslListener("SASL", ("PLAIN",), USERS, {"PLAIN": SESSION_MS})
         self.gates = Gates({"SASL": listener}, ports)
         self.context = ConnectionContext("c", "10.0.0.1", 1, "SASL")

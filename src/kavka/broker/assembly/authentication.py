@@ -17,6 +17,7 @@ from kavka.config.sasl import OwnLogin, SaslListener, open_secrets, own_login, s
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.protocol.sasl_network import SaslNetwork
+from kavka.security.guessing import Guessing
 from kavka.security.oauthbearer import MECHANISM as OAUTHBEARER
 from kavka.security.plain import MECHANISM as PLAIN
 from kavka.security.plain import PlainServer, client_token
@@ -102,6 +103,8 @@ def new_authentication(config: BrokerConfig, ports: AuthenticationPorts) -> Auth
                 exchange,
                 config.connection_failed_authentication_delay_ms,
                 config.sasl_server_max_receive_size,
+                Guessing(config.kavka_authentication_free_failures, config.kavka_authentication_max_delay_ms),
+                _unhurried(config),
                 at_once if tokens is None else tokens.beside,
             ),
         ),
@@ -118,6 +121,12 @@ def _tokens(listeners: Mapping[str, SaslListener], ports: AuthenticationPorts) -
     from kavka.broker.assembly.token_verifiers import TokenVerifiers
 
     return TokenVerifiers(believed, fetch=ports.fetch, wall_ms=ports.wall_ms, spawn=ports.spawn)
+
+
+def _unhurried(config: BrokerConfig) -> frozenset[str]:
+    """The brokers' own listeners, where clients have another: whatever is guessed, no broker waits."""
+    own = {config.inter_broker_listener, config.control_plane_listener or config.inter_broker_listener}
+    return frozenset(own) if {endpoint.listener for endpoint in config.listener_endpoints} - own else frozenset()
 
 
 def logging_in(

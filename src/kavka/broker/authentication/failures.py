@@ -1,8 +1,8 @@
 """Failures: what a failed authentication leaves behind. A why-record, counted and not repeated.
 
-Decides which failure is recorded: the first of a minute for each address, listener, mechanism and reason; the others
-are counted, and the next record says how many there were. Who has many addresses makes many kinds: of all of them
-together MAX_RECORDS are recorded in a minute.
+Decides which failure is recorded: the first of a minute for each address, listener, mechanism and reason, and the first
+that makes its address wait; the others are counted, and the next record says how many there were. Who has many
+addresses makes many kinds: of all of them together MAX_RECORDS are recorded in a minute.
 
     I1  a name that no user has is not written anywhere: people type passwords there
 """
@@ -51,9 +51,9 @@ class Failures:
         """How many kinds are counted."""
         return len(self._counted)
 
-    def on_failed(self, attempt: Attempt, failure: AuthenticationFailed, now_ms: int) -> None:
-        """An authentication failed."""
-        kind = (attempt.host, attempt.listener, attempt.mechanism, failure.reason)
+    def on_failed(self, attempt: Attempt, failure: AuthenticationFailed, now_ms: int, *, slowed_ms: int = 0) -> None:
+        """An authentication failed. `slowed_ms`: for how long the address has to wait now."""
+        kind = (attempt.host, attempt.listener, attempt.mechanism, failure.reason, slowed_ms > 0)
         until_ms, unrecorded = self._counted.get(kind, (now_ms, 0))
         if now_ms < until_ms:
             self._counted[kind] = (until_ms, unrecorded + 1)
@@ -65,12 +65,15 @@ class Failures:
             return
         self._counted[kind] = (now_ms + INTERVAL_MS, 0)
         sentence = _sentence(attempt, failure)
+        if slowed_ms:
+            sentence += f"; it failed too often, and its clients wait {slowed_ms} ms now before they may try again"
         evidence: dict[str, Fact] = {
             "host": attempt.host,
             "listener": attempt.listener,
             "mechanism": attempt.mechanism,
             "reason": failure.reason.value,
             "again": attempt.is_again,
+            "slowed_ms": slowed_ms,
             "unrecorded_before": unrecorded,
         }
         if failure.user is not None:

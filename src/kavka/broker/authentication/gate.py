@@ -11,13 +11,17 @@ decision; here it is read from bytes, answered, counted and, where it failed, de
         the order in which they came
     I4  a failed authentication is answered after connection.failed.authentication.delay.ms, and then the connection is
         closed; until then nothing is read from it
+    I5  where an address has failed too often, no proof of its clients is looked at, and nothing more is read from them,
+        until its wait is over; at most MAX_HELD of them wait, and further ones fail. Those who are in go on
 
-Source: Kafka's SaslServerAuthenticator, Selector (delayed close), SocketServer.Processor (expired sessions).
+Source: Kafka's SaslServerAuthenticator, Selector (delayed close), SocketServer.Processor (expired sessions). I5 is
+kavka's own (`security.guessing`).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -42,6 +46,7 @@ from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRe
 from kavka.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kavka.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+from kavka.security.guessing import Guessing, group_of
 from kavka.security.sasl import FailureReason, ServerExchange
 from kavka.security.sasl_server import Phase, Reaction, SaslServer
 
@@ -49,6 +54,21 @@ if TYPE_CHECKING:
     from kavka.config.sasl import SaslListener
 
 _correlation: Final = Struct(">i").pack
+MAX_HELD: Final = 100
+"""Clients of one address that wait on a listener because it failed too often."""
+NO_GUESSES: Final = frozenset(
+    {
+        FailureReason.UNSUPPORTED_MECHANISM,
+        FailureReason.OUT_OF_ORDER,
+        FailureReason.TOO_LARGE,
+        FailureReason.TOO_MANY,
+        FailureReason.MECHANISM_CHANGED,
+        FailureReason.NO_KEYS,
+        FailureReason.EXPIRED_TOKEN,
+        FailureReason.EARLY_TOKEN,
+    }
+)
+"""Failures that try no password and no key: they keep nobody waiting."""
 _SASL: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
@@ -95,6 +115,9 @@ class GatePorts(NamedTuple):
     exchange: Callable[[SaslListener, str], ServerExchange]
     failure_delay_ms: int
     max_frame_bytes: int
+    guessing: Guessing
+    unhurried: frozenset[str]
+    """Listeners on which no address waits: that of the brokers, where clients have another."""
     beside: Callable[[Callable[[], None]], Awaitable[None]] = at_once
 
 
@@ -105,6 +128,7 @@ class Gates:
         self.counts = {name: ListenerCounts() for name in listeners}
         self._listeners = listeners
         self._ports = ports
+        self._held: Counter[tuple[str, str]] = Counter()
 
     def register(self, registry: Registry) -> None:
         """Has `registry` show what is counted."""
@@ -114,20 +138,27 @@ class Gates:
     def new(self, context: ConnectionContext) -> SaslGate:
         """The gate of a connection that was just accepted, on a listener with SASL."""
         listener = self._listeners[context.listener_name]
-        return SaslGate(context, listener, self.counts[listener.listener], self._ports)
+        return SaslGate(context, listener, self.counts[listener.listener], self._ports, self._held)
 
 
 class SaslGate:
     """The gate of one connection (`protocol.connection.Gate`)."""
 
-    __slots__ = ("_context", "_counts", "_ports", "_saw_newer", "_server", "_turn", "is_open")
+    __slots__ = ("_context", "_counts", "_held", "_ports", "_saw_newer", "_server", "_turn", "is_open")
 
     limit_name = "sasl.server.max.receive.size"
 
     def __init__(
-        self, context: ConnectionContext, listener: SaslListener, counts: ListenerCounts, ports: GatePorts
+        self,
+        context: ConnectionContext,
+        listener: SaslListener,
+        counts: ListenerCounts,
+        ports: GatePorts,
+        held: Counter[tuple[str, str]],
     ) -> None:
         self.is_open = False
+        self._held = held
+        """How many clients wait, by address and listener."""
         self._context = context
         self._counts = counts
         self._ports = ports
@@ -160,6 +191,8 @@ class SaslGate:
         if server.phase is Phase.ENDED:
             return CLOSE_CONNECTION  # Read before the failure was told, which closes the connection (I4).
         if header is UNREAD:
+            if server.phase is Phase.EXCHANGE and self._wait_ms():
+                return self._hold(request, serve)
             return self._before(request, serve)
         if header.api_key in _SASL:
             was_open = server.phase is Phase.OPEN
@@ -178,6 +211,39 @@ class SaslGate:
     def on_violation(self, violation: ProtocolViolation) -> None:
         """The bytes that came are no frame, or too long a one. May be called on another thread."""
         self._ports.loop.call_soon_threadsafe(self._count, self._server.on_broken(FailureReason.TOO_LARGE))
+
+    # -- guessing (I5)
+
+    def _wait_ms(self) -> int:
+        context, ports = self._context, self._ports
+        if context.listener_name in ports.unhurried:
+            return 0
+        return ports.guessing.wait_ms(context.client_host, context.listener_name, self._now_ms())
+
+    def _hold(self, request: Request, serve: Handler) -> Outcome:
+        place = (group_of(self._context.client_host), self._context.listener_name)
+        if self._held[place] >= MAX_HELD:
+            return self._failed(self._server.on_broken(FailureReason.TOO_MANY), None)
+        # Its own bytes: a view would keep the buffer that all connections share.
+        own = request._replace(body=memoryview(bytearray(request.body)))
+        return self._held_until(place, own, serve)
+
+    async def _held_until(self, place: tuple[str, str], request: Request, serve: Handler) -> Response:
+        """What becomes of the request when its turn has come: another's failure may have made the wait longer."""
+        me = asyncio.current_task()
+        assert me is not None, "the processor makes a task of it"
+        self._held[place] += 1
+        self._context.hold(me)  # Nobody waits for a client that is gone.
+        try:
+            while wait_ms := self._wait_ms():  # noqa: ASYNC110  # it is known for how long
+                await asyncio.sleep(wait_ms / 1000)
+        finally:
+            self._context.release(me)
+            self._held[place] -= 1
+            if not self._held[place]:
+                del self._held[place]
+        outcome = self._before(request, serve)
+        return outcome if isinstance(outcome, Response) else await outcome
 
     # -- before the gate is open: whole frames, without a header that anybody looked at
 
@@ -326,7 +392,11 @@ class SaslGate:
         else:
             self._counts.failed += 1
         attempt = Attempt(context.client_host, context.listener_name, server.mechanism, self.is_open)
-        self._ports.failures.on_failed(attempt, reaction.failure, self._now_ms())
+        now_ms, ports = self._now_ms(), self._ports
+        slowed_ms = 0
+        if attempt.listener not in ports.unhurried and reaction.failure.reason not in NO_GUESSES:
+            slowed_ms = ports.guessing.on_failure(attempt.host, attempt.listener, now_ms)
+        ports.failures.on_failed(attempt, reaction.failure, now_ms, slowed_ms=slowed_ms)
 
     def _framed_by_connection(self, header: RequestHeader, message: Any) -> Response:
         return Response(encode_chunks(message, header.api_version))
