@@ -44,7 +44,15 @@ class Table:
     title: str = ""
 
     def add(self, *cells: object) -> None:
-        self.rows.append(["" if cell is None else str(cell) for cell in cells])
+        self.rows.append(["" if cell is None else printable(str(cell)) for cell in cells])
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal would obey, and what would make another column or line: names of groups, users
+    and clients are anybody's choice."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def show(table: Table) -> None:

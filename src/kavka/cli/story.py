@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from kavka.cli.output import printable
 from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision
 from kavka.model import TopicPartition
 
@@ -232,11 +233,6 @@ def _value(value: Fact) -> str:
             return ",".join(map(_value, value)) or "none"
         case _:
             return printable(str(value))
-
-
-def printable(text: str) -> str:
-    """The text without what a terminal would obey: names are anybody's choice, and recorded as they were sent."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _sentence(text: str) -> str:
