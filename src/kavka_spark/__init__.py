@@ -11,7 +11,7 @@ pyspark_kavka and pyspark_kavka_log; this package does the work.
     From topics to rows
     offsets             topics, timestamps and JSON as offsets
     bounds, push_down   filters that reach the source
-    plan, trigger       ranges as tasks; how far a micro-batch goes
+    plan, trigger_limits  ranges as tasks; how far a micro-batch goes
     reader, connections    a range read, whoever leads; a worker's connections
     lag                 how far a query is behind
     batch_walk, decoder    batches that a reader sees; their records as Arrow columns

@@ -37,7 +37,7 @@ from kavka_spark.offsets import Offsets, edges, find_partitions, resolve
 from kavka_spark.plan import NO_TOPIC_ID, OffsetRange, as_tasks
 from kavka_spark.source import read_task
 from kavka_spark.source_options import Assign, SourceOptions, Subscribe
-from kavka_spark.trigger import limit_bytes, limit_rows, sample_bytes
+from kavka_spark.trigger_limits import limit_bytes, limit_rows, sample_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ import pytest
 
 from kavka.cli.replay import Replay
 from kavka.flight.format import FLIGHT_FILES
-from kavka.flight.ring import FlightRing, find_rings
+from kavka.flight.ring_reader import FlightRing, find_rings
 from kavka.model import TopicPartition
 from kavka.replay.cluster_replay import ReplayedCluster, replay_cluster
 from kavka.simulator.faults.mix import FaultMix

@@ -223,7 +223,7 @@ def _recorded(files: Sequence[str], choices: Sequence[Choice], *, plot: str | No
 
 
 def _fetched(directories: Sequence[str], choices: Sequence[Choice], *, plot: str | None, as_json: bool) -> None:
-    from kavka.flight.ring import find_rings
+    from kavka.flight.ring_reader import find_rings
     from kavka.studies.lag_flight import fetch_trace
     from kavka.studies.lag_trace import Recorded
 

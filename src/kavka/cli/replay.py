@@ -21,7 +21,7 @@ from kavka.cli.output import FAILED, Failure, Table, counted, note, note_files, 
 from kavka.cli.times import moment_ms
 
 if TYPE_CHECKING:
-    from kavka.flight.ring import FlightRing
+    from kavka.flight.ring_reader import FlightRing
     from kavka.model import TopicPartition
     from kavka.replay.cluster_replay import ReplayedCluster
     from kavka.simulator.host.trace import Event, Trace
@@ -162,7 +162,7 @@ class Replay:
 
 
 def _rings(directories: Sequence[str]) -> list[FlightRing]:
-    from kavka.flight.ring import find_rings
+    from kavka.flight.ring_reader import find_rings
 
     try:
         rings = find_rings(directories)

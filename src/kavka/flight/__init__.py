@@ -1,7 +1,7 @@
 """The flight recording: a broker's inputs, kept in a ring on its disk, so that its decisions can be made again.
 
 format              entries as bytes
-recorder            writes the ring
-ring                reads it
+recorder            writes the ring; how much of it is kept
+ring_reader         reads it
 recorded_partition  the seam: a Partition that tells the recorder what it is told
 """

@@ -44,7 +44,7 @@ from typing import Any, Final, NamedTuple
 
 from kavka.decisions import DecisionKind, RecordedDecision, decode_decision, encode_decision
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
-from kavka.replication.decide.isr import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
+from kavka.replication.decide.isr_states import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
 from kavka.replication.decide.partition_snapshot import PartitionSnapshot, RemoteSnapshot
 
 FLIGHT_FILES: Final = ("kavka-flight.1.bin", "kavka-flight.0.bin")

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from kavka.decisions import Decision
     from kavka.errors import ErrorCode
     from kavka.log.unified_log import UnifiedLog
-    from kavka.replication.decide.isr import IsrProposal
+    from kavka.replication.decide.isr_states import IsrProposal
 
 
 class Recording(Protocol):

@@ -1,7 +1,7 @@
 """FlightRecorder: keeps this broker's inputs in a ring on its disk, so that its decisions can be made again.
 
 Decides when entries are written, in which file, and what is told of the controller's decisions. What a partition tells
-is `recorded_partition`'s, the bytes are `flight_format`'s; `kavka replay` reads them. Must not know what was right.
+is `recorded_partition`'s, the bytes are `format`'s; `kavka replay` reads them. Must not know what was right.
 
     ring    two files of half of kavka.flight.recorder.bytes each in the first log directory; the older one is replaced
             when the newer is full

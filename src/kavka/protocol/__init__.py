@@ -2,7 +2,7 @@
 
 schema      what a message looks like: fields, types, versions
 messages/   one module per message, written by tools/generate_messages.py
-compiler    a message's table to Python functions, one pair per version
+compiler    a message's table to Python functions, one pair per version; which malformed fields are refused
 codec       messages to bytes and back: the door of this room
 primitives  the smallest pieces: variable-length integers, ids
 api         API keys with their versions, and headers; api_keys: the numbers

@@ -46,10 +46,10 @@ from kavka.flight.format import (
     snapshot_of,
     state_of,
 )
-from kavka.flight.ring import Gap, Told
+from kavka.flight.ring_reader import Gap, Told
 from kavka.model import NO_LEADER, BrokerId, LeaderAndIsr, Offset, TopicPartition
 from kavka.replay.metadata_log import MetadataLog, records_up_to
-from kavka.replication.decide.isr import CommittedIsr, IsrProposal
+from kavka.replication.decide.isr_states import CommittedIsr, IsrProposal
 from kavka.replication.decide.lag_policy import lag_policy
 from kavka.replication.decide.partition import ACKS_ALL, Partition
 from kavka.replication.decide.partition_results import PartitionRefusal

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from kavka.decisions import Decision, DecisionKind
 from kavka.flight.format import REFUSED, REPEATED, Check, Fetch, broker_ids, state_of
-from kavka.flight.ring import FlightRing, Gap
+from kavka.flight.ring_reader import FlightRing, Gap
 from kavka.model import NO_EPOCH, BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replay.broker_replay import BrokerReplay, Difference, Happened, ReplayedPartition
 from kavka.simulator.host.trace import SIMULATOR, ZOOKEEPER, ReplicaLook, Trace

@@ -30,7 +30,7 @@ from kavka.protocol.messages.alter_partition_request import (
 from kavka.protocol.messages.alter_partition_response import AlterPartitionResponse
 from kavka.protocol.messages.alter_partition_response import PartitionData as PartitionAnswer
 from kavka.protocol.schema import ZERO_UUID
-from kavka.replication.decide.isr import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
+from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
 
 VERSION: Final = 3
 VERSION_WITHOUT_TOPIC_IDS: Final = 1

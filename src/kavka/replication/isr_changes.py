@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from kavka.errors import InvariantViolation
 from kavka.logger import Logger
 from kavka.model import TopicPartition
-from kavka.replication.decide.isr import IsrAnswer, IsrProposal, IsrUnknown
+from kavka.replication.decide.isr_states import IsrAnswer, IsrProposal, IsrUnknown
 
 logger = Logger(__name__)
 

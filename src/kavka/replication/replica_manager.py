@@ -31,7 +31,7 @@ from kavka.log.decide.producer_state import AppendOrigin
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, BrokerId, LeaderAndIsr, Offset, TopicPartition
 from kavka.replication.decide import divergence
 from kavka.replication.decide.fetching import AbortedTransaction, FetchOutcome, FetchParams, FetchSpec
-from kavka.replication.decide.isr import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
+from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
 from kavka.replication.decide.partition import ACKS_ALL, Partition
 from kavka.replication.decide.partition_results import (
     FollowerFetchResult,

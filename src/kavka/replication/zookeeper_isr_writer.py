@@ -23,7 +23,7 @@ from typing import Final
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.logger import Logger
 from kavka.model import TopicPartition
-from kavka.replication.decide.isr import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
+from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
 from kavka.zookeeper.port import BadVersion, CreateMode, NoNode, OutcomeUnknown, SessionExpired, Stat, ZooKeeper
 from kavka.zookeeper.znode_paths import ISR_CHANGE_PREFIX, partition_state_path
 from kavka.zookeeper.znodes import IsrChangeNotification, MalformedZNode, PartitionState

@@ -13,7 +13,7 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     sasl_server      the states of a connection that must authenticate
     guessing         how long an address that fails has to wait
     plain            the mechanism PLAIN
-    scram            the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512, both sides, and their credentials
+    scram            the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512, both sides; their credentials and bounds
     scram_changes    what a request about SCRAM credentials may change
     oauthbearer      the mechanism OAUTHBEARER, the server's side
     json_web_tokens  signed tokens: whom they name, and whether they are to be believed

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kavka.flight.format import REFUSED, REPEATED, Check, Fetch
-from kavka.flight.ring import FlightRing, Told
+from kavka.flight.ring_reader import FlightRing, Told
 from kavka.model import BrokerId, TopicPartition
 from kavka.studies.lag_outcome import Seen
 from kavka.studies.lag_workload import FOLLOWERS, LEADER

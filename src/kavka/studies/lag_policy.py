@@ -40,7 +40,7 @@ from kavka.log.segment import LogDirectory, OpenSegments
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr, Offset, TopicPartition
 from kavka.records.builder import BatchBuilder
-from kavka.replication.decide.isr import IsrProposal
+from kavka.replication.decide.isr_states import IsrProposal
 from kavka.replication.decide.partition import ACKS_ALL, Partition
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.simulator.host.disk import SimulatedDisk

@@ -22,7 +22,7 @@ from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr
 from kavka.records.batch import iterate_batches
 from kavka.replication.decide.divergence import diverging_epoch
-from kavka.replication.decide.isr import IsrProposal
+from kavka.replication.decide.isr_states import IsrProposal
 from kavka.replication.decide.lag_policy import MessagesLagPolicy, TimeLagPolicy
 from kavka.replication.decide.partition import ACKS_ALL, Partition, Role
 from kavka.replication.decide.partition_results import EpochEndOffset

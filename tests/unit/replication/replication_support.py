@@ -9,7 +9,7 @@ from typing import Any
 
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, LeaderAndIsr
-from kavka.replication.decide.isr import IsrProposal
+from kavka.replication.decide.isr_states import IsrProposal
 from kavka.replication.decide.lag_policy import LagPolicy, TimeLagPolicy
 from kavka.replication.decide.partition import ACKS_ALL, Partition
 from kavka.replication.decide.partition_results import (

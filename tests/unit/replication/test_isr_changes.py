@@ -17,7 +17,7 @@ from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages.alter_partition_request import AlterPartitionRequest
 from kavka.protocol.messages.alter_partition_response import AlterPartitionResponse, PartitionData, TopicData
 from kavka.replication.alter_partition_writer import AlterPartitionWriter
-from kavka.replication.decide.isr import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
+from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
 from kavka.replication.isr_changes import IsrChanges
 from kavka.replication.zookeeper_isr_writer import MAX_SILENCE_MS, QUIET_MS, ZooKeeperIsrWriter
 from kavka.runtime.disk import LocalFileSystem

@@ -10,7 +10,7 @@ import pytest
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import LeaderAndIsr
-from kavka.replication.decide.isr import CommittedIsr, PendingExpand, PendingShrink
+from kavka.replication.decide.isr_states import CommittedIsr, PendingExpand, PendingShrink
 from kavka.replication.decide.partition import REFUSED_PROPOSAL_PAUSE_MS
 from kavka.replication.decide.refusals import MAX_RECORD_INTERVAL_MS, RECORD_INTERVAL_MS
 from kavka.replication.decide.replica import BrokerStatus

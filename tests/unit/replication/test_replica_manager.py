@@ -12,7 +12,7 @@ import pytest
 from kavka.errors import ErrorCode, StorageError
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
-from kavka.replication.decide.isr import IsrAnswer, IsrCommitted, IsrProposal
+from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal
 from kavka.replication.decide.lag_policy import TimeLagPolicy
 from kavka.replication.decide.partition import ACKS_ALL, Partition
 from kavka.replication.decide.partition_rules import PartitionRules

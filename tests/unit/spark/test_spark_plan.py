@@ -32,7 +32,7 @@ from kavka_spark.offsets import Offsets
 from kavka_spark.plan import SHARED_OFFSETS, OffsetRange, ReadTask, as_tasks, cut
 from kavka_spark.source_options import source_options
 from kavka_spark.stream_source import KavkaStreamReader
-from kavka_spark.trigger import Sample, limit_bytes, limit_rows
+from kavka_spark.trigger_limits import Sample, limit_bytes, limit_rows
 
 SIZES = st.lists(st.integers(min_value=0, max_value=1_000_000), min_size=1, max_size=8)
 

@@ -17,7 +17,7 @@ from kavka.flight.format import (
     encode_block,
     encode_fact,
 )
-from kavka.flight.ring import find_rings
+from kavka.flight.ring_reader import find_rings
 from kavka.model import TopicPartition
 from kavka.studies.lag_flight import REPEATED_MS, fetch_trace
 from kavka.studies.lag_outcome import Choice

@@ -4,13 +4,14 @@ A module here must not know a clock, an event loop, a socket, a thread or random
 given to `Partition` and is called, never opened.
 
 Leading:
-partition             one hosted replica: its role, who is in sync, where the high watermark stands
+partition             one hosted replica: its role, who joins and who leaves the in-sync replicas, where the high
+                      watermark stands
 divergence            where a reader's log and this one part
 partition_results     what a call of a partition did, with the decisions that the caller records
 partition_reasons     the why-records of a partition: sentences and numbers
 partition_rules       what holds for all partitions of a broker
 refusals              which refusals are worth a why-record
-isr                   the in-sync replicas, committed or with one change under way
+isr_states            the in-sync replicas, committed or with one change under way
 replica               what a leader knows of one follower
 lag_policy            when a follower no longer counts as in sync
 partition_snapshot    all that a partition remembers, as a value

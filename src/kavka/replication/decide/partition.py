@@ -49,7 +49,7 @@ from kavka.model import (
     TopicPartition,
 )
 from kavka.replication.decide import partition_reasons as reasons
-from kavka.replication.decide.isr import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
+from kavka.replication.decide.isr_states import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
 from kavka.replication.decide.partition_results import (
     FollowerFetchResult,
     FollowingChange,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kavka.errors import ErrorCode
     from kavka.model import BrokerId, LeaderAndIsr, LeaderEpoch
-    from kavka.replication.decide.isr import IsrProposal
+    from kavka.replication.decide.isr_states import IsrProposal
     from kavka.replication.decide.lag_policy import LagPolicy
     from kavka.replication.decide.partition import Partition
     from kavka.replication.decide.replica import RemoteReplica

@@ -14,7 +14,7 @@ from kavka.model import LeaderEpoch, Offset
 if TYPE_CHECKING:
     from kavka.decisions import Decision
     from kavka.log.log_results import AppendResult
-    from kavka.replication.decide.isr import IsrProposal
+    from kavka.replication.decide.isr_states import IsrProposal
 
 
 class PartitionRefusal(RequestError):

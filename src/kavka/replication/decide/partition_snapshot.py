@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kavka.decisions import DecisionKind
 from kavka.model import BrokerId, LeaderAndIsr, LeaderEpoch, Offset
-from kavka.replication.decide.isr import IsrProposal, IsrState
+from kavka.replication.decide.isr_states import IsrProposal, IsrState
 from kavka.replication.decide.replica import RemoteReplica
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
-from kavka.replication.decide.isr import CommittedIsr, PendingExpand
+from kavka.replication.decide.isr_states import CommittedIsr, PendingExpand
 from kavka.simulator.rules.log_mirror import differ
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, TopicPartition
 from kavka.protocol.api_keys import ApiKey
-from kavka.replication.decide.isr import CommittedIsr, PendingExpand, PendingShrink
+from kavka.replication.decide.isr_states import CommittedIsr, PendingExpand, PendingShrink
 
 if TYPE_CHECKING:
     from kavka.model import LeaderEpoch, Offset

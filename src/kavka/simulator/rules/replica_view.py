@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import uuid
 
     from kavka.model import LeaderAndIsr
-    from kavka.replication.decide.isr import IsrState
+    from kavka.replication.decide.isr_states import IsrState
     from kavka.replication.decide.partition import Partition
     from kavka.simulator.host.broker import SimulatedBroker
     from kavka.zookeeper.znodes import PartitionState
