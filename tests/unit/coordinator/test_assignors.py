@@ -7,7 +7,13 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.coordinator.groups.consumer.decide.assignors import Assignor, GroupSpec, MemberSpec, assign_range
+from kavka.coordinator.groups.consumer.decide.assignors import (
+    Assignor,
+    GroupSpec,
+    MemberSpec,
+    assign_range,
+    preferred_assignor,
+)
 from kavka.coordinator.groups.consumer.decide.group import Assignment
 from kavka.coordinator.groups.consumer.decide.uniform_assignor import assign_uniform
 
@@ -88,3 +94,16 @@ def test_range_gives_members_the_same_numbers_of_each_topic() -> None:
 def test_static_members_come_first_by_their_instance_ids() -> None:
     members = [MemberSpec("a", None, [topic(1)], {}), MemberSpec("z", "i", [topic(1)], {})]
     assert assign_range(GroupSpec(members, {topic(1): 3}))["z"] == {topic(1): {0, 1}}
+
+
+def test_the_assignor_is_the_one_that_most_members_want() -> None:
+    assert preferred_assignor(["range", "range", "uniform"], ["uniform", "range"]) == "range"
+
+
+def test_without_wishes_or_with_as_many_for_each_it_is_the_first_that_the_broker_has() -> None:
+    assert preferred_assignor([None, None], ["uniform", "range"]) == "uniform"
+    assert preferred_assignor(["range", "uniform"], ["uniform", "range"]) == "uniform"
+
+
+def test_wishes_for_an_assignor_that_is_not_there_do_not_count() -> None:
+    assert preferred_assignor(["gone", "gone", "range"], ["uniform", "range"]) == "range"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.security.authorized_operations import GROUP_OPERATIONS_SINCE_4, NOT_ASKED
+from kavka.coordinator.groups.consumer.decide.assignors import preferred_assignor
 from kavka.coordinator.groups.consumer.decide.group import Assignment as Partitions
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroup, ConsumerMember
 from kavka.errors import ErrorCode, RequestError
@@ -59,7 +60,9 @@ def _group(broker: GroupsBroker, group_id: str, operations: int) -> DescribedGro
         group_state=group.state,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=group.preferred_assignor(list(group.members.values()), broker.groups.assignors(group_id)),
+        assignor_name=preferred_assignor(
+            (member.assignor for member in group.members.values()), broker.groups.assignors(group_id)
+        ),
         members=[_member(broker, group, member) for member in group.members.values()],
         authorized_operations=operations,
     )

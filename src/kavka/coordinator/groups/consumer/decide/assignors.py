@@ -1,4 +1,4 @@
-"""Who is to read what: what an assignor is given, what it returns, and the range assignor.
+"""Who is to read what: which assignor, what it is given, what it returns, and the range assignor.
 
 Decides from members (their topics, and what the last assignment gave them) and partition counts. Must not know groups,
 epochs, the log. The order of members and topics is given by the caller, and is the only source of ties' outcomes.
@@ -13,7 +13,8 @@ the assignments are the same (tests/conformance/groups).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from kavka.coordinator.groups.consumer.decide.group import Assignment
@@ -44,6 +45,15 @@ class GroupSpec(NamedTuple):
 
 
 Assignor: TypeAlias = Callable[[GroupSpec], dict[str, Assignment]]
+
+
+def preferred_assignor(wishes: Iterable[str | None], supported: Sequence[str]) -> str:
+    """The assignor that most members want, of those that there are; of equally many, and without a wish, the first.
+
+    Another broker, or this one with other settings, may have let a member in with one that is not there.
+    """
+    counts = Counter(wish for wish in wishes if wish in supported)
+    return max(supported, key=lambda name: counts[name])
 
 
 def frozen(assignment: Mapping[uuid.UUID, set[int]]) -> Assignment:

@@ -22,7 +22,6 @@ Source: KIP-848; Kafka's ConsumerGroup.
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -249,14 +248,6 @@ class ConsumerGroup:
 
     def is_subscribed_to(self, topic: str) -> bool:
         return any(topic in self.topics_of(member) for member in self.members.values())
-
-    def preferred_assignor(self, members: Sequence[ConsumerMember], supported: Sequence[str]) -> str:
-        """The assignor that most members want, of those that there are; without a wish, the first of them.
-
-        Another broker, or this one with other settings, may have let a member in with one that is not there.
-        """
-        wishes = Counter(member.assignor for member in members if member.assignor in supported)
-        return max(supported, key=lambda name: wishes[name])
 
     def classic_members(self) -> Iterator[ConsumerMember]:
         """Those who speak the classic protocol."""

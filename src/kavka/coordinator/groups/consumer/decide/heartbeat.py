@@ -31,6 +31,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kavka.coordinator.groups.consumer.decide.assignors import preferred_assignor
 from kavka.coordinator.groups.consumer.decide.current_assignment import reconcile
 from kavka.coordinator.groups.consumer.decide.group import (
     JOINING_EPOCH,
@@ -388,7 +389,7 @@ def _assign(
     now: Now,
 ) -> tuple[Mapping[str, Assignment], list[CoordinatorRecord]]:
     """A new target assignment, by member id, and its records."""
-    name = group.preferred_assignor(list(members.values()), now.limits.assignors)
+    name = preferred_assignor((member.assignor for member in members.values()), now.limits.assignors)
     readers = [
         Reader(member, read[member.member_id], group.target_of(member.member_id, member.instance_id))
         for member in members.values()
