@@ -11,7 +11,7 @@ and may take long, so that it can be called on another thread (`labour`).
         token's principal is refused
     I2  after a token was refused the exchange only ends; Apache Kafka takes further tokens, as many as a client likes
     I3  a token stands in no message, no repr and no failure
-    I4  a token has at most MAX_TOKEN_CHARS characters
+    I4  a token has at most MAX_TOKEN_CHARS characters, and a message MAX_MESSAGE_BYTES: what is longer is not looked at
     I5  extensions are checked for their form, as Apache Kafka's validators do, and mean nothing
 
 Source: RFC 7628 and 5801; Kafka's OAuthBearerSaslServer and OAuthBearerClientInitialResponse (KIP-255, 342).
@@ -28,6 +28,8 @@ from kavka.security.sasl import AuthenticationFailed, FailureReason, Step
 
 MECHANISM: Final = "OAUTHBEARER"
 MAX_TOKEN_CHARS: Final = 64 * 1024
+MAX_MESSAGE_BYTES: Final = 128 * 1024
+"""Reading a message takes a tenth of a microsecond a byte at worst, in the loop, for a client that nobody knows yet."""
 INVALID_TOKEN: Final = '{"status":"invalid_token"}'
 """What Apache Kafka's validators answer, whatever is wrong with a token."""
 
@@ -64,7 +66,8 @@ class FirstMessage:
     @classmethod
     def parse(cls, message: bytes) -> FirstMessage:
         """Raises AuthenticationFailed."""
-        found = _MESSAGE.fullmatch(message.decode(errors="replace"))
+        text = message.decode(errors="replace") if len(message) <= MAX_MESSAGE_BYTES else ""
+        found = _MESSAGE.fullmatch(text)
         if found is None:
             raise AuthenticationFailed(FailureReason.MALFORMED)
         pairs = dict(pair.split("=", 1) for pair in found["pairs"].split("\x01") if pair)
@@ -83,6 +86,7 @@ class OAuthBearerServer:
     ) -> None:
         self._verify = verify
         self._on_refused = on_refused
+        self._first: FirstMessage | AuthenticationFailed | None = None
         self._verified: Bearer | TokenRefused | None = None
         self._refused: TokenRefused | None = None
 
@@ -90,17 +94,16 @@ class OAuthBearerServer:
         """The verification of the token in a message, if there is one."""
         if self._refused is not None:
             return None
-        try:
-            message = FirstMessage.parse(token)
-        except AuthenticationFailed:
-            return None  # `step` says so.
-        return lambda: self._verify_now(message)
+        message = self._first = _parsed(token)
+        return None if isinstance(message, AuthenticationFailed) else lambda: self._verify_now(message)
 
     def step(self, token: bytes) -> Step:
         if self._refused is not None:
             # Whatever comes, it should be ^A.
             raise AuthenticationFailed(self._refused.reason, INVALID_TOKEN, self._refused.user)
-        message = FirstMessage.parse(token)
+        message = self._first or _parsed(token)
+        if isinstance(message, AuthenticationFailed):
+            raise message
         if self._verified is None:
             self._verify_now(message)
         verified = self._verified
@@ -125,3 +128,10 @@ class OAuthBearerServer:
             self._verified = self._verify(message.token)
         except TokenRefused as refused:
             self._verified = refused
+
+
+def _parsed(token: bytes) -> FirstMessage | AuthenticationFailed:
+    try:
+        return FirstMessage.parse(token)
+    except AuthenticationFailed as failed:
+        return failed

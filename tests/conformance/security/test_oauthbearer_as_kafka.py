@@ -13,7 +13,7 @@ from tests.kit.oauthbearer_script import CASES, CLOSED_BY_KAFKA, STRICTER, run, 
 from tests.kit.ports import free_port
 from tests.kit.sasl_script import LISTENER
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 
 @pytest.mark.timeout(700)

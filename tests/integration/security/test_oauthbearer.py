@@ -214,12 +214,12 @@ def test_a_session_ends_with_its_token_and_its_client_may_bring_another(
     tmp_path: Path, server: KeysServer, threads: str
 ) -> None:
     def short(sub: str = "alice") -> str:
-        return token(claims(sub=sub, exp=int(time.time()) + 3))
+        return token(claims(sub=sub, exp=int(time.time()) + 2))
 
     def work(port: int) -> None:
         with Wire(port) as wire:
             lifetime_ms = logged_in(wire, short())[3]
-            assert lifetime_ms <= 3_000
+            assert lifetime_ms <= 2_000
             # Everything behind the new token waits for what comes of it.
             asked = [
                 wire.request(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="OAUTHBEARER")),

@@ -14,7 +14,9 @@ from kavka.security.plain import client_token
 from kavka.security.scram import ScramMechanism
 from kavka.zookeeper.port import NoNode, ZooKeeper
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.kit.oauthbearer_script import write_keys
 from tests.kit.sasl_script import LISTENER, PLAIN_LOGIN, Wire, add_user, settings, wait_for_user
+from tests.kit.token_issuer import AUDIENCE, ISSUER, claims, first_message, token
 
 CANARY = "yellow-bird"
 
@@ -34,7 +36,7 @@ async def everything_in(zookeeper: ZooKeeper, path: str = "/") -> list[bytes]:
 def attack(port: int, plaintext: int) -> None:
     add_user(plaintext, "carol", f"{CANARY}-scram")
     wait_for_user(port, "carol", f"{CANARY}-scram")
-    for token in (
+    for said in (
         client_token("alice", f"{CANARY}-alice"),
         client_token("alice", f"{CANARY}-wrong"),
         client_token(f"{CANARY}-as-a-name", "x"),
@@ -42,13 +44,27 @@ def attack(port: int, plaintext: int) -> None:
     ):
         with Wire(port) as wire:
             wire.handshake("PLAIN")
-            wire.token(token)
+            wire.token(said)
     for user, password in (("carol", f"{CANARY}-wrong"), (f"{CANARY}-as-a-name", "x")):
         with Wire(port) as wire:
             wire.handshake("SCRAM-SHA-256")
             wire.scram(ScramMechanism.SHA_256, user, password)
     with Wire(port) as wire:
         wire.handshake(f"{CANARY}-mechanism")
+    good = token()
+    for message in (
+        first_message(good, trace=f"{CANARY}-extension"),
+        first_message(token(claims(jti=f"{CANARY}-claim", aud="other"))),
+        first_message(token(claims(sub=f"{CANARY}-unsigned-name"), kid="RS256-2", header={"kid": "RS256-1"})),
+        first_message(token(header={"kid": f"{CANARY}-key"})),
+        first_message(f"{CANARY}-no-token"),
+        first_message(good, authzid=f"{CANARY}-authzid"),
+        f"n,,{CANARY}-no-message".encode(),
+    ):
+        with Wire(port) as wire:
+            wire.handshake("OAUTHBEARER")
+            wire.token(message)
+            wire.token(b"\x01")
 
 
 def described(plaintext: int) -> str:
@@ -62,6 +78,12 @@ def described(plaintext: int) -> str:
 
 def test_no_canary_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     own = {name: text for name, text in settings(0, 0).items() if not name.endswith("listeners")}
+    own |= {
+        "sasl.enabled.mechanisms": f"{own['sasl.enabled.mechanisms']},OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": write_keys(tmp_path / "keys.json"),
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+    }
     jaas = f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config"
     own[jaas] = PLAIN_LOGIN.replace("alice-secret", f"{CANARY}-alice").replace("admin-secret", f"{CANARY}-admin")
     shown: list[str] = []
@@ -82,8 +104,12 @@ def test_no_canary_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     asyncio.run(asyncio.wait_for(scenario(), 120))
     logged = capfd.readouterr()
     shown += [logged.out, logged.err]
-    assert "did not authenticate with PLAIN" in logged.out + logged.err
+    for mechanism in ("PLAIN", "OAUTHBEARER"):
+        assert f"did not authenticate with {mechanism}" in logged.out + logged.err
     for file in tmp_path.rglob("*"):
         if file.is_file() and file.stat().st_size < 20_000_000:
             shown.append(file.read_bytes().decode(errors="replace"))
     assert not [text[max(0, text.find(CANARY) - 60) :][:160] for text in shown if CANARY in text]
+    # Nor any token: each begins like this.
+    beginning = token()[:20]
+    assert not [text for text in shown if beginning in text]

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from kavka.errors import ErrorCode
-from kavka.security.oauthbearer import MAX_TOKEN_CHARS, Bearer, FirstMessage, OAuthBearerServer, TokenRefused
+from kavka.security.oauthbearer import (
+    MAX_MESSAGE_BYTES,
+    MAX_TOKEN_CHARS,
+    Bearer,
+    FirstMessage,
+    OAuthBearerServer,
+    TokenRefused,
+)
 from kavka.security.sasl import AuthenticationFailed, FailureReason, Step
 from kavka.security.sasl_server import Phase, SaslServer
 
@@ -109,6 +119,14 @@ def test_a_token_has_a_bound() -> None:
         server.step(b"\x01")
 
 
+def test_a_message_has_a_bound() -> None:
+    room = MAX_MESSAGE_BYTES - len(message("alice.5", extensions="x=\x01"))
+    good = message("alice.5", extensions=f"x={'y' * room}\x01")
+    assert OAuthBearerServer(believer).step(good).user == "alice"
+    with pytest.raises(AuthenticationFailed, match="malformed message"):
+        OAuthBearerServer(believer).step(message("alice.5", extensions=f"x={'y' * (room + 1)}\x01"))
+
+
 def test_a_token_is_verified_once_where_it_is_verified_beside() -> None:
     asked: list[str] = []
 
@@ -167,3 +185,14 @@ def test_a_refused_token_is_answered_and_then_told_as_a_failure() -> None:
     ended = server.on_token(b"\x01", 0)
     assert (ended.error, ended.message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, '{"status":"invalid_token"}')
     assert server.phase is Phase.ENDED
+
+
+def test_a_broker_without_tokens_loads_nothing_of_what_verifies_them() -> None:
+    """The base installation has neither of the two packages."""
+    program = (
+        "import sys, kavka.runtime.server, kavka.broker.assembly.authentication, kavka.config.sasl\n"
+        "print([name for name in sys.modules if name.partition('.')[0] in ('joserfc', 'cryptography')"
+        " or name in ('kavka.security.json_web_tokens', 'kavka.runtime.documents')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
