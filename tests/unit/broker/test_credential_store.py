@@ -171,3 +171,25 @@ def test_what_is_wrong_with_a_users_znode_is_told_without_its_content(data: str)
     shown = str(malformed.value)
     assert "/config/users/alice" in shown
     assert "hidden" not in shown
+
+
+def test_what_stands_for_all_users_lets_nobody_in_and_takes_nobodys_credential(tmp_path: Path) -> None:
+    """A user may be called "<default>": its znode is another one than that of the default user's quotas."""
+
+    async def scenario(brokers: Brokers) -> None:
+        credential = ConfigEntity({SHA_256.value: BY_KAFKA})
+        zookeeper = await brokers.server.connect()
+        await zookeeper.create("/config/users/<default>", credential.encode())
+        _, store = await brokers.new()
+        assert not store.find(SHA_256, "<default>").is_known
+        admin = ConfigAdmin(zookeeper)
+        await admin.change("users/%3Cdefault%3E", lambda _: credential.config)
+        await until(lambda: store.find(SHA_256, "<default>").is_known)
+        await admin.change("users/<default>", lambda _: {"producer_byte_rate": "1"})
+        await admin.change("users/last", lambda _: credential.config)
+        await until(lambda: store.find(SHA_256, "last").is_known)
+        assert store.find(SHA_256, "<default>").is_known
+        _, another = await brokers.new()
+        assert another.find(SHA_256, "<default>").is_known
+
+    run(tmp_path, scenario)

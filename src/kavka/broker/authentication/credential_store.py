@@ -10,6 +10,7 @@ have one. Must not decide who may log in: that is `kavka.security.scram`. Change
     I1  changes are listened to before anything is read, so that none falls in between
     I2  after a lost session every user is read again: change nodes may have gone meanwhile
     I3  a credential that cannot be read lets nobody in, and is told of without being shown
+    I4  what is kept of the default user, which stands for all, lets nobody in: a user may be called as it is
 
 Source: kafka.security.CredentialProvider, UserConfigHandler, DynamicConfigManager.
 """
@@ -27,7 +28,7 @@ from kavka.errors import ZooKeeperError
 from kavka.logger import Logger
 from kavka.security.scram import DEFAULT_ITERATIONS, Found, ScramCredential, ScramMechanism, stand_in
 from kavka.zookeeper.port import Event, NodeExists, SessionEvent, SessionState, ZooKeeper
-from kavka.zookeeper.znode_paths import UNKNOWN_USERS_PATH, USERS_ENTITY, desanitize
+from kavka.zookeeper.znode_paths import DEFAULT_ENTITY, UNKNOWN_USERS_PATH, USERS_ENTITY, desanitize
 from kavka.zookeeper.znodes import ConfigEntity, MalformedZNode, UnknownUsers
 
 logger = Logger(__name__)
@@ -110,13 +111,17 @@ class CredentialStore:
 
     async def _read_all(self) -> None:
         found = await self._admin.read_all(USERS_ENTITY)
-        users = {desanitize(name): _credentials(desanitize(name), entity) for name, entity in found.items()}
+        users = {
+            desanitize(name): _credentials(desanitize(name), entity)
+            for name, entity in found.items()
+            if name != DEFAULT_ENTITY
+        }
         self._users = {name: credentials for name, credentials in users.items() if credentials}
         self._count()
 
     async def _apply(self, entity_path: str, entity: ConfigEntity) -> None:
         kind, _, name = entity_path.partition("/")
-        if kind != USERS_ENTITY or "/" in name:
+        if kind != USERS_ENTITY or "/" in name or name == DEFAULT_ENTITY:
             return
         user = desanitize(name)
         credentials = _credentials(user, entity)
