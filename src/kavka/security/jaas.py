@@ -73,7 +73,7 @@ def parse(text: str) -> Login:
     module = MODULES.get(tokens[0][1])
     if module is None:
         known = ", ".join(name for name in MODULES if "." in name)
-        raise MalformedJaas(f"login module {tokens[0][1]!r} is not known here; expected one of {known}")
+        raise MalformedJaas(f"login module {_shown(tokens[0])} is not known here; expected one of {known}")
     if tokens[1][1].lower() not in _FLAGS:
         raise MalformedJaas(f"the login module is not followed by one of {', '.join(_FLAGS)}")
     options: dict[str, str] = {}
@@ -83,7 +83,9 @@ def parse(text: str) -> Login:
         if key[0] == "sign" or tokens[at + 1 : at + 2] != [("sign", "=")] or tokens[at + 2 : at + 3] == []:
             raise MalformedJaas('an option is not of the form name="value"')
         if tokens[at + 2][0] == "sign":
-            raise MalformedJaas(f"option {key[1]!r} has no value")
+            raise MalformedJaas(f"option {_shown(key)} has no value")
+        if not _means_something(module, key[1]):
+            raise MalformedJaas(f"option {_shown(key)} has no meaning for {module} here")
         options[key[1]] = tokens[at + 2][1]
         at += 3
     if at >= len(tokens):
@@ -93,6 +95,18 @@ def parse(text: str) -> Login:
     return _login(module, options)
 
 
+def _shown(token: tuple[str, str]) -> str:
+    """A name in a message. What stands in quotes is a value in a wrong place (I1)."""
+    kind, text = token
+    return repr(text) if kind == "word" else "in quotes"
+
+
+def _means_something(module: str, name: str) -> bool:
+    if module == "OAUTHBEARER":
+        return name in TRUST_STORE
+    return name in ("username", "password") or (module == "PLAIN" and name.startswith(_USER))
+
+
 def _login(module: str, options: Mapping[str, str]) -> Login:
     users, trust_store = {}, {}
     for name in options:
@@ -100,8 +114,6 @@ def _login(module: str, options: Mapping[str, str]) -> Login:
             users[name.removeprefix(_USER)] = Secret(options[name])
         elif module == "OAUTHBEARER" and name in TRUST_STORE:
             trust_store[name] = Secret(options[name])
-        elif module == "OAUTHBEARER" or name not in ("username", "password"):
-            raise MalformedJaas(f"option {name!r} has no meaning for {module} here")
     password = options.get("password")
     return Login(module, options.get("username"), None if password is None else Secret(password), users, trust_store)
 
