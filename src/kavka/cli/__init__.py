@@ -7,7 +7,8 @@ Decides what users type and read: options, help, tables, JSON, errors with a nex
     main.py       the entry: `up` and `server` by the short way, all else through typer
     app.py        the table of commands: name, module, section, summary; how one command line is run
 
-    start.py      a start: from options to a running broker; several ones: start_cluster.py
+    start.py      a start: from options to a running broker; several ones: start_cluster.py; with TLS, passwords and
+                  access control: start_secure.py
     up.py         up, server: options and help
 
     Each command, or group of commands, has a module of its name, which owns its typer app and carries it out.
@@ -18,8 +19,10 @@ Decides what users type and read: options, help, tables, JSON, errors with a nex
     options.py log_level.py times.py    options that several commands take; times and durations as people write them
     help.py       how help looks, and how a mistake on the command line is reported
     output.py     tables, JSON, colours, errors with a next step; setting_hints.py: for a setting that a broker refuses
+    login.py      which cluster a command talks to, and how it gets in
     session.py    a client of the cluster that a command talks to
 
-Every module but main.py, start.py, start_cluster.py and console_beside.py may import typer; rich, the client and the
-runtime are imported inside the functions that need them: `kavka up` has to start fast, and so has every command.
+Every module but main.py, start.py, start_cluster.py, start_secure.py, login.py and console_beside.py may import typer;
+rich, the client and the runtime are imported inside the functions that need them: `kavka up` has to start fast, and so
+has every command.
 """

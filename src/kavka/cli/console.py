@@ -57,6 +57,8 @@ class Wishes(NamedTuple):
     zookeeper: str | None = None
     login: bool = False
     client_config: str | None = None
+    first_user: str | None = None
+    """A file with the password of the user admin, who may do everything."""
 
 
 def is_installed() -> bool:
@@ -114,6 +116,7 @@ def console(
     log_level: LogLevel = "info",
     as_json: Json = False,
     beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
+    first_user: Annotated[str | None, typer.Option("--first-user", metavar="FILE", hidden=True)] = None,
 ) -> None:
     """Serve the console: web pages about clusters.
 
@@ -129,7 +132,7 @@ def console(
     """
     if context.invoked_subcommand is not None:
         return
-    wishes = Wishes(tuple(bootstrap or ()), settings, host, port, data, zookeeper, login, client_config)
+    wishes = Wishes(tuple(bootstrap or ()), settings, host, port, data, zookeeper, login, client_config, first_user)
     serve_console(wishes, log_level=log_level, as_json=as_json, beside=beside)
 
 
@@ -147,6 +150,8 @@ def serve_console(wishes: Wishes, *, log_level: str, as_json: bool, beside: bool
         configure(log_level, as_json=as_json)
         if beside:
             os.nice(NICENESS)
+        if wishes.first_user is not None:
+            _add_first_user(settings, wishes.first_user)
         silent = {} if beside else _silent_clusters(settings)
         bound = bind(settings.host, settings.port, elsewhere=beside)
         serve(settings, bound, on_ready=lambda address: _tell(settings, address, silent, as_json), while_input=beside)
@@ -210,6 +215,21 @@ def _with_login(settings: ConsoleSettings, path: str, *, is_named: bool) -> Cons
         settings,
         clusters=tuple(replace(each, sasl=login.sasl, tls=login.tls) for each in settings.clusters),
     )
+
+
+def _add_first_user(settings: ConsoleSettings, path: str) -> None:
+    """Sees to it that admin may log in with the password of a file. Raises OSError, Failure."""
+    import asyncio
+    from pathlib import Path
+
+    from kavka.console.access.auth import Role, Users
+    from kavka.console.ledger import LEDGER, open_ledger
+
+    with open(path, encoding="utf-8") as file:
+        password = file.readline().strip()
+    users = Users(open_ledger(Path(settings.data_directory) / LEDGER))
+    if asyncio.run(users.check("admin", password)) is None:
+        users.add("admin", password, Role.ADMIN)
 
 
 def _silent_clusters(settings: ConsoleSettings) -> dict[str, str]:

@@ -45,6 +45,11 @@ class ConsoleBeside:
         words += ["--bootstrap", ",".join(bootstraps), "--data", os.path.join(plan.data, DIRECTORY)]
         if plan.console_port is not None:
             words += ["--port", str(plan.console_port)]
+        if plan.secure:
+            # Whoever logs in there acts as the cluster's administrator: the console asks for a password, too.
+            security = os.path.join(plan.data, "security")
+            words += ["--client-config", os.path.join(security, "admin.properties")]
+            words += ["--login", "--first-user", os.path.join(security, "admin.password")]
         if zookeeper is not None:
             words += ["--zookeeper", zookeeper]
         if plan.as_json:

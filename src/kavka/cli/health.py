@@ -206,6 +206,7 @@ FAILING: Final = {
     "request-queue": "{n} with more than {limit.request_queue:.0f} requests waiting",
     "request-handlers": "{n} with request handlers idle less than {limit.idle_percent:.0f} % of the time",
     "network-processors": "{n} with network processors idle less than {limit.idle_percent:.0f} % of the time",
+    "open-listeners": "{n} that other machines reach in clear",
     "single-replica": "{n} with a single replica",
     "min-isr-settings": "{n} that would refuse acks=all with one broker down",
     "unclean-elections": "{n} with unclean.leader.election.enable=true",

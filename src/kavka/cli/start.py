@@ -66,6 +66,8 @@ class Start:
 
     `brokers` of `up` is how many; 0 for as many as the data directory has, one in a new one. `processes`: each in a
     process of its own. `zookeeper_port`: the embedded ZooKeeper's port is open there (0 for a free one).
+
+    `secure`: with TLS, passwords (`mtls`: certificates) and access control; `insecure`: open where others reach it.
     """
 
     file: str | None = None
@@ -82,6 +84,9 @@ class Start:
     metrics_port: int | None = None
     console_port: int | None = None
     no_console: bool = False
+    secure: bool = False
+    mtls: bool = False
+    insecure: bool = False
 
     def __post_init__(self) -> None:
         level = self.log_level or DEFAULT_LOG_LEVELS["up" if self.file is None else "server"]
@@ -111,9 +116,12 @@ OPTIONS_OF_UP = {
     "--metrics-port": "metrics_port",
     "--console-port": "console_port",
     "--no-console": "no_console",
+    "--secure": "secure",
+    "--mtls": "mtls",
+    "--insecure": "insecure",
 }
 OPTIONS_OF_BOTH = {"--set": "settings", "-s": "settings", "--log-level": "log_level", "--json": "as_json"}
-FLAGS = ("as_json", "processes", "no_console")
+FLAGS = ("as_json", "processes", "no_console", "secure", "mtls", "insecure")
 MOST_BROKERS = 100
 NUMBERS = {
     "port": range(65536),
@@ -162,6 +170,13 @@ def quick_start(words: Sequence[str]) -> Start | None:
 
 def start(plan: Start) -> int:
     """Runs the broker, or brokers, until a signal ends it; returns the exit status."""
+    if plan.file is None:
+        from kavka.cli.start_secure import checked
+
+        try:
+            plan = checked(plan)
+        except WrongUsage as problem:
+            return fail(str(problem), USAGE_NEXT, status=WRONG_USAGE)
     if plan.file is None and (plan.brokers or plan.processes or plan.zookeeper_port is not None or has_cluster(plan)):
         from kavka.cli.start_cluster import start_cluster
 
@@ -177,8 +192,12 @@ def has_cluster(plan: Start) -> bool:
 
 def start_one(plan: Start) -> int:
     """Runs one broker, with a ZooKeeper of its own or as its file says."""
+    from kavka.cli.start_secure import SecuredStart, client_addresses, require_closed, tell_of_open
+
     try:
         config = settings_of(plan)
+        if plan.file is None:
+            require_closed(plan, config)
     except WrongUsage as problem:
         return fail(str(problem), USAGE_NEXT, status=WRONG_USAGE)
     except NotSettings as problem:
@@ -197,19 +216,29 @@ def start_one(plan: Start) -> int:
 
         on_broker.set(config.broker_id)  # Its lines may stand among those of other brokers.
     warn_of_settings(config)
-    console = ConsoleBeside(plan)
+    if plan.file is None:
+        tell_of_open(plan, [config])
+    else:
+        warn_of_open(config)
+    console, secured = ConsoleBeside(plan), SecuredStart(plan, 1)
 
     def on_started(started: Started) -> None:
-        say(lambda: _tell(plan, started))
-        console.start([address(endpoint.host, endpoint.port) for endpoint in started.endpoints.values()], None)
+        addresses = client_addresses(started.endpoints)
+        secured.on_started(",".join(addresses.values()))
+        say(lambda: _tell(plan, started, addresses, secured.lines()))
+        console.start(list(addresses.values()), None)
 
     try:
-        return run(config, on_started=on_started)
+        secured.prepare()
+        return run(config, on_started=on_started, prepare=secured.store_user if plan.secure else None)
     except KavkaError as problem:
         return fail(str(problem), next_step(problem, plan))
     except KeyboardInterrupt:
         return 128 + 2
+    except OSError as problem:
+        return fail(f"{problem.filename}: {problem.strerror}", "choose a directory that can be written, with --data")
     finally:
+        secured.end()
         console.stop()
 
 
@@ -287,6 +316,10 @@ def listeners_of(plan: Start, port: int, *, distance: int = 0) -> dict[str, str]
             settings["advertised.listeners"] = f"PLAINTEXT://{name}:{int(own_port) + distance}"
         else:
             settings["advertised.listeners"] = f"PLAINTEXT://{address(plan.advertise.strip('[]'), port)}"
+    if plan.secure:
+        from kavka.cli.start_secure import listeners_of as secured_listeners
+
+        return secured_listeners(plan, settings, distance=distance)
     return settings
 
 
@@ -310,6 +343,18 @@ def warn_of_settings(config: BrokerConfig) -> None:
         logger.warning("unknown setting", name=name, **meant, instead="it is kept and ignored, as Kafka does")
 
 
+def warn_of_open(config: BrokerConfig) -> None:
+    """A line about listeners without TLS that others reach: a file says so, as one for Apache Kafka may."""
+    if config.clear_text_endpoints:
+        from kavka.logger import Logger
+
+        Logger(__name__).warning(
+            "listeners in clear where other machines reach them",
+            listeners=", ".join(map(str, config.clear_text_endpoints)),
+            next_step="use SSL or SASL_SSL (docs/security.md); kavka.refuse.insecure.listeners=true refuses them",
+        )
+
+
 def say(tell: Callable[[], None]) -> None:
     """Prints, where there is somebody to read it."""
     try:
@@ -318,8 +363,7 @@ def say(tell: Callable[[], None]) -> None:
         pass  # Nobody listens, or the disk behind the output is full: the broker serves all the same.
 
 
-def _tell(plan: Start, started: Started) -> None:
-    addresses = {name: address(endpoint.host, endpoint.port) for name, endpoint in started.endpoints.items()}
+def _tell(plan: Start, started: Started, addresses: Mapping[str, str], more: Sequence[str]) -> None:
     if plan.as_json:
         import json
 
@@ -339,8 +383,11 @@ def _tell(plan: Start, started: Started) -> None:
     lines = [f"{bold}kavka is ready{plain} on {', '.join(addresses.values())}, data in {directories}"]
     if plan.file is None:
         at = "" if first.endswith(f":{DEFAULT_PORT}") and plan.host == DEFAULT_HOST else f" -b {first}"
+        if plan.secure:
+            at = login_option(plan)
         lines += [
             "",
+            *more,
             f"  Produce     echo 'hello' | kavka produce{at} greetings",
             f"  Consume     kavka consume{at} greetings -o beginning",
             f"  Clients     bootstrap.servers={first}",
@@ -348,6 +395,14 @@ def _tell(plan: Start, started: Started) -> None:
             "Ctrl-C stops it; the data stays.",
         ]
     print("\n".join(lines), flush=True)
+
+
+def login_option(plan: Start) -> str:
+    """What commands need to get into the secured cluster of a plan; nothing, where they find it themselves."""
+    from kavka.cli.login import ADMIN_FILE
+
+    file = os.path.join(plan.data, "security", "admin.properties")
+    return "" if os.path.normpath(file) == ADMIN_FILE else f" --client-config {short_path(os.path.abspath(file))}"
 
 
 def address(host: str, port: int) -> str:
@@ -367,6 +422,9 @@ def wants_colour() -> bool:
 
 def next_step(problem: KavkaError, plan: Start) -> str:
     """What to do about a start that failed."""
+    own: object = getattr(problem, "next_step", None)
+    if isinstance(own, str):
+        return own
     if isinstance(problem, AddressUnavailable):
         return _next_address(problem, plan)
     if isinstance(problem, LogDirectoryLocked):

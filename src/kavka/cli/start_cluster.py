@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ from kavka.cli.start import (
     address,
     fail,
     listeners_of,
+    login_option,
     metrics_of,
     next_step,
     say,
@@ -43,6 +44,7 @@ from kavka.cli.start import (
     wants_colour,
     warn_of_settings,
 )
+from kavka.cli.start_secure import SecuredStart, client_addresses, require_closed, tell_of_open
 from kavka.config.broker import BrokerConfig
 from kavka.config.properties import parse_assignments
 from kavka.errors import AddressUnavailable, ConfigError, KavkaError
@@ -78,6 +80,7 @@ def start_cluster(plan: Start) -> int:
             return start_one(plan)
         settings = {broker_id: settings_of_broker(plan, broker_id, count) for broker_id in range(1, count + 1)}
         configs = {broker_id: BrokerConfig.from_properties(own) for broker_id, own in settings.items()}
+        require_closed(plan, configs[1])
         require_free_ports(plan, count)
     except WrongUsage as problem:
         return fail(str(problem), USAGE_NEXT, status=WRONG_USAGE)
@@ -92,9 +95,13 @@ def start_cluster(plan: Start) -> int:
 
     configure(plan.log_level, as_json=plan.as_json)
     warn_of_settings(configs[1])
-    console = ConsoleBeside(plan)
+    tell_of_open(plan, configs.values())
+    console, secured = ConsoleBeside(plan), SecuredStart(plan, count)
     try:
-        return _run_processes(plan, settings, console) if plan.processes else _run_here(plan, configs, console)
+        if plan.processes:
+            return _run_processes(plan, settings, console)
+        secured.prepare()
+        return _run_here(plan, configs, console, secured)
     except KavkaError as problem:
         return fail(str(problem), next_step(problem, plan))
     except OSError as problem:
@@ -102,6 +109,7 @@ def start_cluster(plan: Start) -> int:
     except KeyboardInterrupt:
         return 128 + 2
     finally:
+        secured.end()
         console.stop()
 
 
@@ -198,7 +206,7 @@ def require_free_ports(plan: Start, count: int) -> None:
 # -- in this process
 
 
-def _run_here(plan: Start, configs: Mapping[int, BrokerConfig], console: ConsoleBeside) -> int:
+def _run_here(plan: Start, configs: Mapping[int, BrokerConfig], console: ConsoleBeside, secured: SecuredStart) -> int:
     from kavka.runtime.cluster import ClusterStarted, run
     from kavka.runtime.zookeeper_host import ZooKeeperPlace
 
@@ -206,22 +214,25 @@ def _run_here(plan: Start, configs: Mapping[int, BrokerConfig], console: Console
         brokers = [
             BrokerStarted(
                 broker.broker_id,
-                ", ".join(address(endpoint.host, endpoint.port) for endpoint in broker.endpoints.values()),
+                ", ".join(client_addresses(broker.endpoints).values()),
                 broker.log_directories[0],
                 os.getpid(),
             )
             for broker in started.brokers
         ]
-        _tell(plan, brokers, started.brokers[0].cluster_id, started.zookeeper, started.seconds)
+        more = secured.lines()
+        _tell(plan, brokers, started.brokers[0].cluster_id, started.zookeeper, started.seconds, more=more)
 
     place = replace(ZooKeeperPlace.of(configs[1]), host=plan.host or DEFAULT_HOST, port=plan.zookeeper_port)
 
     def on_started(started: ClusterStarted) -> None:
+        addresses = [each for broker in started.brokers for each in client_addresses(broker.endpoints).values()]
+        secured.on_started(",".join(addresses))
         say(lambda: tell(started))
-        endpoints = [endpoint for broker in started.brokers for endpoint in broker.endpoints.values()]
-        console.start([address(endpoint.host, endpoint.port) for endpoint in endpoints], started.zookeeper)
+        console.start(addresses, started.zookeeper)
 
-    return run(list(configs.values()), place, on_started=on_started)
+    prepare = secured.store_user if plan.secure else None
+    return run(list(configs.values()), place, on_started=on_started, prepare=prepare)
 
 
 # -- in processes of their own
@@ -302,6 +313,7 @@ def _tell(
     zookeeper: str | None,
     seconds: float,
     zookeeper_pid: int = 0,
+    more: Sequence[str] = (),
 ) -> None:
     bootstrap = ",".join(broker.address for broker in brokers)
     if plan.as_json:
@@ -335,7 +347,10 @@ def _tell(
         lines.append(f"  Processes   {pids}, ZooKeeper is {zookeeper_pid}")
     if zookeeper is not None:
         lines.append(f"  ZooKeeper   {zookeeper}")
+    lines += more
     at = "" if brokers[0].address == f"{DEFAULT_HOST}:{DEFAULT_PORT}" else f" -b {brokers[0].address}"
+    if plan.secure:
+        at = login_option(plan)
     lines += [
         f"  Topic       kavka topics create greetings -r {min(3, len(brokers))}{at}",
         f"  Produce     echo 'hello' | kavka produce{at} greetings",

@@ -75,6 +75,9 @@ ConsolePort = Annotated[
         help="The console's port.",
     ),
 ]
+Secure = Annotated[bool, typer.Option("--secure", help="TLS, a password for admin, and access control.")]
+Mtls = Annotated[bool, typer.Option("--mtls", help="With --secure: certificates, no passwords.")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Listen in clear where other machines reach it.")]
 NoConsole = Annotated[bool, typer.Option("--no-console", help="Do not start the console.")]
 Settings = Annotated[
     list[str] | None,
@@ -94,6 +97,9 @@ def up(
     metrics_port: MetricsPort = None,
     console_port: ConsolePort = None,
     no_console: NoConsole = False,
+    secure: Secure = False,
+    mtls: Mtls = False,
+    insecure: Insecure = False,
     settings: Settings = None,
     log_level: LogLevel = DEFAULT_LOG_LEVELS["up"],
     as_json: Json = False,
@@ -110,7 +116,7 @@ def up(
 
     kavka up --port 19092 --data /tmp/kafka --set num.partitions=6 --set log.retention.hours=1
 
-    kavka up --host 0.0.0.0 --advertise kafka.example.com
+    kavka up --secure --host 0.0.0.0 --advertise kafka.example.com
     """
     plan = Start(
         port=port,
@@ -126,6 +132,9 @@ def up(
         metrics_port=metrics_port,
         console_port=console_port,
         no_console=no_console,
+        secure=secure,
+        mtls=mtls,
+        insecure=insecure,
     )
     raise typer.Exit(start(plan))
 

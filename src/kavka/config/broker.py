@@ -26,6 +26,7 @@ from kavka.config.listeners import (
     TLS_PROTOCOLS,
     Endpoint,
     check_ports,
+    in_clear_beyond,
     parse_endpoints,
     parse_protocol_map,
 )
@@ -256,6 +257,11 @@ class BrokerConfig(BrokerSettings):
         return parse_endpoints("advertised.listeners", self.advertised_listeners, self.security_protocols)
 
     @cached_property
+    def clear_text_endpoints(self) -> tuple[Endpoint, ...]:
+        """Listeners without TLS where others than this machine reach them."""
+        return in_clear_beyond(self.listener_endpoints, self.advertised_endpoints)
+
+    @cached_property
     def inter_broker_listener(self) -> str:
         """The name of the listener that the other brokers use."""
         return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
@@ -413,6 +419,13 @@ class BrokerConfig(BrokerSettings):
             raise ConfigError(
                 f"Invalid value {self.inter_broker_listener} for configuration inter.broker.listener.name: "
                 f"advertised.listeners has only {', '.join(e.listener for e in self.advertised_endpoints)}"
+            )
+        if self.kavka_refuse_insecure_listeners and self.clear_text_endpoints:
+            raise InvalidValue(
+                "listeners",
+                self.listeners,
+                f"{', '.join(map(str, self.clear_text_endpoints))} has no TLS, is not of the loopback, and "
+                "kavka.refuse.insecure.listeners is true: use SSL or SASL_SSL",
             )
         self._check_special_listeners(names)
         for endpoint in self.listener_endpoints:

@@ -532,6 +532,8 @@ class BrokerSettings(Settings):
     # kavka's own: guessing passwords (security/guessing.py).
     kavka_authentication_free_failures = integer(20, between(0, 1_000_000), LOW)
     kavka_authentication_max_delay_ms = integer(10_000, between(100, 600_000), LOW)
+    # kavka's own: no listener in clear where others reach it.
+    kavka_refuse_insecure_listeners = boolean(False, MEDIUM)
     # kavka's own: how soon a dead controller is followed (controller/term/fast_failover.py).
     kavka_controller_fast_failover = boolean(True, MEDIUM)
     # kavka's own: why-records (broker/decisions/decision_log.py).

@@ -608,6 +608,8 @@ _BROKER = {
     "committed, not even what a new leader already had, and consumers wait. Use the same value on all brokers.",
     "kavka.abandoned.log.dirs": "Former log directories of this broker that are lost or given up. A broker refuses to "
     "start on new directories while its logs are in others, unless those are named here (see operations.md).",
+    "kavka.refuse.insecure.listeners": "Whether a broker refuses to start with a listener without TLS (PLAINTEXT, "
+    "SASL_PLAINTEXT) on an address, or an advertised one, that is not of the loopback.",
     "kavka.metrics.port": "The port on which this broker shows its metrics to Prometheus, under Kafka's names (see "
     "metrics.md). 0 turns it off.",
     "kavka.metrics.host": "The address of the metrics port. If it is empty, the address of the first listener.",

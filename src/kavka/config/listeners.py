@@ -38,6 +38,28 @@ class Endpoint:
         return f"{self.listener}://{host}:{self.port}"
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host by this name or address. A name that is looked up is not believed."""
+    name = host.strip("[]").lower()
+    return name in ("localhost", "::1", "0:0:0:0:0:0:0:1") or bool(re.fullmatch(r"127(\.[0-9]{1,3}){3}", name))
+
+
+def in_clear_beyond(listeners: Sequence[Endpoint], advertised: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
+    """The listeners without TLS that others than this machine reach, as far as addresses tell: each as it is advertised
+    where that is what is open, else as it listens."""
+    told = {endpoint.listener: endpoint for endpoint in advertised}
+    found = []
+    for endpoint in listeners:
+        if endpoint.security_protocol in TLS_PROTOCOLS:
+            continue
+        outside = told.get(endpoint.listener, endpoint)
+        if not is_loopback(endpoint.host):
+            found.append(endpoint)
+        elif not is_loopback(outside.host):
+            found.append(outside)
+    return tuple(found)
+
+
 def parse_protocol_map(text: str) -> dict[str, str]:
     """Listener name -> security protocol, from `NAME:PROTOCOL,...`."""
     protocols: dict[str, str] = {}

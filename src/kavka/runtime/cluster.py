@@ -27,8 +27,9 @@ from kavka.runtime import process
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import FileShares, raise_file_limit, share_files
 from kavka.runtime.process import halt
-from kavka.runtime.server import Server, Started, Surroundings, log_recovery
+from kavka.runtime.server import Prepare, Server, Started, Surroundings, log_recovery
 from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
+from kavka.zookeeper.local import DEFAULT_SESSION_TIMEOUT_MS
 
 logger = Logger(__name__)
 
@@ -53,7 +54,14 @@ class ClusterStarted:
 class Cluster:
     """Brokers of one process. `start` and `stop` run on its event loop."""
 
-    def __init__(self, configs: Sequence[BrokerConfig], place: ZooKeeperPlace, files: FileShares) -> None:
+    def __init__(
+        self,
+        configs: Sequence[BrokerConfig],
+        place: ZooKeeperPlace,
+        files: FileShares,
+        *,
+        prepare: Prepare | None = None,
+    ) -> None:
         loop = asyncio.get_running_loop()
         workers = self._workers = ThreadPoolExecutor(1, thread_name_prefix="kavka-zookeeper")
         filesystem = LocalFileSystem()
@@ -62,6 +70,7 @@ class Cluster:
             await loop.run_in_executor(workers, work)
 
         self._configs = tuple(configs)
+        self._prepare = prepare
         self._files = FileShares(files.connections // len(configs), files.segments // len(configs))
         self._zookeeper = ZooKeeperHost(place, filesystem, run_blocking=run_blocking, rng=random.Random(), halt=halt)
         self._log_levels = {config.broker_id: LogLevels(process_levels.of(ROOT)) for config in configs}
@@ -73,6 +82,7 @@ class Cluster:
         began = time.perf_counter()
         try:
             await self._zookeeper.start()
+            await self._prepare_zookeeper()
             started = await self._start_brokers()
             await self._wait_until_they_know_each_other()
         except BaseException:
@@ -90,6 +100,15 @@ class Cluster:
             await self._as_broker(broker_id, server.stop(hand_over=bool(self.servers)))
         await self._zookeeper.stop()
         self._workers.shutdown()
+
+    async def _prepare_zookeeper(self) -> None:
+        """What is done before any broker looks at it."""
+        if self._prepare is not None:
+            session = await self._zookeeper.embedded.connect(timeout_ms=DEFAULT_SESSION_TIMEOUT_MS)
+            try:
+                await self._prepare(session)
+            finally:
+                await session.close()
 
     async def _start_brokers(self) -> tuple[Started, ...]:
         """All together. Where one fails, the others' starts are given up, and it is raised why."""
@@ -142,10 +161,17 @@ class Cluster:
         return sorted(self.servers, key=lambda broker_id: (broker_id in controllers, -broker_id))
 
 
-def run(configs: Sequence[BrokerConfig], place: ZooKeeperPlace, *, on_started: Callable[[ClusterStarted], None]) -> int:
+def run(
+    configs: Sequence[BrokerConfig],
+    place: ZooKeeperPlace,
+    *,
+    on_started: Callable[[ClusterStarted], None],
+    prepare: Prepare | None = None,
+) -> int:
     """Runs brokers in this process until a signal ends them; returns the exit status.
 
-    `on_started` is called once they serve. Raises `KavkaError` where one cannot start.
+    `prepare` works in ZooKeeper before any of them does; `on_started` is called once they serve. Raises
+    `KavkaError` where one cannot start.
     """
     files = share_files(raise_file_limit())
 
@@ -154,4 +180,4 @@ def run(configs: Sequence[BrokerConfig], place: ZooKeeperPlace, *, on_started: C
         for broker in started.brokers:
             log_recovery(broker.report)
 
-    return process.run(lambda _end: Cluster(configs, place, files), tell)
+    return process.run(lambda _end: Cluster(configs, place, files, prepare=prepare), tell)

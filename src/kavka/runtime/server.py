@@ -22,12 +22,12 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kavka.broker.assembly.broker import Broker
 from kavka.broker.assembly.ports import NOBODY, Ports
@@ -76,6 +76,9 @@ METADATA_TIMEOUT_S = 10.0
 """How long a broker that serves is not called ready because it cannot tell clients of anybody yet."""
 
 
+Prepare: TypeAlias = Callable[[ZooKeeper], Awaitable[None]]
+
+
 @dataclass(frozen=True, slots=True)
 class Started:
     """What a server tells when it serves. `endpoints` are the addresses to connect to, by listener."""
@@ -99,6 +102,8 @@ class Surroundings:
     filesystem: FileSystem = field(default_factory=LocalFileSystem)
     network: Network = field(default_factory=lambda: SocketNetwork(resets=True))
     halt: Callable[[str], None] = halt
+    prepare: Prepare | None = None
+    """What is done in ZooKeeper before the broker looks at it."""
 
 
 def _looked_up(rates: Mapping[str, int]) -> Mapping[str, int]:
@@ -160,6 +165,8 @@ class Server:
         acceptors = await self._bind(door)
         await self._show_metrics()
         session = self._session = await self._open_zookeeper()
+        if self._surroundings.prepare is not None:
+            await self._surroundings.prepare(session)
         await self._take_broker_id(session)
         config = self._config
         broker = await start_broker(config, self._ports(session), self._advertised(acceptors))
@@ -456,10 +463,11 @@ class _Door:
         return self._dispatcher.handle(request) if gate is None else gate.handle(request, self._dispatcher.handle)
 
 
-def run(config: BrokerConfig, *, on_started: Callable[[Started], None]) -> int:
+def run(config: BrokerConfig, *, on_started: Callable[[Started], None], prepare: Prepare | None = None) -> int:
     """Runs a broker until a signal ends it; returns the exit status.
 
-    `on_started` is called once it serves. Raises `KavkaError` where it cannot start.
+    `prepare` works in ZooKeeper before the broker does; `on_started` is called once it serves. Raises `KavkaError`
+    where it cannot start.
     """
     files = share_files(raise_file_limit())
 
@@ -467,7 +475,7 @@ def run(config: BrokerConfig, *, on_started: Callable[[Started], None]) -> int:
         on_started(started)
         log_recovery(started.report)
 
-    return process.run(lambda _end: Server(config, files), tell)
+    return process.run(lambda _end: Server(config, files, Surroundings(prepare=prepare)), tell)
 
 
 def log_recovery(report: LoadReport) -> None:

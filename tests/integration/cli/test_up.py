@@ -209,7 +209,7 @@ def test_a_port_that_is_taken_names_who_has_it_and_the_way_to_another(tmp_path: 
     ],
 )
 def test_a_host_that_is_not_ours_is_called_that(tmp_path: Path, words: tuple[str, ...], host: str, why: str) -> None:
-    result = run_alone(*words, "--host", host, "--data", str(tmp_path / "data"))
+    result = run_alone(*words, "--insecure", "--host", host, "--data", str(tmp_path / "data"))
     assert result.returncode == 1
     assert why in result.stderr.decode()
     assert b"Next: choose an address of this machine with --host" in result.stderr

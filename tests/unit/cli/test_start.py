@@ -33,6 +33,8 @@ from kavka.errors import (
         (["up", "-n", "5", "--processes", "--zookeeper-port=0"], Start(brokers=5, processes=True, zookeeper_port=0)),
         (["up", "--metrics-port", "9100", "--console-port=0"], Start(metrics_port=9100, console_port=0)),
         (["up", "--no-console"], Start(no_console=True)),
+        (["up", "--secure", "--mtls"], Start(secure=True, mtls=True)),
+        (["up", "--insecure"], Start(insecure=True)),
         (["server", "f", "--log-level", "debug"], Start(file="f", log_level="debug")),
         (["server", "--set", "a=b", "f"], Start(file="f", settings=("a=b",))),
     ],

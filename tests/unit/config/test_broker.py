@@ -233,3 +233,40 @@ def test_synonyms_and_the_row_behind_a_listeners_setting() -> None:
 def test_importing_the_settings_loads_no_documentation() -> None:
     program = "import sys, kavka.config; print('kavka.config.documentation' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("listeners", "advertised", "found"),
+    [
+        ("PLAINTEXT://127.0.0.1:1", "", []),
+        ("PLAINTEXT://127.9.9.9:1", "", []),
+        ("PLAINTEXT://[::1]:1", "", []),
+        ("PLAINTEXT://localhost:1", "", []),
+        ("PLAINTEXT://:1", "PLAINTEXT://localhost:1", ["PLAINTEXT://:1"]),
+        ("PLAINTEXT://10.0.0.1:1", "", ["PLAINTEXT://10.0.0.1:1"]),
+        ("PLAINTEXT://127.0.0.1.example.com:1", "", ["PLAINTEXT://127.0.0.1.example.com:1"]),
+        ("PLAINTEXT://127.0.0.1:1", "PLAINTEXT://broker.example.com:9", ["PLAINTEXT://broker.example.com:9"]),
+        ("PLAINTEXT://127.0.0.1:1,SSL://10.0.0.1:2", "", []),
+        (
+            "PLAINTEXT://127.0.0.1:1,SASL_PLAINTEXT://10.0.0.1:2",
+            "",
+            ["SASL_PLAINTEXT://10.0.0.1:2"],
+        ),
+    ],
+)
+@pytest.mark.setting("kavka.refuse.insecure.listeners")
+def test_listeners_in_clear_that_others_reach_are_found_and_refused_where_asked(
+    listeners: str, advertised: str, found: list[str]
+) -> None:
+    settings = {"listeners": listeners, "sasl.enabled.mechanisms": "SCRAM-SHA-512"}
+    if advertised:
+        settings["advertised.listeners"] = advertised
+    if "SSL:" in listeners:
+        settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": "x.pem"}
+    assert [str(each) for each in BrokerConfig.from_properties(settings).clear_text_endpoints] == found
+    strict = {**settings, "kavka.refuse.insecure.listeners": "true"}
+    if found:
+        with pytest.raises(ConfigError, match="is not of the loopback"):
+            BrokerConfig.from_properties(strict)
+    else:
+        BrokerConfig.from_properties(strict)

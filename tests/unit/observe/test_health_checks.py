@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -317,3 +318,23 @@ def test_a_result_names_a_bounded_number_of_objects_and_counts_all() -> None:
     found = result_of(look(make.snapshot(topics=[make.topic(*many)])), "offline-partitions")
     assert found.failed == 500
     assert len(found.findings) == 100
+
+
+@pytest.mark.parametrize(
+    ("configs", "outcome"),
+    [
+        ({"listeners": "PLAINTEXT://127.0.0.1:9092"}, Outcome.PASSED),
+        ({"listeners": "PLAINTEXT://:9092"}, Outcome.FAILED),
+        ({"listeners": "PLAINTEXT://127.0.0.1:1", "advertised.listeners": "PLAINTEXT://kafka:1"}, Outcome.FAILED),
+        ({"listeners": "X://:1", "listener.security.protocol.map": "X:SASL_SSL"}, Outcome.PASSED),
+        ({"listeners": "X://:1", "listener.security.protocol.map": "X:SASL_PLAINTEXT"}, Outcome.FAILED),
+        ({"listeners": "nonsense"}, Outcome.UNKNOWN),
+        ({}, Outcome.UNKNOWN),
+    ],
+)
+def test_a_broker_that_listens_in_clear_for_others_fails(configs: dict[str, str], outcome: Outcome) -> None:
+    broker = replace(make.broker(1), configs=configs, configs_reading=make.READ)
+    found = result_of(look(make.snapshot(brokers=[broker])), "open-listeners")
+    assert found.outcome is outcome
+    if outcome is Outcome.FAILED:
+        assert found.findings[0].name == "1"

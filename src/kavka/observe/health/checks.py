@@ -2,7 +2,7 @@
 
 Decides the order in which a snapshot is looked at, and what is not known of a cluster that does not answer. Each check
 with its weight, evidence and advice is where its subject is: brokers.py, disks.py, partitions.py,
-topics.py, groups.py, zookeeper.py; thresholds are findings.py's. Pure: a snapshot and the time
+topics.py, groups.py, security.py, zookeeper.py; thresholds are findings.py's. Pure: a snapshot and the time
 in, results out. Must not import the console's extra: `kavka health` runs them without it.
 
     I1  Each check gives one result, always; where its part of the snapshot is unknown, UNKNOWN with that reason.
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kavka.observe.health import brokers, disks, groups, partitions, topics, zookeeper
+from kavka.observe.health import brokers, disks, groups, partitions, security, topics, zookeeper
 from kavka.observe.health.findings import Thresholds
 from kavka.observe.health.report import Check, CheckResult, HealthReport, Outcome, Statement, report
 from kavka.observe.snapshot import ClusterSnapshot
@@ -49,6 +49,7 @@ _OTHERS: Final[tuple[_Ask, ...]] = (
     brokers.request_queue,
     brokers.handler_idle,
     brokers.network_idle,
+    security.open_listeners,
     topics.single_replica,
     topics.min_isr_settings,
     topics.unclean_elections,
