@@ -249,6 +249,7 @@ def _run_processes(plan: Start, settings: Mapping[int, Mapping[str, str]], conso
             *_command("zookeeper", plan),
             *("--host", host, "--port", str(zookeeper_port)),
             *("--data", settings[1]["kavka.zookeeper.data.dir"], "--max-connections", "0"),
+            "--insecure",  # Whether this host may be served is decided before.
         ),
         host,
         zookeeper_port,

@@ -5,8 +5,9 @@ Decides what is said when the server serves, and what to do next when it cannot 
 
 from __future__ import annotations
 
+import ipaddress
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,33 +16,74 @@ from kavka.cli.log_level import LogLevel
 from kavka.cli.options import Json
 from kavka.cli.output import Failure
 from kavka.cli.start import DEFAULT_HOST, DEFAULT_LOG_LEVELS
-from kavka.errors import AddressProblem, AddressUnavailable, KavkaError, LogDirectoryLocked, StorageError
+from kavka.errors import AddressProblem, AddressUnavailable, ConfigError, KavkaError, LogDirectoryLocked, StorageError
+
+if TYPE_CHECKING:
+    from kavka.runtime.zookeeper_server import ZooKeeperProcess
 
 app = CommandLine()
+DEFAULT_PORT = 2181
+
+
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        "-p",
+        min=0,
+        max=65535,
+        metavar="PORT",
+        help="Port without TLS; 0 for a free one.",
+        show_default="2181, none with --secure-port",
+    ),
+]
+SecurePort = Annotated[
+    int | None,
+    typer.Option(
+        "--secure-port",
+        min=0,
+        max=65535,
+        metavar="PORT",
+        help="Port with TLS, where clients must show certificates.",
+        show_default=False,
+    ),
+]
+Certificate = Annotated[
+    str,
+    typer.Option("--certificate", metavar="FILE", help="Its key and certificate chain, as PEM.", show_default=False),
+]
+Authority = Annotated[
+    str,
+    typer.Option("--authority", metavar="FILE", help="Who signs clients' certificates, as PEM.", show_default=False),
+]
+TickTime = Annotated[
+    int, typer.Option("--tick-time", min=1, metavar="MS", help="ZooKeeper's unit of time; sessions last 2 to 20 of it.")
+]
+Words = Annotated[
+    str,
+    typer.Option("--four-letter-words", metavar="WORD,...|*", help="The commands to answer, such as srvr and mntr."),
+]
+MaxConnections = Annotated[
+    int, typer.Option("--max-connections", min=0, metavar="N", help="Connections from one host; 0 for no limit.")
+]
 
 
 @app.command("zookeeper")
 def zookeeper(
-    port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, metavar="PORT", help="Port; 0 for a free one.")
-    ] = 2181,
+    port: Port = None,
+    secure_port: SecurePort = None,
+    certificate: Certificate = "",
+    authority: Authority = "",
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Open a port without TLS beyond this machine, to whoever reaches it.")
+    ] = False,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = DEFAULT_HOST,
     data: Annotated[
         str, typer.Option("--data", "-d", metavar="DIRECTORY", help="Where its data is kept.")
     ] = "kavka-zookeeper",
-    tick_ms: Annotated[
-        int,
-        typer.Option("--tick-time", min=1, metavar="MS", help="ZooKeeper's unit of time; sessions last 2 to 20 of it."),
-    ] = 2000,
-    words: Annotated[
-        str,
-        typer.Option(
-            "--four-letter-words", metavar="WORD,...|*", help="The commands to answer, such as srvr and mntr."
-        ),
-    ] = "srvr",
-    max_connections: Annotated[
-        int, typer.Option("--max-connections", min=0, metavar="N", help="Connections from one host; 0 for no limit.")
-    ] = 60,
+    tick_ms: TickTime = 2000,
+    words: Words = "srvr",
+    max_connections: MaxConnections = 60,
     log_level: LogLevel = DEFAULT_LOG_LEVELS["server"],
     as_json: Json = False,
 ) -> None:
@@ -52,30 +94,78 @@ def zookeeper(
     [bold]Example[/bold]
 
     kavka zookeeper --port 2181 --data /data/zookeeper --four-letter-words ruok,srvr,mntr
+
+    kavka zookeeper --host 0.0.0.0 --secure-port 2182 --certificate server.pem --authority authority.pem
     """
     from kavka.runtime.log_output import configure
-    from kavka.runtime.zookeeper_server import ZooKeeperProcess, ZooKeeperServerSettings, run
+    from kavka.runtime.zookeeper_server import ZooKeeperProcess, ZooKeeperServerSettings
     from kavka.zookeeper.decide.four_letter_words import whitelist
 
+    if port is None and secure_port is None:
+        port = DEFAULT_PORT
+    _require_secure(host, port, insecure=insecure)
+    _require_files(secure_port, certificate, authority)
     configure(log_level, as_json=as_json)
     settings = ZooKeeperServerSettings(
         tick_ms=tick_ms, whitelist=whitelist(words), max_connections_per_host=max_connections
     )
+    plan = ZooKeeperProcess(data, host, port, settings, secure_port, certificate, authority)
+    raise typer.Exit(_run(plan, as_json=as_json))
 
-    def tell(host: str, port: int) -> None:
+
+def _run(plan: ZooKeeperProcess, *, as_json: bool) -> int:
+    from kavka.runtime.zookeeper_server import run
+
+    def tell(port: int | None, secure_port: int | None) -> None:
+        plain = None if port is None else f"{plan.host}:{port}"
+        secure = None if secure_port is None else f"{plan.host}:{secure_port}"
         if as_json:
-            print(json.dumps({"event": "ready", "address": f"{host}:{port}", "data": data}), flush=True)
+            found = {"event": "ready", "address": plain, "secure_address": secure, "data": plan.directory}
+            print(json.dumps({name: value for name, value in found.items() if value is not None}), flush=True)
         else:
-            print(f"ZooKeeper is ready on {host}:{port}, data in {data}", flush=True)
+            places = [*([plain] if plain else []), *([f"{secure} with TLS"] if secure else [])]
+            print(f"ZooKeeper is ready on {' and '.join(places)}, data in {plan.directory}", flush=True)
 
     try:
-        status = run(ZooKeeperProcess(data, host, port, settings), on_started=tell)
+        return run(plan, on_started=tell)
     except KavkaError as problem:
         raise Failure(str(problem), _next_step(problem)) from problem
-    raise typer.Exit(status)
+
+
+def _require_secure(host: str, port: int | None, *, insecure: bool) -> None:
+    """Raises Failure for a port that anybody could reach, who could then change everything."""
+    if port is None or insecure or _is_loopback(host):
+        return
+    raise Failure(
+        f"ZooKeeper's port on {host} would be open without TLS: whoever reaches it could read and change everything",
+        "use --secure-port with --certificate and --authority, or say --insecure",
+    )
+
+
+def _require_files(secure_port: int | None, certificate: str, authority: str) -> None:
+    """Raises Failure where TLS is half set up."""
+    if secure_port is not None and not (certificate and authority):
+        raise Failure(
+            "a port with TLS needs a certificate, and an authority for those of clients",
+            "add --certificate and --authority, each with a PEM file",
+        )
+    if secure_port is None and (certificate or authority):
+        raise Failure("certificates are for a port with TLS, and there is none", "add --secure-port")
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address. A name other than localhost may stand for any address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _next_step(problem: KavkaError) -> str:
+    if isinstance(problem, ConfigError) and not isinstance(problem, AddressUnavailable):
+        return "correct the files of --certificate and --authority"
     if isinstance(problem, LogDirectoryLocked):
         return "another server runs there: stop it, or choose another directory with --data"
     if isinstance(problem, StorageError):

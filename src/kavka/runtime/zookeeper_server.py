@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kavka.errors import InvariantViolation, KavkaError, ProtocolViolation
 from kavka.filesystem import make_durable_directory
@@ -34,7 +34,15 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import new_event_loop, raise_file_limit
 from kavka.runtime.ports import listen, patiently
 from kavka.zookeeper.database import Database, DatabaseSettings
-from kavka.zookeeper.decide.four_letter_words import DEFAULT_WHITELIST, WORDS, ClientReport, ServerReport, answer
+from kavka.zookeeper.decide.access_control import Identity
+from kavka.zookeeper.decide.four_letter_words import (
+    DEFAULT_WHITELIST,
+    WORDS,
+    ClientReport,
+    ServerReport,
+    allowed_from,
+    answer,
+)
 from kavka.zookeeper.decide.jute import ConnectRequest, ReplyHeader, Request
 from kavka.zookeeper.decide.session_protocol import (
     MAX_SESSION_TIMEOUT_TICKS,
@@ -47,6 +55,10 @@ from kavka.zookeeper.decide.session_protocol import (
 from kavka.zookeeper.local import DEFAULT_TICK_MS, EmbeddedZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Event, SessionEvent, SessionExpired, WatchEvent
 from kavka.zookeeper.request_handler import RequestHandler
+
+if TYPE_CHECKING:
+    from kavka.runtime.zookeeper_secure_port import SecurePort
+    from kavka.runtime.zookeeper_tls import Certificates
 
 logger = Logger(__name__)
 
@@ -108,9 +120,11 @@ class ZooKeeperServer:
         self.traffic = _Traffic()
         self.host = ""
         self.port = 0
+        self.secure_port = 0
         self._directory = directory
         self._on_bug = on_bug
         self._listener: asyncio.Server | None = None
+        self._secure: SecurePort | None = None
         self._clients: dict[_Client, None] = {}
         self._by_session: dict[int, _Client] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -128,12 +142,23 @@ class ZooKeeperServer:
         self.host, self.port = self._listener.sockets[0].getsockname()[:2]
         return self.port
 
+    async def listen_securely(self, host: str, port: int, certificates: Certificates) -> int:
+        """As `listen`, on a port of its own where clients use TLS and are who their certificates say."""
+        from kavka.runtime.zookeeper_secure_port import SecurePort  # late: OpenSSL costs a start 10 ms and more
+
+        listening = await patiently(lambda: listen(host, port, backlog=BACKLOG, what="ZooKeeper"))
+        self._secure = SecurePort(listening, certificates, self._serve, has_room=self._has_room, read_bytes=READ_BYTES)
+        self.secure_port = int(listening.getsockname()[1])
+        return self.secure_port
+
     async def stop(self) -> None:
-        """Closes the port and every connection; sessions stay. The embedded server goes on."""
+        """Closes the ports and every connection; sessions stay. The embedded server goes on."""
         if self._listener is not None:
             self._listener.close()
         for client in list(self._clients):
             client.cut()
+        if self._secure is not None:
+            await self._secure.close()
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -173,10 +198,20 @@ class ZooKeeperServer:
         else:
             task.get_loop().call_exception_handler({"message": "a ZooKeeper connection failed", "exception": bug})
 
-    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = _Client(self, reader, writer)
+    def _has_room(self, host: str, others: int) -> bool:
+        """Whether a host that has `others` on their way may have one more connection."""
         limit = self.settings.max_connections_per_host
-        if limit and sum(other.host == client.host for other in self._clients) >= limit:
+        return not limit or sum(client.host == host for client in self._clients) + others < limit
+
+    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._serve(reader, writer, ())
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, identities: tuple[Identity, ...]
+    ) -> None:
+        client = _Client(self, reader, writer, identities)
+        if not self._has_room(client.host, 0):
+            limit = self.settings.max_connections_per_host
             logger.warning("connection refused", host=client.host, why=f"max_connections_per_host={limit} reached")
             client.cut()
             return
@@ -192,9 +227,9 @@ class ZooKeeperServer:
 
     # ---------------------------------------------------------------------------------------- four-letter words
 
-    def tell(self, word: str) -> str:
-        """The text for a four-letter word."""
-        return answer(word, self._report(), self.settings.whitelist)
+    def tell(self, word: str, host: str) -> str:
+        """The text for a four-letter word that came from `host`."""
+        return answer(word, self._report(), allowed_from(host, self.settings.whitelist))
 
     def _report(self) -> ServerReport:
         tree, settings, traffic = self.embedded.database.tree, self.settings, self.traffic
@@ -235,7 +270,14 @@ class ZooKeeperServer:
 class _Client:
     """One connection."""
 
-    def __init__(self, server: ZooKeeperServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        server: ZooKeeperServer,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        identities: tuple[Identity, ...],
+    ) -> None:
+        self._identities = identities
         peer = writer.get_extra_info("peername")
         self.host: str = peer[0] if peer else ""
         self._port: int = peer[1] if peer else 0
@@ -288,7 +330,7 @@ class _Client:
         elif isinstance(message, ConnectRequest):
             await self._begin_session(message)
         else:
-            self._writer.write(self._server.tell(message.word).encode())
+            self._writer.write(self._server.tell(message.word, self.host).encode())
 
     # ---------------------------------------------------------------------------------------------------- session
 
@@ -314,7 +356,7 @@ class _Client:
                 return  # The connection ended while the session was written: nobody has it, and it expires.
         self._session_id, self._timeout_ms = session_id, timeout_ms
         self._server.own(session_id, self)
-        self._handler = RequestHandler(embedded, session_id, self.host)
+        self._handler = RequestHandler(embedded, session_id, (Identity("ip", self.host), *self._identities))
         self._writer.write(self._protocol.accept(session_id, timeout_ms, password))
 
     def deliver(self, event: Event) -> None:
@@ -394,25 +436,31 @@ class _Client:
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperProcess:
-    """A ZooKeeper server to run alone."""
+    """A ZooKeeper server to run alone. `port` and `secure_port` are None where there is none."""
 
     directory: str
     host: str
-    port: int
+    port: int | None
     settings: ZooKeeperServerSettings = field(default_factory=ZooKeeperServerSettings)
+    secure_port: int | None = None
+    certificate: str = ""
+    authority: str = ""
 
 
-def run(plan: ZooKeeperProcess, *, on_started: Callable[[str, int], None]) -> int:
+OnStarted = Callable[[int | None, int | None], None]
+
+
+def run(plan: ZooKeeperProcess, *, on_started: OnStarted) -> int:
     """Runs the server until a signal ends it; returns the exit status.
 
-    `on_started` is told host and port once it serves. Raises `KavkaError` where it cannot start.
+    `on_started` is told its ports once it serves, the secure one last. Raises `KavkaError` where it cannot start.
     """
     raise_file_limit()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_run(plan, on_started))
 
 
-async def _run(plan: ZooKeeperProcess, on_started: Callable[[str, int], None]) -> int:
+async def _run(plan: ZooKeeperProcess, on_started: OnStarted) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -437,8 +485,7 @@ async def _run(plan: ZooKeeperProcess, on_started: Callable[[str, int], None]) -
         server = ZooKeeperServer(embedded, directory=plan.directory, settings=plan.settings, on_bug=_halt)
         await embedded.start(close_former_sessions=False)
         try:
-            await server.listen(plan.host, plan.port)
-            on_started(server.host, server.port)
+            on_started(*await _listen(server, plan))
             await stopping.wait()
         finally:
             await server.stop()
@@ -447,6 +494,16 @@ async def _run(plan: ZooKeeperProcess, on_started: Callable[[str, int], None]) -
         workers.shutdown()
         lock.close()
     return 0
+
+
+async def _listen(server: ZooKeeperServer, plan: ZooKeeperProcess) -> tuple[int | None, int | None]:
+    secure = None
+    if plan.secure_port is not None:
+        from kavka.runtime.zookeeper_tls import server_certificates  # late: OpenSSL costs a start 10 ms and more
+
+        certificates = server_certificates(plan.certificate, plan.authority, required=True)
+        secure = await server.listen_securely(plan.host, plan.secure_port, certificates)
+    return None if plan.port is None else await server.listen(plan.host, plan.port), secure
 
 
 def _halt(why: KavkaError | InvariantViolation) -> None:

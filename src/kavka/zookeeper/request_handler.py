@@ -3,8 +3,7 @@
 Decides which operation or query a request is and which answer its outcome becomes. It must not know bytes or sockets.
 
 Versions        the ops of ZooKeeper 3.5 to 3.9 that `jute.OpCode` lists; read-only clients are served as all others
-Not supported   reconfig (there is no ensemble), SASL, and x509 and super identities: answered with Unimplemented or
-                AuthFailed
+Not supported   reconfig (there is no ensemble), SASL, and super identities: answered with Unimplemented or AuthFailed
 
 Invariants:
 I1  What a request does to the tree is decided before the handler first waits, so requests that are started in order
@@ -96,13 +95,14 @@ class Answer(NamedTuple):
 
 
 class RequestHandler:
-    """Carries out the requests of one session. `client_host` is who it proved to be by connecting."""
+    """Carries out the requests of one session. `identities` are who its client proved to be by connecting."""
 
-    def __init__(self, server: EmbeddedZooKeeper, session_id: int, client_host: str) -> None:
+    def __init__(self, server: EmbeddedZooKeeper, session_id: int, identities: Sequence[Identity]) -> None:
         self._server = server
         self._tree = server.database.tree
         self._session_id = session_id
-        self._tree.authenticate(session_id, Identity("ip", client_host))
+        for identity in identities:
+            self._tree.authenticate(session_id, identity)
 
     async def handle(self, request: Request) -> Answer:
         """Raises ConnectionLoss: the outcome is unknown, and the connection must end without a reply."""

@@ -16,10 +16,11 @@ from kavka.config import BrokerConfig
 from kavka.config.zookeeper import zookeeper_tls
 from kavka.runtime.zookeeper_tls import ZooKeeperTls
 from kavka.zookeeper.client import ZooKeeperClient
-from kavka.zookeeper.port import AclList, NoNode
-from kavka.zookeeper.znode_acls import CREATOR_ALL
+from kavka.zookeeper.port import OPEN_ACL, AclList, NoNode
+from kavka.zookeeper.znode_acls import CREATOR_ALL, WORLD_READ
 from tests.apache_kafka import PeerMissing, Release, installed
 from tests.apache_kafka.cluster import run_tool
+from tests.conformance.zookeeper.zookeeper_process import ZooKeeperProcess
 from tests.kit.certificates import Authority
 from tests.kit.kavka_process import HOST, KavkaProcess, answers_metadata
 from tests.kit.ports import free_port
@@ -86,13 +87,21 @@ class Secure:
         return asyncio.run(read())
 
 
-@pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
+@pytest.fixture(scope="module", params=["apache", "kavka"])
+def zookeeper(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
     try:
         installed("zk")
     except PeerMissing as missing:
         pytest.skip(str(missing))
     place = Secure(tmp_path_factory.mktemp("zookeeper"))
+    if request.param == "kavka":
+        files = ("--certificate", str(place.server_file), "--authority", str(place.authority_file))
+        data = place.directory / "data"
+        # Java's servers on two cores pause longer than sessions of the tests beside this one last.
+        with ZooKeeperProcess(data, tick_ms=2_000, options=files, securely=True) as process:
+            place.connect_string = process.address
+            yield place
+        return
     secured = Secured(place.server_file, place.authority_file)
     with ZooKeeperEnsemble(place.directory, members=1, secured=secured) as ensemble:
         place.connect_string = ensemble.secure_connect_string
@@ -155,3 +164,42 @@ def test_the_access_control_lists_are_kafkas(zookeeper: Secure, tmp_path: Path) 
     assert found["/config/users/alice"] == (creator,)
     for path in found.keys() - expected.keys():
         assert found[path][0] == creator, path
+
+
+def test_kafkas_migration_tool_secures_what_a_broker_wrote_and_opens_it_again(
+    zookeeper: Secure, tmp_path: Path
+) -> None:
+    settings = {**OF_BROKERS, **zookeeper.settings, "zookeeper.connect": f"{zookeeper.connect_string}/m"}
+    file = tmp_path / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in zookeeper.settings.items()))
+
+    def migrate(to: str) -> None:
+        run_tool(
+            "zk",
+            "kafka.admin.ZkSecurityMigrator",
+            *("--zookeeper.acl", to, "--zookeeper.connect", f"{zookeeper.connect_string}/m"),
+            *("--zk-tls-config-file", str(file)),
+        )
+
+    creator = CREATOR_ALL._replace(scheme="x509", id=DISTINGUISHED_NAME)
+    with KavkaProcess(tmp_path / "kavka", settings={**settings, "zookeeper.set.acl": "false"}) as broker:
+        fill(broker.bootstrap)
+        of_kavka = {path for path in zookeeper.acls("/m") if path.startswith("/kavka")}
+        assert set(zookeeper.acls("/m").values()) == {OPEN_ACL}
+        migrate("secure")
+        found = zookeeper.acls("/m")
+        for path in ("/config/users/alice", "/config/brokers/1"):
+            assert found[path] == (creator,)
+        for path in (
+            "/",
+            "/brokers/topics/t/partitions/0/state",
+            "/kafka-acl/Topic/t",
+            "/brokers/ids/1",
+            "/controller",
+        ):
+            assert found[path] == (creator, WORLD_READ), path
+        assert {path for path in found if found[path] == OPEN_ACL} == {"/consumers", *of_kavka}
+        # The broker goes on: it is the creator.
+        run_tool("zk", "topics", "--bootstrap-server", broker.bootstrap, "--create", "--topic", "later")
+        migrate("unsecure")
+        assert set(zookeeper.acls("/m").values()) == {OPEN_ACL}

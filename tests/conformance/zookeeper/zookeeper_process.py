@@ -18,9 +18,19 @@ from tests.kit.ports import free_port
 class ZooKeeperProcess:
     """Ports stay the same over `kill` and `start`."""
 
-    def __init__(self, data_dir: Path, *, tick_ms: int = 200, words: str = "*", options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        tick_ms: int = 200,
+        words: str = "*",
+        options: tuple[str, ...] = (),
+        securely: bool = False,
+    ) -> None:
+        """`securely`: the port has TLS, with the certificates that `options` name."""
         self.data_dir = data_dir
         self.port = free_port()
+        self._port_option = "--secure-port" if securely else "--port"
         self._options = ("--tick-time", str(tick_ms), "--four-letter-words", words, *options)
         self._process: subprocess.Popen[str] | None = None
 
@@ -30,7 +40,7 @@ class ZooKeeperProcess:
 
     def start(self) -> None:
         """Returns when it serves. Raises ProcessFailed."""
-        command = [sys.executable, "-m", "kavka.cli.main", "zookeeper", "--port", str(self.port), "--json"]
+        command = [sys.executable, "-m", "kavka.cli.main", "zookeeper", self._port_option, str(self.port), "--json"]
         self._process = subprocess.Popen(
             [*command, "--data", str(self.data_dir), *self._options], stdout=subprocess.PIPE, text=True
         )

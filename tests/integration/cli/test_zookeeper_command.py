@@ -63,3 +63,21 @@ def test_it_answers_srvr_and_ends_in_order(running: subprocess.Popen[str]) -> No
     assert b"Mode: standalone\n" in answer
     running.terminate()
     assert running.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--host", "0.0.0.0"), "say --insecure"),
+        (("--host", "0.0.0.0", "--port", "2181", "--secure-port", "2182"), "say --insecure"),
+        (("--host", "somewhere.example"), "say --insecure"),
+        (("--secure-port", "2182"), "add --certificate and --authority"),
+        (("--secure-port", "2182", "--certificate", "/nowhere"), "add --certificate and --authority"),
+        (("--certificate", "/nowhere", "--authority", "/nowhere"), "add --secure-port"),
+        (("--secure-port", "0", "--certificate", "/nowhere", "--authority", "/nowhere"), "correct the files"),
+    ],
+)
+def test_a_port_that_is_open_to_everybody_or_half_secured_is_refused(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    assert said in refused("--data", str(tmp_path / "data"), *arguments)

@@ -16,6 +16,7 @@ from typing import Any
 from kavka.errors import ConnectionFailed, FrameTooLarge, ProtocolViolation
 from kavka.zookeeper.client import ClientOptions, ZooKeeperClient
 from kavka.zookeeper.database import Database
+from kavka.zookeeper.decide.access_control import Identity
 from kavka.zookeeper.decide.jute import ConnectRequest, OpCode, ReplyHeader, Request, frame
 from kavka.zookeeper.decide.session_protocol import ServerConnection, State, negotiate_timeout
 from kavka.zookeeper.local import EmbeddedZooKeeper
@@ -170,7 +171,7 @@ class MemoryLink:
         else:
             timeout_ms = negotiate_timeout(greeting.timeout_ms, TICK_MS)
             self._session_id, password = await embedded.open_session(timeout_ms, local=False)
-        self._handler = RequestHandler(embedded, self._session_id, self.host)
+        self._handler = RequestHandler(embedded, self._session_id, (Identity("ip", self.host),))
         embedded.attach(self._session_id, self._deliver)
         self.write(self._protocol.accept(self._session_id, timeout_ms, password))
 

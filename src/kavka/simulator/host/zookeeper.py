@@ -19,6 +19,7 @@ from kavka.simulator.host.network import Endpoint, SimulatedNetwork
 from kavka.simulator.host.scheduler import Scheduler
 from kavka.simulator.host.trace import Trace
 from kavka.zookeeper.database import Database, DatabaseSettings
+from kavka.zookeeper.decide.access_control import Identity
 from kavka.zookeeper.decide.jute import ConnectRequest, ReplyHeader, Request
 from kavka.zookeeper.decide.session_protocol import ServerConnection, State
 from kavka.zookeeper.local import EmbeddedZooKeeper
@@ -158,7 +159,7 @@ class _Client:
             session_id, password = await embedded.open_session(timeout_ms, local=False)
         self._session_id = session_id
         self._server.own(session_id, self)
-        self._handler = RequestHandler(embedded, session_id, self._endpoint.address[0])
+        self._handler = RequestHandler(embedded, session_id, (Identity("ip", self._endpoint.address[0]),))
         self._send(self._protocol.accept(session_id, timeout_ms, password))
 
     def _on_request(self, request: Request) -> None:

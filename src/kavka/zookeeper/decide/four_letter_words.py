@@ -3,18 +3,22 @@
 Decides which words are known, which may be asked for, and their texts. It must not know sockets or the tree: numbers
 come in as a `ServerReport`.
 
-As in ZooKeeper, only srvr is answered unless `4lw.commands.whitelist` names more ("*": all).
+As in ZooKeeper, only srvr is answered unless `4lw.commands.whitelist` names more ("*": all). Other machines are told
+srvr, mntr and ruok at most.
 
 Source: ZooKeeper's administrator's guide, "The Four Letter Words"; the texts' forms are those that monitoring parses.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 WORDS: Final = frozenset({"ruok", "srvr", "stat", "mntr", "envi", "conf", "cons", "dump", "wchs", "isro"})
 DEFAULT_WHITELIST: Final = frozenset({"srvr"})
+ANYWHERE: Final = frozenset({"srvr", "mntr", "ruok"})
+"""What is told to other machines, too: the other words name clients, paths and directories."""
 COMPATIBLE_VERSION: Final = "3.9.0-kavka"
 """The version that clients read: the level of the protocol that is served, and who serves it."""
 
@@ -62,6 +66,15 @@ def whitelist(setting: str) -> frozenset[str]:
     """The words that a value of `4lw.commands.whitelist` allows: names with commas, or "*"."""
     names = [name.strip() for name in setting.split(",")]
     return WORDS if "*" in names else WORDS & frozenset(names)
+
+
+def allowed_from(host: str, allowed: frozenset[str]) -> frozenset[str]:
+    """Of the words allowed, those that somebody at the address `host` may ask for."""
+    try:
+        is_here = ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        is_here = False
+    return allowed if is_here else allowed & ANYWHERE
 
 
 def answer(word: str, report: ServerReport, allowed: frozenset[str]) -> str:

@@ -1,0 +1,151 @@
+"""SecurePort: a port of ZooKeeper's protocol under TLS, where clients show certificates.
+
+Decides who may begin a handshake, how many may, and what a failed one leaves behind: a log line, a few of each kind in
+a minute. It must not know what is said once the handshake is over.
+
+I1  At most MOST_HANDSHAKES are under way; others wait in the kernel. Each is closed after HANDSHAKE_S.
+I2  No handshake is begun for a host that has its share of connections, those in handshakes counted.
+I3  Who a client is, its certificate says, after OpenSSL has verified its chain. Where its subject cannot be read, the
+    connection is closed.
+
+Source: ZooKeeper's NettyServerCnxnFactory and X509AuthenticationProvider: scheme x509, the subject as Java prints it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from kavka.runtime.connection_log import ConnectionLog
+from kavka.runtime.tls_connection import failure_text
+from kavka.security.certificates import subject
+from kavka.security.der import MalformedDer
+from kavka.zookeeper.decide.access_control import Identity
+
+if TYPE_CHECKING:
+    from kavka.runtime.zookeeper_tls import Certificates
+
+MOST_HANDSHAKES: Final = 100
+HANDSHAKE_S: Final = 10.0
+SHUTDOWN_S: Final = 2.0
+"""How long the goodbye of a client is waited for."""
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "UNEXPECTED_MESSAGE"})
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter, tuple[Identity, ...]], Awaitable[None]]
+
+
+class SecurePort:
+    """Hands connections to `serve` whose handshake is over; `has_room` says whether a host may have one more than so
+    many."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        certificates: Certificates,
+        serve: Serve,
+        *,
+        has_room: Callable[[str, int], bool],
+        read_bytes: int,
+    ) -> None:
+        self._listening = listening
+        self._certificates = certificates
+        self._serve = serve
+        self._has_room = has_room
+        self._read_bytes = read_bytes
+        self._log = ConnectionLog()
+        self._begun: Counter[str] = Counter()
+        self._free = asyncio.Semaphore(MOST_HANDSHAKES)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._accepting = asyncio.get_running_loop().create_task(self._accept())
+
+    @property
+    def handshakes(self) -> int:
+        """Under way at this moment."""
+        return self._begun.total()
+
+    async def close(self) -> None:
+        """Accepts no more, and ends the handshakes. Connections are the server's to end."""
+        self._accepting.cancel()
+        await asyncio.wait([self._accepting])
+        self._listening.close()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._free.acquire()
+            try:
+                connected, address = await loop.sock_accept(self._listening)
+            except OSError as error:
+                # No descriptor is free, or the client has gone already: it must not end the port.
+                self._free.release()
+                self._log.warning("connection not accepted", why=error.strerror or str(error))
+                await asyncio.sleep(0.1)
+                continue
+            host = address[0]
+            if not self._has_room(host, self._begun[host]):
+                connected.close()
+                self._free.release()
+                self._log.warning("connection refused", host=host, why="this host has too many connections")
+                continue
+            self._begun[host] += 1
+            task = loop.create_task(self._shake(connected, host))
+            self._tasks.add(task)
+            task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            task.get_loop().call_exception_handler({"message": "a ZooKeeper connection failed", "exception": bug})
+
+    async def _shake(self, connected: socket.socket, host: str) -> None:
+        try:
+            opened = await self._open(connected, host)
+        finally:
+            self._begun[host] -= 1
+            if not self._begun[host]:
+                del self._begun[host]
+            self._free.release()
+        if opened is not None:
+            await self._serve(*opened)
+
+    async def _open(
+        self, connected: socket.socket, host: str
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, tuple[Identity, ...]] | None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=self._read_bytes)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport, _ = await loop.connect_accepted_socket(
+                lambda: protocol,
+                connected,
+                ssl=self._certificates.context(),
+                ssl_handshake_timeout=HANDSHAKE_S,
+                ssl_shutdown_timeout=SHUTDOWN_S,
+            )
+        except (OSError, TimeoutError) as error:
+            connected.close()
+            self._log.warning("TLS handshake failed", host=host, why=_words(error))
+            return None
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        encoded = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        try:
+            identities = () if encoded is None else (Identity("x509", subject(encoded)),)
+        except (MalformedDer, ValueError) as error:
+            transport.abort()
+            self._log.warning("TLS handshake failed", host=host, why=f"the client's certificate: {error}")
+            return None
+        return reader, writer, identities
+
+
+def _words(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+        return "no TLS: does the client have zookeeper.ssl.client.enable=true?"
+    return failure_text(error) or f"not over in {HANDSHAKE_S:.0f} s, or the client closed the connection"
