@@ -67,6 +67,17 @@ class Authority:
         )
         return Signed(_pem(made.sign(self._key, hashes.SHA256())), private.decode())
 
+    def revoke(self, *revoked: Signed, days: int = 30) -> str:
+        """The list of those that are revoked, as PEM."""
+        now = datetime.datetime.now(datetime.UTC)
+        made = x509.CertificateRevocationListBuilder().issuer_name(self._name)
+        made = made.last_update(now - 2 * abs(days) * DAY).next_update(now + days * DAY)
+        for each in revoked:
+            number = x509.load_pem_x509_certificate(each.certificate.encode()).serial_number
+            entry = x509.RevokedCertificateBuilder().serial_number(number).revocation_date(now - DAY)
+            made = made.add_revoked_certificate(entry.build())
+        return made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+
 
 _OIDS = {"CN": NameOID.COMMON_NAME, "OU": NameOID.ORGANIZATIONAL_UNIT_NAME, "O": NameOID.ORGANIZATION_NAME}
 

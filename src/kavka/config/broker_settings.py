@@ -526,6 +526,8 @@ class BrokerSettings(Settings):
     kavka_tls_max_handshakes = integer(1_000, at_least(1), LOW)
     kavka_tls_handshake_timeout_ms = integer(10_000, at_least(1), LOW)
     kavka_ssl_reload_interval_ms = integer(30_000, at_least(0), LOW)
+    kavka_ssl_crl_location = string(None, importance=MEDIUM)
+    kavka_strict_key_permissions = boolean(False, MEDIUM)
     # kavka's own: tokens (config/oauthbearer.py).
     kavka_oauthbearer_allowed_urls = string_list("", importance=MEDIUM)
     kavka_oauthbearer_unsecured = boolean(False, MEDIUM)

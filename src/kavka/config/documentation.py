@@ -587,6 +587,11 @@ _BROKER = {
     "kavka.authentication.free.failures": "How many logins a minute may fail at an address before its clients "
     "wait; 0: they never do.",
     "kavka.authentication.max.delay.ms": "How long the clients of an address that fails to log in wait at most.",
+    "kavka.ssl.crl.location": "A PEM file with lists of revoked certificates, one of each authority that signs "
+    "certificates of clients or brokers. Whose certificate is on its authority's list, or whose authority has none "
+    "there, does not get in.",
+    "kavka.strict.key.permissions": "Whether a key store that everybody on the machine may read is refused; else the "
+    "broker warns of it.",
     "kavka.tls.max.handshakes": "How many TLS handshakes a network thread has under way; further clients wait.",
     "kavka.tls.handshake.timeout.ms": "How long a client may take until its TLS handshake begins, and "
     "again until it is over.",

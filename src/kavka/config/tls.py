@@ -54,13 +54,16 @@ class TlsSettings:
     allows_fewer_alternative_names: bool
     names_clients: bool = True
     """Whether a certificate says who a client is; on SASL_SSL its login does."""
+    refuses_open_key: bool = False
+    """Whether a key file that everybody on the machine may read is refused; else there is a warning."""
+    revoked: str | None = None
+    """A file with lists of certificates that were revoked; None: nobody asks."""
 
     @property
     def files(self) -> tuple[str, ...]:
         """The files that its certificates are in."""
-        return tuple(
-            store.location for store in (self.key_store, self.trust_store) if store.location and store.text is None
-        )
+        stores = [store.location for store in (self.key_store, self.trust_store) if store.text is None]
+        return tuple(path for path in (*stores, self.revoked) if path)
 
 
 def tls_settings(config: BrokerConfig, endpoint: Endpoint) -> TlsSettings:
@@ -101,6 +104,8 @@ def tls_settings(config: BrokerConfig, endpoint: Endpoint) -> TlsSettings:
         values.value("ssl.allow.dn.changes") is True,
         values.value("ssl.allow.san.changes") is True,
         endpoint.security_protocol == "SSL",
+        config.kavka_strict_key_permissions,
+        config.kavka_ssl_crl_location,
     )
 
 

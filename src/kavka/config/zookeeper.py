@@ -34,6 +34,8 @@ class ZooKeeperTlsSettings:
     versions: frozenset[str]
     suites: tuple[str, ...] | None
     checks_host: bool
+    refuses_open_key: bool = False
+    """Whether a key file that everybody on the machine may read is refused; else there is a warning."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -85,6 +87,7 @@ def zookeeper_tls(config: BrokerConfig) -> ZooKeeperTlsSettings | None:
         trust_store,
         *with_suites(_versions(config), suites, "zookeeper.ssl.cipher.suites"),
         _checks_host(config),
+        config.kavka_strict_key_permissions,
     )
 
 

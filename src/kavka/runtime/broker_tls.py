@@ -3,7 +3,7 @@
 Decides when certificates are read again, and whether new ones may take the place of those that there are. It must not
 know connections, nor how stores are read. Loaded only where a broker has a listener with TLS.
 
-    look      every kavka.ssl.reload.interval.ms, and when the broker's settings changed: do the files differ?
+    look      every kavka.ssl.reload.interval.ms, at SIGHUP, and when the settings changed: do the files differ?
     judge     can they be used? Can brokers with the old and the new ones connect to each other? Same name, no fewer
               alternative names, unless ssl.allow.dn.changes and ssl.allow.san.changes say so (KIP-978)
     replace   for connections from now on, either way; open ones stay
@@ -130,6 +130,10 @@ class BrokerTls:
         while interval_s > 0:
             await asyncio.sleep(interval_s)
             self.reload(self._config)
+
+    def look_now(self) -> None:
+        """Looks at the files without waiting for the next time."""
+        self.reload(self._config)
 
     def reload(self, config: BrokerConfig) -> None:
         """Replaces the certificates of listeners whose settings or files are different now."""

@@ -101,6 +101,15 @@ class Cluster:
         await self._zookeeper.stop()
         self._workers.shutdown()
 
+    def reload(self) -> None:
+        """Each broker looks at its certificates."""
+        for broker_id, server in self.servers.items():
+            token = on_broker.set(broker_id)
+            try:
+                server.reload()
+            finally:
+                on_broker.reset(token)
+
     async def _prepare_zookeeper(self) -> None:
         """What is done before any broker looks at it."""
         if self._prepare is not None:

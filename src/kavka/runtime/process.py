@@ -5,6 +5,8 @@ Decides when a service starts to stop and which exit status comes of it. Must no
 SIGINT, SIGTERM   the service stops in order. During the start: what was begun is given up. A second signal ends the
                   process at once, and says that the next start recovers; but not one that comes with the first, as
                   when Ctrl-C is pressed twice, or a shell and a supervisor both pass it on.
+SIGHUP            the service reads certificates again. Where the terminal has gone from which it was started, it stops
+                  in order instead; not where the signal was ignored (nohup).
 Halt              a broken invariant, or nothing left to write to: the process ends at once, without touching a file.
 """
 
@@ -45,6 +47,10 @@ class Service(Protocol[Facts_co]):
 
     async def stop(self) -> None: ...
 
+    def reload(self) -> None:
+        """Reads again what may change in files. Called between `start` and `stop`."""
+        ...
+
 
 End = Callable[[int], None]
 """Called by a service that has no reason to go on: it is stopped, and the process ends with this status."""
@@ -84,6 +90,13 @@ async def _run(make: Callable[[End], Service[Facts]], on_started: Callable[[Fact
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)
     service = make(end)
+    has_started = False
+
+    def reload() -> None:
+        if has_started and not stopping.is_set():
+            service.reload()
+
+    on_hangup(loop, reload, lambda: on_signal(signal.SIGHUP))
     starting = loop.create_task(service.start())
     stop_asked = loop.create_task(stopping.wait())
     await asyncio.wait((starting, stop_asked), return_when=asyncio.FIRST_COMPLETED)
@@ -96,11 +109,26 @@ async def _run(make: Callable[[End], Service[Facts]], on_started: Callable[[Fact
     gc.collect()
     gc.freeze()
     on_started(facts)
+    has_started = True
     await stopping.wait()
     if first is not None and first[1] == signal.SIGINT:
         loop.call_later(STOPS_IN_SILENCE_S, _say, "Stopping; a second Ctrl-C ends it at once.")
     await service.stop()
     return status
+
+
+def on_hangup(loop: asyncio.AbstractEventLoop, reload: Callable[[], None], stop: Callable[[], None]) -> None:
+    """What SIGHUP does from now on: `reload`, or `stop` where this process had a terminal and it is gone."""
+    had_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
+    loop.add_signal_handler(signal.SIGHUP, lambda: stop() if had_terminal and not _has_terminal() else reload())
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def _say(text: str) -> None:

@@ -305,6 +305,11 @@ class Server:
         if self._broker is not None:
             self._broker.abort()
 
+    def reload(self) -> None:
+        """Reads again, at once, what may change in files: certificates. What is wrong with new ones is logged."""
+        if self._tls is not None:
+            self._tls.look_now()
+
     # -- parts
 
     def _socket_limits(self, config: BrokerConfig, of_addresses: Mapping[str, int]) -> SocketServerLimits:

@@ -104,6 +104,11 @@ class Child:
             logger.error("process killed", name=self.plan.name, pid=self.pid, why=f"no end in {STOP_TIMEOUT_S:.0f} s")
             self.kill()
 
+    def hang_up(self) -> None:
+        """Tells it to read its files again (SIGHUP)."""
+        if self.is_running:
+            self._process.send_signal(signal.SIGHUP)
+
     def kill(self) -> None:
         """Kills it, and reaps it."""
         if self.is_running:
@@ -157,6 +162,11 @@ class Supervisor:
             await child.stop()
         if self._zookeeper is not None:
             await self._zookeeper.stop()
+
+    def reload(self) -> None:
+        """Each broker looks at its certificates."""
+        for child in self._brokers:
+            child.hang_up()
 
     def _children(self) -> list[Child]:
         return [*self._brokers, *([] if self._zookeeper is None else [self._zookeeper])]

@@ -59,16 +59,23 @@ class TlsContexts(NamedTuple):
 def tls_contexts(settings: TlsSettings, *, warn: Callable[[str], None] | None = None) -> TlsContexts:
     """Reads a listener's stores. Raises ConfigError."""
     try:
+        if settings.refuses_open_key:
+            warn = refuse_open_key
         identity = read_identity(load(settings.key_store, _read(warn)), settings.key_store)
         trusted = settings.trust_store
         authorities = read_authorities(load(trusted, _read(None)), trusted) if trusted.is_set else None
         certificate = read_certificate(identity.chain[0])
-        return TlsContexts(
+        made = TlsContexts(
             _server(settings, identity, authorities),
             _client(settings, identity, authorities, checks_host=settings.checks_host),
             _client(settings, identity, authorities, checks_host=False),
             certificate,
         )
+        if settings.revoked is not None:
+            lists = _read(None)(settings.revoked)
+            for context in (made.server, made.client, made.trial):
+                _refuse_revoked(context, lists, settings.revoked)
+        return made
     except (ValueError, OSError) as error:  # of OpenSSL's, too: both kinds
         raise ConfigError(f"TLS of listener {settings.listener}: {_words(error)}") from error
 
@@ -77,7 +84,8 @@ def zookeeper_context(settings: ZooKeeperTlsSettings) -> ssl.SSLContext:
     """How ZooKeeper's servers are called. Raises ConfigError."""
     keys, trusted = settings.key_store, settings.trust_store
     try:
-        identity = read_identity(load(keys, _read(warn_of_open_key)), keys) if keys.is_set else None
+        warn = refuse_open_key if settings.refuses_open_key else warn_of_open_key
+        identity = read_identity(load(keys, _read(warn)), keys) if keys.is_set else None
         authorities = read_authorities(load(trusted, _read(None)), trusted) if trusted.is_set else None
         context = _context(ssl.PROTOCOL_TLS_CLIENT, settings.versions, settings.suites, identity)
         _verify(context, authorities, checks_host=settings.checks_host)
@@ -191,6 +199,25 @@ def _trust(context: ssl.SSLContext, authorities: tuple[bytes, ...] | None) -> No
         context.load_verify_locations(cadata=b"".join(authorities))
 
 
+def _refuse_revoked(context: ssl.SSLContext, lists: bytes, path: str) -> None:
+    """Who shows a certificate is looked for in the lists; where its authority has none, it is refused, too."""
+    count = lists.count(b"-----BEGIN X509 CRL-----")
+    descriptor = os.memfd_create("kavka-crl", os.MFD_CLOEXEC)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(lists)
+        before = context.cert_store_stats()["crl"]
+        if count:
+            context.load_verify_locations(cafile=f"/proc/self/fd/{descriptor}")
+        if not count or context.cert_store_stats()["crl"] != before + count:
+            raise KeyStoreError(f"kavka.ssl.crl.location: {path} has no list of revoked certificates that can be read")
+    except ssl.SSLError as error:
+        raise KeyStoreError(f"kavka.ssl.crl.location: {path} cannot be read: {error.reason or error}") from error
+    finally:
+        os.close(descriptor)
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
 def load_chain(context: ssl.SSLContext, identity: Identity) -> None:
     """Gives OpenSSL a chain and its key through a file in memory. Raises ssl.SSLError."""
     descriptor = os.memfd_create("kavka-chain", os.MFD_CLOEXEC)
@@ -226,6 +253,13 @@ def _open_at_once(path: str, flags: int) -> int:
 def warn_of_open_key(path: str) -> None:
     """A key that everybody on the machine can read."""
     logger.warning("key store readable by everybody on this machine", file=str(Path(path)), next=f"chmod o-r {path}")
+
+
+def refuse_open_key(path: str) -> None:
+    """The same, where it may not be. Raises KeyStoreError."""
+    raise KeyStoreError(
+        f"everybody on this machine can read {path}, and kavka.strict.key.permissions=true: chmod o-r {path}"
+    )
 
 
 def _words(error: Exception) -> str:

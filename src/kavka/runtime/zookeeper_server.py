@@ -33,6 +33,7 @@ from kavka.logger import Logger
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import new_event_loop, raise_file_limit
 from kavka.runtime.ports import listen, patiently
+from kavka.runtime.process import on_hangup
 from kavka.zookeeper.database import Database, DatabaseSettings
 from kavka.zookeeper.decide.access_control import Identity
 from kavka.zookeeper.decide.four_letter_words import (
@@ -465,6 +466,7 @@ async def _run(plan: ZooKeeperProcess, on_started: OnStarted) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
+    on_hangup(loop, lambda: None, stopping.set)
     filesystem = LocalFileSystem()
     make_durable_directory(filesystem, plan.directory)
     lock = filesystem.lock(f"{plan.directory}/{LOCK}")
