@@ -22,8 +22,11 @@ from kavka.protocol.messages.describe_delegation_token_request import (
 )
 from kavka.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from kavka.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
+from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from kavka.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from kavka.security.acls import Operation, PatternType, Permission, ResourceType
 from kavka.security.plain import client_token
+from kavka.security.scram import ScramMechanism, client_exchange
 from tests.kit import sasl_script
 from tests.kit.sasl_script import LISTENER, Wire
 
@@ -70,6 +73,28 @@ def logged_in(port: int, user: str) -> Wire:
     wire.handshake("PLAIN")
     assert wire.token(client_token(user, f"{user}-secret"))[0] == "NONE"
     return wire
+
+
+def by_token(port: int, made: Made, mechanism: ScramMechanism = ScramMechanism.SHA_256) -> tuple[Wire, Any]:
+    """A connection that logs in with a token, and what was said last."""
+    wire = Wire(port)
+    wire.handshake(mechanism.value)
+    return wire, log_in(wire, made, mechanism)
+
+
+def log_in(wire: Wire, made: Made, mechanism: ScramMechanism = ScramMechanism.SHA_256) -> Any:
+    """The exchange after the handshake: (error, how many tens of seconds the session lasts)."""
+    exchange = client_exchange(mechanism, made.token_id, made.password, "fyko+d2lbbFgONRv9qkxdawL", is_by_token=True)
+    token = next(exchange)
+    while True:
+        said = wire.ask(ApiKey.SASL_AUTHENTICATE, 1, SaslAuthenticateRequest(auth_bytes=token))
+        if not isinstance(said, SaslAuthenticateResponse):
+            return said
+        try:
+            assert not said.error_code
+            token = exchange.send(bytes(said.auth_bytes))
+        except (StopIteration, AssertionError):
+            return ErrorCode(said.error_code).name, round(said.session_lifetime_ms / 10_000)
 
 
 def creation(
@@ -192,6 +217,7 @@ def run(port: int, plaintext_port: int) -> dict[str, Any]:
         found |= _lifetimes(alice)
         found |= _rights_to_create(plaintext_port, alice, bob, admin)
         found |= _renewals(alice, bob, carol, admin)
+        found |= _logins(port, alice, bob)
         found |= _listings(plaintext_port, alice, bob, dave, erin, admin)
     return found
 
@@ -260,6 +286,50 @@ def _renewals(alice: Wire, bob: Wire, carol: Wire, admin: Wire) -> dict[str, Any
         found[f"end in {period_ms}"] = expire(bob, made.hmac, period_ms)
     found["end at once"] = expire(bob, made.hmac)
     found["end again"] = expire(bob, made.hmac)
+    return found
+
+
+def _logins(port: int, alice: Wire, bob: Wire) -> dict[str, Any]:
+    """Who logs in with a token, what it may do then, and for how long."""
+    found: dict[str, Any] = {}
+    made, _ = create(alice, renewers=["User:bob"])
+    for mechanism in ScramMechanism:
+        with (login := by_token(port, made, mechanism))[0] as wire:
+            found[f"log in, {mechanism.value}"] = login[1], wire.is_served()
+            for version in VERSIONS:
+                found[f"create by token {version}"] = create(wire, version)[1]
+                found[f"describe by token {version}"] = describe(wire, version=version)
+            found["renew by token"] = renew(wire, made.hmac)
+            found["end by token"] = expire(wire, made.hmac)
+            # A renewal prolongs no session; the next authentication does.
+            found["renewed meanwhile"] = renew(bob, made.hmac, 5_000_000)
+            found["again, with the same token"] = wire.handshake(mechanism.value), log_in(wire, made, mechanism)
+    other, _ = create(alice)
+    foreign, _ = create(bob)
+    with (login := by_token(port, made))[0] as wire:
+        again = wire.handshake("SCRAM-SHA-256")
+        found["again, with another token of the owner"] = again, log_in(wire, other), wire.is_served()
+    with (login := by_token(port, made))[0] as wire:
+        again = wire.handshake("SCRAM-SHA-256")
+        found["again, with another owner's token"] = again, log_in(wire, foreign)
+    for name, wrong in (
+        ("another token's password", Made(made.token_id, other.hmac)),
+        ("a cut password", Made(made.token_id, made.hmac[:-1])),
+        ("the owner's name", Made("alice", made.hmac)),
+    ):
+        with (login := by_token(port, wrong))[0] as wire:
+            found[f"log in with {name}"] = login[1][0]
+    expire(alice, other.hmac)
+    expire(bob, foreign.hmac)
+    with (login := by_token(port, other))[0] as wire:
+        found["log in with a token that is gone"] = login[1][0]
+    # The session ends with the token.
+    found["shortened"] = expire(alice, made.hmac, 4000)
+    with (login := by_token(port, made))[0] as wire:
+        found["log in for a moment"] = login[1][0], wire.is_served()
+        time.sleep(4.5)
+        found["after its end"] = wire.is_served()
+    expire(alice, made.hmac)
     return found
 
 

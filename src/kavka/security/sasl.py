@@ -14,6 +14,7 @@ class FailureReason(Enum):
     """Why an authentication failed. The value is what why-records and tests say."""
 
     UNKNOWN_USER = "unknown user"
+    UNKNOWN_TOKEN = "unknown delegation token"
     WRONG_PASSWORD = "wrong password"
     MALFORMED = "malformed message"
     OTHER_IDENTITY = "another identity asked for"
@@ -50,11 +51,13 @@ class AuthenticationFailed(Exception):
 
 class Step(NamedTuple):
     """The answer to a token. With `user`, the exchange is complete, and that is who the client is. `rest_ms`: for how
-    long its credential is valid from now on; None: it has no end."""
+    long its credential is valid from now on; None: it has no end. `is_by_token`: the credential was a delegation
+    token of that user's."""
 
     answer: bytes
     user: str | None = None
     rest_ms: int | None = None
+    is_by_token: bool = False
 
 
 class ServerExchange(Protocol):

@@ -67,6 +67,8 @@ class SaslServer:
         self.mechanism = ""
         self.user: str | None = None
         """Who the client is, once it has authenticated."""
+        self.is_by_token = False
+        """Whether it did so with a delegation token, the last time."""
         self.has_headers = True
         """Whether tokens come in SaslAuthenticate requests."""
         self.is_again = False
@@ -157,6 +159,7 @@ class SaslServer:
         if step.user is None:
             return Reaction(token=step.answer)
         self.phase, self._exchange, self.user = Phase.OPEN, None, step.user
+        self.is_by_token = step.is_by_token
         most_ms = max(self._lifetime_ms(self.mechanism), 0) or None
         ends = [rest_ms for rest_ms in (most_ms, step.rest_ms) if rest_ms is not None]
         # A credential that is accepted at its very end gives a session that has ended: 0 is told, as Apache Kafka does.

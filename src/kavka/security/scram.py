@@ -14,6 +14,8 @@ A credential is what a server keeps of a password: with it nobody can log in, bu
     I4  a client is never made to compute for minutes: iterations are bounded
     I5  proofs and signatures are compared in constant time; credentials and passwords show in no repr
     I6  what is kept of a client between its messages has a bound: MAX_FIRST_BYTES
+    I7  who logs in with a delegation token is the token's owner, for as long as the token is good; one whose time is
+        over lets nobody in (Kafka lets in, and ends the connection at the next request)
 
 Source: RFC 5802 and 7677, KIP-84, KIP-554; Kafka's ScramSaslServer, ScramMessages, ScramFormatter,
 ScramCredentialUtils. Kafka takes names of ASCII only, and knows no channel binding.
@@ -29,7 +31,7 @@ from binascii import Error as BadBase64
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 from kavka.security.sasl import AuthenticationFailed, FailureReason, Step
 
@@ -143,18 +145,43 @@ def stand_in(mechanism: ScramMechanism, user: str, secret: bytes, iterations: in
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The credential that a name has, or one that stands in for it."""
+    """The credential that a name has, or one that stands in for it. `owner`: the name is a delegation token's, and who
+    has it is this user, for as long as `rest_ms` says when it is asked; negative: the token's time is over."""
 
     credential: ScramCredential
     is_known: bool = True
+    owner: str | None = None
+    rest_ms: Callable[[], int] | None = None
+
+
+class TokenLogins(Protocol):
+    """Delegation tokens, with which clients log in as with a name and a password: the id and the HMAC (KIP-48)."""
+
+    def labour(self, mechanism: ScramMechanism, token_id: str) -> Callable[[], ScramCredential] | None:
+        """What computes the token's credential, on any thread; None: it is at hand, or there is no such token."""
+        ...
+
+    def find(self, mechanism: ScramMechanism, token_id: str, computed: ScramCredential | None) -> Found:
+        """The token's credential, or one that stands in for it. `computed` is what `labour` gave."""
+        ...
 
 
 class ScramServer:
-    """The server's side of one exchange. `find` gives the credential of a user; `nonce` is fresh."""
+    """The server's side of one exchange. `find` gives the credential of a user; `nonce` is fresh. `tokens`: None where
+    there are none."""
 
-    def __init__(self, mechanism: ScramMechanism, find: Callable[[str], Found], nonce: str) -> None:
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        find: Callable[[str], Found],
+        nonce: str,
+        tokens: TokenLogins | None = None,
+    ) -> None:
         self._mechanism = mechanism
         self._find = find
+        self._tokens = tokens
+        self._computed: ScramCredential | None = None
+        self._is_by_token = False
         self._nonce = nonce
         self._user = ""
         self._first = ""
@@ -164,15 +191,33 @@ class ScramServer:
     def step(self, token: bytes) -> Step:
         return self._answer_first(token) if self._found is None else self._answer_final(token, self._found)
 
+    def labour(self, token: bytes) -> Callable[[], None] | None:
+        """The credential of a delegation token is computed when it is needed first, which takes milliseconds."""
+        message = _first(token) if self._found is None else None
+        if message is None or self._tokens is None or not _names_token(message):
+            return None
+        compute = self._tokens.labour(self._mechanism, _unescaped(message["name"]))
+        if compute is None:
+            return None
+
+        def work() -> None:
+            self._computed = compute()
+
+        return work
+
     def _answer_first(self, token: bytes) -> Step:
-        message = _CLIENT_FIRST.fullmatch(token.decode(errors="replace")) if len(token) <= MAX_FIRST_BYTES else None
+        message = _first(token)
         if message is None:
             raise AuthenticationFailed(FailureReason.MALFORMED)
         user = self._user = _unescaped(message["name"])
-        if "tokenauth=true" in message["extensions"].lower().split(","):
-            raise AuthenticationFailed(FailureReason.UNKNOWN_USER)  # There are no delegation tokens yet.
-        found = self._find(user)
-        known = user if found.is_known else None
+        self._is_by_token = _names_token(message)
+        if not self._is_by_token:
+            found = self._find(user)
+        elif self._tokens is None:
+            raise AuthenticationFailed(FailureReason.UNKNOWN_TOKEN)
+        else:
+            found = self._tokens.find(self._mechanism, user, self._computed)
+        known = self._known(found)
         if message["authzid"] is not None and _unescaped(message["authzid"]) != user:
             told = "Authentication failed: Client requested an authorization id that is different from username"
             raise AuthenticationFailed(FailureReason.OTHER_IDENTITY, told, known)
@@ -187,7 +232,7 @@ class ScramServer:
         return Step(answer.encode())
 
     def _answer_final(self, token: bytes, found: Found) -> Step:
-        known = self._user if found.is_known else None
+        known = self._known(found)
         message = _CLIENT_FINAL.fullmatch(token.decode(errors="replace"))
         if message is None or b64decode(message["channel"]) != self._channel:
             raise AuthenticationFailed(FailureReason.MALFORMED, user=known)
@@ -200,21 +245,43 @@ class ScramServer:
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=False))
         is_right = hmac.compare_digest(hashlib.new(name, client_key).digest(), credential.stored_key)
         if not found.is_known:
-            raise AuthenticationFailed(FailureReason.UNKNOWN_USER)
+            raise AuthenticationFailed(FailureReason.UNKNOWN_TOKEN if self._is_by_token else FailureReason.UNKNOWN_USER)
         if not is_right or len(b64decode(message["proof"])) != len(signature):
             raise AuthenticationFailed(FailureReason.WRONG_PASSWORD, user=known)
+        rest_ms = None if found.rest_ms is None else found.rest_ms()
+        if rest_ms is not None and rest_ms < 0:
+            raise AuthenticationFailed(FailureReason.EXPIRED_TOKEN, user=known)
         own = hmac.digest(credential.server_key, signed, name)
-        return Step(b"v=" + b64encode(own), self._user)
+        return Step(b"v=" + b64encode(own), known, rest_ms, self._is_by_token)
+
+    def _known(self, found: Found) -> str | None:
+        """Who the client says it is, where there is such a user or token."""
+        if not found.is_known:
+            return None
+        return self._user if found.owner is None else found.owner
 
 
-def client_exchange(mechanism: ScramMechanism, user: str, password: str, nonce: str) -> Generator[bytes, bytes, None]:
+def _first(token: bytes) -> re.Match[str] | None:
+    return _CLIENT_FIRST.fullmatch(token.decode(errors="replace")) if len(token) <= MAX_FIRST_BYTES else None
+
+
+def _names_token(message: re.Match[str]) -> bool:
+    """Whether the name is a delegation token's. Of an extension that comes twice the last counts, as in Kafka."""
+    parts = (part.partition("=") for part in str(message["extensions"]).split(","))
+    return {name: value for name, _, value in parts}.get("tokenauth", "").lower() == "true"
+
+
+def client_exchange(
+    mechanism: ScramMechanism, user: str, password: str, nonce: str, *, is_by_token: bool = False
+) -> Generator[bytes, bytes, None]:
     """The client's side: yields its messages, is sent the server's, and ends when the server has proved itself.
 
-    `nonce`: fresh, printable, without a comma. Raises ValueError with what is wrong about the server's message.
+    `nonce`: fresh, printable, without a comma. `is_by_token`: user and password are the id and the HMAC, in base64, of
+    a delegation token. Raises ValueError with what is wrong about the server's message.
     """
     name = mechanism.hash_name
     escaped = user.replace("=", "=3D").replace(",", "=2C")
-    first = f"n={escaped},r={nonce}"
+    first = f"n={escaped},r={nonce}{',tokenauth=true' if is_by_token else ''}"
     server_first = (yield f"n,,{first}".encode()).decode(errors="replace")
     fields = _fields(server_first)
     try:

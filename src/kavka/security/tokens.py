@@ -18,6 +18,7 @@ Source: KIP-48, KIP-373; Kafka's DelegationTokenManager, DelegationTokenManagerZ
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from base64 import b64encode
 from dataclasses import dataclass, replace
@@ -162,6 +163,12 @@ class TokenKey:
         salt = self.salt(mechanism, token_id)
         made = salted(mechanism, password(self.hmac(token_id)), salt, DEFAULT_ITERATIONS)
         return credential_of(mechanism, salt, made, DEFAULT_ITERATIONS)
+
+    def stand_in(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
+        """What a token id is answered with that nobody has; no password fits it."""
+        key = hmac.digest(self._salts, f"no key\0{token_id}".encode(), "sha512")
+        key = key[: hashlib.new(mechanism.hash_name).digest_size]
+        return ScramCredential(self.salt(mechanism, token_id), key, key, DEFAULT_ITERATIONS)
 
 
 def password(token_hmac: bytes) -> str:

@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
+from kavka.client.admin import Admin, NewTopic
 from kavka.decisions import DecisionKind
+from kavka.protocol.api import ApiKey
+from kavka.protocol.messages.metadata_request import MetadataRequest
 from kavka.security.acls import Operation, ResourceType
+from kavka.security.scram import ScramMechanism
 from kavka.security.secret import Secret
 from kavka.security.tokens import TokenKey
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
@@ -21,11 +25,14 @@ from tests.kit.token_script import (
     MAX_MS,
     RENEWAL_MS,
     SECRET,
+    Made,
     allow,
+    by_token,
     create,
     describe,
     eventually,
     expire,
+    log_in,
     logged_in,
     renew,
     settings,
@@ -150,3 +157,100 @@ async def test_the_controller_removes_tokens_whose_time_is_over_from_every_broke
     own = {"delegation.token.expiry.check.interval.ms": "100"}
     async with cluster_of(tmp_path, own, count=2) as cluster:
         await asyncio.to_thread(work, [cluster.ports_of[LISTENER][broker] for broker in (1, 2)])
+
+
+@in_a_loop
+async def test_who_logs_in_with_a_token_is_its_owner_and_makes_no_tokens(tmp_path: Path) -> None:
+    def work(ports: list[int], plaintext_port: int) -> None:
+        refused = "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
+        with logged_in(ports[0], "alice") as alice, logged_in(ports[0], "bob") as bob:
+            made, _ = create(alice)
+            others, _ = create(bob)
+            for mechanism in ScramMechanism:
+                # Made on one broker, used on the other.
+                assert eventually(lambda: logins(ports[1], made, mechanism), "NONE") == "NONE"  # noqa: B023
+                wire, said = by_token(ports[1], made, mechanism)
+                with wire:
+                    assert said == ("NONE", RENEWAL_MS // 10_000)
+                    assert topics_seen(wire) == set()
+                    assert create(wire)[1]["error"] == refused
+                    assert (renew(wire, made.hmac), expire(wire, made.hmac)) == ((refused, -1), (refused, -1))
+                    assert describe(wire) == (refused, [])
+                    # Who it is does not change, whatever token or password comes next.
+                    wire.handshake(mechanism.value)
+                    assert log_in(wire, others, mechanism)[0] == "SASL_AUTHENTICATION_FAILED"
+            wire, _said = by_token(ports[0], made)
+            with wire:
+                allow(plaintext_port, "alice", Operation.DESCRIBE, ResourceType.TOPIC, "orders")
+                assert eventually(lambda: topics_seen(wire), {"orders"}) == {"orders"}
+            for wrong in (Made(made.token_id, others.hmac), Made("alice", made.hmac), Made("nobody", b"x" * 64)):
+                assert logins(ports[0], wrong) == "SASL_AUTHENTICATION_FAILED"
+            assert expire(alice, made.hmac)[0] == "NONE"
+            assert logins(ports[0], made) == "SASL_AUTHENTICATION_FAILED"
+            assert eventually(lambda: logins(ports[1], made), "SASL_AUTHENTICATION_FAILED") != "NONE"
+
+    async with cluster_of(tmp_path, count=2) as cluster:
+        async with cluster.client() as client:
+            await Admin(client).create_topics([NewTopic("orders", 1, 1)])
+        gates = cluster.broker(1).gates
+        assert gates is not None
+        failures: list[Any] = []
+        gates._ports.failures._record = failures.append
+        ports = [cluster.ports_of[LISTENER][broker] for broker in (1, 2)]
+        await asyncio.to_thread(work, ports, cluster.bootstrap[0][1])
+        reasons = [failure.evidence["reason"] for failure in failures]
+        assert reasons == ["wrong password", "unknown delegation token"]
+        assert failures[0].evidence["user"] == "alice"
+
+
+def logins(port: int, made: Made, mechanism: ScramMechanism = ScramMechanism.SHA_256) -> Any:
+    wire, said = by_token(port, made, mechanism)
+    with wire:
+        return said[0]
+
+
+def topics_seen(wire: Wire) -> set[str | None]:
+    said = wire.ask(ApiKey.METADATA, 4, MetadataRequest(topics=None))
+    return {topic.name for topic in said.topics}
+
+
+@in_a_loop
+async def test_a_session_ends_with_its_token_and_is_prolonged_by_logging_in_again(tmp_path: Path) -> None:
+    def work(port: int) -> None:
+        with logged_in(port, "alice") as alice:
+            made, _ = create(alice)
+            assert expire(alice, made.hmac, 10_000)[0] == "NONE"
+            wire, said = by_token(port, made)
+            with wire:
+                assert said == ("NONE", 1)
+                assert wire.is_served() == "served"
+                clock["ms"] += 9_000
+                assert renew(alice, made.hmac, 60_000)[0] == "NONE"
+                wire.handshake("SCRAM-SHA-256")
+                assert log_in(wire, made) == ("NONE", 6)
+                assert wire.is_served() == "served"
+            clock["ms"] += 60_001
+            assert logins(port, made) == "SASL_AUTHENTICATION_FAILED"
+
+    clock = {"ms": 0}
+    async with cluster_of(tmp_path) as cluster:
+        tokens = cluster.broker(1).tokens
+        assert tokens is not None
+        wall_ms = tokens.store._wall_ms
+        tokens.store._wall_ms = tokens.logins._wall_ms = lambda: wall_ms() + clock["ms"]
+        await asyncio.to_thread(work, cluster.ports_of[LISTENER][1])
+
+
+@in_a_loop
+async def test_a_session_whose_token_is_over_ends_at_the_next_request(tmp_path: Path) -> None:
+    def work(port: int) -> None:
+        with logged_in(port, "alice") as alice:
+            made, _ = create(alice)
+            assert expire(alice, made.hmac, 1_000)[0] == "NONE"
+            wire, said = by_token(port, made)
+            with wire:
+                if said[0] == "NONE":  # Else it was over before the login, on a machine that was busy.
+                    assert eventually(wire.is_served, "closed") == "closed"
+
+    async with cluster_of(tmp_path) as cluster:
+        await asyncio.to_thread(work, cluster.ports_of[LISTENER][1])

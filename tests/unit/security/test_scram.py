@@ -1,6 +1,7 @@
 """SCRAM: vectors of RFC 7677, what hostile clients send, and credentials as Kafka stores them."""
 
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 
 import pytest
 
@@ -188,9 +189,104 @@ def test_a_first_message_has_a_bound_for_it_is_kept() -> None:
     assert failure(server(), first.ljust(MAX_FIRST_BYTES + 1, b"x")).reason is FailureReason.MALFORMED
 
 
-def test_extensions_are_passed_over_but_for_tokens() -> None:
-    assert server().step(b"n,,n=user,r=abc,foo=bar,tokenauth=false").answer.startswith(b"r=abc")
-    assert failure(server(), b"n,,n=user,r=abc,tokenauth=true").reason is FailureReason.UNKNOWN_USER
+class Tokens:
+    """One token, "id" of alice's with the password "hmac", good for so long."""
+
+    def __init__(self, rest_ms: int = 7000) -> None:
+        self.rest_ms = rest_ms
+        self.given: list[ScramCredential | None] = []
+
+    def labour(self, mechanism: ScramMechanism, token_id: str) -> Callable[[], ScramCredential] | None:
+        return (lambda: credential("hmac", mechanism)) if token_id == "id" else None
+
+    def find(self, mechanism: ScramMechanism, token_id: str, computed: ScramCredential | None) -> Found:
+        self.given.append(computed)
+        if token_id != "id":
+            return Found(stand_in(mechanism, token_id, b"secret", 4096), is_known=False)
+        return Found(computed or credential("hmac", mechanism), owner="alice", rest_ms=lambda: self.rest_ms)
+
+
+def by_token(tokens: Tokens | None, mechanism: ScramMechanism = SHA_256) -> ScramServer:
+    known = credential("pencil", mechanism)
+    return ScramServer(mechanism, lambda name: Found(known, is_known=name == "user"), SERVER_NONCE, tokens)
+
+
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+@pytest.mark.parametrize("beside", [False, True])
+def test_who_logs_in_with_a_token_is_its_owner_for_as_long_as_it_is_good(
+    mechanism: ScramMechanism, beside: bool
+) -> None:
+    tokens = Tokens()
+    exchange = by_token(tokens, mechanism)
+    client = client_exchange(mechanism, "id", "hmac", CLIENT_NONCE, is_by_token=True)
+    message = next(client)
+    labour = exchange.labour(message)
+    assert labour is not None
+    if beside:
+        labour()
+    first = exchange.step(message)
+    assert (tokens.given[0] is not None) is beside
+    tokens.rest_ms = 55
+    message = client.send(first.answer)
+    assert exchange.labour(message) is None
+    last = exchange.step(message)
+    assert (last.user, last.rest_ms, last.is_by_token) == ("alice", 55, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "rest_ms", "reason", "user"),
+    [
+        ("id", "wrong", 7000, FailureReason.WRONG_PASSWORD, "alice"),
+        ("id", "hmac", -1, FailureReason.EXPIRED_TOKEN, "alice"),
+        ("id", "wrong", -1, FailureReason.WRONG_PASSWORD, "alice"),
+        ("user", "pencil", 7000, FailureReason.UNKNOWN_TOKEN, None),
+        ("alice", "hmac", 7000, FailureReason.UNKNOWN_TOKEN, None),
+    ],
+)
+def test_a_token_that_is_unknown_or_over_or_with_another_password_fails_at_the_proof(
+    name: str, password: str, rest_ms: int, reason: FailureReason, user: str | None
+) -> None:
+    exchange = by_token(Tokens(rest_ms))
+    client = client_exchange(SHA_256, name, password, CLIENT_NONCE, is_by_token=True)
+    failed = failure(exchange, client.send(exchange.step(next(client)).answer))
+    assert (failed.reason, failed.user, failed.told) == (reason, user, None)
+
+
+def test_a_tokens_id_and_password_are_nobodys_name_and_password() -> None:
+    exchange = by_token(Tokens())
+    client = client_exchange(SHA_256, "id", "hmac", CLIENT_NONCE)
+    assert failure(exchange, client.send(exchange.step(next(client)).answer)).reason is FailureReason.UNKNOWN_USER
+
+
+def test_where_there_are_no_tokens_nobody_logs_in_with_one() -> None:
+    exchange = by_token(None)
+    assert exchange.labour(b"n,,n=user,r=abc,tokenauth=true") is None
+    assert failure(exchange, b"n,,n=user,r=abc,tokenauth=true").reason is FailureReason.UNKNOWN_TOKEN
+
+
+@pytest.mark.parametrize(
+    ("extensions", "is_token"),
+    [
+        (b"tokenauth=true", True),
+        (b"foo=bar,tokenauth=TRUE", True),
+        (b"tokenauth=false,tokenauth=true", True),
+        (b"tokenauth=true,tokenauth=false", False),
+        (b"foo=bar,tokenauth=false", False),
+        (b"tokenauth=1", False),
+        (b"TokenAuth=true", False),
+        (b"x=tokenauth=true", False),
+    ],
+)
+def test_an_extension_says_that_the_name_is_a_tokens_as_in_kafka(extensions: bytes, is_token: bool) -> None:
+    message = b"n,,n=id,r=abc," + extensions
+    assert (by_token(Tokens()).labour(message) is not None) is is_token
+    tokens = Tokens()
+    by_token(tokens).step(message)
+    assert bool(tokens.given) is is_token
+
+
+def test_nobody_acts_for_the_owner_of_a_token_by_name() -> None:
+    assert failure(by_token(Tokens()), b"n,a=alice,n=id,r=abc,tokenauth=true").reason is FailureReason.OTHER_IDENTITY
 
 
 def test_a_credential_of_too_few_iterations_lets_nobody_in() -> None:

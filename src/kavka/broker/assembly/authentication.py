@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.authentication.credential_store import CredentialStore
 from kavka.broker.authentication.failures import Failures
-from kavka.broker.authentication.gate import GatePorts, Gates, at_once
+from kavka.broker.authentication.gate import GatePorts, Gates
 from kavka.config.sasl import OwnLogin, SaslListener, open_secrets, own_login, sasl_listeners
 from kavka.logger import Logger
 from kavka.model import BrokerId
@@ -22,7 +22,7 @@ from kavka.security.oauthbearer import MECHANISM as OAUTHBEARER
 from kavka.security.plain import MECHANISM as PLAIN
 from kavka.security.plain import PlainServer, client_token
 from kavka.security.sasl import ServerExchange
-from kavka.security.scram import MECHANISMS, ScramServer, client_exchange
+from kavka.security.scram import MECHANISMS, ScramServer, TokenLogins, client_exchange
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.ports import Fetch
@@ -38,7 +38,8 @@ NONCE_BYTES: Final = 24
 
 
 class AuthenticationPorts(NamedTuple):
-    """What the broker gives its authentication. `secret_bytes` draws what nobody may guess."""
+    """What the broker gives its authentication. `secret_bytes` draws what nobody may guess; `run_blocking` computes
+    something on another thread."""
 
     zookeeper: ZooKeeper
     wall_ms: Callable[[], int]
@@ -46,6 +47,7 @@ class AuthenticationPorts(NamedTuple):
     record: RecordDecision
     secret_bytes: Callable[[int], bytes]
     fetch: Fetch
+    run_blocking: Callable[[Callable[[], None]], Awaitable[None]]
 
 
 class Authentication(NamedTuple):
@@ -68,8 +70,10 @@ class Authentication(NamedTuple):
             self.tokens.close()
 
 
-def new_authentication(config: BrokerConfig, ports: AuthenticationPorts) -> Authentication:
-    """The gates that the settings ask for. Raises ConfigError."""
+def new_authentication(
+    config: BrokerConfig, ports: AuthenticationPorts, delegation: TokenLogins | None
+) -> Authentication:
+    """The gates that the settings ask for. `delegation`: None without delegation tokens. Raises ConfigError."""
     listeners = sasl_listeners(config)
     for endpoint, mechanism in open_secrets(config):
         secrets = "passwords" if mechanism == PLAIN else "tokens"
@@ -92,7 +96,7 @@ def new_authentication(config: BrokerConfig, ports: AuthenticationPorts) -> Auth
             return tokens.exchange(listener.listener)
         assert store is not None, "there is one where a listener has SCRAM"
         mechanism, find = MECHANISMS[name], store.find
-        return ScramServer(mechanism, lambda user: find(mechanism, user), new_nonce(ports.secret_bytes))
+        return ScramServer(mechanism, lambda user: find(mechanism, user), new_nonce(ports.secret_bytes), delegation)
 
     return Authentication(
         Gates(
@@ -105,7 +109,7 @@ def new_authentication(config: BrokerConfig, ports: AuthenticationPorts) -> Auth
                 config.sasl_server_max_receive_size,
                 Guessing(config.kavka_authentication_free_failures, config.kavka_authentication_max_delay_ms),
                 _unhurried(config),
-                at_once if tokens is None else tokens.beside,
+                ports.run_blocking if tokens is None else tokens.beside,
             ),
         ),
         store,

@@ -264,6 +264,7 @@ def join(base: Base, opened: Opened) -> Running:
     base.on_storage_error.add(_new_directory_failures(base, opened, serving, control).on_storage_error)
     _join_settings(base, logs, control, maintenance)
     _add_ends(base, serving, control, maintenance, decision_topic, decisions)
+    tokens = _new_tokens(base, control, secret) if (secret := config.delegation_token_secret) else None
     broker = Broker(
         broker_id=base.broker_id,
         wall_ms=ports.wall_ms,
@@ -285,8 +286,8 @@ def join(base: Base, opened: Opened) -> Running:
         telemetry=_new_telemetry(base),
         quotas=base.quotas,
         authorization=_new_authorization(base, serving.replicas) if config.authorizer_class_name else None,
-        authentication=_new_authentication(base) if _asks_by_sasl(config) else None,
-        tokens=_new_tokens(base, control, secret) if (secret := config.delegation_token_secret) else None,
+        authentication=_new_authentication(base, tokens) if _asks_by_sasl(config) else None,
+        tokens=tokens,
         record=base.record,
         inner=Inner(
             ports.zookeeper,
@@ -518,7 +519,7 @@ def _asks_by_sasl(config: BrokerConfig) -> bool:
     return any(endpoint.security_protocol in SASL_PROTOCOLS for endpoint in config.listener_endpoints)
 
 
-def _new_authentication(base: Base) -> Authentication:
+def _new_authentication(base: Base, tokens: Tokens | None) -> Authentication:
     # Late: most brokers have none.
     from kavka.broker.assembly.authentication import AuthenticationPorts, new_authentication
 
@@ -526,8 +527,15 @@ def _new_authentication(base: Base) -> Authentication:
     authentication = new_authentication(
         base.config,
         AuthenticationPorts(
-            ports.zookeeper, ports.wall_ms, base.tasks.spawn, base.record, ports.secret_bytes, ports.fetch
+            ports.zookeeper,
+            ports.wall_ms,
+            base.tasks.spawn,
+            base.record,
+            ports.secret_bytes,
+            ports.fetch,
+            ports.run_blocking,
         ),
+        None if tokens is None else tokens.logins,
     )
     base.ends.add_instant(Stage.CONNECTIONS, stop=authentication.close)
     if authentication.store is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.broker.authentication.token_expiry import TokenExpiry
+from kavka.broker.authentication.token_logins import TokenLogins
 from kavka.broker.authentication.token_records import TokenRecords
 from kavka.broker.authentication.token_store import TokenStore
 from kavka.broker.authentication.tokens import Tokens
@@ -47,4 +48,4 @@ def new_tokens(config: BrokerConfig, secret: str, ports: TokenPorts) -> Tokens:
         is_controller=ports.is_controller,
         interval_ms=config.delegation_token_expiry_check_interval_ms,
     )
-    return Tokens(store, records, expiry)
+    return Tokens(store, TokenLogins(store, wall_ms=ports.wall_ms), records, expiry)

@@ -8,6 +8,7 @@ know what a request means, nor how a proof is checked (`kavka.security`).
     token_store       the delegation tokens in ZooKeeper: read, followed and changed
     token_records     changes and refusals of tokens become why-records
     token_expiry      the controller removes tokens whose time is over
+    token_logins      logging in with a token
     tokens            what a broker with tokens has
     key_source        the keys of a tokens' issuer: fetched, kept, and fetched again
     failures          failed authentications become why-records, counted and not repeated

@@ -350,6 +350,7 @@ class SaslGate:
         server, counts = self._server, self._counts
         if server.phase is not Phase.OPEN:
             return
+        self._context.is_by_token = server.is_by_token
         if not self.is_open:
             self._context.principal = f"User:{server.user}"
             self.is_open = True

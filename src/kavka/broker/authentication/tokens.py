@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kavka.broker.authentication.token_expiry import TokenExpiry
+from kavka.broker.authentication.token_logins import TokenLogins
 from kavka.broker.authentication.token_records import TokenRecords
 from kavka.broker.authentication.token_store import TokenStore
 
@@ -13,5 +14,6 @@ class Tokens(NamedTuple):
     """The parts of one broker, which has delegation.token.secret.key."""
 
     store: TokenStore
+    logins: TokenLogins
     records: TokenRecords
     expiry: TokenExpiry
