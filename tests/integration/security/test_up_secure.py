@@ -97,6 +97,29 @@ def test_real_clients_get_in_with_the_files_as_they_are_before_and_after_kill_9(
         same = [name for name in first if name.startswith(("ca", "authority", "broker", "admin.password"))]
         assert {name: second[name] for name in same} == {name: first[name] for name in same}
         write_and_read(librdkafka(data), "invoices")
+        a_user_with_rights_and_files(data, tmp_path / "hers")
+
+
+def a_user_with_rights_and_files(data: Path, hers: Path) -> None:
+    admin = {"KAVKA_CLIENT_CONFIG": str(data / "security/admin.properties")}
+    words = ["--allow", "all:alice-*", "--allow", "read:invoices", "--group", "readers-of-*", "--files", str(hers)]
+    added = run_alone("users", "add", "alice", *words, **admin)
+    assert added.returncode == 0, added.stderr
+    settings: dict[str, Any] = dict(parse_properties((hers / "alice.librdkafka.conf").read_text()))
+    assert settings["sasl.password"].encode() not in added.stdout + added.stderr
+    assert {path.stat().st_mode & 0o777 for path in hers.iterdir()} == {0o600}
+    write_and_read(settings, "alice-own")
+    alice = {"KAVKA_CLIENT_CONFIG": str(hers / "alice.properties")}
+    read = run_alone("consume", "invoices", "-o", "beginning", "-e", **alice)
+    assert len(read.stdout.splitlines()) == COUNT, read.stderr
+    refused = run_alone("produce", "invoices", given=b"x", **alice)
+    assert refused.returncode == 1
+    assert run_alone("users", "list", **alice).returncode == 1
+    left = json.loads(run_alone("users", "remove", "alice", "--yes", "--json", **admin).stdout)
+    assert len(left["acls_left"]) == 3
+    again = json.loads(run_alone("users", "remove", "alice", "--yes", "--json", "--acls", **admin).stdout)
+    assert again["acls_removed"] == left["acls_left"]
+    assert json.loads(run_alone("acls", "list", "--json", **admin).stdout) == []
 
 
 def kafka_python_and_aiokafka(variables: dict[str, str]) -> None:
