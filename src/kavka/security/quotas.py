@@ -14,6 +14,7 @@ For one client the first of these that is set holds, of each kind of limit by it
     I2  a client without an id has no part in rules of client ids
     I3  a negative limit of a client is none, as in Kafka, where the delay would be negative; 0 lets nothing pass
     I4  what is no number is no limit: it cannot be set, and where Kafka stored it, it holds nobody, as in Kafka
+    I5  of a client id that is long no more is kept than tells it from all others: client ids are the clients' choice
 
 Source: KIP-13, KIP-55, KIP-124, KIP-546, KIP-599, KIP-612; Kafka's ClientQuotaManager (DefaultQuotaCallback),
 ZkAdminManager (describeClientQuotas, alterClientQuotas), DynamicConfig, QuotaConfigs.
@@ -21,6 +22,7 @@ ZkAdminManager (describeClientQuotas, alterClientQuotas), DynamicConfig, QuotaCo
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -125,13 +127,27 @@ class Entity(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Who shares a limit: the tags that Kafka's metrics have. Empty: the name plays no part."""
+    """Who shares a limit: the tags that Kafka's metrics have. Empty: the name plays no part. The client id is short
+    (`short_client_id`)."""
 
     user: str
     client_id: str
 
     def __str__(self) -> str:
         return str(Entity(self.user or None, self.client_id or None)) or "clients without an id"
+
+
+LONGEST_CLIENT_ID: Final = 255
+"""Characters up to which a client id stands for itself."""
+_BEGINNING: Final = 64
+
+
+def short_client_id(client_id: str) -> str:
+    """The client id that limits and shares have: a long one's beginning, with a digest of all of it (I5)."""
+    if len(client_id) <= LONGEST_CLIENT_ID:
+        return client_id
+    digest = hashlib.blake2b(client_id.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return f"{client_id[:_BEGINNING]}...{digest}"
 
 
 class Limits:

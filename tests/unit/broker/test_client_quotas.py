@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -238,6 +239,33 @@ def test_meters_are_bounded_and_the_idle_ones_go_first(monkeypatch: pytest.Monke
         world.now_ms += 1
         world.produce(15_000, client_id=f"more-{number}")
     assert len(meters) <= 20
+
+
+def test_client_ids_as_long_as_the_wire_allows_are_not_kept() -> None:
+    world = World()
+    world.set("clients/<default>", producer_byte_rate=1000, request_percentage=1000)
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            assert world.produce(40_000, client_id=f"{number:>30000}") > 0
+        kept, _most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 200 * 10_000
+    assert len(world.quotas.kinds[QuotaKind.PRODUCE].meters) == 200
+    assert max(len(str(decision.evidence)) for decision in world.told) < 1_000
+
+
+def test_a_quota_of_a_long_client_id_holds_for_it_and_for_no_other() -> None:
+    world = World()
+    one, other = "x" * 30_000 + "1", "x" * 30_000 + "2"
+    world.set(f"clients/{one}", producer_byte_rate=1000)
+    world.set(f"users/bob/clients/{one}", producer_byte_rate=2000)
+    assert world.produce(45_000, client_id=one) == 35_000
+    assert world.produce(45_000, client_id=other) == 0
+    assert world.produce(45_000, client_id=one, user="bob") == 12_500
+    world.set(f"clients/{one}")
+    assert world.produce(45_000, client_id=one) == 0
 
 
 def test_the_rate_of_an_address_is_read_from_its_path() -> None:

@@ -32,11 +32,13 @@ from kavka.model import BrokerId
 from kavka.protocol.api_keys import ApiKey
 from kavka.security.quotas import (
     CONNECTION_CREATION_RATE,
+    LONGEST_CLIENT_ID,
     Limits,
     QuotaKind,
     Share,
     connection_rate_of,
     limit_of,
+    short_client_id,
 )
 from kavka.security.rates import Rate, TokenBucket, delay_ms
 
@@ -152,7 +154,7 @@ class KindQuotas:
         self.samples = samples
         self.window_ms = window_ms
         self.meters: dict[Share, ShareMeter] = {}
-        self._known: dict[tuple[str, str | None], ShareMeter] = {}
+        self._known: dict[tuple[str, str], ShareMeter] = {}
 
     def set(self, entity: Entity, limit: float | None) -> None:
         if self.limits.set(entity, limit):
@@ -162,11 +164,14 @@ class KindQuotas:
 
     def meter(self, request: Request, now_ms: int) -> ShareMeter:
         """The meter of a request's client."""
-        client = (request.context.principal, request.header.client_id)
+        client_id = request.header.client_id or ""
+        if len(client_id) > LONGEST_CLIENT_ID:
+            client_id = short_client_id(client_id)
+        client = (request.context.principal, client_id)
         return self._known.get(client) or self._find(*client, now_ms)
 
-    def _find(self, principal: str, client_id: str | None, now_ms: int) -> ShareMeter:
-        share = self.limits.share(principal.partition(":")[2], client_id or "")
+    def _find(self, principal: str, client_id: str, now_ms: int) -> ShareMeter:
+        share = self.limits.share(principal.partition(":")[2], client_id)
         meter = self.meters.get(share)
         if meter is None:
             if len(self.meters) >= MAX_METERS:
@@ -232,6 +237,8 @@ class ClientQuotas:
         entity = entity_at(path)
         if entity is None or entity.ip is not None:
             return
+        if isinstance(entity.client_id, str):
+            entity = entity._replace(client_id=short_client_id(entity.client_id))
         for kind, quotas in self.kinds.items():
             try:
                 limit = limit_of(kind, config)
