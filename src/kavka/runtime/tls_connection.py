@@ -9,7 +9,8 @@ must not know how keys are made (`handshakes`), nor how records are encrypted (`
 
 I1  Nothing is answered in clear, whatever comes (T6): one log line says what it looks like, and the connection closes.
 I2  The principal is set before the first request is read, and never again.
-I3  Bytes that wait for the rest of their record count in the memory of half-received requests.
+I3  Bytes that wait for the rest of their record, or for their turn on the handshake thread, count in the memory of
+    half-received requests. Before its first answer a client has one record to say, its hello: no more is taken from it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kavka.runtime.processor import _FILE_ERRORS, SocketConnection, _SliceTooSho
 from kavka.runtime.tls_channel import RECEIVE_BYTES, SCRATCH_BYTES, TURN_BYTES, TlsChannel, TlsSession
 from kavka.security.der import MalformedDer
 from kavka.security.principal_rules import NoMatchingRule
-from kavka.security.tls_records import NotTls, require_hello, whole_records
+from kavka.security.tls_records import HEADER_BYTES, LARGEST_RECORD_BYTES, NotTls, require_hello, whole_records
 
 if TYPE_CHECKING:
     from kavka.protocol.connection import ConnectionContext
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 HANDSHAKE: Final = 64
 """A reason to pause: a step of the handshake is under way."""
+HELLO_BYTES: Final = HEADER_BYTES + LARGEST_RECORD_BYTES
+"""What is received at most before the first record is whole."""
 SLICE_BYTES: Final = 256 * 1024
 """How much of a file is read, encrypted and sent with one call."""
 NO_TLS: Final = "connection closed: no TLS"
@@ -92,8 +95,9 @@ class TlsConnection(SocketConnection):
 
     def _shake(self) -> None:
         view = memoryview(self._room.received)
+        most = RECEIVE_BYTES if self._session is not None else HELLO_BYTES - len(self._held)
         try:
-            count = self._raw.recv_into(view[:RECEIVE_BYTES])
+            count = self._raw.recv_into(view[:most])
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -112,7 +116,7 @@ class TlsConnection(SocketConnection):
             self._refuse(NO_TLS, str(error))
             return
         self._held = data[end:]
-        self._count_held(len(self._held))
+        self._count_held(len(data))
         if end:
             self.pause(HANDSHAKE)
             self._room.handshakes.go_on(self, data[:end])
@@ -121,6 +125,7 @@ class TlsConnection(SocketConnection):
         """A step of the handshake is done."""
         if self.closed:
             return
+        self._count_held(len(self._held))
         if outcome.output and not self._send_whole(outcome.output):
             self.close()
             return

@@ -12,6 +12,7 @@ from struct import pack
 import pytest
 
 from kavka.runtime.tls_listener import TlsListener
+from kavka.security.tls_records import LARGEST_RECORD_BYTES
 from tests.kit.tls_cluster import HOST, TlsCluster
 
 API_VERSIONS = pack(">ihhihi", 14, 18, 0, 7, 4, 0)[:4] + pack(">hhih", 18, 0, 7, 4) + b"test"
@@ -57,6 +58,16 @@ def under_way(cluster: TlsCluster) -> int:
         tls = server._tls  # type: ignore[attr-defined]  # looked at from the inside: no metric tells
         listener: TlsListener = tls._served["SSL"].listener
         return sum(room.handshakes.under_way for room in listener._rooms._rooms.values())
+
+    return cluster.on_loop(count)
+
+
+def held_bytes(cluster: TlsCluster) -> int:
+    """What half-received requests and handshakes hold."""
+
+    def count(server: object) -> int:
+        tls = server._tls  # type: ignore[attr-defined]  # looked at from the inside: no metric tells
+        return sum(processor.pool.lent_bytes for processor in tls._served["SSL"].listener._rooms._rooms)
 
     return cluster.on_loop(count)
 
@@ -168,6 +179,32 @@ def test_half_open_connections_are_bounded_and_closed_in_time(cluster: TlsCluste
     finally:
         for connection in flood:
             connection.close()
+
+
+def test_what_waits_for_its_handshake_holds_one_record_and_counts_as_memory(cluster: TlsCluster) -> None:
+    """The rest of what a client sends before it was answered stays in the kernel."""
+    first = hello(cluster)
+    eager = first + (b"\x17\x03\x03\x3f\xfb" + bytes(16_379)) * 3
+    others = held_bytes(cluster) + 16_384
+    flood = [cluster.connect() for _ in range(40)]
+    try:
+        for connection in flood[:20]:
+            connection.sendall(first)
+        deadline = time.monotonic() + 4
+        while under_way(cluster) < 20 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for connection in flood[20:]:
+            connection.sendall(eager)
+        while (held := held_bytes(cluster)) < 20 * 16_384 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert 20 * 16_384 <= held <= 20 * (5 + LARGEST_RECORD_BYTES) + others
+    finally:
+        for connection in flood:
+            connection.close()
+    assert is_served(cluster)
+    deadline = time.monotonic() + 20
+    while held_bytes(cluster) > others:
+        assert time.monotonic() < deadline
 
 
 def test_broken_records_end_their_own_connection_only(cluster: TlsCluster, capfd: pytest.CaptureFixture[str]) -> None:
