@@ -8,6 +8,8 @@ for 12 to 25 ms. On a thread OpenSSL lets go of the GIL meanwhile.
 
 I1  (T4) At most `most` connections have an SSLObject before their handshake is over; the others wait with their bytes,
     and addresses take turns.
+    Where all are taken, who comes from an address with fewer of them takes the place of the oldest of the address with
+    most: half-open handshakes of one address keep nobody else out. Addresses of one IPv6 network of 64 bits are one.
 I2  A connection is closed `timeout_ms` after it was accepted if its handshake has not begun, and so long after that if
     it is not over. So who waited behind a flood has its whole time once the flood's is over.
 I3  A connection has at most one step under way, and its loop touches nothing of OpenSSL's meanwhile.
@@ -19,11 +21,13 @@ import asyncio
 import contextvars
 import ssl
 import threading
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kavka.security.guessing import group_of
 
 if TYPE_CHECKING:
     from kavka.runtime.tls_channel import TlsSession
@@ -88,7 +92,9 @@ class Handshakes:
         self._timeout_s = timeout_ms / 1000
         self._deadlines: dict[TlsConnection, float] = {}
         """Connections whose handshake is not over, the earliest deadline first."""
-        self._begun: set[TlsConnection] = set()
+        self._begun: dict[TlsConnection, str] = {}
+        """With the group of its address, the oldest first."""
+        self._begun_of: Counter[str] = Counter()
         self._waiting: dict[str, deque[tuple[TlsConnection, bytes]]] = {}
         """By address, the next one first."""
         self._looking: asyncio.TimerHandle | None = None
@@ -108,7 +114,7 @@ class Handshakes:
         """Whole records came: a step is done, at once or when it is this connection's turn."""
         if connection in self._begun:
             self._put(connection, records)
-        elif len(self._begun) < self._most:
+        elif len(self._begun) < self._most or self._make_room(group_of(connection.address)):
             self._begin(connection, records)
         else:
             self._waiting.setdefault(connection.address, deque()).append((connection, records))
@@ -116,9 +122,28 @@ class Handshakes:
     def leave(self, connection: TlsConnection) -> None:
         """The handshake is over, or the connection closed."""
         self._deadlines.pop(connection, None)
-        if connection in self._begun:
-            self._begun.discard(connection)
+        if self._end(connection):
             self._begin_next()
+
+    def _make_room(self, group: str) -> bool:
+        """Ends a handshake of an address that has more of them under way; whether there is such a one."""
+        most_of, most = self._begun_of.most_common(1)[0]
+        if most <= self._begun_of[group] + 1:
+            return False
+        oldest = next(one for one, its_group in self._begun.items() if its_group == most_of)
+        self._end(oldest)  # First: nobody who waits is to take the place.
+        oldest.close()
+        return True
+
+    def _end(self, connection: TlsConnection) -> bool:
+        """Whether it was under way."""
+        group = self._begun.pop(connection, None)
+        if group is None:
+            return False
+        self._begun_of[group] -= 1
+        if not self._begun_of[group]:
+            del self._begun_of[group]
+        return True
 
     def _begin_next(self) -> None:
         while self._waiting and len(self._begun) < self._most:
@@ -131,7 +156,8 @@ class Handshakes:
                 self._begin(connection, records)
 
     def _begin(self, connection: TlsConnection, records: bytes) -> None:
-        self._begun.add(connection)
+        group = self._begun[connection] = group_of(connection.address)
+        self._begun_of[group] += 1
         self._deadlines.pop(connection, None)
         self._deadlines[connection] = self._loop.time() + self._timeout_s
         self._put(connection, records)

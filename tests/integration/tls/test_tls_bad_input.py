@@ -7,6 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from struct import pack
 
 import pytest
@@ -177,6 +178,26 @@ def test_half_open_connections_are_bounded_and_closed_in_time(cluster: TlsCluste
         while under_way(cluster):
             assert time.monotonic() < deadline + 20
     finally:
+        for connection in flood:
+            connection.close()
+
+
+def test_half_open_handshakes_of_one_address_keep_no_other_out(tmp_path: Path) -> None:
+    """All places are taken for ten minutes, and more wait: a client from elsewhere takes one."""
+    settings = {"kavka.tls.max.handshakes": "5", "kavka.tls.handshake.timeout.ms": "600000"}
+    with TlsCluster(tmp_path, settings=settings) as cluster:
+        first = hello(cluster)
+        flood = [cluster.connect() for _ in range(8)]
+        for connection in flood:
+            connection.sendall(first)
+        deadline = time.monotonic() + 60
+        while under_way(cluster) < 5:
+            assert time.monotonic() < deadline
+        other = socket.create_connection((HOST, cluster.ports[1]), 60, source_address=("127.0.0.2", 0))
+        with cluster.context("alice").wrap_socket(other, server_hostname=HOST) as served:
+            served.sendall(API_VERSIONS)
+            assert served.recv(8)[4:] == pack(">i", 7)
+        assert under_way(cluster) == 5  # Who waited has the place again.
         for connection in flood:
             connection.close()
 
