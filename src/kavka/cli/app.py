@@ -110,7 +110,7 @@ def run(words: Sequence[str]) -> int:
             failure.next_step = f"`{_called(words)} --help` shows options and examples"
         return report(failure)
     except ClickException as wrong:
-        return report(failure_of(wrong))
+        return report(failure_of(wrong, _called(words)))
     except typer.Abort:
         return INTERRUPTED
     return status if isinstance(status, int) else 0

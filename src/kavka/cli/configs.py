@@ -171,7 +171,9 @@ def require_known(names: Sequence[str], entries: Sequence[ConfigEntry]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
         close = similar_setting(unknown[0], known)
-        step = f"did you mean {close}?" if close else "`kavka configs describe --all` shows all names"
+        step = "`kavka configs describe --all`, with --topic NAME or --broker ID, shows all names"
+        if close:
+            step = f"did you mean {close}?"
         usage(f"there is no setting {', '.join(unknown)}", step)
 
 
@@ -183,7 +185,7 @@ def _resource(target: Target) -> ConfigResource:
     if (topic is not None) + (broker is not None) + all_brokers + (logger is not None) != 1:
         usage(
             "give exactly one of --topic, --broker, --all-brokers and --broker-logger",
-            "for example kavka configs describe --topic orders",
+            "for example --topic orders",
         )
     if topic is not None:
         return ConfigResource(ResourceType.TOPIC, topic)

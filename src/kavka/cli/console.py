@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 app = CommandLine(
     name="console",
-    help="Serve the console: web pages about clusters.",
     invoke_without_command=True,
     no_args_is_help=False,
 )

@@ -22,7 +22,7 @@ import typer
 
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Bootstrap, BootstrapHabit, Json, ListHabit, Yes
-from kavka.cli.output import Failure, Table, confirm, counted, note, one_of, show, show_json, usage
+from kavka.cli.output import Failure, Table, confirm, counted, note, one_of, plain_words, show, show_json, usage
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ def delete(group_ids: GroupIds, yes: Yes = False, as_json: Json = False, bootstr
             print(f"Group {group_id} deleted.")
     for group_id, why in failed.items():
         next_step = "stop its consumers first" if why == "NON_EMPTY_GROUP" else "`kavka groups list` shows all"
-        raise Failure(f"group {group_id} was not deleted: {why}", next_step)
+        raise Failure(f"group {group_id} was not deleted: {plain_words(why)}", next_step)
 
 
 @app.command("reset-offsets")

@@ -123,7 +123,8 @@ def render_command(command: Any, ctx: Context) -> str:
 def render_group(group: Any, ctx: Context) -> str:
     """The help of a group: its commands by section, and its own options."""
     prose, examples = split_docstring(group.help)
-    lines = [f"{_bold('Usage:')} {ctx.command_path} [OPTIONS] COMMAND ...", ""]
+    command = "[COMMAND]" if group.invoke_without_command else "COMMAND"
+    lines = [f"{_bold('Usage:')} {ctx.command_path} [OPTIONS] {command} ...", ""]
     lines += _paragraphs(prose)
     if examples:
         lines += [_bold("Examples:"), *(f"  {line}" for line in examples), ""]
@@ -138,13 +139,16 @@ def render_group(group: Any, ctx: Context) -> str:
     return "\n".join(lines) + "\n"
 
 
-def failure_of(wrong: Any) -> Failure:
-    """A mistake on the command line, as a failure. A group without a command is none: its help was asked for."""
+def failure_of(wrong: Any, called: str) -> Failure:
+    """A mistake on the command line of the command `called`, as a failure.
+
+    A group without a command is none: its help was asked for.
+    """
     if type(wrong).__name__ == "NoArgsIsHelpError":
         print(wrong.format_message())
         return Failure("", status=WRONG_USAGE)
     ctx = getattr(wrong, "ctx", None)
-    path = ctx.command_path if ctx is not None else "kavka"
+    path = ctx.command_path if ctx is not None else called
     problem = _wrong_number(wrong) or wrong.format_message()
     return Failure(problem, f"`{path} --help` shows options and examples", status=wrong.exit_code)
 

@@ -9,7 +9,7 @@ import typer
 
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Bootstrap, Json
-from kavka.cli.output import Failure, Table, done, show, show_json, usage
+from kavka.cli.output import Failure, Table, done, plain_words, show, show_json, usage
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
@@ -109,9 +109,8 @@ def _move(
             "LOG_DIR_NOT_FOUND": "`kavka log-dirs` shows the directories of each broker",
             "KAFKA_STORAGE_ERROR": "the directory is offline: repair its disk and restart the broker",
         }
-        raise Failure(
-            f"{partition}: {error.code.name}", steps.get(error.code.name, "`kavka topics describe` tells who")
-        )
+        step = steps.get(error.code.name, "`kavka topics describe` tells who")
+        raise Failure(f"{partition}: {plain_words(error.code.name)}", step)
     text = "\n".join(f"{partition} is on its way to {target}." for partition in wanted)
     facts = {"broker": broker, "directory": target, "partitions": list(map(str, wanted))}
     done(text, facts, as_json=as_json)

@@ -200,7 +200,17 @@ ERROR_WORDS = {
     "INVALID_TOPIC_EXCEPTION": "not a name for a topic: letters, digits, '.', '_' and '-', at most 249 of them",
     "POLICY_VIOLATION": "a policy of the cluster does not allow it",
     "KAFKA_STORAGE_ERROR": "its log directory is offline",
+    "LOG_DIR_NOT_FOUND": "the broker has no such log directory",
+    "GROUP_ID_NOT_FOUND": "there is no such group",
+    "TRANSACTIONAL_ID_NOT_FOUND": "there is no such transactional id",
+    "TOPIC_AUTHORIZATION_FAILED": "you may not do this to the topic",
+    "GROUP_AUTHORIZATION_FAILED": "you may not do this to the group",
+    "CLUSTER_AUTHORIZATION_FAILED": "you may not do this to the cluster",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "you may not use the transactional id",
 }
+LISTENER_NEXT = "if it wants TLS or a login, say how with --client-config FILE (docs/security.md)"
+LOGIN_NEXT = "correct the user, the password or the mechanism in the file that --client-config names (docs/security.md)"
+DENIED_NEXT = "a super user's `kavka why denied` shows what is missing, and the command that allows it"
 
 
 def explain(error: KavkaError, bootstrap: str) -> Failure:
@@ -214,6 +224,8 @@ def explain(error: KavkaError, bootstrap: str) -> Failure:
         return Failure(str(error), "correct the name, in -b HOST:PORT or KAVKA_BOOTSTRAP")
     if isinstance(error, ConnectionFailed) and (found := re.search(r"there is no broker \d+", str(error))):
         return Failure(found[0], "see `kavka brokers`")
+    if "closed the connection" in str(error) and isinstance(error, ConnectionFailed):
+        return Failure(str(error), LISTENER_NEXT)
     if isinstance(error, ConnectionFailed):
         return Failure(
             str(error),
@@ -239,6 +251,18 @@ def explain(error: KavkaError, bootstrap: str) -> Failure:
             ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes, or send smaller records",
             ErrorCode.TOPIC_DELETION_DISABLED: "the broker has delete.topic.enable=false",
             ErrorCode.UNSUPPORTED_VERSION: "the broker is older than this command needs",
+            ErrorCode.INVALID_TOPIC_EXCEPTION: "choose another name: at most 249 letters, digits, '.', '_' and '-'",
+            ErrorCode.SASL_AUTHENTICATION_FAILED: LOGIN_NEXT,
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM: LOGIN_NEXT,
+            ErrorCode.SECURITY_DISABLED: "set authorizer.class.name in the brokers' files and start them again "
+            "(docs/security.md)",
+            ErrorCode.FEATURE_UPDATE_FAILED: "`kavka features describe` shows levels and what is supported",
+            ErrorCode.INVALID_UPDATE_VERSION: "`kavka features describe` shows levels and what is supported",
+            ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`kavka transactions list` shows all",
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED: DENIED_NEXT,
+            ErrorCode.GROUP_AUTHORIZATION_FAILED: DENIED_NEXT,
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED: DENIED_NEXT,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: DENIED_NEXT,
         }
         problem = plain_words(str(error))
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

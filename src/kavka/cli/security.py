@@ -134,6 +134,8 @@ def _show(seen: Sightings, findings: Sequence[Finding]) -> None:
         print("\nCould not be told:")
         for each in failed:
             print(f"  {each.question}: {each.why}")
+        if any(each.question == "the listener" for each in failed):
+            print("  Next: name the address of a listener: `kavka up` prints it, a broker's file has it")
     left = [each for each in seen.unseen if not each.is_failure]
     if left:
         print("\nNot looked at:")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from kavka.config.setting import AnySetting
 
-NAMES = "`kavka configs describe --all` shows names, values and meanings"
+NAMES = "`kavka configs describe --all`, with --topic NAME or --broker ID, shows names, values and meanings"
 
 
 class Hint(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -363,5 +364,6 @@ def _raise_first(failures: Mapping[str, RequestError]) -> None:
 
     for name, error in failures.items():
         failure = explain(error, "")
-        problem = failure.problem if name in failure.problem else f"topic {name}: {failure.problem}"
+        named = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", failure.problem)
+        problem = failure.problem if named else f"topic {name}: {failure.problem}"
         raise Failure(problem, failure.next_step)

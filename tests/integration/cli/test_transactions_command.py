@@ -76,4 +76,4 @@ def test_a_producer_is_terminated(run: Run, opened: tuple[str, str, Producer]) -
     deadline = time.monotonic() + TIMEOUT_S
     while answer(run("describe", name, "--json"))[0]["state"] != "Empty":
         assert time.monotonic() < deadline
-    assert "TRANSACTIONAL_ID_NOT_FOUND" in run("describe", "nobody", status=1).stderr.decode()
+    assert "there is no such transactional id" in run("describe", "nobody", status=1).stderr.decode()

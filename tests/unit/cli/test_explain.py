@@ -1,0 +1,42 @@
+"""What a failed command says to do next."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.cli.app import app
+from kavka.cli.help import ClickException, failure_of
+from kavka.cli.output import explain
+from kavka.errors import ConnectionFailed, ErrorCode, RequestError
+
+
+@pytest.mark.parametrize(
+    ("code", "problem", "next_step"),
+    [
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "you may not do this to the topic", "`kavka why denied`"),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, "you may not do this to the group", "`kavka why denied`"),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "you may not do this to the cluster", "`kavka why denied`"),
+        (ErrorCode.SASL_AUTHENTICATION_FAILED, "SASL_AUTHENTICATION_FAILED", "--client-config"),
+        (ErrorCode.SECURITY_DISABLED, "SECURITY_DISABLED", "authorizer.class.name"),
+        (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "there is no such transactional id", "`kavka transactions list`"),
+        (ErrorCode.FEATURE_UPDATE_FAILED, "FEATURE_UPDATE_FAILED", "`kavka features describe`"),
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, "not a name for a topic", "at most 249 letters"),
+    ],
+)
+def test_a_refusal_says_what_to_do_next(code: ErrorCode, problem: str, next_step: str) -> None:
+    failure = explain(RequestError(code, f"something: {code.name}"), "host:9092")
+    assert problem in failure.problem
+    assert next_step in failure.next_step
+
+
+def test_a_listener_that_closes_the_connection_may_want_a_login() -> None:
+    failure = explain(ConnectionFailed("host:9092 closed the connection"), "host:9092")
+    assert "--client-config FILE" in failure.next_step
+    refused = explain(ConnectionFailed("host:9092 refused the connection"), "host:9092")
+    assert "is a broker running at host:9092?" in refused.next_step
+
+
+def test_an_option_without_its_value_names_the_help_of_its_command() -> None:
+    with pytest.raises(ClickException) as wrong:
+        app(args=["console", "-b"], prog_name="kavka", standalone_mode=False)
+    assert "`kavka console --help`" in failure_of(wrong.value, "kavka console").next_step
