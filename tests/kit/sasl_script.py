@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -389,8 +389,15 @@ UNSECURED: dict[str, Case] = {
 }
 
 
-def add_user(plaintext_port: int, user: str, password: str, *, iterations: int = 4096) -> dict[str, int]:
-    """Gives a user a credential of each SCRAM mechanism, through the broker, which must be the controller."""
+def add_user(
+    plaintext_port: int,
+    user: str,
+    password: str,
+    *,
+    mechanisms: Iterable[ScramMechanism] = ScramMechanism,
+    iterations: int = 4096,
+) -> dict[str, int]:
+    """Gives a user a credential of each of these SCRAM mechanisms, through the broker, which must be the controller."""
     upsertions = [
         ScramCredentialUpsertion(
             name=user,
@@ -399,7 +406,7 @@ def add_user(plaintext_port: int, user: str, password: str, *, iterations: int =
             salt=b"abcdef",
             salted_password=salted(mechanism, password, b"abcdef", iterations),
         )
-        for mechanism in ScramMechanism
+        for mechanism in mechanisms
     ]
     request = AlterUserScramCredentialsRequest(deletions=[], upsertions=upsertions)
     with Wire(plaintext_port) as wire:

@@ -19,15 +19,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from kavka.security.scram import ScramMechanism
 from tests.conformance.upstream.suite import Outcome, one_broker
 from tests.kit.kavka_process import HOST, KavkaProcess, answers_metadata
 from tests.kit.process_cluster import ProcessCluster
+from tests.kit.sasl_script import add_user, wait_for_user
 
 HERE: Final = Path(__file__).resolve().parent
 TIMEOUT_S: Final = 1_500.0
 OFFLINE: Final = {"GOFLAGS": "-mod=mod", "GOPROXY": "off"}
 """For what was compiled when its sources were laid."""
 
+LOGIN_MODULES: Final = "org.apache.kafka.common.security"
 TOXIPROXY: Final = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0"
 TOXIPROXY_PORT: Final = 8474
 FIRST_PROXY_PORT, FIRST_BROKER_PORT, FIRST_INTERNAL_PORT = 29091, 39091, 19091
@@ -44,11 +47,28 @@ def franz_go(directory: Path, _against: str) -> list[Outcome]:
 def kafka_go(directory: Path, against: str) -> list[Outcome]:
     """With the environment of its authors' own runs against Kafka 3.7."""
     environment = {**OFFLINE, "KAFKA_SKIP_NETTEST": "1", "KAFKA_VERSION": "3.7.0"}
-    settings = {"message.max.bytes": "200000000"}
+    listeners = "PLAINTEXT://localhost:9092,SASL_PLAINTEXT://localhost:9093"
+    logins = {
+        "plain": f'{LOGIN_MODULES}.plain.PlainLoginModule required user_adminplain="admin-secret";',
+        "scram-sha-256": f"{LOGIN_MODULES}.scram.ScramLoginModule required;",
+        "scram-sha-512": f"{LOGIN_MODULES}.scram.ScramLoginModule required;",
+    }
+    settings = {
+        "message.max.bytes": "200000000",
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        **{f"listener.name.sasl_plaintext.{each}.sasl.jaas.config": login for each, login in logins.items()},
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
     with (
         tempfile.TemporaryDirectory(prefix="kavka-upstream-") as place,
         one_broker(against, Path(place), port=9092, settings=settings),
     ):
+        add_user(9092, "adminscram", "admin-secret-256", mechanisms=[ScramMechanism.SHA_256])
+        add_user(9092, "adminscram", "admin-secret-512", mechanisms=[ScramMechanism.SHA_512])
+        wait_for_user(9093, "adminscram", "admin-secret-512")
         return go_test(directory, ["-timeout", "20m", "./..."], environment)
 
 

@@ -34,7 +34,6 @@ _sources = crate(
     "rdkafka-sys",
     f"4.10.0+{VERSION}",
     folder="librdkafka",
-    sha256="e234cf318915c1059d4921ef7f75616b5219b10b46e9f3a511a15eb4b56a3f77",
 )
 
 

@@ -29,8 +29,6 @@ IN_OWN_NETWORK: Final = "KAVKA_IN_OWN_NETWORK"
 
 NO_ACL: Final = "ACLs are not built yet: kavka does not advertise their APIs"
 NO_TLS: Final = "TLS is not built yet"
-NO_SCRAM: Final = "SCRAM users are not built yet"
-NO_SASL: Final = "the broker has no listener with SASL here"
 NO_SCRIPTS: Final = "it wants Kafka's command-line scripts, which are not laid for it"
 NO_AUTHORIZER: Final = "the broker has no authorizer here"
 
@@ -130,16 +128,8 @@ SUITES: Final[dict[str, Suite]] = {
     "kafka-go": Suite(
         go_module("github.com/segmentio/kafka-go", "v0.4.51", "./..."),
         kafka_go,
-        {
-            "TestAlterUserScramCredentials": NO_SCRAM,
-            "TestDescribeUserScramCredentials": NO_SCRAM,
-        },
+        {},
         everywhere={
-            "sasl.TestSASL*": NO_SASL,
-            "TestUnsupportedSASLMechanism": NO_SASL,
-            "TestClientCreateACLs": NO_AUTHORIZER,
-            "TestClientDeleteACLs": NO_AUTHORIZER,
-            "TestClientDescribeACLs": NO_AUTHORIZER,
             "TestReaderConsumerGroup*": "a rebalance may take as long as the test waits for its records",
         },
         now_and_then=("TestReaderConsumerGroup*",),
