@@ -21,10 +21,10 @@ PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 PATIENCE_S, LONG_PATIENCE_S = 150, 3_600
 
 MOST_NOT_RUN = {
-    "another machine": 18,
+    "another machine": 23,
     "a target": 5,
     "installs": 9,
-    "a fragment": 8,
+    "a fragment": 9,
     "an incident": 19,
     TAKES_MINUTES: 24,
     ELSEWHERE: 10,
