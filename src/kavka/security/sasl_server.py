@@ -162,9 +162,10 @@ class SaslServer:
         self.is_by_token = step.is_by_token
         most_ms = max(self._lifetime_ms(self.mechanism), 0) or None
         ends = [rest_ms for rest_ms in (most_ms, step.rest_ms) if rest_ms is not None]
-        # A credential that is accepted at its very end gives a session that has ended: 0 is told, as Apache Kafka does.
         lifetime_ms = max(min(ends), 0) if ends else None
-        self._expires_ms = None if lifetime_ms is None else now_ms + lifetime_ms
+        # A credential that is accepted after its end, because clocks differ, gives a session that has ended at once; 0
+        # is told, as Apache Kafka does.
+        self._expires_ms = None if lifetime_ms is None else now_ms + lifetime_ms - (lifetime_ms == 0)
         return Reaction(token=step.answer, lifetime_ms=lifetime_ms or 0)
 
     def on_other(self) -> Reaction:

@@ -29,6 +29,8 @@ def test_every_token_is_answered_alike(tmp_path: Path) -> None:
     with kafka:
         theirs, lenient, closed = (run(port, cases) for cases in (CASES, STRICTER, CLOSED_BY_KAFKA))
 
+    own["kavka.authentication.free.failures"] = "0"
+
     async def scenario() -> list[dict[str, object]]:
         async with InProcessCluster(tmp_path / "kavka", count=1, settings=own, more_listeners=[LISTENER]) as cluster:
             there = cluster.ports_of[LISTENER][1]

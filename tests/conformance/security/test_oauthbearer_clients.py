@@ -13,6 +13,7 @@ import pytest
 
 from tests.apache_kafka import PeerMissing, Release
 from tests.apache_kafka.release import VERSIONS
+from tests.conformance.clients.check_program import set_up
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.oauthbearer_script import settings, write_keys
 from tests.kit.sasl_script import LISTENER
@@ -149,6 +150,46 @@ def test_kafka_python(tmp_path: Path) -> None:
             consumer.close()
 
     assert on_kavka(tmp_path, work)[0] == [b"one"]
+
+
+KAFKAJS = """
+const { Kafka, logLevel } = require('kafkajs')
+const [bootstrap, value] = process.argv.slice(1)
+const sasl = { mechanism: 'oauthbearer', oauthBearerProvider: async () => ({ value }) }
+const kafka = new Kafka({ brokers: [bootstrap], sasl, logLevel: logLevel.NOTHING })
+const main = async () => {
+  const producer = kafka.producer()
+  await producer.connect()
+  await producer.send({ topic: 't', messages: [{ value: 'one' }] })
+  await producer.disconnect()
+  const consumer = kafka.consumer({ groupId: 'g' })
+  await consumer.connect()
+  await consumer.subscribe({ topics: ['t'], fromBeginning: true })
+  const read = new Promise((resolve) => consumer.run({ eachMessage: async ({ message }) => resolve(message.value) }))
+  console.log(String(await read))
+  await consumer.disconnect()
+}
+main().then(() => process.exit(0), (error) => { console.error(String(error)); process.exit(1) })
+"""
+
+
+@pytest.mark.thorough
+def test_kafkajs(tmp_path: Path) -> None:
+    home = set_up("setup_kafkajs.sh")
+
+    def run(bootstrap: str, text: str) -> subprocess.CompletedProcess[str]:
+        command = ["node", "-e", KAFKAJS, bootstrap, text]
+        return subprocess.run(command, cwd=home, capture_output=True, text=True, timeout=120, check=False)
+
+    def work(bootstrap: str) -> tuple[str, int]:
+        good, bad = run(bootstrap, token()), run(bootstrap, token(claims(aud="other")))
+        assert good.returncode == 0, good.stderr
+        return good.stdout, bad.returncode
+
+    # It does not look at the broker's answer: its next request ends the connection.
+    (read, status), counts = on_kavka(tmp_path, work)
+    assert (read.split(), status) == (["one"], 1)
+    assert counts.failed > 0
 
 
 @pytest.mark.kafka

@@ -32,6 +32,7 @@ def settings_of(url: str, login: str | None = None, **own: str) -> dict[str, str
         "inter.broker.listener.name": "PLAINTEXT",
         "sasl.enabled.mechanisms": "OAUTHBEARER",
         "connection.failed.authentication.delay.ms": "10",
+        "kavka.authentication.free.failures": "0",
         f"{OWN}.sasl.oauthbearer.jwks.endpoint.url": url,
         f"{OWN}.sasl.oauthbearer.expected.issuer": ISSUER,
         f"{OWN}.sasl.oauthbearer.expected.audience": f"others,{AUDIENCE}",
