@@ -1,7 +1,8 @@
 """TokenVerifiers: the listeners with OAUTHBEARER, each with whom it believes, and the thread that verifies tokens.
 
-Loaded only where a listener has the mechanism. A signature takes a third of a millisecond: with many clients that come
-at once the loop would stand still for each of them.
+Loaded only where a listener has the mechanism. To verify a token takes 45 us (RS256) to 560 us (ES512) of CPU, measured
+on a machine that was not quiet: of many clients that come at once, the loop should not wait for each. A set of keys
+takes longer.
 """
 
 from __future__ import annotations
