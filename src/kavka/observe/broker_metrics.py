@@ -7,6 +7,7 @@ is kept, and what a share of time is between two readings. Must not know what is
     kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent...
     kafka_network_socketserver_networkprocessoravgidlepercent
     kafka_network_requestchannel_requestqueuesize
+    kafka_server_socket_server_metrics_certificate_expiry_ms{listener}
 
 Source: Kafka's documentation on monitoring; Prometheus' exposition format 0.0.4; the JMX exporter's lower case names.
 """
@@ -39,6 +40,7 @@ _HANDLER_IDLE: Final = (
     "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_oneminuterate",
 )
 _NETWORK_IDLE: Final = ("kafka_network_socketserver_networkprocessoravgidlepercent",)
+_CERTIFICATE: Final = "kafka_server_socket_server_metrics_certificate_expiry_ms"
 _QUEUE_SIZE: Final = "kafka_network_requestchannel_requestqueuesize"
 _SAMPLE: Final = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+\S+)?$")
 _LABEL: Final = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -120,6 +122,7 @@ class MetricsScraper:
         values: dict[str, float] = {}
         of_api: dict[str, dict[str, float]] = {}
         idle: list[float] = []
+        certificates: dict[str, float] = {}
         for sample in parse_samples(text):
             api = sample.labels.get("request")
             if api is not None and len(of_api) < MAX_APIS:
@@ -130,6 +133,8 @@ class MetricsScraper:
                 values[sample.name] = sample.value
             elif sample.name in _NETWORK_IDLE:
                 idle.append(sample.value)
+            elif sample.name == _CERTIFICATE:
+                certificates[sample.labels.get("listener", "")] = sample.value
         before = self._before.get(broker)
         counts = {api: times.get(f"{_TIMES['total']}_count", 0.0) for api, times in of_api.items()}
         self._before[broker] = _Before(now_s, counts)
@@ -146,6 +151,7 @@ class MetricsScraper:
             else _percent(sum(idle) / len(idle)),
             values.get(_QUEUE_SIZE),
             values,
+            certificates,
         )
 
 

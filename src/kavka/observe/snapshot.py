@@ -121,6 +121,8 @@ class BrokerMetrics:
     request_queue_size: float | None = None
     values: Mapping[str, float] = field(default_factory=dict)
     """Samples without labels, by their name in Prometheus' form."""
+    certificates_left_ms: Mapping[str, float] = field(default_factory=dict)
+    """For how long the certificate of each listener with TLS is valid."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -338,3 +338,67 @@ def test_a_broker_that_listens_in_clear_for_others_fails(configs: dict[str, str]
     assert found.outcome is outcome
     if outcome is Outcome.FAILED:
         assert found.findings[0].name == "1"
+
+
+@pytest.mark.parametrize(
+    ("listeners", "mechanisms", "outcome"),
+    [
+        ("SASL_PLAINTEXT://:1", "SCRAM-SHA-512,PLAIN", Outcome.FAILED),
+        ("SASL_PLAINTEXT://:1", "SCRAM-SHA-512", Outcome.PASSED),
+        ("SASL_PLAINTEXT://127.0.0.1:1", "PLAIN", Outcome.PASSED),
+        ("SASL_SSL://:1", "PLAIN", Outcome.PASSED),
+        ("PLAINTEXT://:1", "PLAIN", Outcome.PASSED),
+        ("nonsense", "PLAIN", Outcome.UNKNOWN),
+    ],
+)
+def test_a_broker_that_takes_passwords_in_clear_fails(listeners: str, mechanisms: str, outcome: Outcome) -> None:
+    configs = {"listeners": listeners, "sasl.enabled.mechanisms": mechanisms}
+    broker = replace(make.broker(1), configs=configs, configs_reading=make.READ)
+    assert result_of(look(make.snapshot(brokers=[broker])), "open-passwords").outcome is outcome
+
+
+def test_the_mechanisms_of_the_listener_itself_count() -> None:
+    own = {"listener.name.sasl_plaintext.sasl.enabled.mechanisms": "SCRAM-SHA-256", "sasl.enabled.mechanisms": "PLAIN"}
+    configs = {"listeners": "SASL_PLAINTEXT://:1", **own}
+    broker = replace(make.broker(1), configs=configs, configs_reading=make.READ)
+    assert result_of(look(make.snapshot(brokers=[broker])), "open-passwords").outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(
+    ("days", "failed"),
+    [
+        (31.0, set()),
+        (30.0, set()),
+        (29.9, {"certificates-end-soon"}),
+        (7.0, {"certificates-end-soon"}),
+        (6.9, {"certificates-end"}),
+        (-3.0, {"certificates-end"}),
+    ],
+)
+def test_a_certificate_warns_a_month_before_its_end_and_is_critical_a_week_before(
+    days: float, failed: set[str]
+) -> None:
+    metrics = BrokerMetrics(certificates_left_ms={"GOOD": 1e11, "OTHER": days * 86_400_000})
+    broker = replace(make.broker(), metrics=metrics, metrics_reading=make.READ)
+    report = look(make.snapshot(brokers=[broker]))
+    assert {name for name in failed_names(report) if name.startswith("certificates")} == failed
+    for name in failed:
+        found = result_of(report, name)
+        assert found.failed == 1
+        assert "OTHER" in str(found.findings[0].why)
+        assert found.check.severity is (Severity.CRITICAL if name == "certificates-end" else Severity.WARNING)
+
+
+def test_without_metrics_nobody_knows_of_certificates_and_lists() -> None:
+    report = look(make.snapshot(brokers=[make.broker()]))
+    for name in ("certificates-end", "certificates-end-soon", "acls-stale"):
+        assert result_of(report, name).outcome is Outcome.UNKNOWN
+
+
+def test_lists_that_could_not_be_read_again_for_a_minute_fail() -> None:
+    def stale(value_ms: float) -> HealthReport:
+        metrics = BrokerMetrics(values={"kafka_security_aclauthorizer_aclsstalems": value_ms})
+        return look(make.snapshot(brokers=[replace(make.broker(), metrics=metrics, metrics_reading=make.READ)]))
+
+    assert result_of(stale(60_000.0), "acls-stale").outcome is Outcome.PASSED
+    assert result_of(stale(60_001.0), "acls-stale").outcome is Outcome.FAILED

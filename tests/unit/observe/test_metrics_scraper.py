@@ -100,3 +100,17 @@ def test_a_broker_whose_metrics_cannot_be_read_is_silent_with_the_reason() -> No
 def test_only_plain_http_is_asked() -> None:
     with pytest.raises(ScrapeFailed):
         asyncio.run(http_get("file:///etc/passwd"))
+
+
+def test_how_long_each_listeners_certificate_is_valid_is_read_as_brokers_show_it() -> None:
+    registry = Registry()
+    for listener, left_ms in (("SSL", 5_000.0), ("SASL_SSL", -1.0)):
+        registry.gauge(
+            "kafka.server",
+            "socket-server-metrics",
+            "certificate-expiry-ms",
+            lambda left_ms=left_ms: left_ms,  # type: ignore[misc]
+            listener=listener,
+        )
+    (found,) = (each.found[1] for each in read([render_prometheus(registry)]))
+    assert found.certificates_left_ms == {"SSL": 5_000.0, "SASL_SSL": -1.0}

@@ -5,7 +5,7 @@ brokers     brokers answer, one is the controller, they keep up
 disks       log directories work and have room
 partitions  partitions have leaders, take writes, are replicated, and are led where they should be
 topics      settings that will lose records or refuse writes when a broker dies
-security    no broker can be reached in clear from elsewhere
+security    who reaches brokers in clear, certificates that end, lists that are old
 groups      groups and transactions make progress
 zookeeper   one leader, no queue, few watches and connections
 findings    thresholds, and what a check has found so far

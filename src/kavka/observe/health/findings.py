@@ -29,6 +29,9 @@ class Thresholds:
     """Requests; queued.max.requests is 500."""
     rebalances_per_hour: int = 12
     stuck_ms: int = 120_000
+    certificate_warn_days: int = 30
+    certificate_end_days: int = 7
+    acls_stale_ms: float = 60_000.0
     zookeeper_outstanding: float = 50.0
     zookeeper_watches: float = 100_000.0
     zookeeper_connections: float = 1_000.0
