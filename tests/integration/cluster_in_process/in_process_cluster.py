@@ -31,7 +31,7 @@ from kavka.zookeeper.znode_paths import partition_state_path
 from kavka.zookeeper.znodes import PartitionState
 from tests.kit.ports import free_port
 
-PATIENCE_S = 15.0
+PATIENCE_S = 30.0
 """How long a test waits for what should take a moment; a machine may be busy."""
 SHORT: Mapping[str, str] = {
     "offsets.topic.num.partitions": "3",
