@@ -51,6 +51,7 @@ def settings(port: int, plaintext_port: int) -> dict[str, str]:
         f"{own}.plain.sasl.jaas.config": login,
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "super.users": "User:admin;User:ANONYMOUS",
+        "offsets.topic.replication.factor": "1",
         "delegation.token.secret.key": SECRET,
         "delegation.token.max.lifetime.ms": str(MAX_MS),
         "delegation.token.expiry.time.ms": str(RENEWAL_MS),

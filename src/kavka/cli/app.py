@@ -46,6 +46,7 @@ TABLE: Final = (
     Entry("acls", "acls", CHANGE, "List, add and remove access control lists."),
     Entry("quotas", "quotas", CHANGE, "Limit what clients use: bytes, time, connections."),
     Entry("users", "users", CHANGE, "List, add and remove users and their passwords."),
+    Entry("tokens", "tokens", CHANGE, "Create, list, renew and end delegation tokens."),
     Entry("groups", "groups", CHANGE, "List, describe, reset and delete consumer groups."),
     Entry("transactions", "transactions", CHANGE, "List transactions, and end those that hang."),
     Entry("records", "records", CHANGE, "Delete the oldest records of topics."),

@@ -13,6 +13,7 @@ transaction_admin  transactions, producers, transactions that hang
 acl_admin          access control lists
 quota_admin        quotas of clients
 user_admin         users' SCRAM credentials
+token_admin        delegation tokens
 reassignment_plan  where replicas should be, with as little moved as possible
 durability         what a cluster can afford to lose now
 decisions          why-records, read from their topic or from brokers' directories

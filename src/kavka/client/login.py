@@ -80,6 +80,7 @@ def _sasl(settings: Mapping[str, str]) -> SaslSettings:
         known = ", ".join(each.value for each in SaslMechanism)
         raise ConfigError(f"sasl.mechanism is {named!r}; kavka's client has {known}") from None
     username, password = settings.get("sasl.username", ""), settings.get("sasl.password", "")
+    is_by_token = False
     if "sasl.jaas.config" in settings:
         try:
             login = parse(settings["sasl.jaas.config"])
@@ -89,7 +90,8 @@ def _sasl(settings: Mapping[str, str]) -> SaslSettings:
             raise ConfigError(f"sasl.jaas.config has the login module of {login.module}, not for {mechanism.value}")
         username = login.username or ""
         password = "" if login.password is None else login.password.reveal()
-    return SaslSettings(mechanism=mechanism, username=username, password=password)
+        is_by_token = login.is_by_token
+    return SaslSettings(mechanism=mechanism, username=username, password=password, is_by_token=is_by_token)
 
 
 def _tls(settings: Mapping[str, str], read: Callable[[str], bytes]) -> TlsSettings:

@@ -29,7 +29,9 @@ def exchange(settings: SaslSettings, nonce: str) -> Exchange:
         return
     mechanism = MECHANISMS[settings.mechanism.value]
     try:
-        yield from client_exchange(mechanism, settings.username, settings.password, nonce)
+        yield from client_exchange(
+            mechanism, settings.username, settings.password, nonce, is_by_token=settings.is_by_token
+        )
     except ValueError as why:
         raise RequestError(
             ErrorCode.SASL_AUTHENTICATION_FAILED, f"{settings.mechanism.value} as {settings.username!r}: {why}"

@@ -40,6 +40,8 @@ class SaslSettings:
     mechanism: SaslMechanism
     username: str
     password: str = field(repr=False)
+    is_by_token: bool = False
+    """With SCRAM: user name and password are the id and the HMAC of a delegation token."""
 
     def __post_init__(self) -> None:
         if not self.username or not self.password:

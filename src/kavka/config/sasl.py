@@ -109,6 +109,11 @@ def own_login(config: BrokerConfig, listener: str) -> OwnLogin:
             f"{_jaas_name(listener, mechanism)} has no username and password, with which this broker logs in on the "
             "other brokers"
         )
+    if login.is_by_token:
+        raise ConfigError(
+            f"{_jaas_name(listener, mechanism)} has tokenauth: brokers do not log in on each other with delegation "
+            "tokens, which end. Write a user and its password."
+        )
     return OwnLogin(mechanism, login.username, login.password)
 
 

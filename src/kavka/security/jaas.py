@@ -31,6 +31,7 @@ MODULES: Final = {
 """Login modules that kavka knows, and what they are for."""
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _USER: Final = "user_"
+_TOKEN_AUTH: Final = "tokenauth"
 TRUST_STORE: Final = (
     "ssl.truststore.location",
     "ssl.truststore.type",
@@ -56,13 +57,15 @@ class MalformedJaas(ValueError):
 @dataclass(frozen=True, slots=True)
 class Login:
     """A login. `module` is PLAIN, SCRAM or OAUTHBEARER. `username` and `password` are the broker's own, as a client of
-    other brokers; `users` are those that may log in, with PLAIN; `trust_store` has options of OAUTHBEARER."""
+    other brokers; `users` are those that may log in, with PLAIN; `trust_store` has options of OAUTHBEARER.
+    `is_by_token`: with SCRAM, username and password are a delegation token's id and HMAC."""
 
     module: str
     username: str | None
     password: Secret | None
     users: Mapping[str, Secret]
     trust_store: Mapping[str, Secret] = field(default_factory=dict)
+    is_by_token: bool = False
 
 
 def parse(text: str) -> Login:
@@ -104,6 +107,8 @@ def _shown(token: tuple[str, str]) -> str:
 def _means_something(module: str, name: str) -> bool:
     if module == "OAUTHBEARER":
         return name in TRUST_STORE
+    if module == "SCRAM" and name == _TOKEN_AUTH:
+        return True
     return name in ("username", "password") or (module == "PLAIN" and name.startswith(_USER))
 
 
@@ -115,7 +120,12 @@ def _login(module: str, options: Mapping[str, str]) -> Login:
         elif module == "OAUTHBEARER" and name in TRUST_STORE:
             trust_store[name] = Secret(options[name])
     password = options.get("password")
-    return Login(module, options.get("username"), None if password is None else Secret(password), users, trust_store)
+    token_auth = options.get(_TOKEN_AUTH, "false").lower()
+    if token_auth not in ("true", "false"):
+        raise MalformedJaas(f"option {_TOKEN_AUTH!r} is neither true nor false")
+    is_by_token = token_auth == "true"
+    own = None if password is None else Secret(password)
+    return Login(module, options.get("username"), own, users, trust_store, is_by_token)
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:

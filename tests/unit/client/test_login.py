@@ -36,6 +36,14 @@ def test_a_login_of_javas() -> None:
     assert "word" not in repr(login)
 
 
+def test_a_login_of_javas_with_a_delegation_token() -> None:
+    settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}
+    for text, is_by_token in ((JAAS, False), (JAAS.replace(";", ' tokenauth="true";'), True)):
+        login = client_login({**settings, "sasl.jaas.config": text}, read=read)
+        assert login.sasl is not None
+        assert login.sasl.is_by_token is is_by_token
+
+
 def test_a_login_of_librdkafkas() -> None:
     settings = {
         "metadata.broker.list": "a:1",

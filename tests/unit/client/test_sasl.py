@@ -32,6 +32,13 @@ def test_scram_says_what_the_rfc_prints() -> None:
         messages.send(SERVER_FINAL)
 
 
+def test_a_delegation_token_is_told_as_one() -> None:
+    settings = SaslSettings(mechanism=SaslMechanism.SCRAM_SHA_256, username="user", password="pencil", is_by_token=True)
+    messages = begin(settings)
+    assert next(messages) == b"n,,n=user,r=" + NONCE.encode() + b",tokenauth=true"
+    assert messages.send(SERVER_FIRST) != CLIENT_FINAL, "the extension is part of what is proved"
+
+
 def test_a_broker_with_another_signature_is_not_believed() -> None:
     messages = begin(scram())
     next(messages)

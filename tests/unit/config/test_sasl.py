@@ -54,6 +54,12 @@ def test_the_login_is_that_of_the_listener_that_is_called() -> None:
         own_login(config(), "OUTSIDE")
 
 
+def test_brokers_do_not_log_in_on_each_other_with_tokens_that_end() -> None:
+    by_token = SCRAM.replace(";", ' tokenauth="true";')
+    with pytest.raises(ConfigError, match="tokenauth"):
+        own_login(config(**{"listener.name.outside.scram-sha-512.sasl.jaas.config": by_token}), "OUTSIDE")
+
+
 def test_plain_without_tls_is_told_of_where_others_reach_it() -> None:
     assert open_secrets(config()) == []
     own = {

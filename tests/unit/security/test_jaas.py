@@ -75,3 +75,11 @@ def test_what_cannot_be_carried_out_is_refused_without_showing_a_value(text: str
     with pytest.raises(MalformedJaas) as caught:
         parse(text)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("value", "is_by_token"), [("true", True), ("TRUE", True), ("false", False)])
+def test_a_login_with_scram_may_be_a_delegation_tokens(value: str, is_by_token: bool) -> None:
+    text = f'ScramLoginModule required username="id" password="hmac" tokenauth="{value}";'
+    assert parse(text).is_by_token is is_by_token
+    with pytest.raises(MalformedJaas):
+        parse(text.replace("Scram", "Plain"))
