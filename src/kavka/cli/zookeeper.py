@@ -20,6 +20,7 @@ from kavka.errors import AddressProblem, AddressUnavailable, ConfigError, KavkaE
 
 if TYPE_CHECKING:
     from kavka.runtime.zookeeper_server import ZooKeeperProcess
+    from kavka.security.secret import Secret
 
 app = CommandLine()
 DEFAULT_PORT = 2181
@@ -56,6 +57,15 @@ Authority = Annotated[
     str,
     typer.Option("--authority", metavar="FILE", help="Who signs clients' certificates, as PEM.", show_default=False),
 ]
+Users = Annotated[
+    str,
+    typer.Option(
+        "--users",
+        metavar="FILE",
+        help="Who may log in with DIGEST-MD5, as the section Server of ZooKeeper's JAAS file has it.",
+        show_default=False,
+    ),
+]
 TickTime = Annotated[
     int, typer.Option("--tick-time", min=1, metavar="MS", help="ZooKeeper's unit of time; sessions last 2 to 20 of it.")
 ]
@@ -74,6 +84,7 @@ def zookeeper(
     secure_port: SecurePort = None,
     certificate: Certificate = "",
     authority: Authority = "",
+    users: Users = "",
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Open a port without TLS beyond this machine, to whoever reaches it.")
     ] = False,
@@ -103,11 +114,12 @@ def zookeeper(
 
     if port is None and secure_port is None:
         port = DEFAULT_PORT
-    _require_secure(host, port, insecure=insecure)
+    known = _read_users(users) if users else {}
+    _require_secure(host, port, insecure=insecure or bool(known))
     _require_files(secure_port, certificate, authority)
     configure(log_level, as_json=as_json)
     settings = ZooKeeperServerSettings(
-        tick_ms=tick_ms, whitelist=whitelist(words), max_connections_per_host=max_connections
+        tick_ms=tick_ms, whitelist=whitelist(words), max_connections_per_host=max_connections, users=known
     )
     plan = ZooKeeperProcess(data, host, port, settings, secure_port, certificate, authority)
     raise typer.Exit(_run(plan, as_json=as_json))
@@ -138,7 +150,7 @@ def _require_secure(host: str, port: int | None, *, insecure: bool) -> None:
         return
     raise Failure(
         f"ZooKeeper's port on {host} would be open without TLS: whoever reaches it could read and change everything",
-        "use --secure-port with --certificate and --authority, or say --insecure",
+        "use --secure-port with --certificate and --authority, or --users, or say --insecure",
     )
 
 
@@ -151,6 +163,28 @@ def _require_files(secure_port: int | None, certificate: str, authority: str) ->
         )
     if secure_port is None and (certificate or authority):
         raise Failure("certificates are for a port with TLS, and there is none", "add --secure-port")
+
+
+def _read_users(path: str) -> dict[str, Secret]:
+    """Names and passwords. Raises Failure."""
+    from kavka.config.zookeeper import require_md5
+    from kavka.security.jaas import ZOOKEEPER_MODULES, MalformedJaas, parse
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            login = parse(file.read(), ZOOKEEPER_MODULES)
+        require_md5()
+        users = dict(login.users)
+        if not users or login.username or login.password:
+            raise MalformedJaas("it must have users (user_NAME), and no username or password of its own")
+        if not all(password and (name + password.reveal()).isascii() for name, password in users.items()):
+            raise MalformedJaas("DIGEST-MD5 takes names and passwords in ASCII, and no empty ones")
+        return users
+    except (OSError, UnicodeDecodeError, MalformedJaas) as error:
+        module = next(iter(ZOOKEEPER_MODULES))
+        raise Failure(
+            f"the users in {path} cannot be read: {error}", f'write into it: {module} required user_NAME="password";'
+        ) from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -435,7 +435,12 @@ class BrokerConfig(BrokerSettings):
                 tls_settings(self, endpoint)
 
     def _check_zookeeper(self) -> None:
-        if self.zookeeper_ssl_client_enable or self.zookeeper_client_cnxn_socket is not None or self.zookeeper_set_acl:
+        if (
+            self.zookeeper_ssl_client_enable
+            or self.zookeeper_set_acl
+            or self.zookeeper_client_cnxn_socket is not None
+            or self.kavka_zookeeper_sasl_jaas_config is not None
+        ):
             from kavka.config.zookeeper import check  # late: few brokers need it
 
             check(self)

@@ -556,6 +556,7 @@ class BrokerSettings(Settings):
     kavka_metrics_host = string("", importance=LOW)
     # kavka's own: the embedded ZooKeeper.
     kavka_zookeeper_data_dir = string("", importance=HIGH)
+    kavka_zookeeper_sasl_jaas_config = password()
     kavka_zookeeper_sync = string("always", one_of("always", "never"))
 
 

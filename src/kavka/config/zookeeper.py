@@ -9,16 +9,20 @@ Source: Kafka's ZkConfigs and KafkaConfig; ZooKeeper's X509Util, ClientX509Util 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.config.setting import InvalidValue
 from kavka.config.tls import VERSIONS, safe_versions, with_suites
+from kavka.security.jaas import ZOOKEEPER_MODULES, MalformedJaas, parse
 from kavka.security.key_stores import StoreSettings
+from kavka.security.secret import Secret
 
 if TYPE_CHECKING:
     from kavka.config.broker import BrokerConfig
 
+_JAAS: Final = "kavka.zookeeper.sasl.jaas.config"
 NETTY: Final = "org.apache.zookeeper.ClientCnxnSocketNetty"
 _PLAIN: Final = "org.apache.zookeeper.ClientCnxnSocketNIO"
 _KINDS: Final = {".jks": "JKS", ".pem": "PEM", ".p12": "PKCS12"}
@@ -47,6 +51,7 @@ def check(config: BrokerConfig) -> None:
     """Raises InvalidValue."""
     _check_socket(config)
     tls = zookeeper_tls(config)
+    login = zookeeper_login(config)
     if not config.zookeeper_set_acl:
         return
     if not config.zookeeper_connect:
@@ -56,13 +61,38 @@ def check(config: BrokerConfig) -> None:
             "without zookeeper.connect the broker has a ZooKeeper of its own, which does not ask it who it is: lists "
             "could name nobody",
         )
-    if tls is None or not tls.key_store.is_set:
+    if login is None and (tls is None or not tls.key_store.is_set):
         raise InvalidValue(
             "zookeeper.set.acl",
             "true",
             "the broker could not tell ZooKeeper who it is: set zookeeper.ssl.client.enable and "
-            "zookeeper.ssl.keystore.location",
+            "zookeeper.ssl.keystore.location, or kavka.zookeeper.sasl.jaas.config",
         )
+
+
+def zookeeper_login(config: BrokerConfig) -> tuple[str, Secret] | None:
+    """The name and password that the broker logs in with; None where it does not. Raises InvalidValue."""
+    text = config.kavka_zookeeper_sasl_jaas_config
+    if text is None:
+        return None
+    try:
+        login = parse(text, ZOOKEEPER_MODULES)
+        if not login.username or not login.password or login.users:
+            raise MalformedJaas("it must have a username and a password, and no users")
+        if not (login.username + login.password.reveal()).isascii():
+            raise MalformedJaas("DIGEST-MD5 takes a username and a password in ASCII")
+        require_md5()
+    except MalformedJaas as error:
+        raise InvalidValue(_JAAS, "[hidden]", str(error)) from error
+    return login.username, login.password
+
+
+def require_md5() -> None:
+    """Raises MalformedJaas on a machine that has no MD5, as FIPS wants it."""
+    try:
+        hashlib.md5(b"")
+    except ValueError as error:
+        raise MalformedJaas("this machine's OpenSSL refuses MD5, and with it DIGEST-MD5") from error
 
 
 def zookeeper_tls(config: BrokerConfig) -> ZooKeeperTlsSettings | None:

@@ -19,6 +19,7 @@ import asyncio
 import contextvars
 import os
 import random
+import secrets
 import socket
 import threading
 import time
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from kavka.runtime.broker_tls import BrokerTls
     from kavka.runtime.metrics_server import MetricsServer
     from kavka.runtime.zookeeper_host import ZooKeeperHost
+    from kavka.security.digest_md5 import DigestLogin
     from kavka.security.key_stores import StoreSettings
     from kavka.zookeeper.local import EmbeddedZooKeeper
 
@@ -384,7 +386,9 @@ class Server:
                 connection_timeout_ms=config.zookeeper_connection_time_ms,
                 rng=self._random,
                 options=ClientOptions(
-                    config.zookeeper_requests_in_flight, secure_acl if config.zookeeper_set_acl else open_acl
+                    config.zookeeper_requests_in_flight,
+                    secure_acl if config.zookeeper_set_acl else open_acl,
+                    self._zookeeper_login(),
                 ),
             )
         from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
@@ -398,6 +402,24 @@ class Server:
         )
         await host.start()
         return await host.embedded.connect(timeout_ms=timeout_ms)
+
+    def _zookeeper_login(self) -> DigestLogin | None:
+        """Who the broker is to ZooKeeper, by SASL."""
+        if self._config.kavka_zookeeper_sasl_jaas_config is None:
+            return None
+        # Late: few brokers need it.
+        from kavka.config.zookeeper import zookeeper_login
+        from kavka.security.digest_md5 import NONCE_BYTES, DigestLogin
+
+        found = zookeeper_login(self._config)
+        assert found is not None, "there is a login"
+        if not self._config.zookeeper_ssl_client_enable:
+            logger.warning(
+                "login on ZooKeeper without TLS",
+                why="whoever listens can guess the password from DIGEST-MD5",
+                next="set zookeeper.ssl.client.enable",
+            )
+        return DigestLogin(*found, lambda: secrets.token_hex(NONCE_BYTES))
 
     def _zookeeper_network(self) -> Network:
         """How the servers of zookeeper.connect are called."""

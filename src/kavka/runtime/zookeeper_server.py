@@ -19,21 +19,26 @@ import asyncio
 import os
 import platform
 import random
+import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kavka.errors import InvariantViolation, KavkaError, ProtocolViolation
 from kavka.filesystem import make_durable_directory
 from kavka.logger import Logger
+from kavka.runtime.connection_log import ConnectionLog
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import new_event_loop, raise_file_limit
 from kavka.runtime.ports import listen, patiently
 from kavka.runtime.process import on_hangup
+from kavka.security.digest_md5 import NONCE_BYTES
+from kavka.security.secret import Secret
 from kavka.zookeeper.database import Database, DatabaseSettings
 from kavka.zookeeper.decide.access_control import Identity
 from kavka.zookeeper.decide.four_letter_words import (
@@ -55,7 +60,7 @@ from kavka.zookeeper.decide.session_protocol import (
 )
 from kavka.zookeeper.local import DEFAULT_TICK_MS, EmbeddedZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Event, SessionEvent, SessionExpired, WatchEvent
-from kavka.zookeeper.request_handler import RequestHandler
+from kavka.zookeeper.request_handler import Logins, RequestHandler
 
 if TYPE_CHECKING:
     from kavka.runtime.zookeeper_secure_port import SecurePort
@@ -86,6 +91,8 @@ class ZooKeeperServerSettings:
     max_requests_in_flight: int = 1000
     max_unread_bytes: int = 64 * 1024 * 1024
     greeting_ms: int = 30_000
+    users: Mapping[str, Secret] = field(default_factory=dict)
+    """Who may log in with DIGEST-MD5. If there are any, nobody may do anything without that, or a certificate."""
 
 
 @dataclass(slots=True)
@@ -126,6 +133,7 @@ class ZooKeeperServer:
         self._on_bug = on_bug
         self._listener: asyncio.Server | None = None
         self._secure: SecurePort | None = None
+        self._log = ConnectionLog()
         self._clients: dict[_Client, None] = {}
         self._by_session: dict[int, _Client] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -225,6 +233,13 @@ class ZooKeeperServer:
             self._on_bug(bug)
         finally:
             del self._clients[client]
+
+    def logins(self, host: str) -> Logins | None:
+        """What a client at `host` must say; None where nothing is asked."""
+        if not self.settings.users:
+            return None
+        failed = partial(self._log.warning, "login failed", host=host)
+        return Logins(self.settings.users, partial(secrets.token_hex, NONCE_BYTES), lambda why: failed(why=why))
 
     # ---------------------------------------------------------------------------------------- four-letter words
 
@@ -357,7 +372,8 @@ class _Client:
                 return  # The connection ended while the session was written: nobody has it, and it expires.
         self._session_id, self._timeout_ms = session_id, timeout_ms
         self._server.own(session_id, self)
-        self._handler = RequestHandler(embedded, session_id, (Identity("ip", self.host), *self._identities))
+        identities = (Identity("ip", self.host), *self._identities)
+        self._handler = RequestHandler(embedded, session_id, identities, self._server.logins(self.host))
         self._writer.write(self._protocol.accept(session_id, timeout_ms, password))
 
     def deliver(self, event: Event) -> None:
@@ -503,7 +519,7 @@ async def _listen(server: ZooKeeperServer, plan: ZooKeeperProcess) -> tuple[int 
     if plan.secure_port is not None:
         from kavka.runtime.zookeeper_tls import server_certificates  # late: OpenSSL costs a start 10 ms and more
 
-        certificates = server_certificates(plan.certificate, plan.authority, required=True)
+        certificates = server_certificates(plan.certificate, plan.authority, required=not plan.settings.users)
         secure = await server.listen_securely(plan.host, plan.secure_port, certificates)
     return None if plan.port is None else await server.listen(plan.host, plan.port), secure
 

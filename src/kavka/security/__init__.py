@@ -18,6 +18,7 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     oauthbearer      the mechanism OAUTHBEARER, the server's side
     json_web_tokens  signed tokens: whom they name, and whether they are to be believed
     tokens           delegation tokens: how long they are good, who may renew or end them, and their passwords
+    digest_md5       the mechanism DIGEST-MD5 of ZooKeeper, both sides
     jaas             the text of a login, as Kafka's settings have it
     secret           a text that must not be shown
     key_stores       PEM, JKS and PKCS12 stores as one kind of value; which settings of them are refused

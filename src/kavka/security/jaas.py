@@ -29,6 +29,9 @@ MODULES: Final = {
     "OAuthBearerLoginModule": "OAUTHBEARER",
 }
 """Login modules that kavka knows, and what they are for."""
+ZOOKEEPER_MODULES: Final = {"org.apache.zookeeper.server.auth.DigestLoginModule": "DIGEST"}
+"""Those of logins on ZooKeeper, and of a ZooKeeper server's users."""
+_WITH_USERS: Final = ("PLAIN", "DIGEST")
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _USER: Final = "user_"
 _TOKEN_AUTH: Final = "tokenauth"
@@ -68,14 +71,14 @@ class Login:
     is_by_token: bool = False
 
 
-def parse(text: str) -> Login:
-    """The login of a text. Raises MalformedJaas."""
+def parse(text: str, modules: Mapping[str, str] = MODULES) -> Login:
+    """The login of a text, with one of these modules. Raises MalformedJaas."""
     tokens = _tokens(text)
     if len(tokens) < 2:
         raise MalformedJaas("there is no login module with its control flag")
-    module = MODULES.get(tokens[0][1])
+    module = modules.get(tokens[0][1])
     if module is None:
-        known = ", ".join(name for name in MODULES if "." in name)
+        known = ", ".join(name for name in modules if "." in name)
         raise MalformedJaas(f"login module {_shown(tokens[0])} is not known here; expected one of {known}")
     if tokens[1][1].lower() not in _FLAGS:
         raise MalformedJaas(f"the login module is not followed by one of {', '.join(_FLAGS)}")
@@ -109,13 +112,13 @@ def _means_something(module: str, name: str) -> bool:
         return name in TRUST_STORE
     if module == "SCRAM" and name == _TOKEN_AUTH:
         return True
-    return name in ("username", "password") or (module == "PLAIN" and name.startswith(_USER))
+    return name in ("username", "password") or (module in _WITH_USERS and name.startswith(_USER))
 
 
 def _login(module: str, options: Mapping[str, str]) -> Login:
     users, trust_store = {}, {}
     for name in options:
-        if module == "PLAIN" and name.startswith(_USER):
+        if module in _WITH_USERS and name.startswith(_USER):
             users[name.removeprefix(_USER)] = Secret(options[name])
         elif module == "OAUTHBEARER" and name in TRUST_STORE:
             trust_store[name] = Secret(options[name])

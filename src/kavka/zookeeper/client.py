@@ -40,6 +40,7 @@ from typing import Any, Final, TypeVar
 
 from kavka.errors import ConnectionFailed, InvariantViolation
 from kavka.network import Network
+from kavka.security.digest_md5 import DigestLogin
 from kavka.zookeeper.client_session import ClientSession, ClientSettings, OnAnswer, OnLoss, Phase, error_of
 from kavka.zookeeper.decide.client_watches import WatchTable
 from kavka.zookeeper.decide.connect_string import ConnectString, parse_connect_string
@@ -114,10 +115,11 @@ AnswerT = TypeVar("AnswerT")
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
     """`max_in_flight` is zookeeper.max.in.flight.requests. Nodes that are created without an access control list get
-    that of `acl_of` for their path below the chroot."""
+    that of `acl_of` for their path below the chroot. `login`: each connection begins with it."""
 
     max_in_flight: int = DEFAULT_MAX_IN_FLIGHT
     acl_of: Callable[[str], AclList] = open_acl
+    login: DigestLogin | None = None
 
 
 USUAL_OPTIONS: Final = ClientOptions()
@@ -157,7 +159,7 @@ class ZooKeeperClient:
         Raises ConfigError for a malformed connect string, and ConnectionFailed if there is no session within
         `connection_timeout_ms`.
         """
-        settings = ClientSettings(session_timeout_ms, connection_timeout_ms, options.max_in_flight)
+        settings = ClientSettings(session_timeout_ms, connection_timeout_ms, options.max_in_flight, options.login)
         client = cls(network, parse_connect_string(connect_string), settings, rng, options)
         try:
             await client._session.open()

@@ -47,6 +47,7 @@ from typing import Final, TypeAlias, assert_never
 from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation
 from kavka.logger import Logger
 from kavka.network import Connection, Network
+from kavka.security.digest_md5 import DigestClient, DigestLogin, SaslFailed
 from kavka.zookeeper.decide.client_watches import ClientWatches
 from kavka.zookeeper.decide.connect_string import ZooKeeperAddress
 from kavka.zookeeper.decide.jute import (
@@ -64,6 +65,8 @@ from kavka.zookeeper.decide.jute import (
     ReplyHeader,
     Request,
     RequestRecord,
+    TokenAnswer,
+    TokenRequest,
     decode_connect_answer,
     decode_event,
     decode_reply,
@@ -109,6 +112,7 @@ CLOSE_MS: Final = 5_000
 """How long `close` waits for the server's word. After that the session ends by its time-out."""
 _NO_PASSWORD: Final = bytes(PASSWORD_BYTES)
 _SESSION_MOVED: Final = -118
+_LOGIN_XID: Final = 0
 _MAX_XID: Final = 2**31 - 1
 _XID = struct.Struct(">i")
 
@@ -207,6 +211,8 @@ class ClientSettings:
     session_timeout_ms: int
     connection_timeout_ms: int
     max_in_flight: int
+    login: DigestLogin | None = None
+    """Who the client is, by SASL; None: nobody, or who its certificate says."""
 
     def __post_init__(self) -> None:
         if min(self.session_timeout_ms, self.connection_timeout_ms, self.max_in_flight) < 1:
@@ -250,6 +256,7 @@ class ClientSession:
         self._last_failure = "none was tried"
         self._heard_s = self._sent_s = 0.0
         self._gave_up = False
+        self._told_login = ""
         self._timer: asyncio.TimerHandle | None = None
 
     # ------------------------------------------------------------------------------------------------- life
@@ -407,10 +414,37 @@ class ClientSession:
                     read_only=False,
                 )
                 connection.send_frame([encode_connect_request(request)])
-                return connection, decode_connect_answer(await connection.receive_frame())
+                answer = decode_connect_answer(await connection.receive_frame())
+                if answer.timeout_ms > 0 and self._settings.login is not None:
+                    await self._log_in(connection, self._settings.login)
+                return connection, answer
             except BaseException:
                 connection.close()
                 raise
+
+    async def _log_in(self, connection: Connection, login: DigestLogin) -> None:
+        """Before anything else is asked on the connection. Raises KavkaError."""
+        client = DigestClient(login.username, login.password, login.new_nonce())
+        try:
+            response = client.respond(await self._exchange(connection, b""))
+            client.finish(await self._exchange(connection, response))
+        except (SaslFailed, ConnectionFailed) as failed:
+            why = f"the login of user {login.username} failed: {failed}"
+            if why != self._told_login:  # Once, not for each attempt.
+                logger.warning("ZooKeeper login failed", why=why)
+                self._told_login = why
+            raise ConnectionFailed(why) from failed
+        self._told_login = ""
+
+    async def _exchange(self, connection: Connection, token: bytes) -> bytes:
+        request = Request(_LOGIN_XID, OpCode.SASL, TokenRequest(token))
+        connection.send_frame([encode_request(request)])
+        header, answer = decode_reply(await connection.receive_frame(), OpCode.SASL)
+        if header.xid != _LOGIN_XID:
+            raise ProtocolViolation(f"an answer to request {header.xid} during the login")
+        if header.error != OK or not isinstance(answer, TokenAnswer):
+            raise ConnectionFailed(f"the server refuses it (error {header.error})")
+        return answer.token or b""
 
     def _pause_s(self) -> float:
         doublings = min(self._failed_attempts // len(self._servers) - 1, 10)

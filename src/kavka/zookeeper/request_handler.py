@@ -3,7 +3,8 @@
 Decides which operation or query a request is and which answer its outcome becomes. It must not know bytes or sockets.
 
 Versions        the ops of ZooKeeper 3.5 to 3.9 that `jute.OpCode` lists; read-only clients are served as all others
-Not supported   reconfig (there is no ensemble), SASL, and super identities: answered with Unimplemented or AuthFailed
+Not supported   reconfig (there is no ensemble), SASL but DIGEST-MD5, and super identities: answered with Unimplemented
+                or AuthFailed
 
 Invariants:
 I1  What a request does to the tree is decided before the handler first waits, so requests that are started in order
@@ -11,20 +12,26 @@ I1  What a request does to the tree is decided before the handler first waits, s
 I2  The zxid of an answer is that of the tree which the answer shows. A client comes back with the highest it saw, and
     misses a watch event if that was too high.
 
-Source: ZooKeeper's FinalRequestProcessor, DigestAuthenticationProvider.
+I3  Where logins are asked for, a client that nobody knows reads and writes nothing, and is told no path.
+
+Source: ZooKeeper's FinalRequestProcessor, DigestAuthenticationProvider, AuthenticationHelper.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from kavka.errors import InvariantViolation
+from kavka.security.digest_md5 import DigestServer, SaslFailed
+from kavka.security.secret import Secret
 from kavka.zookeeper.decide.access_control import Identity
 from kavka.zookeeper.decide.jute import (
     AUTH_FAILED,
+    LOGIN_REQUIRED,
     OK,
     RUNTIME_INCONSISTENCY,
     UNIMPLEMENTED,
@@ -52,6 +59,8 @@ from kavka.zookeeper.decide.jute import (
     SetWatches2Request,
     SetWatchesRequest,
     StatAnswer,
+    TokenAnswer,
+    TokenRequest,
     VersionedPathRequest,
     WatchedPathRequest,
     WatchRequest,
@@ -79,6 +88,9 @@ _CREATES = frozenset({OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, Op
 _WRITES = _CREATES | {OpCode.DELETE, OpCode.SET_DATA, OpCode.SET_ACL, OpCode.CHECK}
 _OP_OF_RESULT = {OpCode.CREATE_CONTAINER: OpCode.CREATE2, OpCode.CREATE_TTL: OpCode.CREATE2}
 """In a multi's results all creations with a stat have the same op."""
+_BEFORE_LOGIN = frozenset({OpCode.SASL, OpCode.AUTH, OpCode.PING, OpCode.CLOSE_SESSION})
+_KNOWN_BY = frozenset({"x509", "sasl"})
+"""What proves who somebody is. With the scheme digest everybody may call himself what he wants."""
 _TTL_MODES = frozenset({CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL})
 
 
@@ -94,10 +106,27 @@ class Answer(NamedTuple):
     last: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """Who may log in with DIGEST-MD5; whoever has neither done so nor shown a certificate may do nothing else."""
+
+    users: Mapping[str, Secret]
+    new_nonce: Callable[[], str]
+    on_failure: Callable[[str], None]
+
+
 class RequestHandler:
     """Carries out the requests of one session. `identities` are who its client proved to be by connecting."""
 
-    def __init__(self, server: EmbeddedZooKeeper, session_id: int, identities: Sequence[Identity]) -> None:
+    def __init__(
+        self,
+        server: EmbeddedZooKeeper,
+        session_id: int,
+        identities: Sequence[Identity],
+        logins: Logins | None = None,
+    ) -> None:
+        self._logins = logins
+        self._exchange: DigestServer | None = None
         self._server = server
         self._tree = server.database.tree
         self._session_id = session_id
@@ -118,6 +147,12 @@ class RequestHandler:
             await self._server.read(lambda: None)
             return Answer(zxid, UNIMPLEMENTED)
         op = OpCode(request.op)
+        if self._logins is not None and op not in _BEFORE_LOGIN and not self._is_known():
+            await self._server.read(lambda: None)
+            self._logins.on_failure("a request before the login")
+            return Answer(zxid, LOGIN_REQUIRED, last=True)
+        if isinstance(record, TokenRequest):
+            return await self._log_in(record.token or b"", zxid)
         if op is OpCode.MULTI:
             assert isinstance(record, MultiRequest)
             return await self._multi(record, zxid)
@@ -249,6 +284,30 @@ class RequestHandler:
             await self._server.read(lambda: None)
         accepted = identity is not None or request.scheme == "ip"  # By its address it was known already.
         return Answer(zxid, OK) if accepted else Answer(zxid, AUTH_FAILED, last=True)
+
+    def _is_known(self) -> bool:
+        return any(identity.scheme in _KNOWN_BY for identity in self._tree.identities(self._session_id))
+
+    async def _log_in(self, token: bytes, zxid: int) -> Answer:
+        logins = self._logins
+        if logins is None:
+            await self._server.read(lambda: None)
+            return Answer(zxid, UNIMPLEMENTED)
+        if not token:
+            exchange = self._exchange = DigestServer(logins.users, logins.new_nonce())
+            await self._server.read(lambda: None)
+            return Answer(zxid, OK, TokenAnswer(exchange.challenge()))
+        former, self._exchange = self._exchange, None
+        try:
+            if former is None:
+                raise SaslFailed("a response without a challenge")
+            user, proof = former.answer(token)
+        except SaslFailed as failed:
+            await self._server.read(lambda: None)
+            logins.on_failure(str(failed))
+            return Answer(zxid, AUTH_FAILED, last=True)
+        await self._server.read(lambda: self._tree.authenticate(self._session_id, Identity("sasl", user)))
+        return Answer(zxid, OK, TokenAnswer(proof))
 
 
 def identity_of(scheme: str, credentials: bytes) -> Identity | None:

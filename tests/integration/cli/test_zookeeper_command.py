@@ -73,6 +73,7 @@ def test_it_answers_srvr_and_ends_in_order(running: subprocess.Popen[str]) -> No
         (("--host", "somewhere.example"), "say --insecure"),
         (("--secure-port", "2182"), "add --certificate and --authority"),
         (("--secure-port", "2182", "--certificate", "/nowhere"), "add --certificate and --authority"),
+        (("--users", "/nowhere"), "write into it"),
         (("--certificate", "/nowhere", "--authority", "/nowhere"), "add --secure-port"),
         (("--secure-port", "0", "--certificate", "/nowhere", "--authority", "/nowhere"), "correct the files"),
     ],

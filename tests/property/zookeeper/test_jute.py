@@ -41,6 +41,8 @@ LAYOUTS = {
     jute.SetWatchesRequest: "lSSS",
     jute.SetWatches2Request: "lSSSSS",
     jute.AuthRequest: "isb",
+    jute.TokenRequest: "b",
+    jute.TokenAnswer: "b",
     jute.PathAnswer: "s",
     jute.CreatedAnswer: "st",
     jute.StatAnswer: "t",

@@ -6,7 +6,8 @@ import pytest
 
 from kavka.config import BrokerConfig
 from kavka.config.setting import InvalidValue
-from kavka.config.zookeeper import ZooKeeperTlsSettings, zookeeper_tls
+from kavka.config.zookeeper import ZooKeeperTlsSettings, zookeeper_login, zookeeper_tls
+from kavka.security.secret import Secret
 
 ON = {"zookeeper.ssl.client.enable": "true"}
 
@@ -113,3 +114,34 @@ def test_a_certificate_is_enough_for_lists() -> None:
         }
     )
     assert config.zookeeper_set_acl
+
+
+JAAS = "kavka.zookeeper.sasl.jaas.config"
+MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule required"
+
+
+def test_a_login_is_a_name_and_a_password_and_enough_for_lists() -> None:
+    config = BrokerConfig.from_properties(
+        {"zookeeper.connect": "h", "zookeeper.set.acl": "true", JAAS: f'{MODULE} username="k" password="p";'}
+    )
+    assert zookeeper_login(config) == ("k", Secret("p"))
+    assert zookeeper_login(BrokerConfig.from_properties({})) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        f"{MODULE};",
+        f'{MODULE} username="k";',
+        f'{MODULE} username="k" password="";',
+        f'{MODULE} username="k" password="canary" user_k="p";',
+        f'{MODULE} username="k" password="canaryä";',
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="k" password="canary";',
+        'com.sun.security.auth.module.Krb5LoginModule required useTicketCache="canary";',
+    ],
+)
+def test_a_login_that_zookeeper_could_not_take_keeps_a_broker_from_starting(text: str) -> None:
+    with pytest.raises(InvalidValue, match=JAAS.replace(".", r"\.")) as refused:
+        BrokerConfig.from_properties({JAAS: text})
+    assert "canary" not in str(refused.value)

@@ -40,6 +40,8 @@ RUNTIME_INCONSISTENCY: Final = -2
 """In a failed multi: the error of the operations behind the one that failed."""
 UNIMPLEMENTED: Final = -6
 AUTH_FAILED: Final = -115
+LOGIN_REQUIRED: Final = -124
+"""The session is closed: it must log in first (ZooKeeper's SESSIONCLOSEDREQUIRESASLAUTH)."""
 
 SYNC_CONNECTED: Final = 3
 """The session's state in every watch event."""
@@ -79,6 +81,7 @@ class OpCode(IntEnum):
     MULTI_READ = 22
     AUTH = 100
     SET_WATCHES = 101
+    SASL = 102
     GET_EPHEMERALS = 103
     GET_ALL_CHILDREN_NUMBER = 104
     SET_WATCHES2 = 105
@@ -192,6 +195,12 @@ class AuthRequest(NamedTuple):
     credentials: bytes | None
 
 
+class TokenRequest(NamedTuple):
+    """A message of SASL; empty: begin."""
+
+    token: bytes | None
+
+
 class MultiRequest(NamedTuple):
     """multi, multiRead: op and record of each part."""
 
@@ -211,6 +220,7 @@ RequestRecord: TypeAlias = (
     | SetWatchesRequest
     | SetWatches2Request
     | AuthRequest
+    | TokenRequest
     | MultiRequest
 )
 
@@ -289,6 +299,12 @@ class IdentitiesAnswer(NamedTuple):
     identities: tuple[tuple[str, str], ...]
 
 
+class TokenAnswer(NamedTuple):
+    """A message of SASL."""
+
+    token: bytes | None
+
+
 class ErrorAnswer(NamedTuple):
     """Part of a multi that was not carried out."""
 
@@ -311,6 +327,7 @@ AnswerRecord: TypeAlias = (
     | ChildrenAnswer
     | NumberAnswer
     | IdentitiesAnswer
+    | TokenAnswer
     | ErrorAnswer
     | MultiAnswer
 )
@@ -348,6 +365,8 @@ _LAYOUTS: Final[Mapping[type, str]] = {
     SetWatchesRequest: "lSSS",
     SetWatches2Request: "lSSSSS",
     AuthRequest: "isb",
+    TokenRequest: "b",
+    TokenAnswer: "b",
     PathAnswer: "s",
     CreatedAnswer: "st",
     StatAnswer: "t",
@@ -384,6 +403,7 @@ _RECORDS: Final[Mapping[OpCode, tuple[type, type | None]]] = {
     OpCode.MULTI_READ: (MultiRequest, MultiAnswer),
     OpCode.AUTH: (AuthRequest, None),
     OpCode.SET_WATCHES: (SetWatchesRequest, None),
+    OpCode.SASL: (TokenRequest, TokenAnswer),
     OpCode.GET_EPHEMERALS: (PathRequest, PathsAnswer),
     OpCode.GET_ALL_CHILDREN_NUMBER: (PathRequest, NumberAnswer),
     OpCode.SET_WATCHES2: (SetWatches2Request, None),
