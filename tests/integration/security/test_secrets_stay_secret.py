@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+import structlog
 
 from kavka.metrics import Registry, render_prometheus
 from kavka.protocol.api import ApiKey
@@ -101,11 +102,12 @@ def test_no_canary_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
             shown.append(settings_shown)
             await cluster.stop(1)
 
-    asyncio.run(asyncio.wait_for(scenario(), 120))
-    logged = capfd.readouterr()
-    shown += [logged.out, logged.err]
+    with structlog.testing.capture_logs() as lines:
+        asyncio.run(asyncio.wait_for(scenario(), 120))
+    printed = capfd.readouterr()
+    shown += [str(lines), printed.out, printed.err]
     for mechanism in ("PLAIN", "OAUTHBEARER"):
-        assert f"did not authenticate with {mechanism}" in logged.out + logged.err
+        assert f"did not authenticate with {mechanism}" in str(lines)
     for file in tmp_path.rglob("*"):
         if file.is_file() and file.stat().st_size < 20_000_000:
             shown.append(file.read_bytes().decode(errors="replace"))

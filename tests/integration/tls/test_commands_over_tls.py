@@ -28,7 +28,10 @@ def test_commands_get_in_with_a_clients_file(tmp_path: Path) -> None:
         health = run_alone("health", "--json", "--fail-on", "never", *chosen)
         assert health.returncode == 0, health.stderr
         assert b'"score"' in health.stdout
-        for words in (("topics", "list"), ("health",), ("why", "orders")):
+        for words in (("topics", "list"), ("why", "orders")):
             refused = run_alone(*words, "-b", address)
             assert refused.returncode == 1, refused
             assert b"Error" in refused.stderr
+        unknown = run_alone("health", "-b", address)
+        assert unknown.returncode == 1, unknown
+        assert b"no broker answers" in unknown.stdout
