@@ -13,6 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from kavka.logger import set_level
 from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.ports import free_port
@@ -93,6 +94,13 @@ def _collected() -> Iterator[None]:
         gc.unfreeze()
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _log_levels() -> Iterator[None]:
+    """A command that is run in a test's process may make the process say less, or more, for as long as it lives."""
+    yield
+    set_level("info")
 
 
 StartKavka = Callable[..., KavkaProcess]

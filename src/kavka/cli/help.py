@@ -123,7 +123,7 @@ def render_command(command: Any, ctx: Context) -> str:
 def render_group(group: Any, ctx: Context) -> str:
     """The help of a group: its commands by section, and its own options."""
     prose, examples = split_docstring(group.help)
-    command = "[COMMAND]" if group.invoke_without_command else "COMMAND"
+    command = "[COMMAND]" if group.invoke_without_command and not group.no_args_is_help else "COMMAND"
     lines = [f"{_bold('Usage:')} {ctx.command_path} [OPTIONS] {command} ...", ""]
     lines += _paragraphs(prose)
     if examples:

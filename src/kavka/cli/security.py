@@ -113,12 +113,12 @@ def _login(file: str | None) -> ClientLogin:
 
 
 def _look(wanted: Wanted) -> tuple[Sightings, Sequence[Finding]]:
+    from kavka.logger import set_level
     from kavka.observe.exposure.judgement import judge
     from kavka.observe.exposure.look import look
-    from kavka.runtime.log_output import configure
     from kavka.runtime.loop import run
 
-    configure("error")  # Sessions with ZooKeeper, for example, say when they begin.
+    set_level("error")  # Sessions with ZooKeeper, for example, say when they begin.
     seen = run(look(wanted))
     return seen, judge(seen)
 

@@ -172,7 +172,7 @@ def _thresholds(table: object, where: str) -> Thresholds:
 
 
 def _sasl(table: Mapping[str, Any], where: str) -> SaslSettings:
-    names = [each.name for each in fields(SaslSettings)]
+    names = ("mechanism", "username", "password")
     _check(table, dict.fromkeys(names, str), where, needed=names)
     try:
         mechanism = SaslMechanism(table["mechanism"])

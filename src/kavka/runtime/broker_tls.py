@@ -39,6 +39,7 @@ from kavka.runtime.tls_contexts import (
 )
 from kavka.runtime.tls_listener import TlsListener, TlsRooms
 from kavka.runtime.tls_network import TlsNetwork
+from kavka.security.certificate_changes import refusal
 from kavka.security.principal_rules import PrincipalRules
 from kavka.security.principals import ANONYMOUS, USER
 
@@ -195,18 +196,14 @@ class BrokerTls:
         if settings.listener == self._config.inter_broker_listener:
             for server, client in ((contexts, contexts), (served.contexts, contexts), (contexts, served.contexts)):
                 require_handshake(server, client)
-        old, new = served.contexts.certificate, contexts.certificate
-        if not settings.allows_other_name and new.subject.lower() != old.subject.lower():
-            raise ConfigError(
-                f"Keystore DistinguishedName does not match: existing={old.subject}, new={new.subject}; "
-                "ssl.allow.dn.changes=true would allow it"
-            )
-        missing = old.alternative_names - new.alternative_names
-        if not settings.allows_fewer_alternative_names and missing:
-            raise ConfigError(
-                f"Keystore SubjectAltNames do not match: {', '.join(sorted(missing))} would be missing; "
-                "ssl.allow.san.changes=true would allow it"
-            )
+        why_not = refusal(
+            served.contexts.certificate,
+            contexts.certificate,
+            allows_other_name=settings.allows_other_name,
+            allows_fewer_alternative_names=settings.allows_fewer_alternative_names,
+        )
+        if why_not is not None:
+            raise ConfigError(why_not)
 
 
 _NEXT = (

@@ -22,7 +22,8 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     jaas             the text of a login, as Kafka's settings have it
     secret           a text that must not be shown
     key_stores       PEM, JKS and PKCS12 stores as one kind of value; which settings of them are refused
-    certificates     what a certificate says; distinguished_name: its subject as Java prints it; der: the encoding
+    certificates     what a certificate says; distinguished_name: its subject as Java prints it; der: the encoding;
+                     certificate_changes: which one may take another's place
     principal_rules  ssl.principal.mapping.rules: a principal's name of a distinguished name
     tls_records      where whole TLS records end, and what first bytes look like
 """

@@ -14,6 +14,7 @@ from tests.integration.cluster_in_process.in_process_cluster import InProcessClu
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(400)
 def test_kafkas_own_tool_sets_shows_and_removes(tmp_path: Path) -> None:
     def work(port: int) -> list[str]:

@@ -51,6 +51,7 @@ def test_every_api_answers_with_the_same_codes(kafka: ApacheKafka, tmp_path: Pat
 TOOL = ("--add", "--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders-", *("--group", "g"))
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(700)
 def test_kafkas_own_tool_adds_lists_and_removes(tmp_path: Path) -> None:
     def work(port: int) -> tuple[str, str, str, str]:

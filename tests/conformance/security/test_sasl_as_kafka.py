@@ -57,6 +57,7 @@ def test_every_exchange_is_answered_alike(kafka: tuple[ApacheKafka, int], tmp_pa
     assert not different, "\n".join(f"{name}:\n  kafka {a}\n  kavka {b}" for name, (a, b) in different.items())
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(700)
 def test_kafkas_own_tool_adds_lists_and_removes_users(tmp_path: Path) -> None:
     def work(port: int, plaintext_port: int) -> tuple[str, str, str]:

@@ -63,6 +63,7 @@ def test_a_default_kafka_with_kraft_is_open_in_as_many_ways_but_for_zookeeper(tm
     assert "StandardAuthorizer" in mends["no-authorizer"]
 
 
+@pytest.mark.thorough
 def test_listeners_of_kafka_with_tls_are_told_apart(tmp_path: Path) -> None:
     """Each of its ways to ask for certificates and passwords, and one closed as it should be."""
     broker = kafka(tmp_path / "kafka", "zk")

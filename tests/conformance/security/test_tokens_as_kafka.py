@@ -92,6 +92,7 @@ def made_by_tool(said: str) -> Made:
     return Made(found[1], base64.b64decode(found[2]))
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(700)
 def test_kafkas_own_tool_and_its_clients_work_with_tokens_of_kavka(tmp_path: Path) -> None:
     def work(port: int, plaintext_port: int) -> None:

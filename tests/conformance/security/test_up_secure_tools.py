@@ -16,6 +16,7 @@ pytestmark = pytest.mark.kafka
 ROWS = "".join(f"{number}\n" for number in range(50))
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(500)
 @pytest.mark.parametrize("words", [("--brokers", "3"), ("--mtls",)], ids=["passwords", "certificates"])
 def test_tools_of_kafka_get_in_with_the_files_as_they_are(tmp_path: Path, words: tuple[str, ...]) -> None:
