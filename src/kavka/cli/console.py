@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from kavka.cli import console_users
+from kavka.cli import console_audit, console_users
 from kavka.cli.console_beside import NICENESS
 from kavka.cli.help import CommandLine
 from kavka.cli.log_level import LogLevel
@@ -36,6 +36,7 @@ app = CommandLine(
     no_args_is_help=False,
 )
 app.add_typer(console_users.app, name="user")
+app.add_typer(console_audit.app, name="audit")
 
 
 NEEDED = ("starlette", "uvicorn", "jinja2", "multipart", "itsdangerous")

@@ -37,7 +37,7 @@ def test_every_command_that_a_module_has_stands_in_the_table() -> None:
 def test_every_module_with_commands_of_its_own_stands_in_the_table_or_below_one_that_does() -> None:
     modules = Path(next(iter(kavka.cli.__path__))).glob("*.py")
     with_commands = {path.stem for path in modules if "\napp = CommandLine(" in path.read_text()}
-    assert with_commands - {each.module for each in TABLE} == {"app", "console_users"}
+    assert with_commands - {each.module for each in TABLE} == {"app", "console_audit", "console_users"}
 
 
 def test_a_name_that_is_not_there_is_no_command() -> None:

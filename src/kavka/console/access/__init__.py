@@ -8,4 +8,5 @@ sessions  who a browser is, from one request to the next
 csrf      whether a form comes from one of our own pages
 headers   what every answer forbids the browser
 audit     the audit log: who did what, and how it came out
+audit_chain  the hashes that show whether the audit log is as it was written
 """

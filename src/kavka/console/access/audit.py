@@ -5,16 +5,19 @@ Decides how an action is written down. Must not know what the actions are.
 An action is written twice, and never changed: before it is sent ("begun"), and when its outcome is known. So an action
 that the console's own end interrupted stands there as unknown.
 
-I1  Rows are added only: the tables refuse UPDATE and DELETE.
+I1  Rows are added only: the tables refuse UPDATE and DELETE, and each row is a link of a chain of hashes (audit_chain).
 I2  The key of an action is used once: the second who comes with it gets `AlreadyDone`, and nothing is sent again.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
+
+from kavka.console.access.audit_chain import AuditChain, Head, Verdict
+from kavka.console.ledger import transaction
 
 LONGEST_TEXT = 20_000
 """Characters kept of what was before and after; the rest is left out, and said to be."""
@@ -93,29 +96,42 @@ class AuditLog:
                     f"CREATE TRIGGER IF NOT EXISTS {table}_{what.lower()} BEFORE {what} ON {table} "
                     "BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END"
                 )
+        with transaction(database):
+            self._chain = AuditChain(database)
 
     def begin(self, record: AuditRecord, now_ms: int) -> int:
         """Writes that it is about to be done; returns its number. Raises AlreadyDone."""
+        known = self.with_key(record.key)
+        if known is not None:
+            raise AlreadyDone(known)
         try:
-            cursor = self._database.execute(
-                "INSERT INTO audit_begun (key, at_ms, user, address, cluster, action, target, before, wanted, command) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (record.key, now_ms, *record[1:6], *map(_short, record[6:])),
-            )
-        except sqlite3.IntegrityError:
-            known = self._select("WHERE b.key = ?", (record.key,))
-            if not known:
+            with transaction(self._database):
+                cursor = self._database.execute(
+                    "INSERT INTO audit_begun (key, at_ms, user, address, cluster, action, target, before, wanted, "
+                    "command) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (record.key, now_ms, *record[1:6], *map(_short, record[6:])),
+                )
+                assert cursor.lastrowid is not None
+                self._chain.add("begun", cursor.lastrowid)
+                return cursor.lastrowid
+        except sqlite3.IntegrityError:  # Another process was quicker.
+            known = self.with_key(record.key)
+            if known is None:
                 raise
-            raise AlreadyDone(known[0]) from None
-        assert cursor.lastrowid is not None
-        return cursor.lastrowid
+            raise AlreadyDone(known) from None
 
     def end(self, number: int, outcome: Outcome, now_ms: int, *, after: str = "", remark: str = "") -> None:
         """Writes how it came out; once."""
-        self._database.execute(
-            "INSERT INTO audit_ended VALUES (?, ?, ?, ?, ?)",
-            (number, now_ms, outcome.value, _short(after), _short(remark)),
-        )
+        with transaction(self._database):
+            self._database.execute(
+                "INSERT INTO audit_ended VALUES (?, ?, ?, ?, ?)",
+                (number, now_ms, outcome.value, _short(after), _short(remark)),
+            )
+            self._chain.add("ended", number)
+
+    def verify(self, noted: Head | None = None) -> Verdict:
+        """Whether the log is as it was written; with `noted`, whether it goes on from there."""
+        return self._chain.verify(noted)
 
     def record(self, record: AuditRecord, outcome: Outcome, now_ms: int, *, remark: str = "") -> None:
         """Both at once, for what is nothing remote: a login, a logout, a refusal."""
@@ -148,6 +164,13 @@ class AuditLog:
             conditions.append("b.number < ?")
             values.append(before_number)
         return self._select(f"WHERE {' AND '.join(conditions)} ORDER BY b.number DESC LIMIT ?", [*values, limit])
+
+    def every(self) -> Iterator[Entry]:
+        """All entries, the oldest first, read as they are asked for."""
+        at = 0
+        while found := self._select("WHERE b.number > ? ORDER BY b.number LIMIT ?", (at, PAGE_ROWS)):
+            yield from found
+            at = found[-1].number
 
     def since(self, cluster: str, target: str, at_ms: int) -> list[Entry]:
         """What was done to a thing since then, the oldest first: a second operator has to see it."""
