@@ -37,8 +37,6 @@ logger = Logger(__name__)
 
 DIRECTORY: Final = "security"
 """In the data directory."""
-BROKERS: Final = "BROKERS"
-"""The listener between brokers."""
 LOOPBACK: Final = "127.0.0.1"
 LOOK_S: Final = 3600.0
 """How often it is looked, while brokers run, whether a certificate has to be renewed."""
@@ -115,9 +113,9 @@ def security_directory(plan: Start) -> str:
 
 def listeners_of(plan: Start, everyones: Mapping[str, str], *, distance: int) -> dict[str, str]:
     """The settings of a secured broker instead of `everyones`, those of one without security."""
-    directory = _directory(plan)
+    from kavka.runtime.secured_listeners import BROKERS, by_certificate, by_password, secured_broker
+
     protocol = "SSL" if plan.mtls else "SASL_SSL"
-    own = f"listener.name.{protocol.lower()}"
     # Port 0: nobody but the brokers of this process calls it, and they learn of each other where it is.
     between = f"{BROKERS}://{LOOPBACK}:0"
     advertised = everyones.get("advertised.listeners", everyones["listeners"])
@@ -125,30 +123,12 @@ def listeners_of(plan: Start, everyones: Mapping[str, str], *, distance: int) ->
         "listeners": f"{everyones['listeners'].replace('PLAINTEXT', protocol)},{between}",
         "advertised.listeners": f"{advertised.replace('PLAINTEXT', protocol)},{between}",
         "listener.security.protocol.map": f"{protocol}:{protocol},{BROKERS}:SSL",
-        "inter.broker.listener.name": BROKERS,
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": directory.broker_file(distance + 1),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": directory.file("ca.pem"),
-        f"listener.name.{BROKERS.lower()}.ssl.client.auth": "required",
-        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-        "super.users": super_users(),
+        **secured_broker(_directory(plan), distance + 1),
+        **(by_certificate(protocol) if plan.mtls else by_password()),
     }
-    if plan.mtls:
-        from kavka.runtime.security_directory import CLIENT_RULES
-
-        settings |= {f"{own}.ssl.client.auth": "required", f"{own}.ssl.principal.mapping.rules": CLIENT_RULES}
-    else:
-        settings["sasl.enabled.mechanisms"] = "SCRAM-SHA-512,SCRAM-SHA-256"
     if plan.metrics_port is not None:
         settings["kavka.metrics.host"] = LOOPBACK
     return settings
-
-
-def super_users() -> str:
-    from kavka.runtime.security_directory import ADMIN, BROKER_PRINCIPAL
-
-    return f"User:{ADMIN};{BROKER_PRINCIPAL}"
 
 
 class SecuredStart:
@@ -236,6 +216,8 @@ def advertised_host(text: str) -> str:
 
 def client_addresses(endpoints: Mapping[str, Endpoint]) -> dict[str, str]:
     """Where clients connect, by listener: all but the one between brokers."""
+    from kavka.runtime.secured_listeners import BROKERS
+
     return {name: address(each.host, each.port) for name, each in endpoints.items() if name != BROKERS}
 
 

@@ -1,66 +1,35 @@
 """What `kavka users add` gives a user besides a password: rights, and the files to log in with.
 
-Decides what --allow and --group mean, and which files a login has. Must not ask a cluster.
-
-    --allow read:orders-*     Read on the topics whose names begin with orders-; read:* on all, read:orders on that one
-    --group billing           Read on the group, as consumers need it
+Decides which files a login has; what --allow and --group mean is `security.right_words`'. Must not ask a cluster.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kavka.cli.output import usage
-from kavka.security.acls import Binding, Entry, Operation, Pattern, PatternType, Permission, ResourceType
+from kavka.security.right_words import TOPIC_WORDS, NoRight
+from kavka.security.right_words import rights as granted
 
 if TYPE_CHECKING:
     from kavka.cli.login import Way
     from kavka.client.login_files import Credentials
+    from kavka.security.acls import Binding
     from kavka.security.secret import Secret
 
-TOPIC_WORDS: Final = {
-    "read": Operation.READ,
-    "write": Operation.WRITE,
-    "create": Operation.CREATE,
-    "delete": Operation.DELETE,
-    "alter": Operation.ALTER,
-    "describe": Operation.DESCRIBE,
-    "all": Operation.ALL,
-}
 FILE_NAME: Final = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,99}")
 
 
 def rights(name: str, allowed: Sequence[str], groups: Sequence[str]) -> list[Binding]:
     """The bindings that options ask for. Raises Failure."""
-    wanted = []
-    for text in allowed:
-        word, colon, topic = text.partition(":")
-        if not colon or not topic or word.lower() not in TOPIC_WORDS:
-            usage(f"--allow {text}: not WORD:TOPIC", f"write read:orders or write:orders-*; {', '.join(TOPIC_WORDS)}")
-        wanted.append((_pattern(ResourceType.TOPIC, topic), TOPIC_WORDS[word.lower()]))
-    wanted += [(_pattern(ResourceType.GROUP, group), Operation.READ) for group in groups]
-    return sorted(
-        {Binding(pattern, Entry(f"User:{name}", "*", operation, Permission.ALLOW)) for pattern, operation in wanted}
-    )
-
-
-def _pattern(kind: ResourceType, text: str) -> Pattern:
-    if text != "*" and text.endswith("*"):
-        return Pattern(kind, text[:-1], PatternType.PREFIXED)
-    return Pattern(kind, text, PatternType.LITERAL)
-
-
-def new_password() -> Secret:
-    """One that nobody has to type."""
-    from kavka.runtime.security_directory import PASSWORD_LENGTH, PASSWORD_SIGNS
-    from kavka.security.secret import Secret
-
-    return Secret("".join(secrets.choice(PASSWORD_SIGNS) for _ in range(PASSWORD_LENGTH)))
+    try:
+        return granted(name, allowed, groups)
+    except NoRight as problem:
+        usage(f"--allow {problem}", f"write read:orders or write:orders-*; {', '.join(TOPIC_WORDS)}")
 
 
 def shows_certificates(way: Way) -> bool:

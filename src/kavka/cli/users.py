@@ -18,7 +18,6 @@ from kavka.cli.output import Table, confirm, note, one_of, show, show_json, usag
 from kavka.cli.session import found_way, with_cluster
 from kavka.cli.user_rights import (
     credentials,
-    new_password,
     require_file_name,
     rights,
     shows_certificates,
@@ -163,6 +162,8 @@ def _new_login(name: str, way: Way, password_file: str | None, *, files: str | N
     directory = Path(files or ".")
     if has_certificate:
         return NewLogin(way, None, directory)
+    from kavka.runtime.security_directory import new_password
+
     return NewLogin(way, new_password() if password_file is None else _password(name, password_file), directory)
 
 

@@ -51,6 +51,11 @@ class Credentials:
 
 def java(login: Credentials) -> str:
     """A file for Java's clients and Kafka's tools."""
+    return "".join(f"{name}={_property(value)}\n" for name, value in java_settings(login).items())
+
+
+def java_settings(login: Credentials) -> dict[str, str]:
+    """Java's settings, by name; certificates in place."""
     settings = {"bootstrap.servers": login.bootstrap, "security.protocol": login.protocol}
     if login.mechanism is not None and login.password is not None:
         settings["sasl.mechanism"] = login.mechanism
@@ -66,7 +71,7 @@ def java(login: Credentials) -> str:
             "ssl.keystore.certificate.chain": login.certificate,
             "ssl.keystore.key": login.key,
         }
-    return "".join(f"{name}={_property(value)}\n" for name, value in settings.items())
+    return settings
 
 
 def librdkafka(login: Credentials, *, authorities: str | None, identity: str | None) -> str:

@@ -15,7 +15,8 @@ network            the Network port; tls_network: the same over TLS; client_netw
 tls_channel        a socket whose bytes are encrypted; tls_connection: a listener's connection over one
 handshakes         the public-key work of TLS, on a thread of its own, and its bounds
 broker_tls         TLS of one broker: tls_listener (of one listener), tls_contexts (certificates as OpenSSL takes them)
-security_directory what `kavka up --secure` makes: certificate_authority signs, first_user stores the administrator
+security_directory what `kavka up --secure` makes: certificate_authority signs, first_user stores the administrator;
+                   secured_listeners: the settings that go with it
 zookeeper_tls      certificates of ZooKeeper's connections, both sides; zookeeper_secure_port: a server's TLS port
 disk               the FileSystem port
 documents          what stands at an https: or file: address, read whole

@@ -89,7 +89,7 @@ class SecurityDirectory:
             self._write(TRUSTED, _certificate_of((self.path / AUTHORITY).read_text(encoding="utf-8"), AUTHORITY))
         if not (self.path / PASSWORD).exists():
             self._write(PASSWORD_IS_NEW, "")
-            self._write(PASSWORD, "".join(secrets.choice(PASSWORD_SIGNS) for _ in range(PASSWORD_LENGTH)) + "\n")
+            self._write(PASSWORD, new_password().reveal() + "\n")
         self.renew(broker_ids, names, now_ms)
 
     def renew(self, broker_ids: Iterable[int], names: Iterable[str], now_ms: int) -> list[str]:
@@ -196,6 +196,11 @@ class SecurityDirectory:
     def _write(self, name: str, text: str) -> None:
         """I1. A file that has this text already is left alone: its time tells brokers that certificates changed."""
         write_private(self.path / name, text)
+
+
+def new_password() -> Secret:
+    """One that nobody has to type."""
+    return Secret("".join(secrets.choice(PASSWORD_SIGNS) for _ in range(PASSWORD_LENGTH)))
 
 
 def write_private(path: Path, text: str) -> None:

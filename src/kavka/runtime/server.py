@@ -106,6 +106,9 @@ class Surroundings:
     halt: Callable[[str], None] = halt
     prepare: Prepare | None = None
     """What is done in ZooKeeper before the broker looks at it."""
+    over_tls: Callable[[Network], Network] | None = None
+    """What is laid over the network by which a listener with TLS is called: the broker makes that itself, of its
+    certificates. None: nothing."""
 
 
 def _looked_up(rates: Mapping[str, int]) -> Mapping[str, int]:
@@ -265,7 +268,10 @@ class Server:
     def _network_of(self, listener: str) -> Network:
         """How brokers are called that have this listener."""
         network = None if self._tls is None else self._tls.network_of(listener)
-        return network or self._surroundings.network
+        if network is None:
+            return self._surroundings.network
+        over = self._surroundings.over_tls
+        return network if over is None else over(network)
 
     def _on_made(self, broker: Broker) -> None:
         self._broker = broker

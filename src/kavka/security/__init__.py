@@ -8,6 +8,7 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     acls             access control lists: entries, patterns of resources, filters
     quotas           whose limit holds for a client, and which limits may be set
     rates            how fast something happens, and how long to wait; token buckets
+    right_words      rights in short words: read:orders-*
     authorizer       may a principal do this? The decision, its reason, and the rule that would change it
     sasl             a step of an exchange, and how one fails
     sasl_server      the states of a connection that must authenticate

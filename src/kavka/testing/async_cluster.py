@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from kavka.security.acls import Binding
     from kavka.testing.cluster import Cluster, Partition
     from kavka.testing.cuts import Member
+    from kavka.testing.secure_cluster import SecureCluster
 
 Answer = TypeVar("Answer")
 TIMEOUT_S = 30.0
@@ -151,3 +153,27 @@ class AsyncCluster:
 
     async def wait_until(self, condition: Callable[[], object], *, timeout: float = TIMEOUT_S) -> None:
         await self.run(lambda: self.cluster.wait_until(condition, timeout=timeout))
+
+
+class AsyncSecureCluster(AsyncCluster):
+    """What `async with SecureCluster() as cluster` gives. See `SecureCluster`."""
+
+    def __init__(self, cluster: SecureCluster) -> None:
+        super().__init__(cluster)
+        self.cluster: SecureCluster = cluster
+
+    def client_config(self, user: str = "admin", **choices: str) -> dict[str, Any]:
+        return self.cluster.client_config(user, **choices)
+
+    async def add_user(
+        self,
+        name: str,
+        password: str | None = None,
+        *,
+        allow: Iterable[str | Binding] = (),
+        groups: Iterable[str] = (),
+    ) -> str:
+        return await self.run(lambda: self.cluster.add_user(name, password, allow=allow, groups=groups))
+
+    async def remove_user(self, name: str) -> None:
+        await self.run(lambda: self.cluster.remove_user(name))

@@ -38,6 +38,7 @@ from typing import Any, TypeVar
 from kavka.config.broker import BrokerConfig
 from kavka.errors import InvariantViolation, KavkaError
 from kavka.logger import Level, LogLevels, Sink, levels, on_broker, sink
+from kavka.network import Network
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import FileShares, new_event_loop
 from kavka.runtime.network import SocketNetwork
@@ -80,7 +81,7 @@ class BrokerThread:
         self._members = members
         self._take_line = take_line
         self._disk = Disk(self.life, LocalFileSystem())
-        self._network: CuttableNetwork | None = None
+        self._networks: list[CuttableNetwork] = []
         self._server: Server | None = None
         self._loop = new_event_loop()
         self._loop.set_exception_handler(self._on_loop_exception)
@@ -172,11 +173,15 @@ class BrokerThread:
             self._dissolve()
 
     async def _start(self) -> Started:
-        sockets = SocketNetwork(resets=True)
-        network = self._network = CuttableNetwork(self.life, sockets, self._cuts, self.broker_id, self._members)
-        surroundings = Surroundings(filesystem=self._disk, network=network, halt=self._halt)
+        network = self._cuttable(SocketNetwork(resets=True))
+        surroundings = Surroundings(filesystem=self._disk, network=network, halt=self._halt, over_tls=self._cuttable)
         server = self._server = Server(self._config, self._files, surroundings)
         return await server.start()
+
+    def _cuttable(self, network: Network) -> CuttableNetwork:
+        """With TLS, too, a cut holds whole frames back: before they are encrypted, and after they are decrypted."""
+        self._networks.append(CuttableNetwork(self.life, network, self._cuts, self.broker_id, self._members))
+        return self._networks[-1]
 
     def _stand_still(self) -> None:
         """Runs on the loop, and keeps it."""
@@ -199,8 +204,8 @@ class BrokerThread:
         """Runs on the loop: from here on it is in the void."""
         self.life.end()
         self.state = State.ENDED
-        if self._network is not None:
-            self._network.abort()
+        for network in self._networks:
+            network.abort()
         if self._server is not None:
             self._server.abort_sockets()
         self._loop.stop()
@@ -224,8 +229,8 @@ class BrokerThread:
         if tasks:
             with suppress(BaseException):
                 loop.run_until_complete(asyncio.wait(tasks, timeout=VOID_S))
-        if self._network is not None:
-            self._network.abort()
+        for network in self._networks:
+            network.abort()
         if self._server is not None:
             self._server.abort()
 

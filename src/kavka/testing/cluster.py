@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from kavka.client.login import ClientLogin
 from kavka.config.broker import BrokerConfig
 from kavka.config.similar import similar_setting
 from kavka.errors import ConfigError, KavkaError
@@ -94,6 +95,9 @@ class Cluster:
     question that it asks, is a method.
     """
 
+    _ports_each = 1
+    """Of a broker; clients come to the first one."""
+
     def __init__(
         self,
         brokers: int = 3,
@@ -129,7 +133,7 @@ class Cluster:
         self._lines: LineFile | None = None
         self._cuts = Cuts()
         self._members: dict[int, Member] = {}
-        self._ports: dict[int, int] = {}
+        self._ports: dict[int, list[int]] = {}
         self._zookeeper: ZooKeeperThread | None = None
         self._zookeeper_address = ""
         self._threads: dict[int, BrokerThread] = {}
@@ -150,8 +154,10 @@ class Cluster:
             self._zookeeper_address = self._zookeeper.start()
             self._members = {int(self._zookeeper_address.rpartition(":")[2]): ZOOKEEPER}
             if not self._ports:
-                self._ports = dict(zip(self.broker_ids, free_ports(HOST, len(self.broker_ids)), strict=True))
-            self._members |= {port: broker_id for broker_id, port in self._ports.items()}
+                each, free = self._ports_each, free_ports(HOST, len(self.broker_ids) * self._ports_each)
+                self._ports = {broker_id: free[at * each :][:each] for at, broker_id in enumerate(self.broker_ids)}
+            self._members |= {port: broker_id for broker_id, ports in self._ports.items() for port in ports}
+            self._prepare()
             self._start(self.broker_ids)
         except BaseException:
             self._end()
@@ -231,7 +237,7 @@ class Cluster:
     def address(self, broker_id: int) -> str:
         """A broker's host:port. It stays the same when the broker restarts."""
         self._require(broker_id)
-        return f"{HOST}:{self._ports[broker_id]}"
+        return f"{HOST}:{self._ports[broker_id][0]}"
 
     @property
     def zookeeper_connect(self) -> str:
@@ -369,7 +375,7 @@ class Cluster:
 
         texts = {key: _text(value) for key, value in (settings or {}).items()}
         lists = None if assignment is None else [list(assignment[index]) for index in range(len(assignment))]
-        create_topic(self.bootstrap_servers, name, partitions, -1 if replicas is None else replicas, texts, lists)
+        create_topic(self._client_login(), name, partitions, -1 if replicas is None else replicas, texts, lists)
         self.wait_in_sync(name)
 
     def partition(self, topic: str, partition: int = 0) -> Partition:
@@ -433,6 +439,17 @@ class Cluster:
 
     # -- inside
 
+    def _prepare(self) -> None:
+        """What is done when ZooKeeper runs, before brokers start."""
+
+    def _listeners(self, broker_id: int) -> dict[str, str]:
+        """The settings of a broker's listeners."""
+        return {"listeners": f"PLAINTEXT://{self.address(broker_id)}"}
+
+    def _client_login(self) -> ClientLogin:
+        """How the cluster's own client gets in."""
+        return ClientLogin(bootstrap=self.bootstrap_servers)
+
     def _zookeeper_place(self) -> ZooKeeperPlace:
         session_ms = int(self._settings["zookeeper.session.timeout.ms"])
         return ZooKeeperPlace(
@@ -452,7 +469,7 @@ class Cluster:
                 {
                     **self._settings,
                     "broker.id": str(broker_id),
-                    "listeners": f"PLAINTEXT://{HOST}:{self._ports[broker_id]}",
+                    **self._listeners(broker_id),
                     "log.dirs": str(self.directory / f"broker-{broker_id}"),
                     "zookeeper.connect": self._zookeeper_address,
                 }

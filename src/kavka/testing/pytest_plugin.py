@@ -1,6 +1,7 @@
 """The pytest plugin: clusters as fixtures, in every project where kavka is installed.
 
     kavka_cluster          a cluster of its own for each test
+    kavka_secure_cluster   the same with TLS, users and access control lists
     kavka_module_cluster   one for all tests of a module; faults that a test leaves stay until `restore`
 
 `@pytest.mark.kavka_cluster(brokers=1, settings={...})` on a test, a class or (as `pytestmark`) a module says which
@@ -12,44 +13,58 @@ Imports nothing of kavka before a fixture is used: pytest loads this module in e
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
     from kavka.testing.cluster import Cluster
+    from kavka.testing.secure_cluster import SecureCluster
 
 MARKER = "kavka_cluster"
 REPORTED_LINES = 60
+Running = TypeVar("Running", bound="Cluster")
 _cluster_of: pytest.StashKey[Cluster] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(brokers=3, settings={{}}): what cluster the fixtures kavka_cluster and kavka_module_cluster give",
+        f"{MARKER}(brokers=3, settings={{}}): what cluster the fixtures kavka_cluster, kavka_module_cluster and "
+        "kavka_secure_cluster give",
     )
 
 
 @pytest.fixture
 def kavka_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A running `kavka.testing.Cluster` in this process, for this test alone."""
-    yield from _cluster(request)
+    from kavka.testing.cluster import Cluster
+
+    yield from _running(request, Cluster)
+
+
+@pytest.fixture
+def kavka_secure_cluster(request: pytest.FixtureRequest) -> Iterator[SecureCluster]:
+    """A running `kavka.testing.SecureCluster` in this process, for this test alone."""
+    from kavka.testing.secure_cluster import SecureCluster
+
+    yield from _running(request, SecureCluster)
 
 
 @pytest.fixture(scope="module")
 def kavka_module_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A running `kavka.testing.Cluster` in this process for all tests of the module. Use different topics in each
     test."""
-    yield from _cluster(request)
-
-
-def _cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     from kavka.testing.cluster import Cluster
 
+    yield from _running(request, Cluster)
+
+
+def _running(request: pytest.FixtureRequest, kind: type[Running]) -> Iterator[Running]:
     marker = request.node.get_closest_marker(MARKER)
     arguments: dict[str, Any] = {} if marker is None else dict(marker.kwargs)
-    with Cluster(*(() if marker is None else marker.args), **arguments) as cluster:
+    cluster = kind(*(() if marker is None else marker.args), **arguments)
+    with cluster:
         request.node.stash[_cluster_of] = cluster
         yield cluster
 
