@@ -528,3 +528,32 @@ def test_watches_and_identities_end_with_the_connection() -> None:
     with pytest.raises(NoAuth):
         tree.get("/a", session_id=session)
     assert events(write(tree, session, Create("/b"))) == []
+
+
+def test_a_watch_tells_nothing_of_a_node_that_its_session_may_not_read() -> None:
+    """CVE-2024-23944: users' names and tokens' ids stand in paths. What may be read is told as ever."""
+    tree, broker = new_tree()
+    stranger = open_session(tree)
+    tree.authenticate(broker, Identity("sasl", "kafka"))
+    own, shown = (Acl(31, "auth", ""),), (Acl(31, "auth", ""), Acl(1, "world", "anyone"))
+    write(tree, broker, Create("/tokens", acl=own), Create("/brokers", acl=shown))
+    tree.add_watch("/", WatchMode.PERSISTENT_RECURSIVE, session_id=stranger)
+    for path in ("/tokens", "/tokens/1", "/brokers"):
+        tree.restore_watches(session_id=stranger, seen_zxid=99, data=["/tokens"], exist=["/tokens/1"], child=[path])
+        tree.add_watch(path, WatchMode.PERSISTENT, session_id=stranger)
+    tree.add_watch("/tokens", WatchMode.PERSISTENT, session_id=broker)
+
+    def told(*operations: Operation) -> list[tuple[int, str, str]]:
+        return events(write(tree, broker, *operations))
+
+    assert told(Create("/tokens/1", acl=own)) == [(broker, "NODE_CHILDREN_CHANGED", "/tokens")]
+    assert told(SetData("/tokens/1", b"x"), SetData("/tokens", b"x")) == [(broker, "NODE_DATA_CHANGED", "/tokens")]
+    assert (
+        told(Create("/tokens/2", mode=CreateMode.EPHEMERAL, acl=own), Delete("/tokens/1"))
+        == [(broker, "NODE_CHILDREN_CHANGED", "/tokens")] * 2
+    )
+    assert told(Create("/tokens/3", acl=own), Delete("/tokens/3")) == [(broker, "NODE_CHILDREN_CHANGED", "/tokens")] * 2
+    assert (stranger, "NODE_CHILDREN_CHANGED", "/brokers") in told(Create("/brokers/1", acl=shown))
+    assert [path for _, _, path in told(Delete("/brokers/1"))] == ["/brokers/1", "/brokers"]
+    assert events(tree.close_session(broker, now_ms=NOW_MS)) == []
+    assert not tree.exists("/tokens/2", session_id=stranger)

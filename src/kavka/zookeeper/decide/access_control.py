@@ -28,12 +28,15 @@ class Proven(Protocol):
 
 def require_permission(who: Proven | None, acl: AclList, permissions: int, path: str) -> None:
     """Raises NoAuth unless `acl` gives one of `permissions`. The server itself (`who` is None) may do all."""
-    if acl is OPEN_ACL or who is None:
-        return
-    for entry in acl:
-        if entry.permissions & permissions and _matches(entry, who.identities):
-            return
-    raise NoAuth(path)
+    if who is not None and not is_permitted(who, acl, permissions):
+        raise NoAuth(path)
+
+
+def is_permitted(who: Proven, acl: AclList, permissions: int) -> bool:
+    """Whether `acl` gives one of `permissions`."""
+    if acl is OPEN_ACL:
+        return True
+    return any(entry.permissions & permissions and _matches(entry, who.identities) for entry in acl)
 
 
 def resolve_acl(who: Proven | None, acl: AclList, path: str) -> AclList:

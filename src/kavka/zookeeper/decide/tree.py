@@ -14,6 +14,7 @@ I2  zxid rises by exactly one per transaction; all changes of one transaction ca
 I3  Every node but the root has its parent in the tree; ephemeral nodes have no children and a live owner.
 I4  Same inputs, same outputs: nothing depends on hashing or on the order of a set.
 I5  `replay` of the transactions of one tree into another (from the same start) yields an equal tree.
+I6  A session hears of no node that it may not read, whatever it watches (CVE-2024-23944: names of nodes leaked).
 
 Source: Apache ZooKeeper's documentation and its observable behaviour (DataTree, PrepRequestProcessor, WatchManager):
 cversion counts creations and deletions of children; the number of a sequential node is the count of children ever
@@ -29,7 +30,7 @@ from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
 from kavka.errors import InvariantViolation
-from kavka.zookeeper.decide.access_control import Identity, intern_acl, require_permission, resolve_acl
+from kavka.zookeeper.decide.access_control import Identity, intern_acl, is_permitted, require_permission, resolve_acl
 from kavka.zookeeper.decide.node import Node, owner_of
 from kavka.zookeeper.decide.path import PATH, parent_path, validate_path
 from kavka.zookeeper.decide.watches import Notification, Watches, WatchKind
@@ -238,11 +239,12 @@ class Tree:
 
     def close_session(self, session_id: int, *, now_ms: int) -> Applied:
         """Ends a session: its ephemeral nodes are deleted, its watches forgotten. Raises SessionExpired."""
-        self._require_session(session_id)
+        session = self._require_session(session_id)
         zxid = self.zxid + 1
+        gone = {path: self._nodes[path].acl for path in session.ephemerals}
         deleted = self._unmake_session(session_id, zxid)
         transaction = self._advance(now_ms, [SessionClosed(session_id)])
-        return Applied((), transaction, self._notify([NodeDeleted(path) for path in deleted], zxid))
+        return Applied((), transaction, self._notify([NodeDeleted(path) for path in deleted], zxid, gone))
 
     # --------------------------------------------------------------------------------------------------- writes
 
@@ -299,7 +301,12 @@ class Tree:
             raise
         if not changes:
             return Applied(tuple(results), None, ())
-        return Applied(tuple(results), self._advance(now_ms, changes), self._notify(changes, zxid))
+        gone = {
+            path: node.acl
+            for kind, path, node, *_ in (step for step in undo if step[0] is _Undo.DELETE)
+            if isinstance(path, str) and isinstance(node, Node)
+        }
+        return Applied(tuple(results), self._advance(now_ms, changes), self._notify(changes, zxid, gone))
 
     def _check_size(self, operations: Sequence[Operation]) -> None:
         size_bytes = sum(map(request_size_bytes, operations))
@@ -617,7 +624,8 @@ class Tree:
                 self.watches.add_children(path, session_id)
         return tuple(Notification(session_id, WatchEvent(kind, path, self.zxid)) for kind, path in missed)
 
-    def _notify(self, changes: Sequence[Change], zxid: int) -> tuple[Notification, ...]:
+    def _notify(self, changes: Sequence[Change], zxid: int, gone: Mapping[str, AclList]) -> tuple[Notification, ...]:
+        """What sessions hear of changes (I6). `gone`: the lists of deleted nodes."""
         if not self.watches:
             return ()
         watches, out = self.watches, list[Notification]()
@@ -628,7 +636,14 @@ class Tree:
                 watches.on_came_or_went(EventType.NODE_DELETED, change.path, zxid, out)
             elif isinstance(change, DataChanged):
                 watches.trigger(EventType.NODE_DATA_CHANGED, change.path, zxid, out)
-        return tuple(out)
+        return tuple(told for told in out if self._may_hear(told, gone))
+
+    def _may_hear(self, told: Notification, gone: Mapping[str, AclList]) -> bool:
+        path = told.event.path
+        node = self._nodes.get(path)
+        acls = [acl for acl in (None if node is None else node.acl, gone.get(path)) if acl is not None]
+        session = self._sessions.get(told.session_id)
+        return session is None or all(is_permitted(session, acl, Permission.READ) for acl in acls)
 
     # -------------------------------------------------------------------------------------------------- snapshot
 
