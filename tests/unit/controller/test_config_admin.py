@@ -171,6 +171,22 @@ def test_a_listener_goes_on_after_garbage(tmp_path: Path) -> None:
     run(tmp_path, listening(scenario))
 
 
+def test_a_listener_starts_and_goes_on_beside_nodes_that_are_no_notifications(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster, listener: Listening, other: ConfigAdmin) -> None:
+        for name in ("x", "config_change_", "config_change_1", "9999999999x"):
+            await cluster.admin.create(f"/config/changes/{name}", b"garbage")
+        late = Listening(cluster)
+        await late.changes.start()
+        await other.change(T, setting("a", "1"))
+        await cluster.admin.sync("/")
+        for each in (listener, late):
+            await each.changes.settled()
+            assert (each.failed, [path for path, _ in each.applied]) == ([], [T])
+        await late.changes.stop()
+
+    run(tmp_path, listening(scenario))
+
+
 def test_a_listener_catches_up_after_its_session_expired(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster, listener: Listening, other: ConfigAdmin) -> None:
         await cluster.server.expire(cluster.admin.session_id)

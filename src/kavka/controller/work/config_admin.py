@@ -182,6 +182,17 @@ def _settings(entity_path: str, data: bytes | None) -> Mapping[str, str]:
         return {}
 
 
+def _in_order(names: Sequence[str]) -> list[tuple[int, str]]:
+    """Notifications by their numbers. A name without one is nobody's: it must not stop those that tell something."""
+    found = []
+    for name in names:
+        try:
+            found.append((sequence_number(name), name))
+        except MalformedZNode:
+            continue
+    return sorted(found)
+
+
 class ConfigChanges:
     """Calls `apply(entity_path, entity)` for every change, in order, one at a time."""
 
@@ -207,7 +218,7 @@ class ConfigChanges:
     async def start(self) -> None:
         """Begins to listen; changes that were notified before are not applied: read all configurations after this."""
         names = await self._zookeeper.children(CONFIG_CHANGES_PATH, watch=True)
-        self.last_sequence = max((sequence_number(name) for name in names), default=-1)
+        self.last_sequence = max((sequence for sequence, _ in _in_order(names)), default=-1)
         self._unsubscribe = self._zookeeper.subscribe(self._on_event)
         self._idle.set()
         self._running = asyncio.get_running_loop().create_task(self._run())
@@ -256,8 +267,7 @@ class ConfigChanges:
 
     async def _take_in(self) -> None:
         names = await self._zookeeper.children(CONFIG_CHANGES_PATH, watch=True)
-        fresh = sorted((sequence_number(name), name) for name in names)
-        for sequence, name in fresh:
+        for sequence, name in _in_order(names):
             if sequence <= self.last_sequence:
                 continue
             path = f"{CONFIG_CHANGES_PATH}/{name}"
