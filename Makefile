@@ -75,8 +75,9 @@ simulate: setup ## SEEDS simulated clusters under faults on all cores, every rul
 	@$(PYTHON) -m kavka.simulator.runs.campaign --seeds $(SEEDS) --twins $(TWINS) --mutants tests.simulation.mutant_report \
 	  $(SIMULATE)
 
-fuzz: setup ## malformed requests for every API, from the message schemas
+fuzz: setup ## malformed requests for every API, from the message schemas; what comes before a login, 100,000 of each kind
 	@$(PYTHON) tools/fuzz_protocol.py
+	@$(PYTHON) -m tests.fuzz.unauthenticated
 
 kill9: setup ## kill -9 under load, many times
 	@KAVKA_KILLS=100 $(PYTHON) -m pytest tests/integration/durability

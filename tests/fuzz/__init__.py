@@ -1,0 +1,1 @@
+"""Damaged input in numbers, for whatever reads what strangers send."""
