@@ -154,15 +154,14 @@ class SecuredStart:
 
     async def store_user(self, zookeeper: ZooKeeper) -> None:
         """Sees to it that the administrator can log in, before anybody listens. Raises ZooKeeperError."""
-        if not self._plan.secure:
-            return
+        if not self._plan.secure or self._plan.mtls:
+            return  # With certificates ZooKeeper is told no password: a new one stays new.
         from kavka.runtime.first_user import store_first_user
         from kavka.runtime.security_directory import ADMIN, MECHANISM
 
         directory = _directory(self._plan)
-        if not self._plan.mtls:
-            is_new = directory.password_is_new
-            await store_first_user(zookeeper, ADMIN, directory.password, MECHANISM, is_new=is_new)
+        is_new = directory.password_is_new
+        await store_first_user(zookeeper, ADMIN, directory.password, MECHANISM, is_new=is_new)
         directory.on_password_stored()
 
     def on_started(self, bootstrap: str) -> None:
