@@ -10,6 +10,8 @@ I1  (T4) At most `most` connections have an SSLObject before their handshake is 
     and addresses take turns.
     Where all are taken, who comes from an address with fewer of them takes the place of the oldest of the address with
     most: half-open handshakes of one address keep nobody else out. Addresses of one IPv6 network of 64 bits are one.
+    Where no address has more than others, the oldest gives way if it has had STALLED_S and its client owes the next
+    step: half-open handshakes of many addresses delay others, and keep them out no more.
 I2  A connection is closed `timeout_ms` after it was accepted if its handshake has not begun, and so long after that if
     it is not over. So who waited behind a flood has its whole time once the flood's is over.
 I3  A connection has at most one step under way, and its loop touches nothing of OpenSSL's meanwhile.
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.5
 """How often handshakes are looked through for those that took too long."""
+STALLED_S: Final = 1.0
+"""How long a handshake has its place for sure. A client answers within one round trip."""
 
 
 class Outcome(NamedTuple):
@@ -126,12 +130,22 @@ class Handshakes:
             self._begin_next()
 
     def _make_room(self, group: str) -> bool:
-        """Ends a handshake of an address that has more of them under way; whether there is such a one."""
+        """Ends a handshake of an address that has more of them under way, or a stalled one; whether there is any."""
         most_of, most = self._begun_of.most_common(1)[0]
         if most <= self._begun_of[group] + 1:
-            return False
+            return self._end_stalled()
         oldest = next(one for one, its_group in self._begun.items() if its_group == most_of)
         self._end(oldest)  # First: nobody who waits is to take the place.
+        oldest.close()
+        return True
+
+    def _end_stalled(self) -> bool:
+        """Ends the oldest handshake, if it waits for its client for long; whether it did."""
+        oldest = next(iter(self._begun))
+        began = self._deadlines[oldest] - self._timeout_s
+        if oldest.is_stepping or self._loop.time() - began < STALLED_S:
+            return False
+        self._end(oldest)
         oldest.close()
         return True
 
@@ -172,4 +186,6 @@ class Handshakes:
             if deadline > now:
                 break
             connection.on_late()
+        while self._waiting and self._begun and self._end_stalled():
+            self._begin_next()
         self._looking = self._loop.call_later(min(LOOK_S, self._timeout_s), self._look) if self._deadlines else None

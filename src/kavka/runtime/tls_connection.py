@@ -85,6 +85,11 @@ class TlsConnection(SocketConnection):
     def address(self) -> str:
         return self.protocol.context.client_host
 
+    @property
+    def is_stepping(self) -> bool:
+        """Whether a step of the handshake is under way, so that the client owes nothing."""
+        return bool(self.paused & HANDSHAKE)
+
     # Before the handshake is over
 
     def session(self) -> TlsSession:

@@ -12,6 +12,7 @@ from struct import pack
 
 import pytest
 
+from kavka.runtime import handshakes
 from kavka.runtime.tls_listener import TlsListener
 from kavka.security.tls_records import LARGEST_RECORD_BYTES
 from tests.kit.tls_cluster import HOST, TlsCluster
@@ -202,8 +203,32 @@ def test_half_open_handshakes_of_one_address_keep_no_other_out(tmp_path: Path) -
             connection.close()
 
 
-def test_what_waits_for_its_handshake_holds_one_record_and_counts_as_memory(cluster: TlsCluster) -> None:
+def test_half_open_handshakes_of_many_addresses_keep_no_other_out(tmp_path: Path) -> None:
+    """Each address has one place, for ten minutes, and more wait: a client from elsewhere comes in all the same."""
+    settings = {"kavka.tls.max.handshakes": "5", "kavka.tls.handshake.timeout.ms": "600000"}
+    with TlsCluster(tmp_path, settings=settings) as cluster:
+        first = hello(cluster)
+        place = (HOST, cluster.ports[1])
+        flood = [socket.create_connection(place, 60, source_address=(f"127.0.1.{n}", 0)) for n in range(1, 11)]
+        for connection in flood:
+            connection.sendall(first)
+        deadline = time.monotonic() + 60
+        while under_way(cluster) < 5:
+            assert time.monotonic() < deadline
+        other = socket.create_connection(place, 60, source_address=("127.0.0.2", 0))
+        with cluster.context("alice").wrap_socket(other, server_hostname=HOST) as served:
+            served.sendall(API_VERSIONS)
+            assert served.recv(8)[4:] == pack(">i", 7)
+        assert under_way(cluster) <= 5
+        for connection in flood:
+            connection.close()
+
+
+def test_what_waits_for_its_handshake_holds_one_record_and_counts_as_memory(
+    cluster: TlsCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The rest of what a client sends before it was answered stays in the kernel."""
+    monkeypatch.setattr(handshakes, "STALLED_S", 600)  # Nobody's turn comes while this looks.
     first = hello(cluster)
     eager = first + (b"\x17\x03\x03\x3f\xfb" + bytes(16_379)) * 3
     others = held_bytes(cluster) + 16_384
