@@ -33,6 +33,7 @@ from kavka.security.principals import ANONYMOUS, Principal
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, SessionEvent, SessionState
+from tests.kit.virtual_time import in_virtual_time
 
 T = ResourceType.TOPIC
 KINDS = (PatternType.LITERAL, PatternType.PREFIXED)
@@ -349,6 +350,40 @@ def test_old_change_nodes_are_looked_for_once_a_minute_however_many_there_are(tm
         assert looks <= 4
 
     run(tmp_path, scenario)
+
+
+def test_changes_in_a_row_are_taken_in_together_for_a_look_at_them_is_long(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        database = Database.open(LocalFileSystem(), str(tmp_path), DatabaseSettings(sync=SyncPolicy.NEVER))
+        server = EmbeddedZooKeeper(database, now_ms=lambda: 0, rng=random.Random(1))
+        await server.start(close_former_sessions=True)
+        stores = Stores(server, Clock())
+        _, here = await stores.new()
+        zookeeper, there = await stores.new()
+        looks, children = 0, zookeeper.children
+
+        async def slow(*arguments: Any, **options: Any) -> Any:
+            nonlocal looks
+            looks += 1
+            await asyncio.sleep(0.005)
+            return await children(*arguments, **options)
+
+        zookeeper.children = slow  # type: ignore[method-assign]
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        for index in range(500):
+            await here.create([Binding(Pattern(T, f"t{index}"), READ)])
+            await asyncio.sleep(0.002)
+        while len(there.index.lists) < 500:  # noqa: ASYNC110 - what it waits for has no event.
+            await asyncio.sleep(0.001)
+        assert loop.time() - began_s < 1.2
+        # Of two questions each; at most one in fifty milliseconds, and one more at either end.
+        assert looks <= 2 * (1.2 / 0.05 + 2)
+        for flow in stores.flows:
+            flow.cancel()
+        await server.stop()
+
+    in_virtual_time(scenario)
 
 
 def test_bindings_that_cannot_be_kept_are_refused_one_by_one(tmp_path: Path) -> None:

@@ -82,6 +82,11 @@ PURGE_INTERVAL_MS: Final = 60_000
 """How often a broker looks for change nodes that are old, when it changes lists."""
 RETRY_S: Final = 1.0
 """How long after ZooKeeper could not be asked it is asked again."""
+PAUSES_PER_LOOK: Final = 4
+LONGEST_PAUSE_S: Final = 0.05
+"""After a look for changes there is a pause of so many times what it took, up to this. A look reads the names of all
+change nodes of the last quarter of an hour: looks without pauses took 10 of the 12 s of CPU that 4,000 changes in a row
+took. The first change after a pause is taken in at once."""
 PARENTS: Final = {
     PatternType.LITERAL: LITERAL_ACLS_PATH,
     PatternType.PREFIXED: f"{EXTENDED_ACLS_PATH}/prefixed",
@@ -191,17 +196,20 @@ class AclStore:
             self._wake.set()
 
     async def _follow(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             await self._wake.wait()
             self._wake.clear()
             try:
                 async with self._lock:
+                    began_s = loop.time()
                     if self._must_read_all:
                         await self._read_all()
                     else:
                         await self._take_in()
                 if not self._wake.is_set() and not self._is_away:
                     self._stale_since_ms = None
+                await asyncio.sleep(min(LONGEST_PAUSE_S, PAUSES_PER_LOOK * (loop.time() - began_s)))
             except InvariantViolation:
                 raise
             except Exception as failure:  # noqa: BLE001 - whatever it is, changes must not go unseen from now on (I3).
