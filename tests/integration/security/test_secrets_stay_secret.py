@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.integration.cluster_in_process.in_process_cluster import InProcessClu
 from tests.kit.oauthbearer_script import write_keys
 from tests.kit.sasl_script import LISTENER, PLAIN_LOGIN, Wire, add_user, settings, wait_for_user
 from tests.kit.token_issuer import AUDIENCE, ISSUER, claims, first_message, token
+from tests.kit.token_script import Made, by_token, create, describe, renew
 
 CANARY = "yellow-bird"
 
@@ -34,7 +36,23 @@ async def everything_in(zookeeper: ZooKeeper, path: str = "/") -> list[bytes]:
     return found
 
 
-def attack(port: int, plaintext: int) -> None:
+def used_token(port: int) -> bytes:
+    """The HMAC of a delegation token that was made, seen, used, renewed and guessed at."""
+    with Wire(port) as wire:
+        wire.handshake("PLAIN")
+        assert wire.token(client_token("alice", f"{CANARY}-alice"))[0] == "NONE"
+        made, told = create(wire)
+        assert told["error"] == "NONE"
+        renew(wire, made.hmac)
+        renew(wire, made.hmac[:-1] + b"x")
+        describe(wire)
+    for each, ends in ((made, "NONE"), (Made(made.token_id, made.hmac[:-1]), "SASL_AUTHENTICATION_FAILED")):
+        with (login := by_token(port, each))[0]:
+            assert login[1][0] == ends
+    return made.hmac
+
+
+def attack(port: int, plaintext: int, tokens: list[bytes]) -> None:
     add_user(plaintext, "carol", f"{CANARY}-scram")
     wait_for_user(port, "carol", f"{CANARY}-scram")
     for said in (
@@ -52,6 +70,7 @@ def attack(port: int, plaintext: int) -> None:
             wire.scram(ScramMechanism.SHA_256, user, password)
     with Wire(port) as wire:
         wire.handshake(f"{CANARY}-mechanism")
+    tokens.append(used_token(port))
     good = token()
     for message in (
         first_message(good, trace=f"{CANARY}-extension"),
@@ -84,15 +103,17 @@ def test_no_canary_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
         "sasl.oauthbearer.jwks.endpoint.url": write_keys(tmp_path / "keys.json"),
         "sasl.oauthbearer.expected.issuer": ISSUER,
         "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "delegation.token.secret.key": f"{CANARY}-key-of-tokens",
     }
     jaas = f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config"
     own[jaas] = PLAIN_LOGIN.replace("alice-secret", f"{CANARY}-alice").replace("admin-secret", f"{CANARY}-admin")
     shown: list[str] = []
+    tokens: list[bytes] = []
 
     async def scenario() -> None:
         async with InProcessCluster(tmp_path, count=1, settings=own, more_listeners=[LISTENER]) as cluster:
             ((_host, plaintext),) = cluster.bootstrap
-            await asyncio.to_thread(attack, cluster.ports_of[LISTENER][1], plaintext)
+            await asyncio.to_thread(attack, cluster.ports_of[LISTENER][1], plaintext, tokens)
             registry: Registry = cluster._servers[1].metrics
             shown.append(render_prometheus(registry))
             shown.extend(each.decode(errors="replace") for each in await everything_in(cluster.session))
@@ -110,8 +131,13 @@ def test_no_canary_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
         assert f"did not authenticate with {mechanism}" in str(lines)
     for file in tmp_path.rglob("*"):
         if file.is_file() and file.stat().st_size < 20_000_000:
-            shown.append(file.read_bytes().decode(errors="replace"))
+            content = file.read_bytes()
+            assert not [token_hmac for token_hmac in tokens if token_hmac in content], file
+            shown.append(content.decode(errors="replace"))
     assert not [text[max(0, text.find(CANARY) - 60) :][:160] for text in shown if CANARY in text]
     # Nor any token: each begins like this.
     beginning = token()[:20]
     assert not [text for text in shown if beginning in text]
+    (token_hmac,) = tokens
+    for form in (b64encode(token_hmac).decode(), token_hmac.hex(), repr(token_hmac)[2:40]):
+        assert not [text for text in shown if form in text]

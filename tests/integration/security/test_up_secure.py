@@ -25,6 +25,12 @@ from tests.integration.cli.command_line import PROGRAM, run_alone
 COUNT = 20
 
 
+def processes(pid: int) -> list[int]:
+    """A process and those that it started, as the console."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(each for child in children for each in processes(int(child)))]
+
+
 @contextmanager
 def up(data: Path, *words: str, kill: bool = False) -> Iterator[dict[str, Any]]:
     """A running `kavka up`; what it told when it was ready. At the end it is stopped, or killed."""
@@ -36,6 +42,10 @@ def up(data: Path, *words: str, kill: bool = False) -> Iterator[dict[str, Any]]:
             line = process.stdout.readline()
             assert line, process.stderr.read()
             yield json.loads(line)
+            password = (data / "security" / "admin.password").read_text().strip().encode()
+            for each in processes(process.pid):
+                for file in ("cmdline", "environ"):
+                    assert password not in Path(f"/proc/{each}/{file}").read_bytes(), (each, file)
         finally:
             process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
             rest, errors = process.communicate(timeout=60)
