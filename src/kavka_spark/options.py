@@ -20,11 +20,14 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kavka.client.cluster import parse_bootstrap
+from kavka.client.login import sasl_settings
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
 from kavka.client.settings import ClientSettings
+from kavka.client.token_login import SETTINGS
 from kavka.errors import ConfigError
 
 PREFIX = "kafka."
@@ -56,6 +59,7 @@ CLIENT_SETTINGS = frozenset(
         "ssl.truststore.location",
         "ssl.truststore.type",
     }
+    | SETTINGS
 )
 """Settings that `connection_options` reads. sasl.username, sasl.password and ssl.ca.location are librdkafka's."""
 
@@ -203,6 +207,8 @@ def _sasl(settings: Mapping[str, str]) -> SaslSettings:
     except ValueError as error:
         known = ", ".join(m.value for m in SaslMechanism)
         raise ConfigError(f"option 'kafka.sasl.mechanism' is {named!r}; kavka supports {known}") from error
+    if mechanism is SaslMechanism.OAUTHBEARER:
+        return sasl_settings(settings, lambda path: Path(path).read_bytes())
     found = {"username": settings.get("sasl.username", ""), "password": settings.get("sasl.password", "")}
     for name, quoted, plain in _CREDENTIAL.findall(settings.get("sasl.jaas.config", "")):
         found[name] = re.sub(r"\\(.)", r"\1", quoted) or plain

@@ -174,6 +174,8 @@ class BrokerConnection(RequestPipeline):
     async def _authenticate(self, sasl: SaslSettings) -> None:
         """Proves who the client is. A broker ends the connection later on where it wants to be told again (KIP-368)."""
         name = sasl.mechanism.value
+        # Beside the loop: an endpoint may be slow.
+        token = "" if sasl.tokens is None else await asyncio.to_thread(sasl.tokens.current)
         patience_ms = min(self._settings.request_timeout_ms, self._settings.connect_timeout_ms)
         try:
             answer = await self.request(
@@ -189,7 +191,7 @@ class BrokerConnection(RequestPipeline):
             raise RequestError(
                 ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{self.address} does not accept {name}; it offers {offered}"
             )
-        messages = exchange(sasl, new_nonce())
+        messages = exchange(sasl, new_nonce(), token)
         out = next(messages)
         while True:
             said = await self.request(
@@ -201,7 +203,7 @@ class BrokerConnection(RequestPipeline):
             if said.error_code != ErrorCode.NONE:
                 raise RequestError(
                     ErrorCode.SASL_AUTHENTICATION_FAILED,
-                    f"{self.address} refused {name} as {sasl.username!r}: "
+                    f"{self.address} refused {name}{f' as {sasl.username!r}' if sasl.username else ''}: "
                     f"{said.error_message or error_name(said.error_code)}",
                 )
             try:

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
+from kavka.client.token_login import SETTINGS, token_settings
 from kavka.errors import ConfigError
-from kavka.security.jaas import MalformedJaas, parse
+from kavka.security.jaas import Login, MalformedJaas, parse
 from kavka.security.key_stores import KeyStoreError, StoreSettings, load, read_authorities, read_identity, to_pem
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -44,6 +45,7 @@ _KNOWN: Final = frozenset(
         "ssl.certificate.location",
         "ssl.key.location",
     }
+    | SETTINGS
 )
 _ABOUT_SECURITY: Final = ("security.", "sasl.", "ssl.", "enable.ssl.")
 
@@ -68,30 +70,41 @@ def client_login(settings: Mapping[str, str], *, read: Callable[[str], bytes]) -
     return ClientLogin(
         bootstrap=settings.get("bootstrap.servers") or settings.get("metadata.broker.list"),
         tls=_tls(settings, read) if protocol.endswith("SSL") else None,
-        sasl=_sasl(settings) if protocol.startswith("SASL_") else None,
+        sasl=sasl_settings(settings, read) if protocol.startswith("SASL_") else None,
     )
 
 
-def _sasl(settings: Mapping[str, str]) -> SaslSettings:
+def sasl_settings(settings: Mapping[str, str], read: Callable[[str], bytes]) -> SaslSettings:
+    """The login that `sasl.*` ask for. Raises ConfigError, OSError."""
     named = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "GSSAPI"
     try:
         mechanism = SaslMechanism(named.strip().upper())
     except ValueError:
         known = ", ".join(each.value for each in SaslMechanism)
         raise ConfigError(f"sasl.mechanism is {named!r}; kavka's client has {known}") from None
+    if mechanism is SaslMechanism.OAUTHBEARER:
+        return token_settings(settings, _jaas(settings, mechanism), read)
     username, password = settings.get("sasl.username", ""), settings.get("sasl.password", "")
     is_by_token = False
-    if "sasl.jaas.config" in settings:
-        try:
-            login = parse(settings["sasl.jaas.config"])
-        except MalformedJaas as malformed:
-            raise ConfigError(f"sasl.jaas.config: {malformed}") from malformed
-        if login.module != ("PLAIN" if mechanism is SaslMechanism.PLAIN else "SCRAM"):
-            raise ConfigError(f"sasl.jaas.config has the login module of {login.module}, not for {mechanism.value}")
+    login = _jaas(settings, mechanism)
+    if login is not None:
         username = login.username or ""
         password = "" if login.password is None else login.password.reveal()
         is_by_token = login.is_by_token
     return SaslSettings(mechanism=mechanism, username=username, password=password, is_by_token=is_by_token)
+
+
+def _jaas(settings: Mapping[str, str], mechanism: SaslMechanism) -> Login | None:
+    text = settings.get("sasl.jaas.config")
+    if text is None:
+        return None
+    try:
+        login = parse(text, is_clients=True)
+    except MalformedJaas as malformed:
+        raise ConfigError(f"sasl.jaas.config: {malformed}") from malformed
+    if login.module != ("SCRAM" if mechanism.value.startswith("SCRAM") else mechanism.value):
+        raise ConfigError(f"sasl.jaas.config has the login module of {login.module}, not for {mechanism.value}")
+    return login
 
 
 def _tls(settings: Mapping[str, str], read: Callable[[str], bytes]) -> TlsSettings:

@@ -1,6 +1,6 @@
 """The exchange of SASL messages, on the client's side: which one a login has, and what its failure is called.
 
-The messages themselves, and what is checked of the broker's, are `kavka.security.plain` and `kavka.security.scram`. The
+The messages themselves, and what is checked of the broker's, are `kavka.security.plain`, `scram` and `oauthbearer`. The
 connection carries them (SaslHandshake 1 and SaslAuthenticate).
 """
 
@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from kavka.client.security import SaslMechanism, SaslSettings
 from kavka.errors import ErrorCode, RequestError
+from kavka.security.oauthbearer import first_message
 from kavka.security.plain import client_token
 from kavka.security.scram import MECHANISMS, client_exchange
 
@@ -22,8 +23,14 @@ Exchange: TypeAlias = Generator[bytes, bytes, None]
 """Yields each message to send, receives each answer, and ends when the broker is verified. Raises `RequestError`."""
 
 
-def exchange(settings: SaslSettings, nonce: str) -> Exchange:
-    """The messages of one authentication. `nonce`: a fresh `new_nonce`."""
+def exchange(settings: SaslSettings, nonce: str, token: str = "") -> Exchange:
+    """The messages of one authentication. `nonce`: a fresh `new_nonce`. `token`: with OAUTHBEARER, one that is good."""
+    if settings.tokens is not None:
+        if (yield first_message(token, settings.tokens.extensions)):
+            # What came says only that the token is refused: the broker tells the failure after this.
+            yield b"\x01"
+            raise RequestError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker refused the token, and then did not")
+        return
     if settings.mechanism is SaslMechanism.PLAIN:
         yield client_token(settings.username, settings.password)
         return

@@ -17,12 +17,14 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kavka.errors import ConfigError
 
 if TYPE_CHECKING:
     import ssl
+
+    from kavka.client.access_tokens import AccessTokens
 
 
 class SaslMechanism(Enum):
@@ -31,6 +33,11 @@ class SaslMechanism(Enum):
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
+    OAUTHBEARER = "OAUTHBEARER"
+
+
+PASSWORD_MECHANISMS: Final = (SaslMechanism.PLAIN, SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512)
+"""Those with a user name and a password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +46,19 @@ class SaslSettings:
 
     mechanism: SaslMechanism
     username: str
-    password: str = field(repr=False)
+    """With OAUTHBEARER: the client's id, for messages; it may be empty."""
+    password: str = field(default="", repr=False)
     is_by_token: bool = False
     """With SCRAM: user name and password are the id and the HMAC of a delegation token."""
 
+    tokens: AccessTokens | None = None
+    """With OAUTHBEARER: where tokens come from."""
+
     def __post_init__(self) -> None:
+        if self.mechanism is SaslMechanism.OAUTHBEARER:
+            if self.tokens is None:
+                raise ConfigError("OAUTHBEARER needs to know where its tokens come from")
+            return
         if not self.username or not self.password:
             raise ConfigError(f"{self.mechanism.value} needs a user name and a password")
 

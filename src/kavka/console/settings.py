@@ -39,7 +39,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
+from kavka.client.security import PASSWORD_MECHANISMS, SaslMechanism, SaslSettings, TlsSettings
 from kavka.errors import ConfigError
 from kavka.observe.cluster_settings import ClusterSettings
 from kavka.observe.health.findings import Thresholds
@@ -176,8 +176,10 @@ def _sasl(table: Mapping[str, Any], where: str) -> SaslSettings:
     _check(table, dict.fromkeys(names, str), where, needed=names)
     try:
         mechanism = SaslMechanism(table["mechanism"])
+        if mechanism not in PASSWORD_MECHANISMS:
+            raise ValueError("tokens come from a client's settings, which this table does not have")
     except ValueError:
-        known = ", ".join(each.value for each in SaslMechanism)
+        known = ", ".join(each.value for each in PASSWORD_MECHANISMS)
         raise ConfigError(f"{where}: mechanism is {table['mechanism']!r}, expected {known}") from None
     return SaslSettings(mechanism=mechanism, username=table["username"], password=table["password"])
 

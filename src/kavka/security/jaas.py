@@ -42,6 +42,8 @@ TRUST_STORE: Final = (
     "ssl.truststore.certificates",
 )
 """Options of OAUTHBEARER: whom to believe to be the endpoint that has the keys."""
+_CREDENTIALS: Final = ("clientId", "clientSecret", "scope")
+_OF_TOKENS: Final = ("extension_", "unsecuredLogin")
 _TOKEN: Final = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/ | /[^\n]*
     | (?P<word>[A-Za-z_$\u00a0-\uffff][A-Za-z0-9_$.\-\u00a0-\uffff]*)
@@ -69,10 +71,12 @@ class Login:
     users: Mapping[str, Secret]
     trust_store: Mapping[str, Secret] = field(default_factory=dict)
     is_by_token: bool = False
+    options: Mapping[str, Secret] = field(default_factory=dict)
+    """Of a client with OAUTHBEARER: where its tokens come from."""
 
 
-def parse(text: str, modules: Mapping[str, str] = MODULES) -> Login:
-    """The login of a text, with one of these modules. Raises MalformedJaas."""
+def parse(text: str, modules: Mapping[str, str] = MODULES, *, is_clients: bool = False) -> Login:
+    """The login of a text, with one of these modules; a client's may have more options. Raises MalformedJaas."""
     tokens = _tokens(text)
     if len(tokens) < 2:
         raise MalformedJaas("there is no login module with its control flag")
@@ -90,7 +94,7 @@ def parse(text: str, modules: Mapping[str, str] = MODULES) -> Login:
             raise MalformedJaas('an option is not of the form name="value"')
         if tokens[at + 2][0] == "sign":
             raise MalformedJaas(f"option {_shown(key)} has no value")
-        if not _means_something(module, key[1]):
+        if not _means_something(module, key[1], is_clients=is_clients):
             raise MalformedJaas(f"option {_shown(key)} has no meaning for {module} here")
         options[key[1]] = tokens[at + 2][1]
         at += 3
@@ -107,9 +111,9 @@ def _shown(token: tuple[str, str]) -> str:
     return repr(text) if kind == "word" else "in quotes"
 
 
-def _means_something(module: str, name: str) -> bool:
+def _means_something(module: str, name: str, *, is_clients: bool) -> bool:
     if module == "OAUTHBEARER":
-        return name in TRUST_STORE
+        return name in TRUST_STORE or (is_clients and (name in _CREDENTIALS or name.startswith(_OF_TOKENS)))
     if module == "SCRAM" and name == _TOKEN_AUTH:
         return True
     return name in ("username", "password") or (module in _WITH_USERS and name.startswith(_USER))
@@ -128,7 +132,8 @@ def _login(module: str, options: Mapping[str, str]) -> Login:
         raise MalformedJaas(f"option {_TOKEN_AUTH!r} is neither true nor false")
     is_by_token = token_auth == "true"
     own = None if password is None else Secret(password)
-    return Login(module, options.get("username"), own, users, trust_store, is_by_token)
+    tokens = {name: Secret(options[name]) for name in options if module == "OAUTHBEARER" and name not in TRUST_STORE}
+    return Login(module, options.get("username"), own, users, trust_store, is_by_token, tokens)
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""OAUTHBEARER: a client shows a token that somebody signed whom the broker believes; the server's side of it.
+"""OAUTHBEARER: a client shows a token that somebody signed whom the broker believes; the server's side, mostly.
 
     -> client    n,[a=authzid],^A auth=Bearer TOKEN ^A [name=value ^A]... ^A        (^A is the byte 1)
     <- server    nothing, and the client is who the token names; or {"status":"invalid_token"}
@@ -75,6 +75,12 @@ class FirstMessage:
         if auth is None or auth["scheme"].lower() != "bearer":
             raise AuthenticationFailed(FailureReason.MALFORMED)
         return cls(found["authzid"] or "", auth["token"], pairs)
+
+
+def first_message(token: str, extensions: Mapping[str, str]) -> bytes:
+    """The client's message. The caller has checked the form of token and extensions."""
+    pairs = "".join(f"{name}={value}\x01" for name, value in extensions.items())
+    return f"n,,\x01auth=Bearer {token}\x01{pairs}\x01".encode()
 
 
 class OAuthBearerServer:

@@ -16,7 +16,7 @@ from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
-from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
+from kavka.client.security import PASSWORD_MECHANISMS, SaslMechanism, SaslSettings, TlsSettings
 from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.runtime.network import SocketNetwork
@@ -30,7 +30,7 @@ from tests.kit.ports import free_port
 pytestmark = pytest.mark.kafka
 
 USER, PASSWORD = "alice", "alice's = secret, 1"
-MECHANISMS = [mechanism.value for mechanism in SaslMechanism]
+MECHANISMS = [mechanism.value for mechanism in PASSWORD_MECHANISMS]
 
 
 class Listeners(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from kavka.client.connection import BrokerConnection
-from kavka.client.security import SaslMechanism, SaslSettings
+from kavka.client.security import PASSWORD_MECHANISMS, SaslSettings
 from kavka.client.settings import ClientSettings
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.network import Network
@@ -106,7 +106,7 @@ async def answers_before_login(asked: Asked) -> bool:
 async def well_known_users(asked: Asked, mechanisms: Sequence[str]) -> list[str]:
     """The users that log in with a password that everybody knows: `admin (PLAIN)`. Raises ConnectionFailed."""
     found = []
-    for mechanism in SaslMechanism:
+    for mechanism in PASSWORD_MECHANISMS:
         if mechanism.value not in mechanisms:
             continue
         for user, password in WELL_KNOWN:
