@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from kavka.client.login import ClientLogin
 from kavka.config.broker import BrokerConfig
@@ -140,7 +140,7 @@ class Cluster:
 
     # -- life
 
-    def open(self) -> Cluster:
+    def open(self) -> Self:
         """Starts ZooKeeper and all brokers. Returns when each broker knows all others. Raises KavkaError."""
         assert self._directory is None, "the cluster is open already"
         if self._given_directory is None:
@@ -198,7 +198,7 @@ class Cluster:
             shutil.rmtree(self._directory, ignore_errors=True)
         self._directory = None
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         return self.open()
 
     def __exit__(

@@ -1,6 +1,7 @@
 // franz-go against one broker or several: the newest versions of the protocol from Go.
 //
 // checks HOST:PORT,... (every broker) prints a line of JSON for each check: {"check", "ok", "detail"}.
+// checks secured TOPIC PAUSE writes and reads with the login that standard input has (secured.go).
 // checks HOST:PORT,... guess prints which release of Kafka each broker is, as kminion and kadm guess it.
 package main
 
@@ -47,6 +48,13 @@ type check struct {
 }
 
 func main() {
+	if len(os.Args) > 3 && os.Args[1] == "secured" {
+		if err := secured(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	brokers = strings.Split(os.Args[1], ",")
 	client, err := newClient()
 	if err != nil {
