@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
+from kavka.client.login import client_login
 from kavka.client.producer import Producer
 from kavka.client.security import PASSWORD_MECHANISMS, SaslMechanism, SaslSettings, TlsSettings
 from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset
@@ -31,6 +32,9 @@ pytestmark = pytest.mark.kafka
 
 USER, PASSWORD = "alice", "alice's = secret, 1"
 MECHANISMS = [mechanism.value for mechanism in PASSWORD_MECHANISMS]
+
+
+BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
 
 
 class Listeners(NamedTuple):
@@ -76,7 +80,8 @@ def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
         {
             "listeners": addresses,
             "advertised.listeners": addresses,
-            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            "sasl.enabled.mechanisms": ",".join([*MECHANISMS, "OAUTHBEARER"]),
+            **{f"listener.name.{name}.oauthbearer.sasl.jaas.config": BEARER for name in ("sasl_plaintext", "sasl_ssl")},
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(both),
         }
@@ -103,6 +108,28 @@ def cluster(
         port = listeners.sasl_tls if tls else listeners.sasl
     network = TlsNetwork(TlsSettings(authorities=str(listeners.certificate)).context()) if tls else SocketNetwork()
     return Cluster(network, [(HOST, port)], ClientSettings(sasl=sasl, api_timeout_ms=15_000))
+
+
+def test_a_token_lets_the_client_in_and_one_that_the_broker_refuses_does_not(listeners: Listeners) -> None:
+    def client(options: str) -> Cluster:
+        settings = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.jaas.config": BEARER.replace(";", f" {options};"),
+        }
+        sasl = client_login(settings, read=lambda path: b"").sasl
+        return Cluster(SocketNetwork(), [(HOST, listeners.sasl)], ClientSettings(sasl=sasl, api_timeout_ms=15_000))
+
+    async def run() -> None:
+        async with client(f'unsecuredLoginStringClaim_sub="{USER}"') as connected:
+            await connected.refresh()
+            assert connected.brokers
+        with pytest.raises(RequestError, match=r"refused OAUTHBEARER.*invalid_token") as refused:
+            # Apache Kafka wants the claim sub, where the client was told to name another.
+            await client('unsecuredLoginPrincipalClaimName="who" unsecuredLoginStringClaim_who="a"').connect()
+        assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,23 @@ def test_a_jaas_line_of_kafkas_java_client_gives_name_and_password() -> None:
     assert "a \\" not in repr(options)
 
 
+def test_tokens_come_from_where_the_settings_of_kafkas_java_client_say() -> None:
+    options = connection_options(
+        {
+            **BASE,
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "OAUTHBEARER",
+            "kafka.sasl.oauthbearer.token.endpoint.url": "https://issuer.example/token",
+            "kafka.sasl.login.read.timeout.ms": "700",
+            "kafka.sasl.jaas.config": 'OAuthBearerLoginModule required clientId="me" clientSecret="canary";',
+        }
+    )
+    sasl = pickle.loads(pickle.dumps(options)).client.sasl
+    assert (sasl.username, sasl.tokens.origin.read_timeout_ms) == ("me", 700)
+    assert sasl.tokens.origin.client_secret == "canary"
+    assert "canary" not in repr(options)
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
