@@ -13,11 +13,14 @@ CHAOS ?=
 # Seeds of ten simulated minutes each; SIMULATE takes further arguments of simulator.campaign, such as --seed 7.
 SEEDS ?= 300
 SIMULATE ?=
-# Of them so many are run twice, with two hash seeds.
+# Of the seeds so many are run twice, with two hash seeds.
 TWINS ?= 20
+# One of so many parts of all runs with a fault at one step; the day names the part. EXPLORE takes arguments of runs.explore.
+EXPLORE_PARTS ?= 100
+EXPLORE ?= --minutes 5 --part $(shell expr $$(date +%j) % $(EXPLORE_PARTS))/$(EXPLORE_PARTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test unit conformance upstream ecosystem demo bench bench-cluster bench-spark chaos simulate fuzz kill9 messages picture clean
+.PHONY: help setup check test unit conformance upstream ecosystem demo bench bench-cluster bench-spark chaos simulate explore fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -74,6 +77,9 @@ chaos: setup ## three and five brokers under faults for CHAOS_SECONDS, and a che
 simulate: setup ## SEEDS simulated clusters under faults on all cores, every rule checked after every step; figures and targets
 	@$(PYTHON) -m kavka.simulator.runs.campaign --seeds $(SEEDS) --twins $(TWINS) --mutants tests.simulation.mutant_report \
 	  $(SIMULATE)
+
+explore: setup ## a crash, a power cut and a lost session at steps of short stories, five minutes of another part each day
+	@$(PYTHON) -m kavka.simulator.runs.explore $(EXPLORE)
 
 fuzz: setup ## malformed requests for every API, from the message schemas; what comes before a login, 100,000 of each kind
 	@$(PYTHON) tools/fuzz_protocol.py

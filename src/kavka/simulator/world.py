@@ -112,6 +112,8 @@ class World:
         session_s = int(own["zookeeper.session.timeout.ms"]) / 1_000
         self.liveness = Liveness(self, self.scheduler.new_random(), settling_s=1.5 * session_s + 2.0)
         self.trace: list[str] = []
+        self.swarm_steps = range(0)
+        """The steps from the moment when faults began to the end of the swarm."""
 
     def note(self, what: str) -> None:
         """Adds a line to the trace."""
@@ -227,7 +229,9 @@ class World:
         for _ in range(transactors):
             self.transactors.add()
         self.faults.start()
+        first = self.scheduler.steps + 1
         self.run_for(hours * 3_600)
+        self.swarm_steps = range(first, self.scheduler.steps + 1)
 
     def _look_at_groups(self) -> None:
         """Looks for rebalances that do not end, every now and then, for good."""

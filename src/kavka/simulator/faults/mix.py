@@ -176,12 +176,19 @@ class Faults:
             return
         strike = self._draw() if self._schedule is None else self._schedule[self._played]
         self._played += 1
-        if strike is not None and self._make(strike):
-            self.struck.append(strike)
-            self.counts[strike.kind] += 1
-            self._world.note(f"fault: {strike.kind}")
-            self._world.tell(SIMULATOR, "fault", str(strike))
+        if strike is not None:
+            self.strike_now(strike)
         self._next()
+
+    def strike_now(self, strike: Strike) -> bool:
+        """Makes one fault, drawn or chosen, whatever its time. Returns whether it was allowed (I2)."""
+        if not self._make(strike):
+            return False
+        self.struck.append(strike)
+        self.counts[strike.kind] += 1
+        self._world.note(f"fault: {strike.kind}")
+        self._world.tell(SIMULATOR, "fault", str(strike))
+        return True
 
     def _draw(self) -> Strike | None:
         kinds = list(self._mix.weights)

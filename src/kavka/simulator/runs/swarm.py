@@ -138,7 +138,7 @@ def run_plan(
         clock_drift=plan.clock_drift,
     )
     world.scheduler.look_closely(closely)
-    violation, rule, detail = _play(world, plan, hours)
+    violation, rule, detail = play_plan(world, plan, hours)
     return SeedResult(
         seed=seed,
         digest=world.digest,
@@ -161,7 +161,7 @@ def run_plan(
     )
 
 
-def _play(world: World, plan: Plan, hours: float) -> tuple[str, str, str]:
+def play_plan(world: World, plan: Plan, hours: float) -> tuple[str, str, str]:
     """Plays the plan to its end or first failure: what was broken, which rule, where; '' for each if nothing was."""
     lines = sink.set(world.observer.states.on_line)
     all_lines = levels.set(LogLevels(Level.DEBUG))
