@@ -20,6 +20,7 @@ FETCH_STATE = "kavka.replication.decide.fetch_state:FetchState"
 FOLLOWED = "kavka.replication.decide.followed_partitions:FollowedPartitions"
 LOG = "kavka.log.unified_log:UnifiedLog"
 ACL_STORE = "kavka.broker.authorization.acl_store:AclStore"
+CHANGE_FOLLOWER = "kavka.zookeeper.change_nodes:ChangeFollower"
 AUTHORIZATION = "kavka.broker.authorization.authorization"
 FETCH = "kavka.broker.api.records.fetch"
 STATE_CHANGES = "kavka.broker.metadata.state_changes:StateChanges"
@@ -699,7 +700,7 @@ MUTANTS = [
     Mutant(
         "change nodes alone are read after a lost session",
         "Apache Kafka: what was purged meanwhile is never heard of",
-        (Change(f"{ACL_STORE}._on_event", "self._must_read_all = True", "pass"),),
+        (Change(f"{CHANGE_FOLLOWER}._on_event", "self._must_read_all = True", "pass"),),
         ("S53",),
     ),
     Mutant(

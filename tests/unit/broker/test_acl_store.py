@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.authorization import acl_store as room
-from kavka.broker.authorization.acl_store import CHANGE_RETENTION_MS, PURGE_INTERVAL_MS, AclStore
+from kavka.broker.authorization.acl_store import AclStore
 from kavka.broker.authorization.lockout import require_way_in
 from kavka.errors import ConfigError, ErrorCode
 from kavka.runtime.disk import LocalFileSystem
@@ -30,6 +29,8 @@ from kavka.security.acls import (
 )
 from kavka.security.authorizer import AclIndex, Question, Rule, Rules
 from kavka.security.principals import ANONYMOUS, Principal
+from kavka.zookeeper import change_nodes as room
+from kavka.zookeeper.change_nodes import CHANGE_RETENTION_MS, PURGE_INTERVAL_MS
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, SessionEvent, SessionState
@@ -284,9 +285,10 @@ def test_changes_are_followed_in_a_zookeeper_whose_numbers_are_lower(tmp_path: P
     async def scenario(stores: Stores) -> None:
         _, here = await stores.new()
         _, there = await stores.new()
-        there._last_sequence = dict.fromkeys(there._last_sequence, 1_000)
-        there._on_event(SessionEvent(SessionState.CONNECTED))
-        await until(lambda: not there._wake.is_set() and not there._must_read_all)
+        follower = there._follower
+        follower._last_sequence = dict.fromkeys(follower._last_sequence, 1_000)
+        follower._on_event(SessionEvent(SessionState.CONNECTED))
+        await until(lambda: not follower._wake.is_set() and not follower._must_read_all)
         await here.create([ORDERS])
         await until(lambda: there.decide(ALICE).allowed)
 
@@ -297,12 +299,12 @@ def test_how_long_the_lists_may_have_been_others_is_told(tmp_path: Path) -> None
     async def scenario(stores: Stores) -> None:
         _, store = await stores.new()
         assert store.stale_ms() == 0
-        store._on_event(SessionEvent(SessionState.DISCONNECTED))
+        store._follower._on_event(SessionEvent(SessionState.DISCONNECTED))
         stores.clock.ms += 7_000
         assert store.stale_ms() == 7_000
-        store._on_event(SessionEvent(SessionState.EXPIRED))
+        store._follower._on_event(SessionEvent(SessionState.EXPIRED))
         assert store.stale_ms() == 7_000
-        store._on_event(SessionEvent(SessionState.CONNECTED))
+        store._follower._on_event(SessionEvent(SessionState.CONNECTED))
         assert store.stale_ms() == 7_000
         await until(lambda: store.stale_ms() == 0)
         stores.clock.ms += 7_000

@@ -14,7 +14,7 @@ import pytest
 from kavka.broker.authentication import token_store as room
 from kavka.broker.authentication.token_expiry import TokenExpiry
 from kavka.broker.authentication.token_records import Asker, TokenRecords
-from kavka.broker.authentication.token_store import CHANGE_RETENTION_MS, TokenStore
+from kavka.broker.authentication.token_store import TokenStore
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.model import BrokerId
@@ -23,6 +23,7 @@ from kavka.security.principals import Principal
 from kavka.security.scram import ScramMechanism
 from kavka.security.secret import Secret
 from kavka.security.tokens import Lifetimes, Token, TokenKey, Wish, password
+from kavka.zookeeper.change_nodes import CHANGE_RETENTION_MS
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, SessionExpired

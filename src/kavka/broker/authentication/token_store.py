@@ -6,46 +6,40 @@ tells the others. Must not decide who may do what with a token: that is `kavka.s
     /delegation_token/tokens/<id>                   a token (`zookeeper.token_znode`)
     /delegation_token/token_changes/token_change_N  the id of one that was changed
 
-    I1  changes are listened to before anything is read, so that none falls in between
-    I2  whenever changes may have been missed (a new session, a change node that is gone), every token is read again
-    I3  a token that cannot be read lets nobody in and is not shown; it is told of, and stays where it is
-    I4  a change is decided on what stands in ZooKeeper, and written only if that still stands there
-    I5  a change is in force here before it is answered
-    I6  one reading at a time: what is read later is never replaced by what was read earlier
-    I7  a token whose write has an unknown outcome is told to nobody before it was read back
+    I1  a token that cannot be read lets nobody in and is not shown; it is told of, and stays where it is
+    I2  a change is decided on what stands in ZooKeeper, and written only if that still stands there
+    I3  a change is in force here before it is answered
+    I4  a token whose write has an unknown outcome is told to nobody before it was read back
 
-Source: Kafka's DelegationTokenManagerZk, DelegationTokenCache, ZkNodeChangeNotificationListener. Kafka overwrites
+How changes are followed: `zookeeper.change_nodes`.
+
+Source: Kafka's DelegationTokenManagerZk, DelegationTokenCache. Kafka overwrites
 whatever stands there, and decides on what it last read.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hashlib
 import hmac
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, NamedTuple
 
-from kavka.errors import ErrorCode, InvariantViolation, RequestError, ZooKeeperError
+from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
 from kavka.security.principals import Principal
 from kavka.security.scram import ScramCredential, ScramMechanism
 from kavka.security.tokens import MAX_TOKENS_OF_OWNER, Lifetimes, Token, TokenKey, Wish, ended, new_token, renewed
+from kavka.zookeeper.change_nodes import ChangeFollower
 from kavka.zookeeper.port import (
-    ANY_VERSION,
     BadVersion,
     Create,
     CreateMode,
     Delete,
-    Event,
     NodeExists,
     NoNode,
     OutcomeUnknown,
     RequestTooLarge,
-    SessionState,
     SetData,
-    WatchEvent,
     ZooKeeper,
 )
 from kavka.zookeeper.token_znode import TokenNode
@@ -56,18 +50,12 @@ from kavka.zookeeper.znode_paths import (
     TOKENS_PATH,
     token_path,
 )
-from kavka.zookeeper.znodes import MalformedZNode, encode_uuid, random_uuid, sequence_number
+from kavka.zookeeper.znodes import MalformedZNode, encode_uuid, random_uuid
 
 logger = Logger(__name__)
 
 MAX_ATTEMPTS: Final = 10
 """How often a change is made anew because another one came first, or because nobody knows whether it was written."""
-CHANGE_RETENTION_MS: Final = 15 * 60 * 1000
-"""How long change nodes stay, as in Kafka."""
-PURGE_INTERVAL_MS: Final = 60_000
-"""How often a broker looks for change nodes that are old, when it changes tokens."""
-RETRY_S: Final = 1.0
-"""How long after ZooKeeper could not be asked it is asked again."""
 
 
 class Changed(NamedTuple):
@@ -106,12 +94,14 @@ class TokenStore:
         """By the HMAC's hash: how long a search in here takes tells nothing of an HMAC."""
         self._credentials: dict[tuple[ScramMechanism, str], ScramCredential] = {}
         """Those that were needed."""
-        self._last_sequence = -1
-        self._wake = asyncio.Event()
-        self._must_read_all = False
-        self._purged_at_ms = -PURGE_INTERVAL_MS
-        self._lock = asyncio.Lock()
-        self._unsubscribe: Callable[[], None] = lambda: None
+        self._follower = ChangeFollower(
+            zookeeper,
+            (TOKEN_CHANGES_PATH,),
+            _changed,
+            read_all=self._read_all,
+            take_in=self._take_in,
+            wall_ms=wall_ms,
+        )
 
     # -- what is known
 
@@ -213,7 +203,7 @@ class TokenStore:
         """
         path = token_path(token_id)
         written: Changed | None = None
-        async with self._lock:
+        async with self._follower.lock:
             for _ in range(MAX_ATTEMPTS):
                 before, version = await self._read(token_id)
                 if written is not None and before == written.after:
@@ -244,97 +234,23 @@ class TokenStore:
             else:
                 raise RequestError(ErrorCode.REQUEST_TIMED_OUT, f"{path}: not written in {MAX_ATTEMPTS} attempts")
             self._put(token_id, written.after)
-        await self._tidy()
+        await self._follower.tidy()
         return written
-
-    async def _tidy(self) -> None:
-        try:
-            await self._purge()
-        except ZooKeeperError as failure:
-            logger.warning("old change nodes of delegation tokens stay", why=str(failure))
-
-    async def _purge(self) -> None:
-        """Deletes change nodes that are old, the oldest first; at most once a minute, for there may be many."""
-        now_ms = self._wall_ms()
-        if 0 <= now_ms - self._purged_at_ms < PURGE_INTERVAL_MS:
-            return
-        self._purged_at_ms = now_ms
-        for name in sorted(await self._zookeeper.children(TOKEN_CHANGES_PATH)):
-            path = f"{TOKEN_CHANGES_PATH}/{name}"
-            stat = await self._zookeeper.exists(path)
-            if stat is None:
-                continue  # Another broker was faster.
-            if stat.ctime + CHANGE_RETENTION_MS >= now_ms:
-                break
-            with contextlib.suppress(NoNode):
-                await self._zookeeper.delete(path, version=ANY_VERSION)
 
     # -- reading
 
     async def start(self) -> None:
         """Reads all tokens, and follows them from then on. Raises ZooKeeperError."""
-        for path in TOKEN_PERSISTENT_PATHS:
-            with contextlib.suppress(NodeExists):
-                await self._zookeeper.create(path)
-        self._unsubscribe = self._zookeeper.subscribe(self._on_event)
-        async with self._lock:
-            await self._read_all()
-        self._spawn(self._follow())
+        await self._follower.start(TOKEN_PERSISTENT_PATHS)
+        self._spawn(self._follower.follow())
 
     def stop(self) -> None:
         """Follows them no more."""
-        self._unsubscribe()
-
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, WatchEvent):
-            if event.path == TOKEN_CHANGES_PATH:
-                self._wake.set()
-        elif event.state is SessionState.CONNECTED:
-            self._must_read_all = True
-            self._wake.set()
-
-    async def _follow(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            try:
-                async with self._lock:
-                    if self._must_read_all:
-                        await self._read_all()
-                    else:
-                        await self._take_in()
-            except InvariantViolation:
-                raise
-            except Exception as failure:  # noqa: BLE001 - whatever it is, changes must not go unseen from now on (I2).
-                logger.warning("delegation tokens not read", why=str(failure) or repr(failure))
-                self._must_read_all = True
-                await asyncio.sleep(RETRY_S)
-                self._wake.set()
-
-    async def _changed(self) -> list[tuple[int, str]]:
-        """The change nodes that were not seen before; leaves a watch."""
-        found = []
-        for name in await self._zookeeper.children(TOKEN_CHANGES_PATH, watch=True):
-            try:
-                sequence = sequence_number(name)
-            except MalformedZNode:
-                continue
-            if sequence > self._last_sequence:
-                found.append((sequence, f"{TOKEN_CHANGES_PATH}/{name}"))
-        return sorted(found)
+        self._follower.stop()
 
     async def _read_all(self) -> None:
-        self._must_read_all = False
-        # Numbers seen so far mean nothing any more: a ZooKeeper that was restored counts from where it was.
-        self._last_sequence = -1
-        try:
-            changes = await self._changed()
-            ids = await self._zookeeper.children(TOKENS_PATH)
-            nodes = await self._zookeeper.get_many([token_path(token_id) for token_id in ids])
-        except BaseException:
-            self._must_read_all = True
-            raise
-        self._note(changes)
+        ids = await self._zookeeper.children(TOKENS_PATH)
+        nodes = await self._zookeeper.get_many([token_path(token_id) for token_id in ids])
         found = {
             token_id: None if node is None else _decode(token_id, node[0])
             for token_id, node in zip(ids, nodes, strict=True)
@@ -344,24 +260,10 @@ class TokenStore:
         for token_id, token in found.items():
             self._put(token_id, token)
 
-    async def _take_in(self) -> None:
-        changes = await self._changed()
-        ids: dict[str, None] = {}
-        for _sequence, path in changes:
-            try:
-                data, _stat = await self._zookeeper.get(path)
-                ids[(data or b"").decode()] = None
-            except (NoNode, UnicodeDecodeError) as failure:
-                logger.warning("change of delegation tokens not read", path=path, why=str(failure))
-                await self._read_all()
-                return
+    async def _take_in(self, ids: Sequence[str]) -> None:
         found = {token_id: (await self._read(token_id))[0] for token_id in ids if token_id and "/" not in token_id}
-        self._note(changes)
         for token_id, token in found.items():
             self._put(token_id, token)
-
-    def _note(self, changes: Iterable[tuple[int, str]]) -> None:
-        self._last_sequence = max((sequence for sequence, _path in changes), default=self._last_sequence)
 
     async def _read(self, token_id: str) -> tuple[Token | None, int]:
         """A token as it stands in ZooKeeper, and its znode's version."""
@@ -377,6 +279,14 @@ def _change_node(token_id: str) -> Create:
     return Create(TOKEN_CHANGE_PREFIX, token_id.encode(), CreateMode.PERSISTENT_SEQUENTIAL)
 
 
+def _changed(path: str, data: bytes | None) -> str:
+    """The id that a change node names. Raises MalformedZNode."""
+    try:
+        return (data or b"").decode()
+    except UnicodeDecodeError as garbage:
+        raise MalformedZNode(path, str(garbage)) from garbage
+
+
 def _encode(token: Token) -> bytes:
     return TokenNode(
         token.token_id,
@@ -390,7 +300,7 @@ def _encode(token: Token) -> bytes:
 
 
 def _decode(token_id: str, data: bytes | None) -> Token | None:
-    """None: there is nothing that could be read (I3)."""
+    """None: there is nothing that could be read (I1)."""
     try:
         node = TokenNode.decode(token_path(token_id), data)
         if node.token_id != token_id:

@@ -7,12 +7,10 @@ brand; a change node tells the others. Must not decide what a list allows: that 
     /kafka-acl-extended/prefixed/<Type>/<name>     prefixed ones;  changes: /kafka-acl-extended-changes/acl_changes_N
 
     I1  nothing is decided before every list was read; a broker that cannot read them does not start
-    I2  changes are listened to before anything is read, so that none falls in between
-    I3  whenever changes may have been missed (a new session, a change node that is gone or cannot be read), every list
-        is read again. Kafka reads what is left of the change nodes only
-    I4  a list that cannot be read denies everybody everything on its resources, and is told: nothing fails open
-    I5  a change is in force here before it is answered
-    I6  one reading at a time: what is read later is never replaced by what was read earlier
+    I2  a list that cannot be read denies everybody everything on its resources, and is told: nothing fails open
+    I3  a change is in force here before it is answered
+
+How changes are followed: `zookeeper.change_nodes`.
 
 Source: kafka.security.authorizer.AclAuthorizer (updateResourceAcls, deleteAcls), kafka.zk.ZkAclStore,
 ZkNodeChangeNotificationListener.
@@ -20,12 +18,10 @@ ZkNodeChangeNotificationListener.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kavka.errors import ErrorCode, InvariantViolation, RequestError, ZooKeeperError
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.security.acls import (
     OPERATIONS_BY_WORD,
@@ -42,20 +38,17 @@ from kavka.security.acls import (
 )
 from kavka.security.authorizer import AclIndex, Question, Rules, Verdict, decide, decide_on_any
 from kavka.security.principals import ANY_HOST, EVERYBODY
+from kavka.zookeeper.change_nodes import ChangeFollower
 from kavka.zookeeper.port import (
-    ANY_VERSION,
     BadArguments,
     BadVersion,
     Create,
     CreateMode,
     Delete,
-    Event,
     NodeExists,
     NoNode,
     OutcomeUnknown,
-    SessionState,
     SetData,
-    WatchEvent,
     ZooKeeper,
 )
 from kavka.zookeeper.port import Operation as WriteOperation
@@ -69,31 +62,20 @@ from kavka.zookeeper.znode_paths import (
     LITERAL_ACLS_PATH,
     acl_path,
 )
-from kavka.zookeeper.znodes import AccessEntry, AccessList, AccessListChange, MalformedZNode, sequence_number
+from kavka.zookeeper.znodes import AccessEntry, AccessList, AccessListChange, MalformedZNode
 
 logger = Logger(__name__)
 
 MAX_ATTEMPTS: Final = 30
 """How often a change is made anew because another one came first. Somebody always gets through; of three brokers that
 change one list all the time, one loses as often as this once in 200,000 times."""
-CHANGE_RETENTION_MS: Final = 15 * 60 * 1000
-"""How long change nodes stay, as in Kafka."""
-PURGE_INTERVAL_MS: Final = 60_000
-"""How often a broker looks for change nodes that are old, when it changes lists."""
-RETRY_S: Final = 1.0
-"""How long after ZooKeeper could not be asked it is asked again."""
-PAUSES_PER_LOOK: Final = 4
-LONGEST_PAUSE_S: Final = 0.05
-"""After a look for changes there is a pause of so many times what it took, up to this. A look reads the names of all
-change nodes of the last quarter of an hour: looks without pauses took 10 of the 12 s of CPU that 4,000 changes in a row
-took. The first change after a pause is taken in at once."""
 PARENTS: Final = {
     PatternType.LITERAL: LITERAL_ACLS_PATH,
     PatternType.PREFIXED: f"{EXTENDED_ACLS_PATH}/prefixed",
 }
 _CHANGES: Final = (LITERAL_ACL_CHANGES_PATH, EXTENDED_ACL_CHANGES_PATH)
 _UNREADABLE: Final = Entry(str(EVERYBODY), ANY_HOST, Operation.ALL, Permission.DENY)
-"""What stands for a list that cannot be read (I4)."""
+"""What stands for a list that cannot be read (I2)."""
 
 _OPERATIONS_IN_CAPITALS: Final = {word.upper(): operation for word, operation in OPERATIONS_BY_WORD.items()}
 _PERMISSIONS_IN_CAPITALS: Final = {word.upper(): permission for word, permission in PERMISSIONS_BY_WORD.items()}
@@ -110,7 +92,7 @@ class Deleted(NamedTuple):
 
 class _Found(NamedTuple):
     """A list as it stands in ZooKeeper; `version` is None where there is none. `is_readable`: else it stands for one
-    that is not (I4)."""
+    that is not (I2)."""
 
     entries: Entries
     version: int | None
@@ -132,20 +114,12 @@ class AclStore:
         """`check` is called with what was read at the start; it may raise."""
         self.index = AclIndex()
         self.rules = rules
-        self._stale_since_ms: int | None = None
-        """Since when these may not be the lists of ZooKeeper; None where they are, as far as it has told."""
         self._zookeeper = zookeeper
-        self._wall_ms = wall_ms
         self._spawn = spawn
         self._check = check
-        self._last_sequence = dict.fromkeys(_CHANGES, -1)
-        self._wake = asyncio.Event()
-        self._must_read_all = False
-        self._is_away = False
-        """Whether there is no connection to ZooKeeper."""
-        self._purged_at_ms = -PURGE_INTERVAL_MS
-        self._lock = asyncio.Lock()
-        self._unsubscribe: Callable[[], None] = lambda: None
+        self._follower = ChangeFollower(
+            zookeeper, _CHANGES, _changed, read_all=self._read_all, take_in=self._take_in, wall_ms=wall_ms
+        )
 
     # -- an authorizer
 
@@ -163,116 +137,35 @@ class AclStore:
 
     async def start(self) -> None:
         """Reads all lists, and follows them from then on. Raises ZooKeeperError, and what the check raises."""
-        for path in ACL_PERSISTENT_PATHS:
-            try:
-                await self._zookeeper.create(path)
-            except NodeExists:
-                continue
-        self._unsubscribe = self._zookeeper.subscribe(self._on_event)
-        async with self._lock:
-            await self._read_all()
+        await self._follower.start(ACL_PERSISTENT_PATHS)
         self._check(self.index, self.rules)
-        self._spawn(self._follow())
+        self._spawn(self._follower.follow())
 
     def stale_ms(self) -> int:
         """For how long the lists may have been others in ZooKeeper: it could not be asked, or they are being read."""
-        return 0 if self._stale_since_ms is None else max(0, self._wall_ms() - self._stale_since_ms)
+        return self._follower.stale_ms()
 
     def stop(self) -> None:
         """Follows them no more."""
-        self._unsubscribe()
-
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, WatchEvent) and event.path not in _CHANGES:
-            return
-        if self._stale_since_ms is None:
-            self._stale_since_ms = self._wall_ms()
-        if isinstance(event, WatchEvent):
-            self._wake.set()
-            return
-        self._is_away = event.state is not SessionState.CONNECTED
-        if not self._is_away:
-            self._must_read_all = True
-            self._wake.set()
-
-    async def _follow(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            try:
-                async with self._lock:
-                    began_s = loop.time()
-                    if self._must_read_all:
-                        await self._read_all()
-                    else:
-                        await self._take_in()
-                if not self._wake.is_set() and not self._is_away:
-                    self._stale_since_ms = None
-                await asyncio.sleep(min(LONGEST_PAUSE_S, PAUSES_PER_LOOK * (loop.time() - began_s)))
-            except InvariantViolation:
-                raise
-            except Exception as failure:  # noqa: BLE001 - whatever it is, changes must not go unseen from now on (I3).
-                logger.warning("access control lists not read", why=str(failure) or repr(failure))
-                self._must_read_all = True
-                await asyncio.sleep(RETRY_S)
-                self._wake.set()
-
-    async def _changed(self) -> list[tuple[int, str]]:
-        """The change nodes that were not seen before, of both kinds; leaves watches."""
-        found = []
-        for parent in _CHANGES:
-            for name in await self._zookeeper.children(parent, watch=True):
-                try:
-                    sequence = sequence_number(name)
-                except MalformedZNode:
-                    continue
-                if sequence > self._last_sequence[parent]:
-                    found.append((sequence, f"{parent}/{name}"))
-        return sorted(found)
-
-    def _note(self, changes: Iterable[tuple[int, str]]) -> None:
-        for sequence, path in changes:
-            parent = path.rpartition("/")[0]
-            self._last_sequence[parent] = max(self._last_sequence[parent], sequence)
+        self._follower.stop()
 
     async def _read_all(self) -> None:
-        self._must_read_all = False
-        # Numbers seen so far mean nothing any more: a ZooKeeper that was restored counts from where it was.
-        self._last_sequence = dict.fromkeys(_CHANGES, -1)
-        try:
-            changes = await self._changed()
-            lists: dict[Pattern, Entries] = {}
-            for pattern_type, root in PARENTS.items():
-                for word in await self._zookeeper.children(root):
-                    resource_type = TYPES_BY_WORD.get(word)
-                    if resource_type is None:
-                        logger.warning("access control lists of an unknown type are not used", type=word)
-                        continue
-                    names = await self._zookeeper.children(f"{root}/{word}")
-                    patterns = [Pattern(resource_type, name, pattern_type) for name in names]
-                    for pattern, found in zip(patterns, await self._read(patterns), strict=True):
-                        if found.entries:
-                            lists[pattern] = found.entries
-        except BaseException:
-            self._must_read_all = True
-            raise
-        self._note(changes)
+        lists: dict[Pattern, Entries] = {}
+        for pattern_type, root in PARENTS.items():
+            for word in await self._zookeeper.children(root):
+                resource_type = TYPES_BY_WORD.get(word)
+                if resource_type is None:
+                    logger.warning("access control lists of an unknown type are not used", type=word)
+                    continue
+                names = await self._zookeeper.children(f"{root}/{word}")
+                patterns = [Pattern(resource_type, name, pattern_type) for name in names]
+                for pattern, found in zip(patterns, await self._read(patterns), strict=True):
+                    if found.entries:
+                        lists[pattern] = found.entries
         self.index = AclIndex(lists, self.index.generation + 1)
 
-    async def _take_in(self) -> None:
-        changes = await self._changed()
-        patterns: dict[Pattern, None] = {}
-        for _sequence, path in changes:
-            try:
-                data, _stat = await self._zookeeper.get(path)
-                patterns[_pattern(AccessListChange.decode(path, data))] = None
-            except (NoNode, MalformedZNode) as failure:
-                logger.warning("change of access control lists not read", path=path, why=str(failure))
-                await self._read_all()
-                return
-        found = await self._read(list(patterns))
-        self._note(changes)
+    async def _take_in(self, patterns: Sequence[Pattern]) -> None:
+        found = await self._read(patterns)
         self._replace({pattern: each.entries for pattern, each in zip(patterns, found, strict=True)})
 
     async def _read(self, patterns: Sequence[Pattern]) -> list[_Found]:
@@ -313,7 +206,7 @@ class AclStore:
                 await self._change(pattern, added.union)
             except (RequestError, ZooKeeperError) as failure:
                 refusals.update(dict.fromkeys(indexes, _refusal(failure)))
-        await self._tidy()
+        await self._follower.tidy()
         return [refusals.get(index) for index in range(len(bindings))]
 
     async def delete(self, filters: Sequence[Filter]) -> list[list[Deleted]]:
@@ -342,7 +235,7 @@ class AclStore:
                 refusal = _refusal(failure)
             for entry, index in sorted(meant.items()):
                 results[index].append(Deleted(Binding(pattern, entry), refusal))
-        await self._tidy()
+        await self._follower.tidy()
         return results
 
     async def _change(
@@ -357,7 +250,7 @@ class AclStore:
         """
         path = _path(pattern)
         may_be_written = False
-        async with self._lock:
+        async with self._follower.lock:
             for _ in range(MAX_ATTEMPTS):
                 before = (await self._read([pattern]))[0]
                 if not may_be_written:
@@ -390,29 +283,6 @@ class AclStore:
                     ErrorCode.REQUEST_TIMED_OUT, f"{path} was changed by others {MAX_ATTEMPTS} times meanwhile"
                 )
 
-    async def _tidy(self) -> None:
-        try:
-            await self._purge()
-        except ZooKeeperError as failure:
-            logger.warning("old change nodes of access control lists stay", why=str(failure))
-
-    async def _purge(self) -> None:
-        """Deletes change nodes that are old, the oldest first; at most once a minute, for there may be many."""
-        now_ms = self._wall_ms()
-        if 0 <= now_ms - self._purged_at_ms < PURGE_INTERVAL_MS:
-            return
-        self._purged_at_ms = now_ms
-        for parent in _CHANGES:
-            for name in sorted(await self._zookeeper.children(parent)):
-                path = f"{parent}/{name}"
-                stat = await self._zookeeper.exists(path)
-                if stat is None:
-                    continue  # Another broker was faster.
-                if stat.ctime + CHANGE_RETENTION_MS >= now_ms:
-                    break
-                with contextlib.suppress(NoNode):
-                    await self._zookeeper.delete(path, version=ANY_VERSION)
-
 
 def _change_node(pattern: Pattern) -> Create:
     is_prefixed = pattern.pattern_type is PatternType.PREFIXED
@@ -425,8 +295,9 @@ def _path(pattern: Pattern) -> str:
     return acl_path(pattern.resource_type.word, pattern.name, prefixed=pattern.pattern_type is PatternType.PREFIXED)
 
 
-def _pattern(change: AccessListChange) -> Pattern:
-    """The list that a change is about. Raises MalformedZNode."""
+def _changed(path: str, data: bytes | None) -> Pattern:
+    """The list that a change node is about. Raises MalformedZNode."""
+    change = AccessListChange.decode(path, data)
     try:
         resource_type = ResourceType[change.resource_type]
     except KeyError as unknown:
