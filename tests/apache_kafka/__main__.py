@@ -26,7 +26,10 @@ def main() -> int:
     start.add_argument("port", type=int, help="of the first broker; ZooKeeper's is 100 higher, KRaft controllers' 200")
     start.add_argument("directory", type=Path, help="gets configuration, logs, pid files and data")
     start.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of every broker")
-    start.add_argument("--heap", help="JVM options of each broker; Kafka's own 1 GB by default")
+    start.add_argument(
+        "--heap",
+        help="JVM options of each broker, which then starts quickly and compiles little; Kafka's own by default",
+    )
     node = commands.add_parser("start-node", help="start one server again")
     node.add_argument("directory", type=Path)
     node.add_argument("name", help="zk, broker-1, ...")

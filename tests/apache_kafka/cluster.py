@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from tests.apache_kafka.release import FLAGS, VERSIONS, Release
+from tests.apache_kafka.release import FLAGS, SMALL_FLAGS, VERSIONS, Release
 from tests.apache_kafka.servers import ZOOKEEPER, Servers
 from tests.kit.kavka_process import HOST, CpuSeconds, ProcessFailed, answers_metadata, cpu_seconds, resident_bytes
 from tests.kit.ports import free_port
@@ -52,8 +52,9 @@ class ApacheKafka:
         port: int | None = None,
     ) -> None:
         """data_dir: gets configuration, logs, pid files and data (broker I's in node-I). settings: beyond Kafka's
-        defaults. heap: JVM options such as "-Xmx512M -Xms256M"; None keeps Kafka's own 1 GB. port: the first broker's,
-        a free one if None. Raises PeerMissing."""
+        defaults. heap: JVM options such as "-Xmx512M -Xms256M", for a test: those of a quick start come with them. None
+        keeps Kafka's own: 1 GB, and a JVM that compiles for speed, as a measurement wants. port: the first broker's, a
+        free one if None. Raises PeerMissing."""
         self.release = Release(VERSIONS[mode])
         self.jars = self.release.installed()
         self.mode = mode
@@ -65,6 +66,7 @@ class ApacheKafka:
         self.servers = Servers(self.data_dir)
         self.start_times_s: dict[str, float] = {}
         self._heap = heap or DEFAULT_HEAP
+        self._flags = SMALL_FLAGS if heap else FLAGS
         self._settings = dict(settings or {})
 
     def set(self, settings: Mapping[str, str]) -> None:
@@ -177,7 +179,7 @@ class ApacheKafka:
         }
         file = self._write(ZOOKEEPER, lines)
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        options = [*ZOOKEEPER_HEAP.split(), *FLAGS, "-Dzookeeper.jmx.log4j.disable=true"]
+        options = [*ZOOKEEPER_HEAP.split(), *self._flags, "-Dzookeeper.jmx.log4j.disable=true"]
         self.servers.define(ZOOKEEPER, self.release.server_command(main, str(file), options=options))
         self._write_brokers(self._zookeeper_settings)
         self.servers.start(ZOOKEEPER)
@@ -198,7 +200,7 @@ class ApacheKafka:
                 **self._settings,
             }
             file = self._write(f"broker-{broker}", settings)
-            options = [*self._heap.split(), *FLAGS]
+            options = [*self._heap.split(), *self._flags]
             command = self.release.server_command("kafka.Kafka", str(file), options=options)
             self.servers.define(f"broker-{broker}", command)
 

@@ -35,7 +35,13 @@ FLAGS: Final = [
 ]
 """What Kafka's own kafka-run-class.sh gives to a server, without remote JMX, which would listen on all addresses."""
 
+SMALL_FLAGS: Final = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
+"""For a server that holds little for a short time: it starts with 60 % of the processor time."""
+
 TOOL_FLAGS: Final = ("-Xmx512M", "-XX:+UseSerialGC")
+QUICK_TOOL_FLAGS: Final = (*TOOL_FLAGS, "-XX:TieredStopAtLevel=1")
+"""For tools that only start and ask; those that measure get both compilers."""
+MEASURING_TOOLS: Final = ("perf-test", "latency", "Performance", "Latency")
 
 RENAMED_TOOLS: Final = {
     "acls": ("AclCommand",),
@@ -152,7 +158,8 @@ class Release:
         """How one of its command-line tools is called. Raises UnknownTool.
         name: a script's name (kafka-topics.sh, kafka-topics or topics) or a class, with its package."""
         logging = self._logging(of_tool=True)
-        return [java(), *TOOL_FLAGS, *logging, "-cp", self.class_path, self.tool_class(name), *arguments]
+        flags = TOOL_FLAGS if name.removesuffix(".sh").endswith(MEASURING_TOOLS) else QUICK_TOOL_FLAGS
+        return [java(), *flags, *logging, "-cp", self.class_path, self.tool_class(name), *arguments]
 
     def tool_class(self, name: str) -> str:
         """The class of a tool, which moved between releases. Raises UnknownTool."""

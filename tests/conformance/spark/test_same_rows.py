@@ -12,6 +12,7 @@ from kavka_spark import session
 from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.official_connector import connector_jars
+from tests.kit.spark_job import SMALL
 from tests.kit.topic_filler import (
     COMPACTED_SOON,
     create_topic,
@@ -35,10 +36,9 @@ def spark() -> Iterator[SparkSession]:
     found = session(
         "same rows",
         **{
+            **SMALL,
             "spark.master": "local[2]",
-            "spark.ui.enabled": "false",
             "spark.jars": ",".join(map(str, jars)),
-            "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "768m",
         },
     )

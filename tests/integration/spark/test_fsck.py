@@ -29,6 +29,7 @@ from kavka.records.builder import BatchBuilder, seal
 from kavka.testing import Cluster
 from kavka_spark import session
 from kavka_spark.pipelines.fsck import fsck
+from tests.kit.spark_job import SMALL
 
 pytestmark = pytest.mark.timeout(400)  # the first Spark job of a session takes minutes on a machine with other work
 BROKERS = (1, 2, 3)
@@ -48,12 +49,7 @@ class Finding(NamedTuple):
 def spark() -> Iterator[SparkSession]:
     found = session(
         "fsck",
-        **{
-            "spark.master": "local[2]",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.sql.shuffle.partitions": "2",
-        },
+        **{**SMALL, "spark.master": "local[2]", "spark.ui.showConsoleProgress": "false"},
     )
     yield found
     found.stop()

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kavka_spark import session
 from kavka_spark.lag import Lag, LagListener
 from tests.kit.kavka_process import KavkaProcess
+from tests.kit.spark_job import SMALL
 from tests.kit.topic_contents import contents
 from tests.kit.topic_filler import CODECS, create_topic, fill_with_everything, produce
 
@@ -26,10 +27,8 @@ def spark() -> Iterator[SparkSession]:
     found = session(
         "source",
         **{
+            **SMALL,
             "spark.master": "local[2]",
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.driver.memory": "512m",
         },
     )
     yield found
