@@ -39,7 +39,7 @@ check: setup ## format, lint, types, the rooms' borders and their picture, the t
 	@$(PYTHON) tools/sizes.py
 
 test: setup ## all tests that belong to every change
-	@$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile
+	@$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 unit: setup ## the quick ones: no process, no socket
 	@$(PYTHON) -m pytest -n $(WORKERS) tests/unit tests/property

@@ -6,13 +6,18 @@ It must not know what is measured. All candidates run with the default settings 
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Protocol
 
 from tests.apache_kafka import VERSIONS, ApacheKafka
 from tests.kit.kavka_process import CpuSeconds, KavkaProcess
+
+from benchmarks import commits
+from benchmarks.commits import Commit
+
+BEFORE = "before"
+"""The name of kavka at the commit that is compared with."""
 
 
 class Candidate(Protocol):
@@ -45,24 +50,25 @@ class Candidate(Protocol):
 
 
 class Kavka:
-    """`kavka up` of the virtual environment that runs this."""
+    """`kavka up` of the virtual environment that runs this, with this checkout's code or another commit's."""
 
-    name = "kavka"
-
-    def __init__(self) -> None:
+    def __init__(self, name: str = "kavka", commit: Commit | None = None) -> None:
+        """commit: whose code runs; None is the checkout's as it lies there."""
+        self.name = name
+        self._commit = commit
         self._process: KavkaProcess | None = None
 
     def version(self) -> str:
-        root = Path(__file__).resolve().parent.parent
-        described = subprocess.run(
-            ["git", "-C", root, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-        )
-        python = ".".join(map(str, sys.version_info[:3]))
-        return f"kavka at {described.stdout.strip() or 'an unknown commit'}, Python {python}"
+        at = self._commit.described if self._commit else commits.described("--dirty")
+        return f"kavka at {at}, Python {'.'.join(map(str, sys.version_info[:3]))}"
 
     def start(self, directory: Path) -> float:
         directory.mkdir(parents=True)
-        self._process = KavkaProcess(directory / "data", log_file=directory / "kavka.log")
+        self._process = KavkaProcess(
+            directory / "data",
+            log_file=directory / "kavka.log",
+            environment=self._commit.environment if self._commit else None,
+        )
         return self._process.start()
 
     def stop(self) -> None:
@@ -137,8 +143,10 @@ class Kafka:
         return self._kafka
 
 
-def candidate(name: str) -> Candidate:
-    """The candidate of a name: kavka, zk or kraft."""
+def candidate(name: str, commit: Commit | None = None) -> Candidate:
+    """The candidate of a name: kavka, before (kavka of the commit), zk or kraft."""
     if name == "kavka":
         return Kavka()
+    if name == BEFORE:
+        return Kavka(BEFORE, commit)
     return Kafka(name)

@@ -101,6 +101,9 @@ same load.
 * **A ratio** is kavka / Apache Kafka of the same round. Its median is the figure that counts, and the one that has a
   target.
 
+`python -m benchmarks.run --before COMMIT` measures this checkout beside kavka at another commit, in turn in one run.
+Use it to show that a change costs nothing. The result is printed, and not kept here.
+
 `python -m benchmarks.render` writes this page from [benchmarks/results](../benchmarks/results). `make bench` measures
 and writes it. `make bench-cluster` does so for three brokers: `kavka server` three times on one `kavka zookeeper`,
 compared with three brokers of Apache Kafka with a heap of 1 GB each. In those sections:

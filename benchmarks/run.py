@@ -1,4 +1,4 @@
-"""The harness: `python -m benchmarks.run [GROUP ...] [--peer kraft|zk|both] [--rounds N] [--quick]`.
+"""The harness: `python -m benchmarks.run [GROUP ...] [--peer kraft|zk|both | --before COMMIT] [--rounds N] [--quick]`.
 
 Runs the groups of rows.py for each candidate in turn, prints each figure as it comes, the comparison at the end, and
 keeps everything in benchmarks/results/ with docs/benchmarks.md rendered from it.
@@ -24,7 +24,8 @@ from tests.apache_kafka import PeerMissing, installed
 from tests.kit.kavka_process import ProcessFailed
 
 from benchmarks import PROJECT, load_generator, render
-from benchmarks.candidates import Candidate, candidate
+from benchmarks.candidates import BEFORE, Candidate, candidate
+from benchmarks.commits import UnknownCommit, laid_out
 from benchmarks.results import Measured, Run, compare, machine, merge, read, write
 from benchmarks.rows import GROUPS, Group, Sizes, live
 
@@ -40,26 +41,28 @@ if not console.is_terminal:
 def main() -> int:
     arguments = parse(sys.argv[1:])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the brokers are ended on the way out
-    names = [arguments.subject, *(("kraft", "zk") if arguments.peer == "both" else (arguments.peer,))]
+    names = [arguments.subject, *peers(arguments)]
     groups = {name: GROUPS[name] for name in arguments.groups or GROUPS}
     rounds = arguments.rounds or (1 if arguments.quick else 3)
     sizes = Sizes().divided(QUICK_DIVISOR) if arguments.quick else Sizes()
     place = Path(tempfile.mkdtemp(prefix="kavka-bench-", dir=arguments.data))
     try:
         for name in names:
-            if name != "kavka":
+            if name not in ("kavka", BEFORE):
                 installed(name)
+        commit = laid_out(arguments.before) if arguments.before else None
         load_generator.build()
-        run = start_run({name: candidate(name).version() for name in names}, place, sizes._asdict())
-        for measured in measure([candidate(name) for name in names], groups, rounds, sizes, place, run):
+        candidates = [candidate(name, commit) for name in names]
+        run = start_run({one.name: one.version() for one in candidates}, place, sizes._asdict())
+        for measured in measure(candidates, groups, rounds, sizes, place, run):
             run["measurements"].append(measured)
             show(measured)
-    except (PeerMissing, ProcessFailed, load_generator.LoadFailed) as failure:
+    except (PeerMissing, ProcessFailed, load_generator.LoadFailed, UnknownCommit) as failure:
         console.print(f"[red]{failure}[/red]")
         return 1
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    to_keep = arguments.subject == "kavka" and not arguments.quick
+    to_keep = arguments.subject == "kavka" and not arguments.quick and not arguments.before
     directory = render.RESULTS if to_keep else PROJECT / "build" / "benchmarks"
     for peer in names[1:]:
         keep(run, arguments.subject, peer, directory / f"one-broker-{peer}.json")
@@ -83,12 +86,24 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--data", type=Path, help="where the brokers keep their data (the system's temporary directory)"
     )
+    parser.add_argument(
+        "--before",
+        metavar="COMMIT",
+        help="compare with kavka at this commit, not with Apache Kafka; the result is not kept in docs/",
+    )
     parser.add_argument("--subject", choices=["kavka", "kraft", "zk"], default="kavka", help=argparse.SUPPRESS)
     parsed = parser.parse_args(arguments)
     unknown = [name for name in parsed.groups if name not in GROUPS]
     if unknown:
         parser.error(f"{unknown[0]}: no such group; choose from {', '.join(GROUPS)}")
     return parsed
+
+
+def peers(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """What kavka is compared with."""
+    if arguments.before:
+        return (BEFORE,)
+    return ("kraft", "zk") if arguments.peer == "both" else (arguments.peer,)
 
 
 def start_run(versions: dict[str, str], place: Path, operations: dict[str, int], module: str = "benchmarks.run") -> Run:

@@ -121,8 +121,25 @@ PEER_SUITES = (
 they are part of `make conformance`, which sets KAVKA_ALL_CLIENTS, not of every `make test`."""
 
 
+LONG_FIRST = (
+    "tests/integration/spark/",
+    "tests/conformance/",
+    "tests/integration/",
+    "tests/simulation/",
+    "tests/chaos/",
+)
+"""Rooms in which one file may take minutes, the longest first; the rest takes seconds."""
+
+
+def _turn(item: pytest.Item) -> int:
+    return next(
+        (turn for turn, room in enumerate(LONG_FIRST) if item.nodeid.startswith(f"tests/{room}/")), len(LONG_FIRST)
+    )
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the peer suites' runs against Apache Kafka, and what is thorough, to `make conformance`."""
+    """Leaves the peer suites' runs against Apache Kafka, and what is thorough, to `make conformance`. Long files come
+    first, so that no worker is left alone with one of them in the end (`make test` keeps this order)."""
     everything = bool(os.environ.get("KAVKA_ALL_CLIENTS"))
     kept, left_out = [], []
     for item in items:
@@ -132,6 +149,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+    items.sort(key=_turn)
 
 
 @pytest.fixture(scope="module")

@@ -104,13 +104,16 @@ class KavkaProcess:
         port: int | None = None,
         settings: Mapping[str, str] | None = None,
         log_file: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """data_dir: where the broker keeps its topics; made when missing. port: None takes a free one.
-        settings: Kafka's names to values, passed as `--set`. log_file: gets what it prints, of every start."""
+        settings: Kafka's names to values, passed as `--set`. log_file: gets what it prints, of every start.
+        environment: variables for it beside those of this process."""
         self.data_dir = data_dir
         self.port = free_port() if port is None else port
         self.settings = dict(settings or {})
         self.log_file = log_file or data_dir.parent / f"{data_dir.name}.log"
+        self._environment = {**os.environ, **environment} if environment else None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -153,7 +156,12 @@ class KavkaProcess:
             launched_at = time.perf_counter()
             # A session of its own: Ctrl-C on the test run is for the test run, which then ends the broker in order.
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=self._environment,
             )
         _running.add(self)
         return launched_at

@@ -52,7 +52,11 @@ CHECKS = (
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256M")
 
 
-@pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: f"kafka-clients-{version}")
+@pytest.fixture(
+    scope="module",
+    params=[VERSIONS[0], *(pytest.param(older, marks=pytest.mark.thorough) for older in VERSIONS[1:])],
+    ids=lambda version: f"kafka-clients-{version}",
+)
 def results(request: pytest.FixtureRequest, bootstrap: str) -> dict[str, str]:
     """What each check of one run of the JVM said."""
     class_path = set_up("setup_java_clients.sh", request.param)

@@ -109,6 +109,7 @@ def test_kavka_keeps_what_was_committed(tmp_path: Path) -> None:
     assert found == Found(dict.fromkeys(COORDINATORS_TOPICS, "INVALID_PARTITIONS"), len(GROUPS), len(GROUPS))
 
 
+@pytest.mark.thorough
 def test_apache_kafka_does_not(tmp_path: Path) -> None:
     with ApacheKafka(tmp_path / "kraft", mode="kraft", heap="-Xmx512M -Xms256M") as broker:
 

@@ -106,6 +106,7 @@ def opened(path: Path) -> Store:
     return store
 
 
+@pytest.mark.thorough
 def test_the_same_records_are_left_as_by_kafkas_cleaner(kafka: ApacheKafka, tmp_path: Path) -> None:
     rng, producers = random.Random(11), dict[int, int]()
     ours, theirs = tmp_path / "ours", kafka.data_dir / "node-1"

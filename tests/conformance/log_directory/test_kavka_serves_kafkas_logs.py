@@ -55,7 +55,7 @@ class Life(NamedTuple):
     refusal: str
 
 
-@pytest.fixture(scope="module", params=["zk", "kraft"])
+@pytest.fixture(scope="module", params=["zk", pytest.param("kraft", marks=pytest.mark.thorough)])
 def life(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     """Loaded, killed, started again, stopped cleanly."""
     mode = request.param

@@ -30,7 +30,7 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(params=[KAFKA, KAVKA], ids=["kafka controls", "kavka controls"])
+@pytest.fixture
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProcessCluster]:
     """Both brokers and two topics, in sync. The first that starts is the controller."""
     try:
@@ -96,7 +96,16 @@ def logs_are_equal(cluster: ProcessCluster, topic: str) -> bool:
     return log_of(cluster, KAFKA, topic) == log_of(cluster, KAVKA, topic) != b""
 
 
-@pytest.mark.parametrize("victim", [KAFKA, KAVKA], ids=["kafka dies", "kavka dies"])
+@pytest.mark.parametrize(
+    ("cluster", "victim"),
+    [
+        pytest.param(KAFKA, KAFKA, id="kafka controls-kafka dies"),
+        pytest.param(KAFKA, KAVKA, id="kafka controls-kavka dies", marks=pytest.mark.thorough),
+        pytest.param(KAVKA, KAFKA, id="kavka controls-kafka dies", marks=pytest.mark.thorough),
+        pytest.param(KAVKA, KAVKA, id="kavka controls-kavka dies"),
+    ],
+    indirect=["cluster"],
+)
 def test_each_follows_the_other_takes_over_when_it_dies_and_is_followed_when_it_is_back(
     cluster: ProcessCluster, victim: int
 ) -> None:

@@ -55,6 +55,7 @@ def test_a_default_kafka_with_zookeeper_is_open_in_thirteen_ways(tmp_path: Path)
     assert names(answer) == {*ANYBODY, "zookeeper-open", "zookeeper-writable", "zookeeper-secrets-readable"}
 
 
+@pytest.mark.thorough
 def test_a_default_kafka_with_kraft_is_open_in_as_many_ways_but_for_zookeeper(tmp_path: Path) -> None:
     with kafka(tmp_path / "kafka", "kraft") as broker:
         status, answer = checked(broker.bootstrap)

@@ -19,6 +19,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kavka.console.sources.simulations import TIMEOUT_S
 from tests.kit.browser import barriers, chromium, page_of, too_wide_px
 from tests.kit.console_process import ConsoleProcess
 from tests.kit.process_cluster import ProcessCluster, eventually
@@ -358,7 +359,7 @@ def test_a_scenario_is_run_and_stepped_through(live: Live, browser: Browser) -> 
         page.select_option('select[name="scenario"]', label="article 001, case A: the leader crashes")
         page.get_by_role("button", name="Run it").first.click()
         page.wait_for_url(re.compile("/simulator/runs/"))
-        page.wait_for_selector("iframe.run", timeout=90_000)
+        page.wait_for_selector("iframe.run", timeout=TIMEOUT_S * 1_000 + SOON_MS)
         run = page.frame_locator("iframe.run")
         run.locator("#clock").wait_for()
         run.locator("#first").click()

@@ -226,7 +226,7 @@ def test_brokers_that_would_not_trust_each_other_do_not_start(tmp_path: Path) ->
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("release", ["zk", "kraft"])
+@pytest.mark.parametrize("release", [pytest.param("zk", marks=pytest.mark.thorough), "kraft"])
 def test_javas_console_tools_read_and_write_under_mutual_tls(cluster: TlsCluster, tmp_path: Path, release: str) -> None:
     tools = Release.named(release)
     try:

@@ -35,7 +35,8 @@ MAX_MINUTES: Final = 20
 MAX_BROKERS: Final = 5
 END_S: Final = 5.0
 """How long a killed process may take to be gone."""
-NICE: Final = 10
+NICE: Final = 5
+"""A third of a share: with less, a run beside other busy processes would not end in its time."""
 MAX_ERROR: Final = 2_000
 """Characters of what a failed run said."""
 COMMAND_OF_RECORDED: Final = "kavka why --json > decisions.jsonl; kavka lag-policy decisions.jsonl"
