@@ -124,16 +124,27 @@ def _in_cluster(bootstrap: str | None, subject: Subject, *, is_known: bool) -> S
     """
     from kavka.cli.session import with_cluster
 
+    whole = f"{subject.topic}-{subject.partition}"
+
     async def work(cluster: Cluster) -> dict[str, int]:
+        import asyncio
+
         from kavka.client.admin import Admin
 
-        return {each.name: len(each.partitions) for each in await Admin(cluster).list_topics(include_internal=True)}
+        for wait_s in (0.2, 0.3, 0.5, 0):
+            listed = await Admin(cluster).list_topics(include_internal=True)
+            topics = {each.name: len(each.partitions) for each in listed}
+            if is_known or topics.keys() & {subject.topic, whole}:
+                break
+            # The controller that made the topic may have died with the word of it: the next one tells the others.
+            await asyncio.sleep(wait_s)
+        return topics
 
     topics = with_cluster(bootstrap, work)
     count = topics.get(subject.topic or "", 0)
     if (subject.partition or 0) < count:
         return subject
-    if (whole := f"{subject.topic}-{subject.partition}") in topics:
+    if whole in topics:
         return Subject(topic=whole)
     if count:
         raise Failure(
