@@ -25,6 +25,8 @@ from kavka.runtime.loop import new_event_loop
 from kavka.runtime.ports import listen, require_free
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from kavka.console.settings import ConsoleSettings
 
 COLLECT_AFTER: Final = (50_000, 20, 100)
@@ -62,16 +64,7 @@ def serve(
     Raises ConfigError where nobody could log in; sqlite3.Error and OSError where its files cannot be had.
     """
     app = create_app(settings)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_graceful_shutdown=STOP_S,
-    )
-    server = _Server(config, lambda: on_ready(address_of(settings.host, bound)), app.state.console.closing)
+    server = _Server(configuration(app), lambda: on_ready(address_of(settings.host, bound)), app.state.console.closing)
 
     async def run() -> None:
         if while_input:
@@ -85,6 +78,24 @@ def serve(
     gc.set_threshold(*COLLECT_AFTER)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(run())
+
+
+def configuration(app: ASGIApp) -> uvicorn.Config:
+    """How the application is served.
+
+    Nobody is believed about X-Forwarded-For unless FORWARDED_ALLOW_IPS names proxies. uvicorn would else believe each
+    process of this host, which could then dodge the login throttle and forge the audit log's addresses.
+    """
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(os.environ.get("FORWARDED_ALLOW_IPS")),
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=STOP_S,
+    )
 
 
 class _Server(uvicorn.Server):
