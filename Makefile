@@ -16,8 +16,8 @@ SIMULATE ?=
 # Of the seeds so many are run twice, with two hash seeds.
 TWINS ?= 20
 # One of so many parts of all runs with a fault at one step; the day names the part. EXPLORE takes arguments of runs.explore.
-EXPLORE_PARTS ?= 100
-EXPLORE ?= --minutes 5 --part $(shell expr $$(date +%j) % $(EXPLORE_PARTS))/$(EXPLORE_PARTS)
+EXPLORE_PARTS ?= 600
+EXPLORE ?= --minutes 5 --part $(shell expr $$(date +%s) / 86400 % $(EXPLORE_PARTS))/$(EXPLORE_PARTS)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check test unit conformance upstream ecosystem demo bench bench-cluster bench-spark chaos simulate explore fuzz kill9 messages picture clean

@@ -201,11 +201,12 @@ class BrokerConnection(RequestPipeline):
                 timeout_ms=patience_ms,
             )
             if said.error_code != ErrorCode.NONE:
-                raise RequestError(
-                    ErrorCode.SASL_AUTHENTICATION_FAILED,
-                    f"{self.address} refused {name}{f' as {sasl.username!r}' if sasl.username else ''}: "
-                    f"{said.error_message or error_name(said.error_code)}",
-                )
+                why = said.error_message or error_name(said.error_code)
+                if sasl.username:
+                    refusal = f"{self.address} refused {name} as {sasl.username!r}: {why}"
+                else:
+                    refusal = f"{self.address} refused {name}: {why}"
+                raise RequestError(ErrorCode.SASL_AUTHENTICATION_FAILED, refusal)
             try:
                 out = messages.send(bytes(said.auth_bytes))
             except StopIteration:
