@@ -10,6 +10,7 @@ A run's trace is a chain of digests over what happened (`digest`): two runs of o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
@@ -18,13 +19,14 @@ from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster
 from kavka.errors import ErrorCode, KavkaError
 from kavka.model import TopicPartition
+from kavka.simulator.clients.logins import SECURED, Logins, broker_certificate, give_access
 from kavka.simulator.clients.members import GROUP, Members
 from kavka.simulator.clients.transactors import GROUP as TRANSFORMERS
 from kavka.simulator.clients.transactors import PARTITIONS as LEDGER_PARTITIONS
 from kavka.simulator.clients.transactors import Transactors
 from kavka.simulator.clients.workload import Clients
 from kavka.simulator.faults.liveness import Liveness
-from kavka.simulator.faults.mix import FaultMix, Faults, Strike
+from kavka.simulator.faults.mix import KINDS, SECURED_KINDS, FaultMix, Faults, Strike
 from kavka.simulator.host.broker import PORT, BrokerSurroundings, Halt, SimulatedBroker
 from kavka.simulator.host.network import Link, SimulatedNetwork
 from kavka.simulator.host.scheduler import Scheduler, SimulationStuck
@@ -32,6 +34,7 @@ from kavka.simulator.host.trace import current_trace
 from kavka.simulator.host.wire import Wire
 from kavka.simulator.host.zookeeper import SimulatedZooKeeper
 from kavka.simulator.rules.invariants import Observer, Violation
+from kavka.simulator.rules.stored_access import LOOK_S, StoredAccess
 from kavka.simulator.rules.transaction_rules import LEDGER
 from kavka.zookeeper.client import ZooKeeperClient
 
@@ -74,8 +77,10 @@ class World:
         replicas: int = 3,
         allow_loss: bool = False,
         clock_drift: float = 0.0,
+        secured: bool = False,
     ) -> None:
-        """`clock_drift`: by how much, at most, a second of a broker's clocks is longer or shorter than one."""
+        """`clock_drift`: by how much, at most, a second of a broker's clocks is longer or shorter than one. `secured`:
+        with TLS, logins and access control (`clients.logins`)."""
         self.scheduler = Scheduler(seed)
         self.events = current_trace()
         if self.events is not None:
@@ -84,7 +89,8 @@ class World:
         self.network = SimulatedNetwork(self.scheduler, link=Link(0.000_05, 0.000_1 * 10 ** (random.random() * 1.5)))
         self.zookeeper = SimulatedZooKeeper(self.scheduler, self.network)
         self.network.trace = self.zookeeper.trace = self.events
-        own = {**SETTINGS, **(settings or {})}
+        self.logins = Logins(self.scheduler) if secured else None
+        own = {**SETTINGS, **(SECURED if secured else {}), **(settings or {})}
         self.bugs: list[BaseException] = []
         self.halts: list[Halt] = []
         around = BrokerSurroundings(
@@ -101,19 +107,29 @@ class World:
             own.get("kavka.eligible.leader.replicas.enable") == "true" and own["min.insync.replicas"] != "1"
         )
         self._bootstrap = [(broker.node, PORT) for broker in self.brokers.values()]
-        self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.bugs)
+        self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.bugs, self.logins)
+        if self.logins is not None:
+            self._secure(self.logins)
         for broker in self.brokers.values():
             broker.clock_rate = 1.0 + clock_drift * (2 * random.random() - 1)
         self.members = Members(self, TOPIC)
         self.transactors = Transactors(self, TOPIC)
         self._min_in_sync = int(own["min.insync.replicas"])
-        self.mix = mix or FaultMix.draw(random)
+        self.mix = mix or FaultMix.draw(random, SECURED_KINDS if secured else KINDS)
         self.faults = Faults(self, self.mix, schedule=schedule)
         session_s = int(own["zookeeper.session.timeout.ms"]) / 1_000
         self.liveness = Liveness(self, self.scheduler.new_random(), settling_s=1.5 * session_s + 2.0)
+        self.stored_access = StoredAccess(self.scheduler, self.network, self.zookeeper, self.brokers, self.observer)
+        self.insisting = 0
+        """Administrators at work who will not give up."""
         self.trace: list[str] = []
         self.swarm_steps = range(0)
         """The steps from the moment when faults began to the end of the swarm."""
+
+    def _secure(self, logins: Logins) -> None:
+        self.observer.access.principal_of = logins.principal_of
+        for broker in self.brokers.values():
+            broker.tls.certificate = broker_certificate(broker.node)
 
     def note(self, what: str) -> None:
         """Adds a line to the trace."""
@@ -140,8 +156,20 @@ class World:
             broker.start()
         self.run_until(lambda: all(broker.is_serving for broker in self.brokers.values()), within_s=60)
         self.run_for(1.0)  # Brokers learn of each other.
+        if self.logins is not None:
+            self.let_users_in()
+            self._look_at_access()
         self.run_in_client("admin", lambda cluster: self._create(cluster, TOPIC, len(self.partitions)))
         self.run_until(self.is_fully_replicated, within_s=60)
+
+    def _look_at_access(self) -> None:
+        """Looks whether brokers know who may do what, every now and then, for good."""
+        self.stored_access.look()
+        self.scheduler.after(LOOK_S, self._look_at_access)
+
+    def let_users_in(self) -> None:
+        """Applications get passwords and rights, from an administrator."""
+        self.run_in_client("admin", lambda cluster: give_access(cluster))
 
     async def _create(self, cluster: Cluster, topic: str, partitions: int) -> None:
         new = NewTopic(topic, partitions, self.replicas)
@@ -163,15 +191,36 @@ class World:
 
     def administer(self, work: Callable[[Admin], Awaitable[object]]) -> None:
         """Sends a request of an administrator. Nobody waits for it, and it may fail."""
+        self.ask(lambda cluster: work(Admin(cluster)))
+
+    def ask(self, work: Callable[[Cluster], Awaitable[object]]) -> None:
+        """As `administer`, for what has an `Admin` of its own."""
         loop = self.clients.node("admin")
 
         async def run() -> None:
             try:
                 async with self.clients.cluster(loop) as cluster:
-                    await work(Admin(cluster))
+                    await work(cluster)
             except KavkaError:
                 pass  # Whoever asked in the middle of a fault asks again later, or another does.
 
+        self.clients.watch(loop.create_task(run()))
+
+    def insist(self, work: Callable[[Cluster], Awaitable[object]]) -> None:
+        """Has an administrator do something that may be done twice, again and again until it is done."""
+        loop = self.clients.node("admin")
+
+        async def run() -> None:
+            while True:
+                try:
+                    async with self.clients.cluster(loop) as cluster:
+                        await work(cluster)
+                        self.insisting -= 1
+                        return
+                except KavkaError:
+                    await asyncio.sleep(1.0)
+
+        self.insisting += 1
         self.clients.watch(loop.create_task(run()))
 
     def delete_znode(self, path: str) -> None:

@@ -12,6 +12,7 @@ know topics by names, and a broker that has not heard of the deletion may answer
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from kavka.client.cluster import Cluster
@@ -19,6 +20,7 @@ from kavka.client.consumer import Consumer
 from kavka.client.group import GroupMember
 from kavka.client.offsets import LATEST, list_offsets
 from kavka.client.producer import Producer
+from kavka.client.security import SaslSettings
 from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset, ProducerSettings
 from kavka.errors import KavkaError
 from kavka.model import Offset, TopicPartition
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
     from uuid import UUID
+
+    from kavka.network import Network
+    from kavka.simulator.clients.logins import Logins
 
 CLIENT_SETTINGS = ClientSettings(
     client_id="simulated", connect_timeout_ms=2_000, request_timeout_ms=5_000, api_timeout_ms=10_000
@@ -54,7 +59,10 @@ class Clients:
         bootstrap: list[tuple[str, int]],
         observer: Observer,
         bugs: list[BaseException],
+        logins: Logins | None = None,
     ) -> None:
+        """`logins`: how clients get into a secured cluster."""
+        self.logins = logins
         self._scheduler = scheduler
         self._network = network
         self._bootstrap = bootstrap
@@ -77,9 +85,19 @@ class Clients:
         self._count += 1
         return self._scheduler.node(f"{kind}-{self._count}")
 
-    def cluster(self, loop: NodeLoop) -> Cluster:
+    def cluster(self, loop: NodeLoop, sasl: SaslSettings | None = None) -> Cluster:
+        """A client of its own. `sasl`: it logs in otherwise than usual."""
+        network: Network = self._network.port_of(loop.name, loop)
+        settings = CLIENT_SETTINGS
+        if self.logins is not None:
+            network = self.logins.network(network, loop)
+            settings = replace(settings, sasl=sasl or self.logins.settings(loop.name))
+        return Cluster(network, self._bootstrap, settings, random=self._scheduler.new_random())
+
+    def logged_in(self, loop: NodeLoop) -> Network:
+        """The network of who sends requests itself."""
         network = self._network.port_of(loop.name, loop)
-        return Cluster(network, self._bootstrap, CLIENT_SETTINGS, random=self._scheduler.new_random())
+        return network if self.logins is None else self.logins.logged_in(network, loop)
 
     def add_producer(self, *, mean_pause_s: float, acks: int = -1) -> None:
         """A producer that writes a few records at a time, to all partitions, until `is_writing` is False.

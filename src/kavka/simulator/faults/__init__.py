@@ -7,5 +7,6 @@ network_faults     between nodes, and of ZooKeeper
 member_faults      members of a consumer group
 transactor_faults  transactional producers
 operations         what administrators do
+access_faults      changes of who may do what, in secured clusters
 liveness           the last phase: faults end, and the cluster must come together
 """

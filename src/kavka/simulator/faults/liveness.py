@@ -107,6 +107,8 @@ class Liveness:
         unwell = [broker.node for broker in world.brokers.values() if not broker.is_whole]
         if unwell:
             return [f"{unwell} do not serve"]
+        if world.insisting:
+            return ["administrators still set back what was changed"]
         return convergence.missing(world.observer, world.brokers) + world.missing_of_members()
 
     def _draw_rest(self) -> dict[int, None]:

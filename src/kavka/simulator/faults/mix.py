@@ -6,7 +6,7 @@ Pauses, cuts, kills and lost sessions may hit all of them at once: they cost ava
 
 The kinds are those of one broker (`broker_faults`), of the network and ZooKeeper (`network_faults`), of members of a
 consumer group (`member_faults`), of transactional producers (`transactor_faults`), and what administrators do in the
-middle of it (`operations`).
+middle of it (`operations`); in secured worlds also changes of who may do what (`access_faults`).
 
 A fault is a `Strike`: when, which kind, and everything random about it. Strikes are recorded, and can be given instead
 of a mix: then exactly these happen, and leaving one out does not change the others (`shrink`).
@@ -24,7 +24,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from kavka.simulator.faults import broker_faults, member_faults, network_faults, operations, transactor_faults
+from kavka.simulator.faults import (
+    access_faults,
+    broker_faults,
+    member_faults,
+    network_faults,
+    operations,
+    transactor_faults,
+)
+from kavka.simulator.faults.access_faults import AccessFaults
 from kavka.simulator.faults.broker_faults import BrokerFaults
 from kavka.simulator.faults.fault_group import Argument, Arguments, FaultGroup
 from kavka.simulator.faults.member_faults import MemberFaults
@@ -43,6 +51,8 @@ KINDS: Final = (
     *member_faults.KINDS,
     *transactor_faults.KINDS,
 )
+SECURED_KINDS: Final = (*KINDS, *access_faults.KINDS)
+"""In a secured world."""
 FIRST: Final = 0.0
 """The lot of a strike among what is due at its instant. It is not drawn: a strike left out takes no chance along."""
 
@@ -68,7 +78,7 @@ class Strike:
         """Raises ValueError."""
         rest = {name: value for name, value in values.items() if name not in ("at_ms", "kind")}
         at_ms, kind = values.get("at_ms"), values.get("kind")
-        if not isinstance(at_ms, int) or kind not in KINDS:
+        if not isinstance(at_ms, int) or kind not in SECURED_KINDS:
             raise ValueError(f"no strike: {dict(values)}")
         return Strike(at_ms, str(kind), rest)  # type: ignore[arg-type]  # what they are, the kind checks
 
@@ -114,13 +124,15 @@ class Faults:
         administrators = Operations(world, self._random, bearable)
         readers = MemberFaults(world, self._random, bearable)
         writers = TransactorFaults(world, self._random, bearable)
-        self._groups: tuple[FaultGroup, ...] = (network, brokers, administrators, readers, writers)
+        keepers = AccessFaults(world, self._random, bearable)
+        self._groups: tuple[FaultGroup, ...] = (network, brokers, administrators, readers, writers, keepers)
         self._group_of: dict[str, FaultGroup] = {
             **dict.fromkeys(network_faults.KINDS, network),
             **dict.fromkeys(broker_faults.KINDS, brokers),
             **dict.fromkeys(operations.KINDS, administrators),
             **dict.fromkeys(member_faults.KINDS, readers),
             **dict.fromkeys(transactor_faults.KINDS, writers),
+            **dict.fromkeys(access_faults.KINDS, keepers),
         }
         self._active = False
         self._began_ns = 0

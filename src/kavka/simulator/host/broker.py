@@ -1,35 +1,52 @@
 """A simulated broker: the production Broker and Dispatcher on a node's loop, with simulated ports.
 
 Decides only how a broker's process starts, ends and gets requests; `runtime.server` and `runtime.processor` do the same
-with sockets. A broker has many lives on one machine: each is a node loop of its own, over one disk.
+with sockets. A broker has many lives on one machine: each is a node loop of its own, over one disk. Where its settings
+name listeners, TLS and SASL stand before the dispatcher as they do in production.
 
     I1  requests of one connection are handled in order, answers leave in the order of their requests
     I2  a bug (an exception that a handler or a task lets through) is kept in `bugs`: the simulation fails with it
-    I3  a broker that halts (an invariant, no log directory left) is dead like one that was killed, and says why
+    I3  what comes before a connection's gate is open is handled one by one; after an answer that mutes the connection
+        nothing is handled for so long
+    I4  a broker that halts (an invariant, no log directory left) is dead like one that was killed, and says why
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from random import Random
 from typing import Final, NamedTuple
 
 from kavka.broker.assembly.broker import Broker
-from kavka.broker.assembly.ports import Ports
+from kavka.broker.assembly.ports import NOBODY, Ports
 from kavka.broker.assembly.start import start_broker
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.metadata.metadata_cache import Endpoint as BrokerAddress
 from kavka.config.broker import BrokerConfig
+from kavka.config.listeners import SASL_PROTOCOLS
+from kavka.config.listeners import Endpoint as ListenerEndpoint
 from kavka.decisions import Decision, RecordDecision, forget
 from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation, StorageError
 from kavka.filesystem import make_durable_directory
 from kavka.model import chunk_bytes
 from kavka.protocol.api import decode_request_header
-from kavka.protocol.connection import CLOSE_CONNECTION, ConnectionContext, Request, Response, ServerConnection, Slot
+from kavka.protocol.connection import (
+    CLOSE_CONNECTION,
+    UNREAD,
+    ConnectionContext,
+    Gate,
+    Outcome,
+    Request,
+    Response,
+    ServerConnection,
+    Slot,
+)
 from kavka.protocol.frames import BufferPool
 from kavka.simulator.host.disk import SimulatedDisk
-from kavka.simulator.host.network import Endpoint, SimulatedNetwork
+from kavka.simulator.host.network import Endpoint, NodeNetwork, SimulatedNetwork
 from kavka.simulator.host.scheduler import NodeLoop, Scheduler
+from kavka.simulator.host.tls import TlsAcceptor, TlsIdentity, TlsNetwork
 from kavka.simulator.host.trace import Trace
 from kavka.simulator.host.wire import Exchange, Wire
 from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
@@ -37,6 +54,7 @@ from kavka.zookeeper.client import ClientOptions, ZooKeeperClient
 
 LISTENER: Final = "PLAINTEXT"
 PORT: Final = 9092
+TLS_PROTOCOLS: Final = frozenset({"SSL", "SASL_SSL"})
 LOG_DIRECTORIES: Final = "/logs"
 """Where a broker's settings say nothing else; each directory is a volume of its own."""
 MAX_OPEN_SEGMENTS: Final = 1_000
@@ -77,6 +95,8 @@ class SimulatedBroker:
         self.node = f"broker-{broker_id}"
         self._connect_string = around.connect_string
         self._settings = {"log.dirs": LOG_DIRECTORIES, **settings}
+        self.tls = TlsIdentity()
+        """What it shows and believes on listeners with TLS."""
         self.log_directories = tuple(self._settings["log.dirs"].split(","))
         self._bugs = around.bugs
         self._halts = around.halts
@@ -90,6 +110,8 @@ class SimulatedBroker:
         self.life = 0
         self.is_serving = False
         self.loop: NodeLoop | None = None
+        self._ports: list[int] = [PORT]
+        """Where this life listens."""
         self.broker: Broker | None = None
         """The broker of this life, to look into; None while it is dead or starting."""
         self._connections: dict[Endpoint, None] = {}
@@ -205,10 +227,10 @@ class SimulatedBroker:
         config = BrokerConfig.from_properties(
             {
                 "broker.id": str(self.broker_id),
-                "listeners": f"{LISTENER}://{self.node}:{PORT}",
                 "zookeeper.connect": self._connect_string,
                 "kavka.flight.recorder.enable": "false",  # the trace tells more, of all nodes at once
                 **self._settings,
+                "listeners": self._settings.get("listeners", f"{LISTENER}://{{node}}:{PORT}").format(node=self.node),
             }
         )
         network = self._network.port_of(self.node, loop)
@@ -230,19 +252,45 @@ class SimulatedBroker:
             self._halt,
             MAX_OPEN_SEGMENTS,
             lambda config: None,
-            network,
+            self._peers(config, network),
             is_alone=False,
             on_decision=self._on_decision,
             place=f"boot-{self.disk.crashes}/here",
             on_made=self._on_made,
             clock_ns=lambda: round(self._scheduler.now_ms * 1_000_000),
+            secret_bytes=Random(f"secrets {self._scheduler.seed} {self.node} {self.life}").randbytes,
+            own_principal=self._own_principal(config),
         )
-        broker = self.broker = await start_broker(config, ports, {LISTENER: BrokerAddress(self.node, PORT)})
+        listeners = config.listener_endpoints
+        self._ports = [each.port for each in listeners]
+        advertised = {each.listener: BrokerAddress(self.node, each.port) for each in listeners}
+        broker = self.broker = await start_broker(config, ports, advertised)
         dispatcher = Dispatcher(broker)
-        network.listen(PORT, lambda endpoint: self._on_connection(loop, endpoint, dispatcher))
+        for each in listeners:
+            door = self._door(broker, config, each)
+            network.listen(each.port, lambda end, door=door: self._on_connection(loop, end, dispatcher, door))  # type: ignore[misc]
         await broker.await_metadata(5.0)
         self.is_serving = True
         self._tell("serves")
+
+    def _peers(self, config: BrokerConfig, network: NodeNetwork) -> NodeNetwork | TlsNetwork:
+        """How it reaches the others: with TLS, where their listener for brokers has it."""
+        if config.security_protocols.get(config.inter_broker_listener) not in TLS_PROTOCOLS:
+            return network
+        return TlsNetwork(network, self.tls, self._wall_ms)
+
+    def _own_principal(self, config: BrokerConfig) -> str:
+        certificate = self.tls.certificate
+        if certificate is None or config.security_protocols.get(config.inter_broker_listener) != "SSL":
+            return NOBODY
+        return f"User:{certificate.subject}"
+
+    def _door(self, broker: Broker, config: BrokerConfig, listener: ListenerEndpoint) -> Door:
+        tls = None
+        if listener.security_protocol in TLS_PROTOCOLS:
+            client_auth = "none" if listener.security_protocol in SASL_PROTOCOLS else config.ssl_client_auth
+            tls = TlsAcceptor(self.tls, self._wall_ms, client_auth)
+        return Door(listener.listener, tls, broker if listener.security_protocol in SASL_PROTOCOLS else None)
 
     def _on_made(self, broker: Broker) -> None:
         self.hosted = broker
@@ -261,7 +309,8 @@ class SimulatedBroker:
         assert loop is not None
         await broker.leave_cluster()
         broker.answer_waiting()
-        self._network.port_of(self.node, loop).close_listener(PORT)
+        for port in self._ports:
+            self._network.port_of(self.node, loop).close_listener(port)
         for endpoint in list(self._connections):  # As runtime.server: nobody is heard any more.
             endpoint.close()
         await broker.stop()
@@ -290,14 +339,24 @@ class SimulatedBroker:
 
     # -- connections
 
-    def _on_connection(self, loop: NodeLoop, endpoint: Endpoint, dispatcher: Dispatcher) -> None:
-        connection = _Connection(endpoint, dispatcher, self, on_bug=self._bugs.append, on_violation=self._on_violation)
+    def _on_connection(self, loop: NodeLoop, endpoint: Endpoint, dispatcher: Dispatcher, door: Door) -> None:
+        connection = _Connection(
+            endpoint, dispatcher, self, door, on_bug=self._bugs.append, on_violation=self._on_violation
+        )
         self._connections[endpoint] = None
         loop.create_task(connection.run(loop)).add_done_callback(lambda _task: self._connections.pop(endpoint, None))
 
     def _on_violation(self, violation: InvariantViolation) -> None:
         self._bugs.append(violation)
         self._halt(f"an invariant is broken: {violation}")
+
+
+class Door(NamedTuple):
+    """What stands before the dispatcher on a listener. `gates` is the broker that has them; None without SASL."""
+
+    listener: str
+    tls: TlsAcceptor | None
+    gates: Broker | None
 
 
 class _Connection:
@@ -308,6 +367,7 @@ class _Connection:
         endpoint: Endpoint,
         dispatcher: Dispatcher,
         broker: SimulatedBroker,
+        door: Door,
         *,
         on_bug: Callable[[BaseException], None],
         on_violation: Callable[[InvariantViolation], None],
@@ -318,20 +378,31 @@ class _Connection:
         self._broker = broker
         self._on_bug = on_bug
         self._on_violation = on_violation
-        self._context = ConnectionContext(f"{host}:{port}", host, port, LISTENER)
+        self._door = door
+        self._context = ConnectionContext(f"{host}:{port}", host, port, door.listener)
+        if door.gates is not None:
+            assert door.gates.gates is not None, "a broker with such a listener has gates"
+            self._context.gate = door.gates.gates.new(self._context)
         self._slots = ServerConnection(self._context, BufferPool(), 0)
+        self._muted_until_s = 0.0
 
     async def run(self, loop: NodeLoop) -> None:
         try:
+            if self._door.tls is not None:
+                subject = await self._door.tls.accept(self._endpoint)
+                if subject is not None:
+                    self._context.principal = f"User:{subject}"
             while not self._slots.closing:
                 frame = memoryview(bytearray(await self._endpoint.receive_frame()))
-                header, body = decode_request_header(frame)
-                request = Request(header, frame[body:], self._context)
+                while (muted_s := self._muted_until_s - loop.time()) > 0:  # noqa: ASYNC110 - it is known for how long
+                    await asyncio.sleep(muted_s)
+                gate = self._context.gate
                 try:
-                    exchange = (
-                        None if self._broker.wire is None else self._broker.wire.on_request(self._broker, request)
-                    )
-                    outcome = self._dispatcher.handle(request)
+                    if gate is not None:
+                        await self._take_through(gate, frame, loop)
+                    else:
+                        header, body = decode_request_header(frame)
+                        self._take(Request(header, frame[body:], self._context), loop)
                 except ProtocolViolation:
                     return
                 except InvariantViolation as violation:
@@ -340,15 +411,6 @@ class _Connection:
                 except Exception as bug:  # noqa: BLE001  # the boundary of a handler, as in runtime.processor
                     self._on_bug(bug)
                     return
-                if isinstance(outcome, Response):
-                    self._tell(exchange, outcome)
-                    self._slots.answer(header, outcome)
-                    self._send()
-                else:
-                    task: asyncio.Future[Response] = asyncio.ensure_future(outcome, loop=loop)
-                    slot = self._slots.defer(header)
-                    self._context.hold(task)
-                    task.add_done_callback(lambda task, slot=slot, told=exchange: self._complete(slot, task, told))  # type: ignore[misc]
         except ConnectionFailed:
             pass  # The client is gone.
         finally:
@@ -357,6 +419,56 @@ class _Connection:
             # Not at once: a handler that is cancelled before it began leaves a coroutine that nobody awaits, of which
             # Python warns whenever it is collected; in the frame of a NamedTuple that warning itself fails.
             loop.call_soon(self._context.end)
+
+    def _take(self, request: Request, loop: NodeLoop) -> None:
+        exchange = None if self._broker.wire is None else self._broker.wire.on_request(self._broker, request)
+        outcome = self._dispatcher.handle(request)
+        if isinstance(outcome, Response):
+            self._tell(exchange, outcome)
+            self._slots.answer(request.header, outcome)
+            self._send()
+        else:
+            self._defer(request, outcome, exchange, loop)
+
+    def _defer(
+        self, request: Request, outcome: Awaitable[Response], exchange: Exchange | None, loop: NodeLoop
+    ) -> asyncio.Future[Response]:
+        task: asyncio.Future[Response] = asyncio.ensure_future(outcome, loop=loop)
+        slot = self._slots.defer(request.header)
+        self._context.hold(task)
+        task.add_done_callback(lambda task: self._complete(slot, task, exchange))
+        return task
+
+    async def _take_through(self, gate: Gate, frame: memoryview, loop: NodeLoop) -> None:
+        """A frame on a connection with a gate. Until that is open the next one is not read before this is answered."""
+        is_open = gate.is_open
+        if is_open:
+            header, position = decode_request_header(frame)
+            request = Request(header, frame[position:], self._context)
+        else:
+            request = Request(UNREAD, frame, self._context)
+        outcome = gate.handle(request, self._serve)
+        if isinstance(outcome, Response):
+            self._slots.answer(request.header, outcome)
+            self._send()
+            return
+        task = self._defer(request, outcome, None, loop)
+        if not is_open:
+            await asyncio.wait([task])
+
+    def _serve(self, request: Request) -> Outcome:
+        """What the gate lets pass."""
+        exchange = None if self._broker.wire is None else self._broker.wire.on_request(self._broker, request)
+        outcome = self._dispatcher.handle(request)
+        if isinstance(outcome, Response):
+            self._tell(exchange, outcome)
+            return outcome
+        return self._told(exchange, outcome)
+
+    async def _told(self, exchange: Exchange | None, outcome: Awaitable[Response]) -> Response:
+        response = await outcome
+        self._tell(exchange, response)
+        return response
 
     def _tell(self, exchange: Exchange | None, response: Response) -> None:
         """Passes the answer to the watchers of the wire. A broken rule ends the simulation."""
@@ -396,5 +508,8 @@ class _Connection:
             end = position + FRAME_BYTES + size
             self._endpoint.send_frame((stream[position + FRAME_BYTES : end],))
             position = end
+        if self._slots.mute_ms:
+            mute_s, self._slots.mute_ms = self._slots.mute_ms / 1000, 0
+            self._muted_until_s = max(self._muted_until_s, asyncio.get_running_loop().time() + mute_s)
         if self._slots.closing:
             self._endpoint.close()

@@ -19,7 +19,7 @@ from kavka.protocol.codec import decode
 
 if TYPE_CHECKING:
     from kavka.model import Offset, TopicPartition
-    from kavka.protocol.connection import Request, Response
+    from kavka.protocol.connection import ConnectionContext, Request, Response
     from kavka.simulator.host.broker import SimulatedBroker
 
 NOT_WATCHED: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.METADATA})
@@ -33,9 +33,23 @@ zero."""
 class Exchange:
     """A request, and later its answer. Watchers keep what they noted of it at the time of the request."""
 
-    __slots__ = ("answer", "broker", "denied", "expected", "host", "key", "leader_ends", "request", "version")
+    __slots__ = (
+        "answer",
+        "broker",
+        "context",
+        "denied",
+        "expected",
+        "follower",
+        "host",
+        "key",
+        "leader_ends",
+        "request",
+        "version",
+    )
 
-    def __init__(self, broker: SimulatedBroker, key: ApiKey, version: int, request: Any, host: str) -> None:
+    def __init__(
+        self, broker: SimulatedBroker, key: ApiKey, version: int, request: Any, context: ConnectionContext
+    ) -> None:
         self.broker = broker
         self.key = key
         self.version = version
@@ -43,8 +57,12 @@ class Exchange:
         self.answer: Any = None
         self.leader_ends: dict[TopicPartition, Offset] = {}
         """Of a Produce: where the logs ended when it came."""
-        self.host = host
+        self.context = context
+        """Of the connection."""
+        self.host = context.client_host
         """Who asks: the name of a node."""
+        self.follower: dict[TopicPartition, tuple[Offset, Offset]] = {}
+        """Of a Fetch as a replica that may not be: where its leader took the replica to be, and its high watermark."""
         self.denied: frozenset[str] = frozenset()
         """Of a Produce: topics that may not be written (`access_rules`)."""
         self.expected: list[Any] = []
@@ -80,7 +98,7 @@ class Wire:
             ApiKey(key),
             version,
             decode(api(key).request_type, request.body, version),
-            request.context.client_host,
+            request.context,
         )
         for watcher in self._watchers:
             watcher.on_request(exchange)

@@ -4,10 +4,14 @@ Decides by looking at each entry of a broker's lists, without their index and wi
 
     R23  what a broker acknowledges as written was allowed by its lists when the request came; records that it returns
          are allowed by its lists when the answer goes. What it refuses for want of a right was not allowed
-    R24  a broker that takes its lists for those of ZooKeeper has those of ZooKeeper, a second after the last change
+    R24  a broker that takes its lists for those of ZooKeeper has those of ZooKeeper, a second after the last change;
+         and so with users' credentials, their quotas and delegation tokens (`stored_access`)
+    R25  a request is handled as the user who logged in on its connection, from its first request to its last
+    R26  a fetch as a replica of who may not fetch as one tells its leader nothing: not where that replica is, nor that
+         more is committed
 
-Brokers without an authorizer are not looked at. In a simulation everybody is User:ANONYMOUS, and hosts are names of
-nodes.
+Of brokers without an authorizer only R25 is looked at. Hosts are names of nodes; who logs in from where, the world
+knows (`principal_of`): where it is not secured, everybody is User:ANONYMOUS.
 
 Source: docs/design/rules.md; kafka.security.authorizer.AclAuthorizer.
 """
@@ -19,12 +23,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kavka.errors import ErrorCode
 from kavka.protocol.api_keys import ApiKey
+from kavka.records.batch import iterate_batches
 from kavka.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from kavka.security.principals import ANONYMOUS, ANY_HOST, EVERYBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from kavka.model import Offset, TopicPartition
     from kavka.security.authorizer import AclIndex, Rules
     from kavka.simulator.host.broker import SimulatedBroker
     from kavka.simulator.host.wire import Exchange
@@ -53,14 +59,23 @@ class AccessRules:
     def __init__(self, view: View, zookeeper: SimulatedZooKeeper) -> None:
         self._view = view
         self._zookeeper = zookeeper
+        self.principal_of: Callable[[str], str] = lambda host: str(ANONYMOUS)
+        """Who logs in from a node."""
 
     def on_request(self, exchange: Exchange) -> None:
-        """Notes which topics may not be written."""
+        """Notes which topics may not be written, and where replicas are whose fetches are to be refused."""
+        who, logged_in = exchange.context.principal, self.principal_of(exchange.host)
+        self._view.require("R25", who == logged_in, f"{exchange.broker.node} takes {exchange.host} for {who}")
         acls = _acls(exchange.broker)
-        if acls is None or exchange.key is not ApiKey.PRODUCE:
+        if acls is None:
             return
-        names = {topic.name for topic in exchange.request.topic_data}
-        exchange.denied = frozenset(name for name in names if not _may(acls, exchange.host, Operation.WRITE, name))
+        if exchange.key is ApiKey.PRODUCE:
+            names = {topic.name for topic in exchange.request.topic_data}
+            exchange.denied = frozenset(name for name in names if not _may(acls, exchange, Operation.WRITE, name))
+            if _is_transactional(exchange.request) and not _may_be_transactional(acls, exchange):
+                exchange.denied = frozenset(names)
+        elif exchange.key is ApiKey.FETCH and _is_of_replica(exchange.request) and not _may_replicate(acls, exchange):
+            exchange.follower = _positions(exchange)
 
     def on_answer(self, exchange: Exchange) -> None:
         """Compares what is answered with what may be."""
@@ -74,16 +89,22 @@ class AccessRules:
         elif exchange.key is ApiKey.FETCH:
             for name, part in _fetched(exchange):
                 if _is_of_replica(exchange.request):
-                    may = _may(acls, exchange.host, Operation.CLUSTER_ACTION, CLUSTER_NAME, ResourceType.CLUSTER)
+                    may = _may_replicate(acls, exchange)
                 else:
-                    may = _may(acls, exchange.host, Operation.READ, name)
+                    may = _may(acls, exchange, Operation.READ, name)
                 error = part.error_code if part.error_code or part.records else ErrorCode.UNKNOWN_SERVER_ERROR
                 self._compare(exchange, name, error, may=may)
+            if exchange.follower:
+                what = f"{exchange.broker.node}: a fetch of {exchange.host} that was refused moved a replica"
+                self._view.require("R26", _positions(exchange) == exchange.follower, what)
 
     def _compare(self, exchange: Exchange, topic: str, error: int, *, may: bool) -> None:
         what = f"{exchange.broker.node}, {exchange.key.name} of {topic} from {exchange.host}"
         self._view.require("R23", may or error != ErrorCode.NONE, f"{what}: done without a right")
-        refused = error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        refused = error in (
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        )
         self._view.require("R23", not may or not refused, f"{what}: refused, and it was allowed")
 
     def require_same_lists(self, broker: SimulatedBroker) -> None:
@@ -120,6 +141,40 @@ def _acls(broker: SimulatedBroker) -> KeptLists | None:
     return None if authorization is None else authorization.acls
 
 
+def _may_replicate(acls: KeptLists, exchange: Exchange) -> bool:
+    return _may(acls, exchange, Operation.CLUSTER_ACTION, CLUSTER_NAME, ResourceType.CLUSTER)
+
+
+def _may_be_transactional(acls: KeptLists, exchange: Exchange) -> bool:
+    transactional_id = exchange.request.transactional_id
+    return transactional_id is not None and _may(
+        acls, exchange, Operation.WRITE, transactional_id, ResourceType.TRANSACTIONAL_ID
+    )
+
+
+def _is_transactional(request: Any) -> bool:
+    """By what the batches say of themselves."""
+    return any(
+        batch.header.is_transactional
+        for topic in request.topic_data
+        for part in topic.partition_data
+        if part.records
+        for batch in iterate_batches(part.records)
+    )
+
+
+def _positions(exchange: Exchange) -> dict[TopicPartition, tuple[Offset, Offset]]:
+    """Of each partition that is asked for: where its leader takes the replica to be, and the high watermark."""
+    running, request = exchange.broker.broker, exchange.request
+    replica_id = request.replica_id if request.replica_state is None else request.replica_state.replica_id
+    found: dict[TopicPartition, tuple[Offset, Offset]] = {}
+    for partition in () if running is None else running.replicas.partitions():
+        remote = partition.remote_replica(replica_id)
+        if remote is not None:
+            found[partition.topic_partition] = (remote.log_end_offset, partition.log.high_watermark)
+    return found
+
+
 def _is_of_replica(request: Any) -> bool:
     replica_id = request.replica_id if request.replica_state is None else request.replica_state.replica_id
     return bool(replica_id >= 0)
@@ -139,12 +194,15 @@ def _fetched(exchange: Exchange) -> Iterator[tuple[str, Any]]:
 
 def _may(
     acls: KeptLists,
-    host: str,
+    exchange: Exchange,
     operation: Operation,
     name: str,
     resource_type: ResourceType = ResourceType.TOPIC,
 ) -> bool:
     """What is asked here is implied by nothing but All."""
+    principal, host = exchange.context.principal, exchange.host
+    if principal in map(str, acls.rules.super_users):
+        return True
     about = []
     for pattern, entries in acls.index.lists.items():
         if pattern.resource_type is not resource_type:
@@ -157,7 +215,7 @@ def _may(
     said = {
         entry.permission
         for _, entry in about
-        if entry.principal in (str(ANONYMOUS), str(EVERYBODY))
+        if entry.principal in (principal, str(EVERYBODY))
         and entry.host in (ANY_HOST, host)
         and entry.operation in (Operation.ALL, operation)
     }

@@ -36,9 +36,11 @@ SEEDS_PER_PROCESS = 8
 """A simulated node is never collected: a process gives its memory back by ending."""
 
 
-def run_seeds(seeds: Iterable[int], *, hours: float, brokers: int | None, processes: int) -> Iterator[SeedResult]:
+def run_seeds(
+    seeds: Iterable[int], *, hours: float, brokers: int | None, processes: int, secured: bool = False
+) -> Iterator[SeedResult]:
     """Results as they come, in no order."""
-    run = partial(_run_quietly, hours=hours, brokers=brokers)
+    run = partial(_run_quietly, hours=hours, brokers=brokers, secured=secured)
     if processes == 1:
         yield from map(run, seeds)
         return
@@ -47,13 +49,13 @@ def run_seeds(seeds: Iterable[int], *, hours: float, brokers: int | None, proces
         yield from pool.imap_unordered(run, seeds)
 
 
-def _run_quietly(seed: int, *, hours: float, brokers: int | None) -> SeedResult:
+def _run_quietly(seed: int, *, hours: float, brokers: int | None, secured: bool) -> SeedResult:
     # A request of a connection that ended before its handler began: its coroutine never runs, as intended.
     warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
     set_level("error")  # What a broker warns of is what is made to happen here.
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)  # What is simulated is not collected in any case.
-    return run_seed(seed, hours=hours, brokers=brokers)
+    return run_seed(seed, hours=hours, brokers=brokers, secured=secured)
 
 
 def put_mutants_back(report: str) -> MutantFigures:
@@ -78,6 +80,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="this one alone, and what happened in it")
     parser.add_argument("--hours", type=float, default=HOURS, help="simulated hours of a seed, without its healing")
     parser.add_argument("--brokers", type=int, help="how many; drawn by each seed otherwise")
+    parser.add_argument("--secured", action="store_true", help="with TLS, logins and access control, which change")
     parser.add_argument("--minutes", type=float, help="take no more results after so long")
     parser.add_argument(
         "--shrink-seconds", type=float, default=SHRINK_SECONDS, help="for each failing seed to be made smaller; 0: not"
@@ -93,8 +96,12 @@ def main() -> int:
     again = f"{parser.prog} --hours {arguments.hours}"
     if arguments.brokers is not None:
         again += f" --brokers {arguments.brokers}"
+    again += " --secured" if arguments.secured else ""
     figures = Figures()
-    for result in run_seeds(seeds, hours=arguments.hours, brokers=arguments.brokers, processes=processes):
+    runs = run_seeds(
+        seeds, hours=arguments.hours, brokers=arguments.brokers, processes=processes, secured=arguments.secured
+    )
+    for result in runs:
         figures.add(result)
         if arguments.seed is not None:
             print(f"seed {result.seed}, digest {result.digest}: {result.mix}")

@@ -237,7 +237,8 @@ def _orders(candidate: Regression, orders: int) -> Iterator[Regression]:
 def bold_plans(whole: Regression) -> Iterator[Regression]:
     """The calm plan; with its settings, if it takes them to break the rule; and with as many brokers as there were."""
     plan = whole.plan
-    for calm in (Plan(plan.seed), Plan(plan.seed, settings=plan.settings)):
+    still = Plan(plan.seed, secured=plan.secured)
+    for calm in (still, replace(still, settings=plan.settings)):
         for brokers in dict.fromkeys((calm.brokers, plan.brokers)):
             smaller = replace(calm, brokers=brokers)
             yield replace(whole, plan=smaller, strikes=fitting(whole.strikes, smaller))
@@ -250,7 +251,7 @@ def smaller_plans(plan: Plan) -> Iterator[Plan]:
     if plan.settings:
         yield replace(plan, settings={})
     for field in fields(plan):
-        if field.name in ("seed", "settings"):
+        if field.name in ("seed", "settings", "secured"):
             continue
         value: Any = getattr(plan, field.name)
         wanted: list[object] = [getattr(calm, field.name)]

@@ -41,9 +41,11 @@ class Plan:
     transactors: int = 0
     core_first: bool = False
     hasty: bool = False
+    secured: bool = False
+    """Whether there are TLS, logins and access control, and changes of them among the faults."""
 
     @staticmethod
-    def draw(seed: int, *, brokers: int | None = None) -> Plan:
+    def draw(seed: int, *, brokers: int | None = None, secured: bool = False) -> Plan:
         """Small values where they make rare things frequent: short lags, small segments, few in flight."""
         random = Random(f"plan {seed}")
         count = random.choices((3, 5, 2), (0.75, 0.15, 0.10))[0]
@@ -79,6 +81,7 @@ class Plan:
             transactors=random.choice((0, 0, 0, 0, 0, 0, 0, 0, 2, 3)),
             core_first=random.random() < 0.5,
             hasty=random.random() < 0.3,
+            secured=secured,
         )
 
 
@@ -112,9 +115,16 @@ class SeedResult:
         return asdict(self)
 
 
-def run_seed(seed: int, *, hours: float = HOURS, brokers: int | None = None, mix: FaultMix | None = None) -> SeedResult:
+def run_seed(
+    seed: int,
+    *,
+    hours: float = HOURS,
+    brokers: int | None = None,
+    mix: FaultMix | None = None,
+    secured: bool = False,
+) -> SeedResult:
     """Runs a seed to its end, or to the first rule that it breaks. `mix`: other faults than the seed would draw."""
-    return run_plan(Plan.draw(seed, brokers=brokers), hours=hours, mix=mix)
+    return run_plan(Plan.draw(seed, brokers=brokers, secured=secured), hours=hours, mix=mix)
 
 
 def run_plan(
@@ -136,6 +146,7 @@ def run_plan(
         mix=mix,
         schedule=schedule,
         clock_drift=plan.clock_drift,
+        secured=plan.secured,
     )
     world.scheduler.look_closely(closely)
     violation, rule, detail = play_plan(world, plan, hours)

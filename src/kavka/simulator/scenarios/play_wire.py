@@ -112,7 +112,7 @@ class WireClient:
         key = (broker_id, broker.life)
         peer = self._connections.get(key)
         if peer is None or not peer.is_open:
-            network = self._world.network.port_of(self.loop.name, self.loop)
+            network = self._world.clients.logged_in(self.loop)
             peer = self._connections[key] = await PeerConnection.open(
                 network, broker.node, PORT, client_id="play", connect_timeout_ms=500
             )

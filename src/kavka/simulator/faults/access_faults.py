@@ -1,0 +1,193 @@
+"""Changes of who may do what, while everything else happens: only in secured worlds (`clients.logins`).
+
+    change rights    a user is denied something, or loses what it may do, for a while
+    lose password    a user's SCRAM credential is deleted, or another password is set, for a while
+    limit            a user gets a quota, for a while; also one that lets hardly anything pass
+    token            an administrator makes a token that soon ends, and a client with it asks until it is not let in
+    bad certificate  a broker shows a certificate of an unknown issuer, one that has expired or one for another host
+
+What was changed is set back by an administrator who does not give up, in the end and after each while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from kavka.client.acl_admin import AclAdmin
+from kavka.client.cluster import Cluster
+from kavka.client.offsets import LATEST, list_offsets
+from kavka.client.quota_admin import QuotaAdmin
+from kavka.client.security import SaslMechanism, SaslSettings
+from kavka.client.token_admin import TokenAdmin
+from kavka.client.user_admin import UserAdmin
+from kavka.errors import KavkaError
+from kavka.security.acls import (
+    Binding,
+    Entry,
+    EntryFilter,
+    Filter,
+    Operation,
+    Pattern,
+    PatternFilter,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from kavka.security.quotas import Change, Entity
+from kavka.security.scram import ScramMechanism
+from kavka.security.secret import Secret
+from kavka.simulator.clients.logins import (
+    APPLICATIONS,
+    ITERATIONS,
+    QUOTAS,
+    broker_certificate,
+    first_rights,
+    give_access,
+)
+from kavka.simulator.faults.fault_group import FaultGroup
+from kavka.simulator.host.tls import Certificate
+from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+
+    from kavka.simulator.faults.fault_group import Arguments
+
+KINDS: Final = ("change rights", "lose password", "limit", "token", "bad certificate")
+PATTERNS: Final = (("*", False), ("orders", False), ("or", True), ("invoices", False))
+OPERATIONS: Final = (Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALL)
+RATES: Final = (100, 1_000, 20_000)
+ISSUER, EXPIRED, NAME = "issuer", "expired", "name"
+MECHANISMS: Final = (ScramMechanism.SHA_256,)
+
+
+class AccessFaults(FaultGroup):
+    """See the module."""
+
+    _is_changed = False
+    """Whether there is something to be set back."""
+
+    def heal(self, brokers: Collection[int]) -> None:
+        for broker_id in brokers:
+            self._certify(broker_id)
+        if self._is_changed:
+            self._set_back()
+
+    def _set_back(self) -> None:
+        self._is_changed = False
+        self.world.insist(give_access)
+
+    def _set_back_later(self, ms: int) -> None:
+        self._is_changed = True
+        self.later(self._set_back, ms, lambda: self._is_changed)
+
+    def _user(self) -> str:
+        return APPLICATIONS[int(self.random.random() * len(APPLICATIONS))]
+
+    # -- rights
+
+    def draw_change_rights(self) -> Arguments | None:
+        pattern, is_prefix = PATTERNS[int(self.random.random() * len(PATTERNS))]
+        return {
+            "user": self._user(),
+            "revoke": self.random.random() < 0.4,
+            "pattern": pattern,
+            "prefix": is_prefix,
+            "operation": OPERATIONS[int(self.random.random() * len(OPERATIONS))].word,
+            "ms": self.draw_ms(0.1, 15.0),
+        }
+
+    def change_rights(self, user: str, revoke: bool, pattern: str, prefix: bool, operation: str, ms: int) -> bool:
+        if revoke:
+            taken = [each for each in first_rights() if each.entry.principal == f"User:{user}"]
+            filters = [Filter(PatternFilter(*each.pattern), EntryFilter(*each.entry)) for each in taken]
+            self._ask(lambda cluster: AclAdmin(cluster).remove(filters))
+        else:
+            about = Pattern(ResourceType.TOPIC, pattern, PatternType.PREFIXED if prefix else PatternType.LITERAL)
+            (denied,) = [each for each in OPERATIONS if each.word == operation]
+            binding = Binding(about, Entry(f"User:{user}", "*", denied, Permission.DENY))
+            self._ask(lambda cluster: AclAdmin(cluster).add([binding]))
+        self._set_back_later(ms)
+        return True
+
+    # -- passwords and quotas
+
+    def draw_lose_password(self) -> Arguments | None:
+        return {"user": self._user(), "other": self.random.random() < 0.5, "ms": self.draw_ms(0.1, 15.0)}
+
+    def lose_password(self, user: str, other: bool, ms: int) -> bool:
+        if other:
+            self._ask(lambda cluster: UserAdmin(cluster).set(user, Secret("another"), MECHANISMS, ITERATIONS))
+        else:
+            self._ask(lambda cluster: UserAdmin(cluster).remove(user, MECHANISMS))
+        self._set_back_later(ms)
+        return True
+
+    def draw_limit(self) -> Arguments | None:
+        quota = QUOTAS[int(self.random.random() * len(QUOTAS))]
+        rate = RATES[int(self.random.random() * len(RATES))]
+        return {"user": self._user(), "quota": quota, "rate": rate, "ms": self.draw_ms(0.1, 15.0)}
+
+    def limit(self, user: str, quota: str, rate: int, ms: int) -> bool:
+        self._ask(lambda cluster: QuotaAdmin(cluster).alter(Entity(user), [Change(quota, float(rate))]))
+        self._set_back_later(ms)
+        return True
+
+    # -- tokens
+
+    def draw_token(self) -> Arguments | None:
+        return {"lifetime_ms": self.draw_ms(1.0, 20.0)}
+
+    def token(self, lifetime_ms: int) -> bool:
+        self._ask(lambda cluster: self._use_token(cluster, lifetime_ms))
+        return True
+
+    async def _use_token(self, cluster: Cluster, lifetime_ms: int) -> None:
+        made = await TokenAdmin(cluster).create(None, [], lifetime_ms)
+        clients = self.world.clients
+        assert clients.logins is not None
+        loop = clients.node("holder")
+        clients.logins.owners[loop.name] = "admin"
+        sasl = SaslSettings(
+            mechanism=SaslMechanism.SCRAM_SHA_256, username=made.token_id, password=made.password, is_by_token=True
+        )
+        partitions = self.world.partitions
+
+        async def hold() -> None:
+            # Until it is over by every broker's clock, and a while longer.
+            until_ms = clients.now_ms + lifetime_ms + 5_000
+            while clients.now_ms < until_ms:
+                try:
+                    async with clients.cluster(loop, sasl) as own:
+                        while clients.now_ms < until_ms:
+                            await list_offsets(own, dict.fromkeys(partitions, LATEST))
+                            await asyncio.sleep(1.0)
+                except KavkaError:
+                    await asyncio.sleep(1.0)
+
+        clients.watch(loop.create_task(hold()))
+
+    # -- certificates
+
+    def draw_bad_certificate(self) -> Arguments | None:
+        how = (ISSUER, EXPIRED, NAME)[int(self.random.random() * 3)]
+        return {"broker": self.draw_broker(), "how": how, "ms": self.draw_ms(0.1, 15.0)}
+
+    def bad_certificate(self, broker: int, how: str, ms: int) -> bool:
+        shown = self.world.brokers[broker]
+        good = broker_certificate(shown.node)
+        shown.tls.certificate = {
+            ISSUER: Certificate(good.subject, good.names, "somebody"),
+            EXPIRED: Certificate(good.subject, good.names, expires_ms=WALL_CLOCK_START_MS),
+            NAME: Certificate(good.subject, ("elsewhere",)),
+        }[how]
+        self.later(lambda: self._certify(broker), ms)
+        return True
+
+    def _certify(self, broker_id: int) -> None:
+        shown = self.world.brokers[broker_id]
+        shown.tls.certificate = broker_certificate(shown.node)
+
+    def _ask(self, work: Callable[[Cluster], Awaitable[object]]) -> None:
+        self.world.ask(work)
