@@ -215,9 +215,12 @@ def advertised_host(text: str) -> str:
 
 def client_addresses(endpoints: Mapping[str, Endpoint]) -> dict[str, str]:
     """Where clients connect, by listener: all but the one between brokers."""
-    from kavka.runtime.secured_listeners import BROKERS
+    addresses = {name: address(each.host, each.port) for name, each in endpoints.items()}
+    if len(addresses) > 1:  # A start in clear has one, and is not to import what it does not use.
+        from kavka.runtime.secured_listeners import BROKERS
 
-    return {name: address(each.host, each.port) for name, each in endpoints.items() if name != BROKERS}
+        addresses.pop(BROKERS, None)
+    return addresses
 
 
 def _directory(plan: Start) -> SecurityDirectory:

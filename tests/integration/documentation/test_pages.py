@@ -21,8 +21,8 @@ PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 PATIENCE_S, LONG_PATIENCE_S = 150, 3_600
 
 MOST_NOT_RUN = {
-    "another machine": 24,
-    "a target": 5,
+    "another machine": 25,
+    "a target": 6,
     "installs": 9,
     "a fragment": 9,
     "an incident": 19,
