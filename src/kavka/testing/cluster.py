@@ -38,7 +38,7 @@ from kavka.testing.ports import free_ports
 from kavka.testing.zookeeper_thread import ZooKeeperThread
 from kavka.zookeeper.database import SyncPolicy
 from kavka.zookeeper.local import LocalZooKeeper
-from kavka.zookeeper.port import NoNode
+from kavka.zookeeper.port import NoNode, SessionExpired
 from kavka.zookeeper.znode_paths import CONTROLLER_PATH, TOPICS_PATH, partition_state_path, topic_path
 from kavka.zookeeper.znodes import ControllerNode, PartitionState, TopicAssignment
 
@@ -53,6 +53,8 @@ TIMEOUT_S = 30.0
 LOOK_S = 0.005
 SESSION_TICKS = 20
 """ZooKeeper grants sessions of at most so many of its ticks."""
+STARTS = 3
+"""How often a broker is started whose ZooKeeper session ends while it starts."""
 DEFAULTS: Mapping[str, Value] = {
     # Failures are noticed in a moment, and still not by a machine that is busy for one.
     "zookeeper.session.timeout.ms": 2_000,
@@ -462,25 +464,38 @@ class Cluster:
         )
 
     def _start(self, broker_ids: Iterable[int]) -> None:
-        started = []
-        assert self._lines is not None
-        for broker_id in broker_ids:
-            config = BrokerConfig.from_properties(
-                {
-                    **self._settings,
-                    "broker.id": str(broker_id),
-                    **self._listeners(broker_id),
-                    "log.dirs": str(self.directory / f"broker-{broker_id}"),
-                    "zookeeper.connect": self._zookeeper_address,
-                }
-            )
-            thread = BrokerThread(config, self._file_shares(), self._cuts, self._members, self._lines)
-            self._threads[broker_id] = thread
-            thread.launch()
-            started.append(thread)
+        started = [self._launch(broker_id) for broker_id in broker_ids]
         for thread in started:
-            thread.wait_until_started()
+            self._wait_until_started(thread)
         self._wait(self._strangers, TIMEOUT_S)
+
+    def _launch(self, broker_id: int) -> BrokerThread:
+        assert self._lines is not None
+        config = BrokerConfig.from_properties(
+            {
+                **self._settings,
+                "broker.id": str(broker_id),
+                **self._listeners(broker_id),
+                "log.dirs": str(self.directory / f"broker-{broker_id}"),
+                "zookeeper.connect": self._zookeeper_address,
+            }
+        )
+        thread = BrokerThread(config, self._file_shares(), self._cuts, self._members, self._lines)
+        self._threads[broker_id] = thread
+        thread.launch()
+        return thread
+
+    def _wait_until_started(self, thread: BrokerThread) -> None:
+        """On a busy machine a broker's short session can end while it starts: whoever runs a process would start it
+        again, and so does this, a few times."""
+        for _ in range(STARTS - 1):
+            try:
+                thread.wait_until_started()
+                return
+            except SessionExpired:
+                thread.kill()
+                thread = self._launch(thread.broker_id)
+        thread.wait_until_started()
 
     def _file_shares(self) -> FileShares:
         """The limit of open files is that of the program under test: it is not raised here."""

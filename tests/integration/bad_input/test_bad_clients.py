@@ -36,8 +36,8 @@ from tests.kit.kavka_process import KavkaProcess
 
 MIB = 1024 * 1024
 CONNECTIONS = int(os.environ.get("KAVKA_CONNECTIONS", "10000"))
-LATENCY_S = 5.0
-"""The longest that a good client's write and read may take on a busy machine of two cores."""
+OTHERS_CPU_S = 2.0
+"""So much processor time may the broker's loop use for others while a good client waits for a write and a read."""
 
 
 @pytest.fixture
@@ -57,9 +57,9 @@ def connect(kavka_broker: KavkaProcess) -> Iterator[Callable[..., BrokerClient]]
 @pytest.fixture
 def good_client(kavka_broker: KavkaProcess) -> Iterator[SteadyClient]:
     """A good client during the whole test; right answers in good time."""
-    with SteadyClient(kavka_broker.port) as good:
+    with SteadyClient(kavka_broker.port, pid=kavka_broker.pid) as good:
         yield good
-    assert good.longest_s < LATENCY_S
+    assert good.longest_cpu_s < OTHERS_CPU_S
 
 
 def test_a_slow_reader_of_big_fetches_takes_no_memory_and_gets_its_records(

@@ -15,8 +15,9 @@ import pytest
 from confluent_kafka import Producer
 
 from kavka.errors import ConfigError, KavkaError
-from kavka.runtime.server import Server
+from kavka.runtime.server import Server, Started
 from kavka.testing import BrokerHalted, Cluster
+from kavka.zookeeper.port import SessionExpired
 from tests.kit.broker_client import BrokerClient, Closed, batch
 
 QUICK_S = 10.0
@@ -475,3 +476,22 @@ def test_ports_stay_those_of_the_brokers_over_their_lives(cluster: Cluster) -> N
         assert probe.connect_ex(("127.0.0.1", port_of(cluster, 2))) != 0
     cluster.start(2)
     assert cluster.bootstrap_servers == before
+
+
+def test_a_broker_whose_session_ends_while_it_starts_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, lives = Server.start, dict[int, int]()
+
+    async def expire_first(server: Server) -> Started:
+        broker_id = server._config.broker_id
+        lives[broker_id] = lives.get(broker_id, 0) + 1
+        if (broker_id, lives[broker_id]) == (2, 1):
+            raise SessionExpired("/brokers/ids/2")
+        return await real(server)
+
+    monkeypatch.setattr(Server, "start", expire_first)
+    with Cluster(brokers=2) as cluster:
+        topic = "orders"
+        cluster.create_topic(topic, replicas=2)
+        write(cluster, topic, "after a second start")
+        assert read(cluster, topic) == [b"after a second start"]
+    assert lives == {1: 1, 2: 2}
