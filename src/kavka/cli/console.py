@@ -57,6 +57,8 @@ class Wishes(NamedTuple):
     zookeeper: str | None = None
     login: bool = False
     client_config: str | None = None
+    tls: str | None = None
+    """A PEM file with the console's certificate and key."""
     first_user: str | None = None
     """A file with the password of the user admin, who may do everything."""
 
@@ -115,6 +117,7 @@ def console(
     login: Annotated[bool, typer.Option("--login", help="Require a login on loopback, too.")] = False,
     log_level: LogLevel = "info",
     as_json: Json = False,
+    tls: Annotated[str | None, typer.Option("--tls", hidden=True)] = None,
     beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
     first_user: Annotated[str | None, typer.Option("--first-user", metavar="FILE", hidden=True)] = None,
 ) -> None:
@@ -132,7 +135,9 @@ def console(
     """
     if context.invoked_subcommand is not None:
         return
-    wishes = Wishes(tuple(bootstrap or ()), settings, host, port, data, zookeeper, login, client_config, first_user)
+    wishes = Wishes(
+        tuple(bootstrap or ()), settings, host, port, data, zookeeper, login, client_config, tls, first_user
+    )
     serve_console(wishes, log_level=log_level, as_json=as_json, beside=beside)
 
 
@@ -171,6 +176,7 @@ def serve_console(wishes: Wishes, *, log_level: str, as_json: bool, beside: bool
 def _settings(wishes: Wishes) -> ConsoleSettings:
     """Raises ConfigError, Failure."""
     from kavka.console.settings import ConsoleSettings, parse_settings, with_bootstrap, with_environment
+    from kavka.console.tls import ServerTlsSettings
 
     settings, file, zookeeper = ConsoleSettings(), wishes.file, wishes.zookeeper
     if file is not None:
@@ -194,6 +200,7 @@ def _settings(wishes: Wishes) -> ConsoleSettings:
         "port": wishes.port,
         "data_directory": wishes.data,
         "login": True if wishes.login else None,
+        "tls": None if wishes.tls is None else ServerTlsSettings(certificate=wishes.tls),
     }
     return replace(settings, **{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]  # each is of its field's type
 

@@ -50,6 +50,7 @@ class ConsoleBeside:
             security = os.path.join(plan.data, "security")
             words += ["--client-config", os.path.join(security, "admin.properties")]
             words += ["--login", "--first-user", os.path.join(security, "admin.password")]
+            words += ["--tls", os.path.join(security, "console.pem")]
         if zookeeper is not None:
             words += ["--zookeeper", zookeeper]
         if plan.as_json:

@@ -21,6 +21,7 @@ clusters     each cluster with its watcher, its history and its health
 history      how clusters were: series over time, in SQLite
 ledger       the SQLite file of what must not be lost: users, sessions, audit log, jobs
 settings     which clusters the console shows and where it listens
+tls          the console's own certificate, taken anew when its files change
 
 templates/, static/ and translations/ are the package's data.
 """

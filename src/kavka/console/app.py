@@ -54,7 +54,7 @@ def create_app(settings: ConsoleSettings) -> Starlette:
         ledger,
         listens_on=settings.host,
         login_required=settings.login,
-        secure_cookies=settings.secure_cookies,
+        secure_cookies=settings.is_https,
     )
     console = Console(settings, ledger, guard)
 
@@ -64,7 +64,7 @@ def create_app(settings: ConsoleSettings) -> Starlette:
 
     app = Starlette(
         routes=[*_routes(console)],
-        middleware=[Middleware(SecurityHeaders), Middleware(GuardMiddleware, guard=guard)],
+        middleware=[Middleware(SecurityHeaders, is_https=settings.is_https), Middleware(GuardMiddleware, guard=guard)],
         exception_handlers={
             HTTPException: on_problem,
             KavkaError: on_problem,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from kavka.console.app import create_app
+from kavka.console.tls import ServerTls
 from kavka.errors import AddressProblem, AddressUnavailable
 from kavka.runtime.loop import new_event_loop
 from kavka.runtime.ports import listen, require_free
@@ -49,11 +50,12 @@ def bind(host: str, port: int, *, elsewhere: bool = False) -> socket.socket:
         return listen(host, 0, backlog=BACKLOG, what="the console")
 
 
-def address_of(host: str, bound: socket.socket) -> str:
+def address_of(settings: ConsoleSettings, bound: socket.socket) -> str:
     """What a browser opens."""
+    host = settings.host
     shown = "127.0.0.1" if host in ("0.0.0.0", "") else "[::1]" if host == "::" else host
     shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
-    return f"http://{shown}:{bound.getsockname()[1]}/"
+    return f"{'http' if settings.tls is None else 'https'}://{shown}:{bound.getsockname()[1]}/"
 
 
 def serve(
@@ -63,13 +65,21 @@ def serve(
 
     Raises ConfigError where nobody could log in; sqlite3.Error and OSError where its files cannot be had.
     """
+    tls = None if settings.tls is None else ServerTls(settings.tls)
     app = create_app(settings)
-    server = _Server(configuration(app), lambda: on_ready(address_of(settings.host, bound)), app.state.console.closing)
+    config = configuration(app)
+    if tls is not None:
+        config.load()
+        config.ssl = tls.context
+    server = _Server(config, lambda: on_ready(address_of(settings, bound)), app.state.console.closing)
 
     async def run() -> None:
         if while_input:
             _end_with_input(server)
+        watch = None if tls is None else asyncio.create_task(tls.watch(), name="certificate")
         await server.serve(sockets=[bound])
+        if watch is not None:
+            watch.cancel()
 
     # Snapshots of ten thousand partitions are a hundred thousand objects without cycles, which the collector would look
     # through again and again, a third of a second each time.

@@ -11,6 +11,7 @@ The file is TOML:
     data = "kavka-console"          # directory of its SQLite files: history; users, jobs, audit log
     login = false                   # ask for a login on loopback, too
     secure_cookies = false          # true behind a proxy that speaks https
+    tls = { certificate = "/etc/kavka/console.pem" }    # https; `key` where the key is in a file of its own
     language = "en"                 # where a reader asks for none
     poll_ms = 2000
 
@@ -40,6 +41,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kavka.client.security import PASSWORD_MECHANISMS, SaslMechanism, SaslSettings, TlsSettings
+from kavka.console.tls import ServerTlsSettings
 from kavka.errors import ConfigError
 from kavka.observe.cluster_settings import ClusterSettings
 from kavka.observe.health.findings import Thresholds
@@ -50,6 +52,8 @@ DEFAULT_DATA: Final = "kavka-console"
 HISTORY_FILE: Final = "history.sqlite"
 MAX_CLUSTERS: Final = 100
 DEFAULT_THRESHOLDS: Final = Thresholds()
+_TABLES: Final = ("clusters", "thresholds", "tls")
+"""What is a table in the file."""
 VARIABLES: Final = {
     "KAVKA_CONSOLE_HOST": "host",
     "KAVKA_CONSOLE_PORT": "port",
@@ -68,6 +72,8 @@ class ConsoleSettings:
     login: bool = False
     """Beyond loopback a login is needed in any case."""
     secure_cookies: bool = False
+    tls: ServerTlsSettings | None = None
+    """The console's own certificate: it speaks https then."""
     poll_ms: int = 2_000
     """How often a cluster is asked who leads what; everything else is a multiple of it."""
     history_days: int = 30
@@ -88,6 +94,11 @@ class ConsoleSettings:
             seen.add(each.name)
 
     @property
+    def is_https(self) -> bool:
+        """Whether browsers reach it by https alone: from itself, or from a proxy before it."""
+        return self.secure_cookies or self.tls is not None
+
+    @property
     def history_file(self) -> Path:
         """Where the history is kept."""
         return Path(self.data_directory) / HISTORY_FILE
@@ -103,9 +114,10 @@ def parse_settings(text: str, *, where: str = "settings") -> ConsoleSettings:
     if "data" in found:
         found["data_directory"] = found.pop("data")
     thresholds = _thresholds(found.pop("health", {}), f"{where}: [health]")
-    known = {each.name: each for each in fields(ConsoleSettings) if each.name not in ("clusters", "thresholds")}
+    tls = _server_tls(found.pop("tls"), f"{where}: tls") if "tls" in found else None
+    known = {each.name: each for each in fields(ConsoleSettings) if each.name not in _TABLES}
     _check(found, {name: type(each.default) for name, each in known.items()}, where)
-    return ConsoleSettings(**found, clusters=tuple(clusters), thresholds=thresholds)
+    return ConsoleSettings(**found, clusters=tuple(clusters), thresholds=thresholds, tls=tls)
 
 
 def with_environment(settings: ConsoleSettings, environment: Mapping[str, str]) -> ConsoleSettings:
@@ -138,6 +150,13 @@ def _tables(value: object, name: str, where: str) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         raise ConfigError(f"{where}: write each {name} under its own [[{name}]]")
     return value
+
+
+def _server_tls(table: object, where: str) -> ServerTlsSettings:
+    if not isinstance(table, dict):
+        raise ConfigError(f'{where}: expected {{ certificate = "FILE" }}')
+    _check(table, {"certificate": str, "key": str}, where, needed=("certificate",))
+    return ServerTlsSettings(**table)
 
 
 def _cluster(table: dict[str, Any], where: str) -> ClusterSettings:

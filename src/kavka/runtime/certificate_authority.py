@@ -79,6 +79,11 @@ class CertificateAuthority:
         both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         return self._sign(_name("brokers", "broker"), now_ms, both, sorted(set(names)))
 
+    def sign_server(self, service: str, names: Iterable[str], now_ms: int) -> Signed:
+        """The certificate of a server that is no broker, for host names and addresses; brokers do not take it as a
+        client's."""
+        return self._sign(_name("services", service), now_ms, [ExtendedKeyUsageOID.SERVER_AUTH], sorted(set(names)))
+
     def sign_client(self, user: str, now_ms: int) -> Signed:
         """A client's certificate."""
         return self._sign(_name("clients", user), now_ms, [ExtendedKeyUsageOID.CLIENT_AUTH], [])

@@ -5,6 +5,7 @@ Decides what is there already, what is missing, and when a certificate is renewe
     authority.pem      the authority's key and certificate: whoever has it can make himself a broker of this cluster
     ca.pem             its certificate: whom clients are to believe
     broker-N.pem       a broker's key and certificate, for its host names; 397 days, renewed at two thirds of them
+    console.pem        the console's key and certificate
     admin.password     the administrator's password, for SCRAM and the console
     admin.pem          the administrator's key and certificate, where clients show certificates
     admin.properties, admin.librdkafka.conf, admin.env        for clients of the administrator (client.login_files)
@@ -49,6 +50,7 @@ PASSWORD_LENGTH: Final = 24
 RENEWED_AT: Final = 2 / 3
 """Of a certificate's life."""
 AUTHORITY, TRUSTED = "authority.pem", "ca.pem"
+CONSOLE = "console.pem"
 PASSWORD, PASSWORD_IS_NEW = "admin.password", "admin.password.new"
 
 
@@ -104,6 +106,9 @@ class SecurityDirectory:
             if self._is_due(name, trusted, wanted, now_ms):
                 self._write(name, self._authority().sign_broker(wanted, now_ms).both)
                 renewed.append(name)
+        if self._is_due(CONSOLE, trusted, wanted, now_ms):
+            self._write(CONSOLE, self._authority().sign_server("console", wanted, now_ms).both)
+            renewed.append(CONSOLE)
         if self.shows_certificates and self._is_due("admin.pem", trusted, set(), now_ms):
             self._write("admin.pem", self._authority().sign_client(ADMIN, now_ms).both)
             renewed.append("admin.pem")

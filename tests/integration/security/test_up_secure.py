@@ -8,8 +8,10 @@ import os
 import re
 import shlex
 import signal
+import ssl
 import subprocess
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -198,12 +200,19 @@ def test_the_console_beside_asks_for_a_login_and_reaches_the_cluster(tmp_path: P
             assert process.stdout is not None
             told = [json.loads(process.stdout.readline()) for _ in range(2)]
             (console,) = [each["address"].rstrip("/") for each in told if each["event"] == "console"]
+            assert console.startswith("https://127.0.0.1:")
+            trust = urllib.request.HTTPSHandler(
+                context=ssl.create_default_context(cafile=str(data / "security" / "ca.pem"))
+            )
             password = (data / "security" / "admin.password").read_text().strip()
             made = run_alone("topics", "create", "invoices", "--client-config", str(data / "security/admin.properties"))
             assert made.returncode == 0, made.stderr
-            with urllib.request.urlopen(console, timeout=60) as page:
-                assert "/login" in page.url
-            browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+                urllib.request.urlopen(console, timeout=60)
+            browser = urllib.request.build_opener(trust, urllib.request.HTTPCookieProcessor())
+            assert "/login" in browser.open(console, timeout=60).url
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                browser.open(f"{console}/metrics", timeout=60)
             login_page = browser.open(f"{console}/login", timeout=60).read().decode()
             fields = dict(re.findall(r'<input[^>]*name="([^"]+)"[^>]*value="([^"]*)"', login_page))
             form = urllib.parse.urlencode({**fields, "name": "admin", "password": password}).encode()

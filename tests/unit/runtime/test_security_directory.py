@@ -140,7 +140,7 @@ def test_certificates_are_renewed_at_two_thirds_of_their_time_and_not_before(tmp
     assert directory.renew(BROKERS, names, NOW_MS + 264 * DAY_MS) == []
     assert contents(tmp_path) == before
     later = NOW_MS + 265 * DAY_MS
-    assert directory.renew(BROKERS, names, later) == [f"broker-{number}.pem" for number in BROKERS]
+    assert directory.renew(BROKERS, names, later) == [*(f"broker-{number}.pem" for number in BROKERS), "console.pem"]
     assert certificate(directory.broker_file(1)).not_after_ms == later + 397 * DAY_MS
 
 

@@ -3,14 +3,16 @@
 Decides the headers; an answer that sets one itself keeps its own. Plain ASGI, since a middleware that reads answers
 would hold up the stream of live events.
 
-Source: the W3C's Content Security Policy Level 3; OWASP's list of secure headers.
+Source: the W3C's Content Security Policy Level 3; RFC 6797 (HSTS); OWASP's list of secure headers.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
+
+from kavka.console.access.csrf import is_loopback_host
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,13 +30,20 @@ HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
 }
 STATIC: Final = "/static/"
+HSTS: Final = "max-age=31536000"
+"""A browser that was here once by https comes by nothing else for a year (RFC 6797)."""
 
 
 class SecurityHeaders:
-    """Adds HEADERS to every answer that does not have them; pages are not to be kept by the browser."""
+    """Adds HEADERS to every answer that does not have them; pages are not to be kept by the browser.
 
-    def __init__(self, app: ASGIApp) -> None:
+    is_https: browsers are told to come by https alone. Not for the loopback's names: what else listens there would be
+    out of reach, too.
+    """
+
+    def __init__(self, app: ASGIApp, *, is_https: bool = False) -> None:
         self._app = app
+        self._is_https = is_https
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -42,6 +51,8 @@ class SecurityHeaders:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+                if self._is_https and not is_loopback_host(Headers(scope=scope).get("host")):
+                    headers.setdefault("strict-transport-security", HSTS)
                 if not scope["path"].startswith(STATIC):
                     headers.setdefault("cache-control", "no-store")
             await send(message)
