@@ -216,6 +216,7 @@ def start_one(plan: Start) -> int:
 
         on_broker.set(config.broker_id)  # Its lines may stand among those of other brokers.
     warn_of_settings(config)
+    warn_of_secrets(plan)
     if plan.file is None:
         tell_of_open(plan, [config])
     else:
@@ -341,6 +342,22 @@ def warn_of_settings(config: BrokerConfig) -> None:
         close = similar_setting(name, config.rows)
         meant = {"did_you_mean": close} if close else {}
         logger.warning("unknown setting", name=name, **meant, instead="it is kept and ignored, as Kafka does")
+
+
+def warn_of_secrets(plan: Start) -> None:
+    """A line that names the passwords on the command line: every user of this machine can read them there."""
+    from kavka.config.broker import setting_named
+
+    names = [text.partition("=")[0].strip() for text in plan.settings]
+    shown = [name for name in names if (setting := setting_named(name)) is not None and setting.sensitive]
+    if shown:
+        from kavka.logger import Logger
+
+        Logger(__name__).warning(
+            "secrets on the command line, where every user of this machine can read them",
+            settings=", ".join(shown),
+            next_step="write them into a file of settings that only you may read, and start with `kavka server FILE`",
+        )
 
 
 def warn_of_open(config: BrokerConfig) -> None:

@@ -42,6 +42,7 @@ from kavka.cli.start import (
     say,
     start_one,
     wants_colour,
+    warn_of_secrets,
     warn_of_settings,
 )
 from kavka.cli.start_secure import SecuredStart, client_addresses, require_closed, tell_of_open
@@ -95,6 +96,7 @@ def start_cluster(plan: Start) -> int:
 
     configure(plan.log_level, as_json=plan.as_json)
     warn_of_settings(configs[1])
+    warn_of_secrets(plan)
     tell_of_open(plan, configs.values())
     console, secured = ConsoleBeside(plan), SecuredStart(plan, count)
     try:

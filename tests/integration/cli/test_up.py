@@ -77,7 +77,8 @@ def test_a_broker_from_a_file_as_kafkas_own(tmp_path: Path, unused_port: int) ->
         f"log.dirs={tmp_path}/a,\\\n  {tmp_path}/b\nnum.partitions=3\nnum.io.threads=8\n"
         "not.a.setting=1\nlog.cleaner.thread=2\nssl.client.auth=required\n"
     )
-    with running("server", str(file), "--set", "log.retention.hours=1") as (process, first):
+    secret = "ssl.key.password=known-to-nobody"
+    with running("server", str(file), "--set", "log.retention.hours=1", "--set", secret) as (process, first):
         assert first == f"kavka is ready on 127.0.0.1:{unused_port}, data in {tmp_path}/a, {tmp_path}/b\n"
         bootstrap = f"127.0.0.1:{unused_port}"
         assert run_alone("produce", "t", "-b", bootstrap, given=b"x\n").returncode == 0
@@ -96,6 +97,9 @@ def test_a_broker_from_a_file_as_kafkas_own(tmp_path: Path, unused_port: int) ->
     (line,) = [line for line in said.splitlines() if "without effect" in line]
     assert "num.io.threads, ssl.client.auth" in line
     assert "num.partitions" not in line
+    (line,) = [line for line in said.splitlines() if "secrets on the command line" in line]
+    assert "settings=ssl.key.password" in line
+    assert "known-to-nobody" not in said
 
 
 def test_a_file_that_asks_for_what_is_not_supported_is_refused_with_the_consequence(tmp_path: Path) -> None:
