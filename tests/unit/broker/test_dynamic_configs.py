@@ -15,7 +15,7 @@ from kavka.broker.settings import dynamic_configs
 from kavka.broker.settings.dynamic_configs import ConfigListeners, DynamicConfigs
 from kavka.config.alter import Change, Operation, alter_broker_incrementally
 from kavka.config.broker import BrokerConfig
-from kavka.controller.work.config_admin import ConfigAdmin
+from kavka.controller.work.config_admin import CHANGE_RETENTION_MS, ConfigAdmin
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
@@ -296,5 +296,48 @@ def test_a_user_goes_with_its_last_setting_and_keeps_those_of_others(tmp_path: P
         assert await one.configs.read_users(["u"]) == {"u": {"SCRAM-SHA-256": "y", "producer_byte_rate": "1"}}
         await one.configs.change_user("u", lambda _current: {})
         assert await session.children("/config/users") == ["%3Cdefault%3E"]
+
+    runs(tmp_path, scenario)
+
+
+def test_a_broker_that_was_away_for_longer_than_notifications_live_reads_all_settings_again(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        admin = ConfigAdmin(await server.connect())
+        for path in ("topics/orders", "topics/same", "topics/plain", "users/u", "groups/g"):
+            await admin.change(path, lambda _current: {"min.insync.replicas": "2"})
+        session = await server.connect()
+        one = Listener(session, 1, tmp_path)
+        stats = await make_persistent_paths(session)
+        await one.configs.start()
+        await one.configs.load_clients(stats)
+        await one.configs.load_topics(["orders", "same", "plain"])
+        one.heard.clear()
+
+        await server.expire(session.session_id)
+        await admin.change("topics/orders", lambda _current: {"min.insync.replicas": "3"})
+        await admin.change("topics/plain", lambda _current: {})
+        await admin.change("topics/unknown-here", lambda _current: {"min.insync.replicas": "3"})
+        await admin.change("users/u", lambda _current: {})
+        await admin.change("users/v/clients/c", quota)
+        await admin.change("groups/g", lambda _current: {})
+        await admin.change("brokers/<default>", lambda _current: {"log.retention.ms": "5"})
+        await admin.purge_changes(CHANGE_RETENTION_MS + 1)
+        await session.renew()
+        await asyncio.sleep(0)
+        await one.configs._changes.settled()
+
+        assert one.configs.topic("orders").min_insync_replicas == 3
+        assert one.configs.topic("same").min_insync_replicas == 2
+        assert one.configs.topic("plain").min_insync_replicas == 1
+        assert one.configs.broker.log_retention_ms == 5
+        assert one.configs.named("groups") == []
+        assert one.heard == [
+            "broker",
+            "orders",
+            "plain",
+            "users/u {}",
+            "users/v/clients/c {'producer_byte_rate': '1'}",
+        ]
+        await one.configs.stop()
 
     runs(tmp_path, scenario)

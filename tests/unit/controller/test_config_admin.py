@@ -124,12 +124,23 @@ class Listening:
     def __init__(self, cluster: Cluster) -> None:
         self.applied: list[tuple[str, Mapping[str, str]]] = []
         self.failed: list[str] = []
+        self.read_all_times = 0
+        self.failing_reads = 0
         self.changes = ConfigChanges(
-            cluster.admin, self.apply, on_failure=lambda path, failure: self.failed.append(path)
+            cluster.admin,
+            self.apply,
+            read_all=self.read_all,
+            on_failure=lambda path, failure: self.failed.append(path),
         )
 
     async def apply(self, entity_path: str, entity: ConfigEntity) -> None:
         self.applied.append((entity_path, entity.config))
+
+    async def read_all(self) -> None:
+        if self.failing_reads:
+            self.failing_reads -= 1
+            raise ConnectionLoss("for the test")
+        self.read_all_times += 1
 
 
 def listening(
@@ -197,6 +208,96 @@ def test_a_listener_catches_up_after_its_session_expired(tmp_path: Path) -> None
         await asyncio.sleep(0)
         await listener.changes.settled()
         assert [path for path, _ in listener.applied] == [T]
+        assert listener.read_all_times == 0
+
+    run(tmp_path, listening(scenario))
+
+
+async def purge(cluster: Cluster) -> None:
+    other = ConfigAdmin(await cluster.server.connect())
+    assert await other.purge_changes(NOW_MS + CHANGE_RETENTION_MS + 1)
+
+
+async def back(cluster: Cluster, listener: Listening) -> None:
+    await cluster.admin.renew()
+    await asyncio.sleep(0)
+    await listener.changes.settled()
+
+
+@pytest.mark.parametrize("left", [0, 2], ids=["none left", "two left"])
+def test_a_listener_that_was_away_for_longer_than_notifications_live_reads_all(tmp_path: Path, left: int) -> None:
+    async def scenario(cluster: Cluster, listener: Listening, other: ConfigAdmin) -> None:
+        await cluster.server.expire(cluster.admin.session_id)
+        for value in "123":
+            await other.change(T, setting("a", value))
+        await purge(cluster)
+        for value in "45"[:left]:
+            await other.change(T, setting("a", value))
+        await back(cluster, listener)
+        assert listener.read_all_times == 1
+        assert [path for path, _ in listener.applied] == [T] * left
+        # It goes on from there, and reads all only once.
+        await other.change(T, setting("b", "1"))
+        await cluster.admin.sync("/")
+        await listener.changes.settled()
+        assert len(listener.applied) == left + 1
+        await cluster.server.expire(cluster.admin.session_id)
+        await back(cluster, listener)
+        assert listener.read_all_times == 1
+
+    run(tmp_path, listening(scenario))
+
+
+def test_a_listener_reads_all_when_a_notification_went_before_it_looked(tmp_path: Path) -> None:
+    """As with a broker that stood still, or another one's clock that is ahead by more than notifications live."""
+
+    async def scenario(cluster: Cluster, listener: Listening, other: ConfigAdmin) -> None:
+        original = cluster.admin.children
+
+        async def late(path: str, *, watch: bool = False) -> list[str]:
+            cluster.admin.children = original  # type: ignore[method-assign]
+            await purge(cluster)
+            await other.change(T, setting("a", "2"))
+            return await original(path, watch=watch)
+
+        cluster.admin.children = late  # type: ignore[method-assign]
+        await other.change("topics/u", setting("a", "1"))
+        await cluster.admin.sync("/")
+        await listener.changes.settled()
+        assert listener.read_all_times == 1
+
+    run(tmp_path, listening(scenario))
+
+
+def test_a_reading_of_all_that_fails_is_tried_again(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster, listener: Listening, other: ConfigAdmin) -> None:
+        await cluster.server.expire(cluster.admin.session_id)
+        await other.change(T, setting("a", "1"))
+        await purge(cluster)
+        listener.failing_reads = 1
+        await back(cluster, listener)
+        assert (listener.read_all_times, listener.failed) == (0, ["/config/changes"])
+        await other.change(T, setting("a", "2"))
+        await cluster.admin.sync("/")
+        await listener.changes.settled()
+        assert listener.read_all_times == 1
+
+    run(tmp_path, listening(scenario))
+
+
+def test_a_listener_reads_all_from_a_zookeeper_that_was_restored(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster, listener: Listening, other: ConfigAdmin) -> None:
+        await other.change(T, setting("a", "1"))
+        await cluster.admin.sync("/")
+        await listener.changes.settled()
+        listener.changes.last_sequence = 1_000  # As if it had seen what was made after the backup.
+        await cluster.server.expire(cluster.admin.session_id)
+        await back(cluster, listener)
+        assert listener.read_all_times == 1
+        await other.change(T, setting("a", "2"))
+        await cluster.admin.sync("/")
+        await listener.changes.settled()
+        assert len(listener.applied) == 2
 
     run(tmp_path, listening(scenario))
 

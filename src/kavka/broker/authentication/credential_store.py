@@ -59,7 +59,7 @@ class CredentialStore:
         self._usual: dict[ScramMechanism, int] = {}
         self._lost = False
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._changes = ConfigChanges(zookeeper, self._apply, on_failure=self._on_unread)
+        self._changes = ConfigChanges(zookeeper, self._apply, read_all=self._read_all, on_failure=self._on_unread)
 
     def find(self, mechanism: ScramMechanism, user: str) -> Found:
         """The user's credential, or one that stands in for it."""

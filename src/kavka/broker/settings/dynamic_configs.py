@@ -6,6 +6,8 @@ a change is written (`controller.work.config_admin`), nor what follows from it (
     I1  what is remembered here was read from ZooKeeper or written to it first
     I2  a topic's settings are made anew when its overrides or the broker's own settings change
     I3  changes are listened to before anything is read, so that none falls in between
+    I4  where changes may have been missed, all settings are read again. Kafka reads what is left of the notifications
+        only: a broker that was away for longer than they live (15 minutes) never hears of the others
 
 Source: Kafka's AdminZkClient and DynamicConfigManager: the settings in /config, and a notification in /config/changes
 by which the other brokers learn of a change. Those of groups and of subscriptions to clients' metrics, which Kafka has
@@ -96,7 +98,9 @@ class DynamicConfigs:
         self._on_topic_change = listeners.on_topic_change
         self._on_broker_change = listeners.on_broker_change
         self._on_topic_read = listeners.on_topic_read
-        self.on_client_entity = listeners.on_client_entity
+        self._on_client_entity = listeners.on_client_entity
+        self._clients: set[str] = set()
+        """Paths of the users, client ids and addresses for which something is set."""
         self._spawn = spawn
         self._others: dict[str, dict[str, Mapping[str, str]]] = {kind: {} for kind in _OTHER_ENTITIES}
         self._refused: dict[str, str] = {}
@@ -105,14 +109,12 @@ class DynamicConfigs:
         """How often the subscriptions changed: what was made of them before is to be made anew."""
         self._read: set[str] = set()
         self._reading_later: set[str] = set()
-        self._changes = ConfigChanges(zookeeper, self._apply, on_failure=_log_unread)
+        self._changes = ConfigChanges(zookeeper, self._apply, read_all=self._read_all_again, on_failure=_log_unread)
 
     async def start(self) -> None:
         """Listens to changes that are made through other brokers (I3). Raises ZooKeeperError."""
         await self._changes.start()
-        for kind in _OTHER_ENTITIES:
-            found = await self._admin.read_all(kind)
-            self._others[kind] = {unescape(name): entity.config for name, entity in found.items() if entity.config}
+        await self._load_others()
 
     async def stop(self) -> None:
         await self._changes.stop()
@@ -128,13 +130,43 @@ class DynamicConfigs:
             self._set_overrides(name, entity.config)
             self._on_topic_change(name)
         elif entity_type == BROKERS_ENTITY and name in (str(self._broker_id), DEFAULT_ENTITY):
-            await self.load_broker()
-            self._topics.clear()
-            self._on_broker_change(self.broker)
+            await self._renew_broker()
         elif entity_type in self._others:
             self._set_other(entity_type, unescape(name), entity.config)
         elif entity_type in _CLIENT_ENTITIES:
             self.on_client_entity(entity_path, entity.config)
+
+    async def _read_all_again(self) -> None:
+        """Changes may have been missed (I4). Takes a reading of each topic that is known here, of the broker's own
+        settings, and of all groups, subscriptions, users, client ids and addresses. Raises ZooKeeperError."""
+        logger.info("settings read again", why="changes were made while this broker was away from ZooKeeper")
+        try:
+            await self._renew_broker()
+        except MalformedZNode as garbage:
+            _log_unread(garbage.path, garbage)
+        known = sorted(self._read)
+        before = {name: self.overrides(name) for name in known}
+        await self.load_topics(known)
+        for name in known:
+            if self.overrides(name) != before[name]:
+                self._on_topic_change(name)
+        await self._load_others()
+        self.changes_of_client_metrics += 1
+        found = await self._admin.read_clients()
+        for path in sorted(self._clients - found.keys()):
+            self.on_client_entity(path, {})
+        for path, config in found.items():
+            self.on_client_entity(path, config)
+
+    async def _renew_broker(self) -> None:
+        await self.load_broker()
+        self._topics.clear()
+        self._on_broker_change(self.broker)
+
+    async def _load_others(self) -> None:
+        for kind in _OTHER_ENTITIES:
+            found = await self._admin.read_all(kind)
+            self._others[kind] = {unescape(name): entity.config for name, entity in found.items() if entity.config}
 
     # -- reading
 
@@ -176,6 +208,14 @@ class DynamicConfigs:
         if self._changes.last_sequence >= made or any(stat is None or stat.num_children for stat in parents):
             for path, config in (await self._admin.read_clients()).items():
                 self.on_client_entity(path, config)
+
+    def on_client_entity(self, path: str, config: Mapping[str, str]) -> None:
+        """What is set for a user, client id or address was read, or written from here."""
+        if config:
+            self._clients.add(path)
+        else:
+            self._clients.discard(path)
+        self._on_client_entity(path, config)
 
     async def load_topics(self, names: Iterable[str]) -> None:
         """Reads the overrides of these topics. Leaves out and logs what cannot be read as settings."""
@@ -315,9 +355,7 @@ class DynamicConfigs:
         entity = str(self._broker_id) if per_broker else DEFAULT_ENTITY
         await self._change(f"{BROKERS_ENTITY}/{entity}", decide, validate_only=validate_only)
         if not validate_only:
-            await self.load_broker()
-            self._topics.clear()
-            self._on_broker_change(self.broker)
+            await self._renew_broker()
 
     async def change_other(self, entity_type: str, name: str, decide: Decide, *, validate_only: bool = False) -> None:
         """Replaces what a group or a subscription sets, whose name is not empty. Raises as `change_topic`."""

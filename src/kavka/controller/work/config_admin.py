@@ -194,22 +194,33 @@ def _in_order(names: Sequence[str]) -> list[tuple[int, str]]:
 
 
 class ConfigChanges:
-    """Calls `apply(entity_path, entity)` for every change, in order, one at a time."""
+    """Calls `apply(entity_path, entity)` for every change, in order, one at a time; `read_all()` where changes may have
+    been missed, because their notifications have gone or cannot be read.
+
+    Notifications are numbered without gaps: a number that is missing, or that ZooKeeper has given since and no longer
+    shows, is a change that nobody told of here. Kafka reads what is left of the notifications only.
+    """
 
     def __init__(
         self,
         zookeeper: ZooKeeper,
         apply: Callable[[str, ConfigEntity], Awaitable[None]],
         *,
+        read_all: Callable[[], Awaitable[None]],
         on_failure: Callable[[str, ZooKeeperError], None] = lambda path, failure: None,
     ) -> None:
-        """`on_failure` is called for a notification or entity that could not be read."""
+        """`read_all` raises ZooKeeperError; it is called again then. `on_failure` is called for a notification or
+        entity that could not be read."""
         self._zookeeper = zookeeper
         self._config = ConfigAdmin(zookeeper)
         self._apply = apply
+        self._read_all = read_all
         self._on_failure = on_failure
         self.last_sequence = -1
-        """The number of the last change that was notified."""
+        """The number of the last change that was notified; -1 where none was seen."""
+        self._was_away = False
+        """Whether the connection was lost since ZooKeeper was asked how many notifications there were."""
+        self._must_read_all = False
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -248,9 +259,9 @@ class ConfigChanges:
             )
 
     def _on_event(self, event: Event) -> None:
-        if (isinstance(event, WatchEvent) and event.path == CONFIG_CHANGES_PATH) or event == SessionEvent(
-            SessionState.CONNECTED
-        ):
+        is_back = event == SessionEvent(SessionState.CONNECTED)
+        if is_back or (isinstance(event, WatchEvent) and event.path == CONFIG_CHANGES_PATH):
+            self._was_away = self._was_away or is_back
             self._idle.clear()
             self._wake.set()
 
@@ -266,15 +277,49 @@ class ConfigChanges:
                 self._idle.set()
 
     async def _take_in(self) -> None:
-        names = await self._zookeeper.children(CONFIG_CHANGES_PATH, watch=True)
-        for sequence, name in _in_order(names):
-            if sequence <= self.last_sequence:
-                continue
-            path = f"{CONFIG_CHANGES_PATH}/{name}"
-            try:
-                data, _ = await self._zookeeper.get(path)
-                change = ConfigChange.decode(path, data)
-                await self._apply(change.entity_path, await self._config.read(change.entity_path))
-            except (NoNode, MalformedZNode) as failure:
-                self._on_failure(path, failure)
+        was_away, self._was_away = self._was_away, False
+        try:
+            next_sequence = await self._next_sequence() if was_away else 0
+            changes = _in_order(await self._zookeeper.children(CONFIG_CHANGES_PATH, watch=True))
+        except ZooKeeperError:
+            self._was_away = self._was_away or was_away
+            raise
+        unseen = [change for change in changes if change[0] > self.last_sequence]
+        if self._misses_some([sequence for sequence, _ in unseen], next_sequence):
+            self._must_read_all = True
+        for sequence, name in unseen:
+            await self._take_in_one(f"{CONFIG_CHANGES_PATH}/{name}")
             self.last_sequence = sequence
+        if self._must_read_all:
+            await self._read_all()
+            self._must_read_all = False
+            self.last_sequence = max([next_sequence - 1, *(sequence for sequence, _ in changes)])
+
+    async def _take_in_one(self, path: str) -> None:
+        try:
+            data, _ = await self._zookeeper.get(path)
+            entity_path = ConfigChange.decode(path, data).entity_path
+        except (NoNode, MalformedZNode) as failure:
+            self._must_read_all = True  # Nobody knows what it was about.
+            self._on_failure(path, failure)
+            return
+        try:
+            await self._apply(entity_path, await self._config.read(entity_path))
+        except (NoNode, MalformedZNode) as failure:
+            self._on_failure(path, failure)
+
+    async def _next_sequence(self) -> int:
+        """The number that the next notification gets: as many as were ever made."""
+        stat = await self._zookeeper.exists(CONFIG_CHANGES_PATH)
+        return 0 if stat is None else (stat.cversion + stat.num_children) // 2
+
+    def _misses_some(self, unseen: Sequence[int], next_sequence: int) -> bool:
+        """Whether some of the changes after the last one that was seen are not among the unseen ones. next_sequence: as
+        ZooKeeper told it after it was away, before the notifications were listed; else 0."""
+        if 0 < next_sequence <= self.last_sequence:
+            return True  # This ZooKeeper does not know the changes that were seen: it was restored, or is another one.
+        expected = self.last_sequence + 1
+        if expected == 0 and not next_sequence:
+            return False  # None was seen since the start, when there may have been more than what was left.
+        last = max([*unseen, next_sequence - 1])
+        return len(unseen) != last - expected + 1
