@@ -229,8 +229,9 @@ def _add_first_user(settings: ConsoleSettings, path: str) -> None:
     import asyncio
     from pathlib import Path
 
-    from kavka.console.access.auth import Role, Users
+    from kavka.console.access.auth import Users
     from kavka.console.ledger import LEDGER, open_ledger
+    from kavka.console.rights import Role
 
     with open(path, encoding="utf-8") as file:
         password = file.readline().strip()

@@ -41,13 +41,35 @@ def add(
 
     echo secret | kavka console user add ada
     """
-    from kavka.console.access.auth import role_named
+    from kavka.console.rights import role_named
 
     try:
         _users(data).add(name, _password(name), role_named(role))
     except ValueError as problem:
         usage(str(problem))
     done(f"{name} may log in as {role.lower()}.", {"name": name, "role": role.lower()}, as_json=as_json)
+
+
+@app.command("hash")
+def hash_password(as_json: Json = False) -> None:
+    """Print a password as a settings file holds it. The password is asked for, or read from standard input.
+
+    [bold]Example[/bold]
+
+    kavka console user hash
+    """
+    try:
+        from kavka.console.access.auth import password_text
+    except ModuleNotFoundError as missing:
+        raise Failure(f"the console needs {missing.name}", install_command("console")) from missing
+    try:
+        found = password_text(_password("the new user"))
+    except ValueError as problem:
+        usage(str(problem))
+    if as_json:
+        show_json({"password": found})
+    else:
+        print(found)
 
 
 @app.command("list")
@@ -63,11 +85,11 @@ def list_users(
     """
     found = _users(data).all()
     if as_json:
-        show_json([{"name": user.name, "role": user.role.name.lower()} for user in found])
+        show_json([{"name": user.name, "role": user.rights[0].role.name.lower()} for user in found])
         return
     table = Table(["name", "role"])
     for user in found:
-        table.add(user.name, user.role.name.lower())
+        table.add(user.name, user.rights[0].role.name.lower())
     show(table)
 
 

@@ -3,7 +3,8 @@
 Decides which pages there are: every module of `pages/` with `routes`. Must not know what a page shows.
 
     I1  Every request passes the guard (access/guard.py) before it sees a page.
-    I2  A failure of a cluster is a page that says so, never a traceback.
+    I2  Every page asks for the right that the table of access/route_rights.py names for it.
+    I3  A failure of a cluster is a page that says so, never a traceback.
 
 A module of `pages/` has `routes(console) -> list[Route]`, and may have `install(console)`, called once before.
 """
@@ -28,10 +29,12 @@ from starlette.staticfiles import StaticFiles
 from kavka.console import pages
 from kavka.console.access.guard import Guard, GuardMiddleware
 from kavka.console.access.headers import HEADERS, SecurityHeaders
+from kavka.console.access.route_rights import guarded
 from kavka.console.console import Console
 from kavka.console.ledger import LEDGER, open_ledger
 from kavka.console.live_events import live_routes
 from kavka.console.metrics import metrics_routes
+from kavka.console.rights import Role
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
 from kavka.logger import Logger
 
@@ -55,6 +58,7 @@ def create_app(settings: ConsoleSettings) -> Starlette:
         listens_on=settings.host,
         login_required=settings.login,
         secure_cookies=settings.is_https,
+        users=settings.users,
     )
     console = Console(settings, ledger, guard)
 
@@ -63,7 +67,7 @@ def create_app(settings: ConsoleSettings) -> Starlette:
         return _problem(console, request, error)
 
     app = Starlette(
-        routes=[*_routes(console)],
+        routes=guarded(_routes(console)),
         middleware=[Middleware(SecurityHeaders, is_https=settings.is_https), Middleware(GuardMiddleware, guard=guard)],
         exception_handlers={
             HTTPException: on_problem,
@@ -113,7 +117,9 @@ def _problem(console: Console, request: Request, error: Exception) -> Response:
     if status == 500:
         logger.error("page failed", path=request.url.path, error=repr(error), next="this is a bug: please report it")
     name = request.path_params.get("cluster") if request.scope.get("path_params") else None
-    watch = console.clusters.get(name) if name else None
+    user = getattr(request.state, "user", None)
+    # Who has no right on a cluster is not told that there is one.
+    watch = console.clusters.get(name) if name and user is not None and user.rights.on(name, Role.VIEWER) else None
     return console.render(
         request,
         ERROR_TEMPLATE,

@@ -17,6 +17,7 @@ from kavka.console.jobs.audit import close_entry
 from kavka.console.jobs.runner import JobRunner
 from kavka.console.jobs.store import JobStore
 from kavka.console.look.templating import base_context, environment
+from kavka.console.rights import Role
 from kavka.errors import ConnectionFailed
 from kavka.observe.snapshot import Part
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from kavka.client.cluster import Cluster
+    from kavka.console.access.auth import User
     from kavka.console.access.guard import Guard
     from kavka.console.jobs.store import Job
     from kavka.console.settings import ConsoleSettings
@@ -68,6 +70,11 @@ class Console:
             raise HTTPException(404, f"There is no cluster {name!r} here.")
         return found
 
+    def visible_to(self, request: Request) -> list[ClusterWatch]:
+        """The clusters on which who asks has any right."""
+        user: User | None = getattr(request.state, "user", None)
+        return [] if user is None else [watch for watch in self.clusters if user.rights.on(watch.name, Role.VIEWER)]
+
     def show(self, request: Request, template: str, /, *, section: str | None, **context: Any) -> Response:
         """A page of the cluster that the path names. Raises HTTPException 404 where there is none."""
         watch = self.cluster(request)
@@ -88,7 +95,7 @@ class Console:
             **base_context(request),
             "console": self,
             # Who has not come in yet is not told what there is.
-            "clusters": self.clusters if user is not None else (),
+            "clusters": self.visible_to(request),
             "user": user,
             **context,
         }

@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
+from kavka.console.access.route_rights import sees_all
 from kavka.metrics import Member, Registry, prometheus_pieces
 from kavka.observe.health.report import Outcome
 from kavka.observe.snapshot import Part
@@ -39,9 +40,11 @@ Read = Callable[["ClusterWatch"], Iterable[Member]]
 
 
 def metrics_routes(console: Console) -> list[Route]:
-    registry = make_registry(console.clusters)
+    of_all = make_registry(console.clusters)
 
     async def metrics(request: Request) -> Response:
+        seen = [watch for watch in console.clusters if sees_all(request, watch.name)]
+        registry = of_all if len(seen) == len(console.clusters) else make_registry(console.clusters, seen)
         return StreamingResponse(_pieces(registry), media_type=CONTENT_TYPE)
 
     return [Route("/metrics", metrics)]
@@ -61,12 +64,13 @@ async def _pieces(registry: Registry) -> AsyncIterator[str]:
     yield "".join(slice_)
 
 
-def make_registry(clusters: Clusters) -> Registry:
-    """The metrics of all clusters, as they are when somebody reads them."""
+def make_registry(clusters: Clusters, seen: Sequence[ClusterWatch] | None = None) -> Registry:
+    """The metrics of all clusters, or of some, as they are when somebody reads them."""
+    shown = clusters if seen is None else seen
     registry = Registry()
 
     def of_all(read: Read) -> Callable[[], list[Member]]:
-        return lambda: [((("cluster", watch.name), *tags), value) for watch in clusters for tags, value in read(watch)]
+        return lambda: [((("cluster", watch.name), *tags), value) for watch in shown for tags, value in read(watch)]
 
     for (group, kind, name), read in _FAMILIES.items():
         registry.family(group, kind, name, of_all(read))

@@ -1,8 +1,7 @@
 """ConsoleSettings: which clusters the console shows, where it listens, where it keeps its files.
 
 Decides names, defaults and ranges, and which source wins: the command line over the environment over the settings file
-over the defaults. Must not know the console's extra. Users are not here: they are in the ledger
-(access/auth.py).
+over the defaults. Must not know the console's extra. Users are here or in the ledger (access/auth.py).
 
 The file is TOML:
 
@@ -29,18 +28,26 @@ The file is TOML:
     sasl = { mechanism = "SCRAM-SHA-512", username = "console", password = "..." }     # where brokers ask who it is
     tls = { authorities = "/etc/ssl/kafka-ca.pem" }      # where they speak TLS; {} for certificates the machine trusts
 
+    [[user]]                                    # rights: docs/console.md
+    name = "ada"
+    password = "scrypt:...:..."                 # `kavka console user hash` makes it; without: the ledger's
+    rights = ["operator on orders, topics payments-*, values", "viewer on *"]
+
 Environment: KAVKA_BOOTSTRAP, KAVKA_CONSOLE_HOST, KAVKA_CONSOLE_PORT, KAVKA_CONSOLE_DATA.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from kavka.client.security import PASSWORD_MECHANISMS, SaslMechanism, SaslSettings, TlsSettings
+from kavka.console.rights import Rights, parse_grant
 from kavka.console.tls import ServerTlsSettings
 from kavka.errors import ConfigError
 from kavka.observe.cluster_settings import ClusterSettings
@@ -52,13 +59,27 @@ DEFAULT_DATA: Final = "kavka-console"
 HISTORY_FILE: Final = "history.sqlite"
 MAX_CLUSTERS: Final = 100
 DEFAULT_THRESHOLDS: Final = Thresholds()
-_TABLES: Final = ("clusters", "thresholds", "tls")
+MAX_USERS: Final = 1_000
+MAX_GRANTS: Final = 200
+"""Of one user."""
+USER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_TABLES: Final = ("clusters", "thresholds", "tls", "users")
 """What is a table in the file."""
 VARIABLES: Final = {
     "KAVKA_CONSOLE_HOST": "host",
     "KAVKA_CONSOLE_PORT": "port",
     "KAVKA_CONSOLE_DATA": "data_directory",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class UserSettings:
+    """Somebody who may log in. `password` is a hash (access/auth.py); empty: the ledger has it."""
+
+    name: str
+    rights: Rights
+    """Without a grant: nothing."""
+    password: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +101,7 @@ class ConsoleSettings:
     thresholds: Thresholds = DEFAULT_THRESHOLDS
     """Of the health checks."""
     clusters: tuple[ClusterSettings, ...] = ()
+    users: tuple[UserSettings, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least, most in (("port", 0, 65_535), ("poll_ms", 100, 600_000), ("history_days", 1, 3_650)):
@@ -92,6 +114,12 @@ class ConsoleSettings:
             if each.name in seen:
                 raise ConfigError(f"cluster {each.name!r} is given twice")
             seen.add(each.name)
+        if len(self.users) > MAX_USERS:
+            raise ConfigError(f"{len(self.users)} users, expected at most {MAX_USERS}")
+        names = [each.name for each in self.users]
+        for name, times in Counter(names).items():
+            if times > 1:
+                raise ConfigError(f"user {name!r} is given twice")
 
     @property
     def is_https(self) -> bool:
@@ -111,13 +139,14 @@ def parse_settings(text: str, *, where: str = "settings") -> ConsoleSettings:
     except tomllib.TOMLDecodeError as problem:
         raise ConfigError(f"{where}: no TOML: {problem}") from problem
     clusters = [_cluster(each, where) for each in _tables(found.pop("cluster", []), "cluster", where)]
+    users = [_user(each, where) for each in _tables(found.pop("user", []), "user", where)]
     if "data" in found:
         found["data_directory"] = found.pop("data")
     thresholds = _thresholds(found.pop("health", {}), f"{where}: [health]")
     tls = _server_tls(found.pop("tls"), f"{where}: tls") if "tls" in found else None
     known = {each.name: each for each in fields(ConsoleSettings) if each.name not in _TABLES}
     _check(found, {name: type(each.default) for name, each in known.items()}, where)
-    return ConsoleSettings(**found, clusters=tuple(clusters), thresholds=thresholds, tls=tls)
+    return ConsoleSettings(**found, clusters=tuple(clusters), thresholds=thresholds, tls=tls, users=tuple(users))
 
 
 def with_environment(settings: ConsoleSettings, environment: Mapping[str, str]) -> ConsoleSettings:
@@ -150,6 +179,24 @@ def _tables(value: object, name: str, where: str) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         raise ConfigError(f"{where}: write each {name} under its own [[{name}]]")
     return value
+
+
+def _user(table: dict[str, Any], where: str) -> UserSettings:
+    _check(table, {"name": str, "rights": list, "password": str}, f"{where}: [[user]]", needed=("name",))
+    name, grants = table["name"], table.get("rights", [])
+    if not USER_NAME.fullmatch(name):
+        raise ConfigError(f"{where}: {name!r} is no user name: letters, digits and . _ @ -, at most 64")
+    return UserSettings(name, parse_rights(grants, f"{where}: rights of {name}"), table.get("password", ""))
+
+
+def parse_rights(grants: Sequence[object], where: str) -> Rights:
+    """Raises ConfigError."""
+    if len(grants) > MAX_GRANTS:
+        raise ConfigError(f"{where}: {len(grants)}, expected at most {MAX_GRANTS}")
+    try:
+        return Rights(parse_grant(str(each)) for each in grants)
+    except ValueError as problem:
+        raise ConfigError(f"{where}: {problem}") from problem
 
 
 def _server_tls(table: object, where: str) -> ServerTlsSettings:

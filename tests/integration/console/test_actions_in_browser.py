@@ -18,8 +18,9 @@ pytest.importorskip("playwright.sync_api")
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kavka.console.access.auth import Role, Users
+from kavka.console.access.auth import Users
 from kavka.console.ledger import LEDGER, open_ledger
+from kavka.console.rights import Role
 from kavka.testing import Cluster
 from tests.kit.browser import chromium, fill, look, page_of
 from tests.kit.console_process import ConsoleProcess

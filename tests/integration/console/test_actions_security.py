@@ -14,8 +14,9 @@ pytest.importorskip("starlette")
 
 from confluent_kafka.admin import AdminClient
 
-from kavka.console.access.auth import Role, Users
+from kavka.console.access.auth import Users
 from kavka.console.ledger import LEDGER, open_ledger
+from kavka.console.rights import Role
 from kavka.testing import Cluster
 from tests.kit.console_client import ConsoleClient
 from tests.kit.console_process import ConsoleProcess

@@ -44,6 +44,9 @@ class Scripted(Action):
         self.seen = look
         self.done = 0
 
+    def topics(self, values: Values) -> None:
+        return None
+
     async def fields(self, watch: Any, values: Values) -> Sequence[Field]:
         return ()
 

@@ -16,9 +16,11 @@ from starlette.routing import Route
 
 from kavka.console.access import auth, csrf, guard
 from kavka.console.access.audit import AlreadyDone, AuditLog, AuditRecord, Outcome
-from kavka.console.access.auth import Role, Users, require
+from kavka.console.access.auth import Users
 from kavka.console.access.guard import Guard, GuardMiddleware
+from kavka.console.access.route_rights import Need, Who, check
 from kavka.console.ledger import open_ledger
+from kavka.console.rights import Role
 from kavka.errors import ConfigError
 from tests.kit.asgi_client import AsgiClient
 
@@ -62,7 +64,7 @@ class Site:
         return PlainTextResponse(csrf.token(request))
 
     async def change(self, request: Request) -> Response:
-        require(request, "operator")
+        check(request, Need(Who.ANYWHERE, Role.OPERATOR))
         form = await request.form()
         self.reached.append(str(form.get("what")))
         return PlainTextResponse("changed")

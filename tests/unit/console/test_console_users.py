@@ -10,9 +10,13 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from kavka.console.access import auth
-from kavka.console.access.auth import LoginThrottle, Role, User, Users, require
+from kavka.console.access.auth import LoginThrottle, User, Users, password_text
+from kavka.console.access.route_rights import Need, Who, check
 from kavka.console.access.sessions import ABSOLUTE_MS, IDLE_MS, MOST_SESSIONS, Sessions
 from kavka.console.ledger import open_ledger
+from kavka.console.rights import Rights, Role, full, parse_grant, role_named
+from kavka.console.settings import UserSettings
+from kavka.errors import ConfigError
 
 PASSWORD = "correct horse battery"
 
@@ -30,19 +34,19 @@ def users(tmp_path: Path) -> Users:
 
 
 def request_of(user: User | None) -> SimpleNamespace:
-    return SimpleNamespace(state=SimpleNamespace(user=user))
+    return SimpleNamespace(state=SimpleNamespace(user=user), path_params={})
 
 
 class TestUsers:
     def test_a_name_and_its_password_are_the_user_and_nothing_else_is(self, users: Users) -> None:
-        assert asyncio.run(users.check("ada", PASSWORD)) == User("ada", Role.OPERATOR)
+        assert asyncio.run(users.check("ada", PASSWORD)) == User("ada", full(Role.OPERATOR))
         for name, password in (("ada", PASSWORD + " "), ("ADA", PASSWORD), ("eve", PASSWORD), ("ada", "")):
             assert asyncio.run(users.check(name, password)) is None
 
     def test_a_name_that_sql_would_read_is_a_name(self, users: Users) -> None:
         assert asyncio.run(users.check("' OR 1=1 --", PASSWORD)) is None
         assert asyncio.run(users.check("ada' --", PASSWORD)) is None
-        assert users.all() == [User("ada", Role.OPERATOR)]
+        assert users.all() == [User("ada", full(Role.OPERATOR))]
 
     def test_an_unknown_name_is_hashed_for_as_well(self, users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
         hashed = []
@@ -81,21 +85,73 @@ class TestUsers:
 
 class TestRoles:
     def test_each_role_may_do_what_those_before_it_may(self) -> None:
-        admin, viewer = User("a", Role.ADMIN), User("v", Role.VIEWER)
-        assert require(request_of(admin), "operator") == admin
-        assert require(request_of(viewer), "viewer") == viewer
+        operator = Need(Who.ANYWHERE, Role.OPERATOR)
+        check(request_of(User("a", full(Role.ADMIN))), operator)
+        check(request_of(User("v", full(Role.VIEWER))), Need(Who.ANYWHERE))
         with pytest.raises(HTTPException) as refused:
-            require(request_of(viewer), "operator")
+            check(request_of(User("v", full(Role.VIEWER))), operator)
         assert refused.value.status_code == 403
 
     def test_nobody_may_do_nothing(self) -> None:
         with pytest.raises(HTTPException) as refused:
-            require(request_of(None), "viewer")
+            check(request_of(None), Need(Who.SOMEBODY))
         assert refused.value.status_code == 401
 
     def test_a_role_that_does_not_exist_is_not_a_role(self) -> None:
         with pytest.raises(ValueError, match="viewer, operator or admin"):
-            auth.role_named("root")
+            role_named("root")
+
+
+class TestUsersOfSettings:
+    """They have the rights that the settings say, and the settings' password, or the ledger's."""
+
+    def settings(self, *grants: str, password: str = "", name: str = "eve") -> UserSettings:
+        return UserSettings(name, Rights(map(parse_grant, grants)), password)
+
+    def test_the_settings_password_is_the_users(self, tmp_path: Path) -> None:
+        said = self.settings("viewer on prod", password=password_text(PASSWORD))
+        users = Users(open_ledger(tmp_path / "ledger.sqlite"), [said])
+        assert asyncio.run(users.check("eve", PASSWORD)) == User("eve", said.rights)
+        assert asyncio.run(users.check("eve", PASSWORD + "x")) is None
+        assert users.all() == [User("eve", said.rights)]
+
+    def test_without_one_the_ledgers_counts_and_the_ledgers_role_does_not(self, users: Users, tmp_path: Path) -> None:
+        said = self.settings("viewer on prod", name="ada")
+        both = Users(open_ledger(tmp_path / "ledger.sqlite"), [said, self.settings("admin on *")])
+        assert asyncio.run(both.check("ada", PASSWORD)) == User("ada", said.rights)
+        assert both.find("eve") is None, "without any password nobody is eve"
+        assert both.all() == [User("ada", said.rights)]
+
+    def test_a_user_without_rights_has_none(self, tmp_path: Path) -> None:
+        users = Users(open_ledger(tmp_path / "ledger.sqlite"), [self.settings(password=password_text(PASSWORD))])
+        found = asyncio.run(users.check("eve", PASSWORD))
+        assert found == User("eve", Rights())
+
+    def test_other_rights_or_another_password_end_the_sessions_and_a_restart_alone_does_not(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        clock = [1_000.0]
+        monkeypatch.setattr(auth.time, "time", lambda: clock[0])
+        password = password_text(PASSWORD)
+
+        def since(said: UserSettings) -> int:
+            clock[0] += 1
+            found = Users(open_ledger(tmp_path / "ledger.sqlite"), [said]).find("eve")
+            assert found is not None
+            return found[1]
+
+        first = since(self.settings("viewer on *", password=password))
+        assert since(self.settings("viewer on *", password=password)) == first
+        second = since(self.settings("viewer on prod", password=password))
+        assert second > first
+        assert since(self.settings("viewer on prod", password=password_text(PASSWORD))) > second
+
+    @pytest.mark.parametrize("text", ["secret", "scrypt:x:y", "scrypt:AAAA:AAAA", "bcrypt:" + "A" * 24, "scrypt:::"])
+    def test_a_password_in_clear_is_refused_and_not_shown(self, tmp_path: Path, text: str) -> None:
+        with pytest.raises(ConfigError, match="no hash") as refused:
+            Users(open_ledger(tmp_path / "ledger.sqlite"), [self.settings(password=text)])
+        assert text not in str(refused.value)
+        assert text not in repr(self.settings(password=text))
 
 
 class TestThrottle:
@@ -155,13 +211,13 @@ class TestSessions:
         return None if found is None else found.user
 
     def begin(self, sessions: Sessions, now_ms: int) -> tuple[str, str]:
-        begun = sessions.begin(User("ada", Role.OPERATOR), now_ms)
+        begun = sessions.begin(User("ada", full(Role.OPERATOR)), now_ms)
         return begun.number, sessions.cookie_of(begun.number)
 
     def test_it_holds_while_it_is_used_and_ends_when_it_was_not(self, sessions: Sessions) -> None:
         start = 2_000_000_000_000
         _, cookie = self.begin(sessions, start)
-        assert self.user_of(sessions, cookie, start + IDLE_MS - 1) == User("ada", Role.OPERATOR)
+        assert self.user_of(sessions, cookie, start + IDLE_MS - 1) == User("ada", full(Role.OPERATOR))
         assert self.user_of(sessions, cookie, start + 2 * IDLE_MS - 2) is not None
         assert self.user_of(sessions, cookie, start + 3 * IDLE_MS) is None
         assert self.user_of(sessions, cookie, start) is None, "what has ended stays ended"
@@ -195,7 +251,7 @@ class TestSessions:
         now = users.find("ada")[1]
         _, cookie = self.begin(sessions, now)
         users._database.execute("UPDATE users SET role = 'viewer'")
-        assert self.user_of(sessions, cookie, now) == User("ada", Role.VIEWER)
+        assert self.user_of(sessions, cookie, now) == User("ada", full(Role.VIEWER))
 
     def test_a_second_process_has_the_same_key(self, sessions: Sessions, users: Users, tmp_path: Path) -> None:
         _, cookie = self.begin(sessions, 2_000_000_000_000)

@@ -3,7 +3,8 @@
 Decides for one request at a time. Must not know any page, nor what an action does.
 
 guard     every request passes it before a page sees it
-auth      users, their roles, their passwords; how often a wrong password may be tried
+auth      users, their rights, their passwords; how often a wrong password may be tried
+route_rights  the table of which right each address takes
 sessions  who a browser is, from one request to the next
 csrf      whether a form comes from one of our own pages
 headers   what every answer forbids the browser

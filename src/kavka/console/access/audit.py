@@ -147,10 +147,23 @@ class AuditLog:
         return found[0] if found else None
 
     def entries(
-        self, *, cluster: str = "", user: str = "", text: str = "", before_number: int = 0, limit: int = PAGE_ROWS
+        self,
+        *,
+        cluster: str = "",
+        user: str = "",
+        text: str = "",
+        of: Sequence[str] | None = None,
+        before_number: int = 0,
+        limit: int = PAGE_ROWS,
     ) -> list[Entry]:
-        """The newest first, of a cluster, of a user, with `text` in what it was done to; before a number to go on."""
+        """The newest first, of a cluster, of a user, with `text` in what it was done to; before a number to go on.
+
+        of: only those of these clusters.
+        """
         conditions, values = ["1 = 1"], list[object]()
+        if of is not None:
+            conditions.append(f"b.cluster IN ({', '.join('?' * len(of))})")
+            values += of
         if cluster:
             conditions.append("b.cluster = ?")
             values.append(cluster)

@@ -1,7 +1,7 @@
-"""Who may do what: users with roles, their passwords, and how often a wrong one may be tried.
+"""Who may come in: users with their rights, their passwords, and how often a wrong one may be tried.
 
-Decides whether a name and a password belong together and what a role may do. Must not know cookies (sessions.py) nor
-which page asks.
+Decides whether a name and a password belong together. Must not know cookies (sessions.py), nor which page asks and what
+right it takes (route_rights.py).
 
 I1  A password is kept as scrypt's hash with a salt of its own, and nowhere else.
 I2  A name that is not there costs as much time as a wrong password: neither tells which of the two it was.
@@ -14,6 +14,7 @@ Source: RFC 7914 (scrypt); the cost is OWASP's recommendation for 32 MiB.
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import os
@@ -21,15 +22,17 @@ import re
 import sqlite3
 import time
 from collections import OrderedDict
-from enum import IntEnum
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
+from kavka.console.rights import Rights, Role, full, role_named
+from kavka.console.settings import UserSettings
+from kavka.errors import ConfigError
 
 COST, BLOCK_SIZE, PARALLEL = 2**15, 8, 1
 SCRYPT_MEMORY_BYTES = 64 * 1024 * 1024
 SALT_BYTES = 16
+HASH_BYTES = 64
 LEAST_PASSWORD = 10
 """Characters."""
 LONGEST_PASSWORD = 1_000
@@ -45,75 +48,50 @@ MOST_REMEMBERED = 10_000
 """Names and addresses whose failures are remembered."""
 
 
-class Role(IntEnum):
-    """What somebody may do; each may do what those before it may."""
-
-    VIEWER = 1
-    """Look at everything, messages included."""
-    OPERATOR = 2
-    """Change what can be changed back: topics, settings, offsets, moves of replicas; produce."""
-    ADMIN = 3
-    """Delete topics, records and groups, too."""
-
-
 class User(NamedTuple):
     name: str
-    role: Role
+    rights: Rights
 
 
-LOCAL_USER = User("local", Role.ADMIN)
+LOCAL_USER = User("local", full(Role.ADMIN))
 """Who asks where no login is needed: whoever can reach the loopback of this machine."""
-
-
-def role_named(text: str) -> Role:
-    """Raises ValueError, which says what there is."""
-    try:
-        return Role[text.upper()]
-    except KeyError:
-        raise ValueError(f"{text!r} is no role: viewer, operator or admin") from None
-
-
-def require(request: HTTPConnection, role: str) -> User:
-    """The user who asks; raises HTTPException (403) where the role may not do this. For pages and actions alike."""
-    user: User | None = getattr(request.state, "user", None)
-    if user is None:
-        raise HTTPException(401, "log in first")
-    if user.role < role_named(role):
-        raise HTTPException(403, f"{user.name} is {user.role.name.lower()}, and this takes the role {role}")
-    return user
-
-
-def may(request: HTTPConnection, role: str) -> bool:
-    """Whether the page is to offer this at all. The action itself asks `require`."""
-    user: User | None = getattr(request.state, "user", None)
-    return user is not None and user.role >= role_named(role)
 
 
 # --------------------------------------------------------------------------------------------------------------- users
 
 
 class Users:
-    """The users, in the console's database."""
+    """The users: of the console's database, where the command line puts them, and of its settings.
 
-    def __init__(self, database: sqlite3.Connection) -> None:
+    of_settings: those count as the settings say; one without a password there has the database's. Raises ConfigError
+    for a password that is no hash.
+    """
+
+    def __init__(self, database: sqlite3.Connection, of_settings: Sequence[UserSettings] = ()) -> None:
         self._database = database
+        self._of_settings = {each.name: each for each in of_settings}
+        self._hashes = {each.name: _parsed(each) for each in of_settings if each.password}
         self._checks = asyncio.Semaphore(CHECKS_AT_ONCE)
         database.execute(
             "CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, role TEXT NOT NULL, salt BLOB NOT NULL, "
             "hash BLOB NOT NULL, changed_ms INTEGER NOT NULL) STRICT"
         )
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS settings_users (name TEXT PRIMARY KEY, digest BLOB NOT NULL, "
+            "changed_ms INTEGER NOT NULL) STRICT"
+        )
+        for each in of_settings:
+            self._note(each)
 
     def add(self, name: str, password: str, role: Role) -> None:
         """Adds a user, or gives one another password and role. Raises ValueError for what is no name or password."""
         if not NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no user name: letters, digits and . _ @ -, at most 64")
-        if not LEAST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
-            raise ValueError(f"a password has {LEAST_PASSWORD} to {LONGEST_PASSWORD} characters, not {len(password)}")
-        salt = os.urandom(SALT_BYTES)
+        salt, found = _salted(password)
         self._database.execute(
             "INSERT INTO users VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
             "role = excluded.role, salt = excluded.salt, hash = excluded.hash, changed_ms = excluded.changed_ms",
-            (name, role.name.lower(), salt, _hash(password, salt), int(time.time() * 1000)),
+            (name, role.name.lower(), salt, found, int(time.time() * 1000)),
         )
 
     def remove(self, name: str) -> bool:
@@ -121,23 +99,68 @@ class Users:
         return self._database.execute("DELETE FROM users WHERE name = ?", (name,)).rowcount > 0
 
     def all(self) -> list[User]:
-        rows = self._database.execute("SELECT name, role FROM users ORDER BY name")
-        return [User(row["name"], role_named(row["role"])) for row in rows]
+        """All that can log in."""
+        names = {row["name"] for row in self._database.execute("SELECT name FROM users")} | set(self._hashes)
+        return [found[0] for name in sorted(names) if (found := self.find(name)) is not None]
 
     def find(self, name: str) -> tuple[User, int] | None:
-        """The user, and when its password or role was last changed (ms): sessions that are older are void."""
+        """The user, and when its password or rights were last changed (ms): sessions that are older are void."""
         row = self._database.execute("SELECT role, changed_ms FROM users WHERE name = ?", (name,)).fetchone()
-        return None if row is None else (User(name, role_named(row["role"])), row["changed_ms"])
+        said = self._of_settings.get(name)
+        if said is None:
+            return None if row is None else (User(name, full(role_named(row["role"]))), row["changed_ms"])
+        if row is None and name not in self._hashes:
+            return None
+        noted = self._database.execute("SELECT changed_ms FROM settings_users WHERE name = ?", (name,)).fetchone()
+        of_password = 0 if name in self._hashes else row["changed_ms"]
+        return User(name, said.rights), max(noted["changed_ms"], of_password)
 
     async def check(self, name: str, password: str) -> User | None:
         """The user that has this name and password."""
-        row = self._database.execute("SELECT role, salt, hash FROM users WHERE name = ?", (name,)).fetchone()
-        salt, expected = (row["salt"], row["hash"]) if row is not None else (bytes(SALT_BYTES), b"")
+        known = self._hashes.get(name)
+        if known is None:
+            row = self._database.execute("SELECT salt, hash FROM users WHERE name = ?", (name,)).fetchone()
+            known = None if row is None else (row["salt"], row["hash"])
+        salt, expected = known or (bytes(SALT_BYTES), b"")
         async with self._checks:
             found = await asyncio.to_thread(_hash, password[:LONGEST_PASSWORD], salt)
-        if row is None or not hmac.compare_digest(found, expected):
+        if known is None or not hmac.compare_digest(found, expected):
             return None
-        return User(name, role_named(row["role"]))
+        user = self.find(name)
+        return None if user is None else user[0]
+
+    def _note(self, user: UserSettings) -> None:
+        """Notes since when the settings say this of the user."""
+        digest = hashlib.sha256(f"{user.password}\n{[*map(str, user.rights)]}".encode()).digest()
+        self._database.execute(
+            "INSERT INTO settings_users VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+            "digest = excluded.digest, changed_ms = excluded.changed_ms WHERE digest != excluded.digest",
+            (user.name, digest, int(time.time() * 1000)),
+        )
+
+
+def password_text(password: str) -> str:
+    """A password as the settings hold it: `scrypt:SALT:HASH`, in base64. Raises ValueError for what is no password."""
+    return ":".join(["scrypt", *(base64.b64encode(each).decode() for each in _salted(password))])
+
+
+def _parsed(user: UserSettings) -> tuple[bytes, bytes]:
+    kind, *rest = user.password.split(":")
+    try:
+        salt, found = (base64.b64decode(each, validate=True) for each in rest)
+    except ValueError:
+        salt = found = b""
+    if kind != "scrypt" or len(salt) != SALT_BYTES or len(found) != HASH_BYTES:
+        raise ConfigError(f"the password of user {user.name} is no hash: `kavka console user hash` makes one")
+    return salt, found
+
+
+def _salted(password: str) -> tuple[bytes, bytes]:
+    """A new salt, and the hash. Raises ValueError."""
+    if not LEAST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+        raise ValueError(f"a password has {LEAST_PASSWORD} to {LONGEST_PASSWORD} characters, not {len(password)}")
+    salt = os.urandom(SALT_BYTES)
+    return salt, _hash(password, salt)
 
 
 def _hash(password: str, salt: bytes) -> bytes:

@@ -18,7 +18,7 @@ import asyncio
 import base64
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import quote
@@ -33,6 +33,7 @@ from kavka.console.access import csrf
 from kavka.console.access.audit import AuditLog, AuditRecord, Outcome
 from kavka.console.access.auth import LOCAL_USER, LoginThrottle, User, Users
 from kavka.console.access.sessions import ABSOLUTE_MS, COOKIE, Session, Sessions
+from kavka.console.settings import UserSettings
 from kavka.errors import ConfigError
 
 MOST_BODY_BYTES = 4 * 1024 * 1024
@@ -53,7 +54,7 @@ class Guard:
     """Users, sessions, throttle and audit log of one console, and whether a login is needed.
 
     listens_on: the address that the console listens on. Raises ConfigError where that is not loopback (or
-    `login_required` asks for logins) and there is no user yet.
+    `login_required` asks for logins) and there is no user yet. users: those of the settings.
     """
 
     def __init__(
@@ -63,9 +64,10 @@ class Guard:
         listens_on: str,
         login_required: bool = False,
         secure_cookies: bool = False,
+        users: Sequence[UserSettings] = (),
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
-        self.users = Users(database)
+        self.users = Users(database, users)
         self.sessions = Sessions(database, self.users)
         self.audit = AuditLog(database)
         self.throttle = LoginThrottle()
@@ -93,8 +95,9 @@ class GuardMiddleware:
     def __init__(self, app: ASGIApp, guard: Guard) -> None:
         self._app = app
         self._guard = guard
-        self._basic: tuple[str, float] = ("", 0.0)
-        """The last Authorization header of /metrics that was right, and until when it is taken without a look."""
+        self._basic: tuple[str, float, User | None] = ("", 0.0, None)
+        """The last Authorization header of /metrics that was right, until when it is taken without a look, and whose
+        it is."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -136,7 +139,8 @@ class GuardMiddleware:
         if user is not None or path == OPEN_PATHS[0] or path.startswith(OPEN_PATHS[1]):
             return None
         if path == METRICS_PATH:
-            if await self._has_basic(request):
+            request.state.user = await self._basic_user(request)
+            if request.state.user is not None:
                 return None
             return PlainTextResponse("log in", 401, {"www-authenticate": 'Basic realm="kavka console"'})
         if request.method not in csrf.SAFE_METHODS or EVENTS in headers.get("accept", ""):
@@ -144,27 +148,28 @@ class GuardMiddleware:
         target = path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
 
-    async def _has_basic(self, request: Request) -> bool:
+    async def _basic_user(self, request: Request) -> User | None:
         given = request.headers.get("authorization", "")
         now_s = time.monotonic()
         if given and given == self._basic[0] and now_s < self._basic[1]:
-            return True
+            return self._basic[2]
         scheme, _, encoded = given.partition(" ")
         if scheme.lower() != "basic":
-            return False
+            return None
         try:
             name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
         except ValueError:
-            return False
+            return None
         keys = attempt_keys(request, name)
         if self._guard.throttle.wait_s(keys, now_s) > 0:
-            return False
+            return None
         self._guard.throttle.failed(keys, now_s)
-        if await self._guard.users.check(name, password) is None:
-            return False
+        user = await self._guard.users.check(name, password)
+        if user is None:
+            return None
         self._guard.throttle.succeeded(*keys)
-        self._basic = (given, now_s + BASIC_KEPT_S)
-        return True
+        self._basic = (given, now_s + BASIC_KEPT_S, user)
+        return user
 
 
 def attempt_keys(request: Request, name: str) -> tuple[str, str]:

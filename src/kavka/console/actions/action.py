@@ -123,6 +123,10 @@ class Action(ABC):
     async def look(self, watch: ClusterWatch, values: Values) -> str:
         """What is there now, for the log. Raises KavkaError."""
 
+    @abstractmethod
+    def topics(self, values: Values) -> Sequence[str] | None:
+        """The topics that the form names: rights are asked for each. None where it is about more than topics."""
+
     def link(self, base: str, values: Values) -> str:
         """Where to go on afterwards."""
         return f"{base}/{self.section}"
@@ -168,6 +172,12 @@ def text(values: Values, name: str, what: str) -> str:
     if not found:
         raise ActionRefused(f"{what} is missing")
     return found
+
+
+def topic_of(values: Values) -> Sequence[str]:
+    """The topic that a form names; none as long as it names none."""
+    name = values.get("topic", "").strip()
+    return [name] if name else []
 
 
 def whole(values: Values, name: str, what: str, *, least: int = 0, most: int = 2**31 - 1) -> int:

@@ -98,6 +98,9 @@ def targets(
 class ResetOffsets(Action):
     name, title, role, section = "reset-offsets", "Set a group's offsets", "operator", "groups"
 
+    def topics(self, values: Values) -> None:
+        return None
+
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         group = text(values, "group", "the group")
         seen = watch.snapshot.groups.get(group)
@@ -239,6 +242,9 @@ class ResetOffsets(Action):
 
 class DeleteGroup(Action):
     name, title, role, section = "delete-group", "Delete a group", "admin", "groups"
+
+    def topics(self, values: Values) -> None:
+        return None
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         return (Field("group", "Group", "hidden", text(values, "group", "the group")),)

@@ -25,6 +25,7 @@ from kavka.console.actions.action import (
     Warned,
     quoted,
     text,
+    topic_of,
     whole,
 )
 from kavka.console.messages.decoding import decode
@@ -42,6 +43,9 @@ DELIVERY_TIMEOUT_MS = 30_000
 
 class Produce(Action):
     name, title, role, section = "produce", "Produce a record", "operator", "topics"
+
+    def topics(self, values: Values) -> Sequence[str]:
+        return topic_of(values)
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         topic = await self._partitions(watch, values)

@@ -31,6 +31,7 @@ from kavka.console.actions.action import (
     quoted,
     settings,
     text,
+    topic_of,
     whole,
 )
 from kavka.errors import ErrorCode, RequestError
@@ -48,6 +49,9 @@ OWN_SOURCES = (ConfigSource.TOPIC, ConfigSource.DYNAMIC_BROKER, ConfigSource.DYN
 
 class CreateTopic(Action):
     name, title, role, section = "create-topic", "Create a topic", "operator", "topics"
+
+    def topics(self, values: Values) -> Sequence[str]:
+        return topic_of(values)
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         return (
@@ -146,6 +150,9 @@ class AlterConfig(Action):
     """Settings of a topic, of a broker, or of all brokers; an empty value takes one's own away."""
 
     name, title, role, section = "alter-config", "Change settings", "operator", "topics"
+
+    def topics(self, values: Values) -> Sequence[str] | None:
+        return [values["topic"]] if values.get("topic") else None
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         resource = self._resource(values)
@@ -262,6 +269,9 @@ class AlterConfig(Action):
 class AddPartitions(Action):
     name, title, role, section = "add-partitions", "Add partitions", "operator", "topics"
 
+    def topics(self, values: Values) -> Sequence[str]:
+        return topic_of(values)
+
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         topic = await _topic(watch, values)
         return (
@@ -322,6 +332,9 @@ class AddPartitions(Action):
 class DeleteTopic(Action):
     name, title, role, section = "delete-topic", "Delete a topic", "admin", "topics"
 
+    def topics(self, values: Values) -> Sequence[str]:
+        return topic_of(values)
+
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         topic = await _topic(watch, values)
         return (Field("topic", "Topic", "hidden", topic.name),)
@@ -370,6 +383,9 @@ class DeleteTopic(Action):
 
 class DeleteRecords(Action):
     name, title, role, section = "delete-records", "Delete records", "admin", "topics"
+
+    def topics(self, values: Values) -> Sequence[str]:
+        return topic_of(values)
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         topic = await _topic(watch, values)

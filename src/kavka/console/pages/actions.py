@@ -12,14 +12,15 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from kavka.console.access.audit import AlreadyDone, AuditRecord
-from kavka.console.access.auth import require
+from kavka.console.access.audit import AlreadyDone, AuditRecord, Entry
 from kavka.console.access.guard import MOST_FIELDS, address_of
+from kavka.console.access.route_rights import check_topics, reads_values, sees_all
 from kavka.console.actions.action import LONGEST_FIELD, Action, ActionRefused, Preview, Values, carry_out
 from kavka.console.actions.groups import DeleteGroup, ResetOffsets
 from kavka.console.actions.produce import Produce
 from kavka.console.actions.topics import AddPartitions, AlterConfig, CreateTopic, DeleteRecords, DeleteTopic
 from kavka.console.look.format import path_part, visible
+from kavka.console.rights import role_named
 from kavka.errors import ConnectionFailed
 from kavka.observe.snapshot import ClusterState
 
@@ -55,15 +56,16 @@ def routes(console: Console) -> list[Route]:
         found += [Route(path, pages.form, methods=["GET"]), Route(path, pages.submitted, methods=["POST"])]
 
     async def done(request: Request) -> Response:
-        require(request, "viewer")
         watch = console.cluster(request)
         entry = console.guard.audit.find(request.path_params["number"])
-        if entry is None or entry.cluster != watch.name:
+        is_theirs = entry is not None and entry.user == request.state.user.name
+        if entry is None or entry.cluster != watch.name or not (is_theirs or sees_all(request, watch.name)):
             raise HTTPException(404, "There is no such action.")
         link = request.query_params.get("then", "")
         if not link.startswith(f"/c/{path_part(watch.name)}/"):
             link = ""
-        return console.show(request, "audit_entry.html", section=None, entry=entry, link=link, live=False)
+        shown = entry_for(request, entry)
+        return console.show(request, "audit_entry.html", section=None, entry=shown, link=link, live=False)
 
     return [*found, Route("/c/{cluster}/done/{number:int}", done)]
 
@@ -73,9 +75,17 @@ def _title(name: str) -> str:
     return next((action.title for action in ACTIONS if action.name == name), name)
 
 
-def check_allowed(request: Request, watch: ClusterWatch, role: str) -> None:
-    """Raises HTTPException where this user, or anybody, may not change this cluster."""
-    require(request, role)
+def entry_for(request: Request, entry: Entry) -> Entry:
+    """The entry as who asks may see it: a record that another wrote takes the right to read that topic's messages."""
+    if entry.action != Produce.name or entry.user == request.state.user.name:
+        return entry
+    if reads_values(request, entry.cluster, entry.target.removeprefix("topic ")):
+        return entry
+    return entry._replace(wanted="a record, whose content is not shown to you")
+
+
+def check_writable(watch: ClusterWatch) -> None:
+    """Raises HTTPException where nobody may change this cluster."""
     if watch.settings.read_only:
         raise HTTPException(403, f"{watch.name} is read-only: the console's settings allow no changes to it.")
 
@@ -101,16 +111,19 @@ class _Pages:
 
     async def form(self, request: Request) -> Response:
         watch = self._console.cluster(request)
-        check_allowed(request, watch, self._action.role)
+        values = dict(request.query_params)
+        self._check_topics(request, values)
+        check_writable(watch)
         check_reachable(watch)
-        return await self._form(request, watch, dict(request.query_params))
+        return await self._form(request, watch, values)
 
     async def submitted(self, request: Request) -> Response:
         watch = self._console.cluster(request)
-        check_allowed(request, watch, self._action.role)
-        check_reachable(watch)
         said = await form_values(request)
         values = {name: value for name, value in said.items() if name not in OWN_FIELDS}
+        self._check_topics(request, values)
+        check_writable(watch)
+        check_reachable(watch)
         if said.get("step") == "back":
             return await self._form(request, watch, values)
         try:
@@ -125,6 +138,10 @@ class _Pages:
         if said.get("step") != "run":
             return self._preview(request, watch, values, preview)
         return await self._run(request, watch, values, preview, said)
+
+    def _check_topics(self, request: Request, values: Values) -> None:
+        """Raises HTTPException where the right does not reach what the form names."""
+        check_topics(request, role_named(self._action.role), self._action.topics(values))
 
     async def _run(
         self, request: Request, watch: ClusterWatch, values: Values, preview: Preview, said: Values

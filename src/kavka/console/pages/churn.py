@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from kavka.console.access.auth import require
+from kavka.console.access.route_rights import reads_values
 from kavka.console.look import charts
 from kavka.console.look.view import cut, links, look_of
 from kavka.console.pages.actions import check_reachable
@@ -37,9 +38,10 @@ def routes(console: Console) -> list[Route]:
 
 
 async def _churn(console: Console, request: Request, readers: WeakKeyDictionary[ClusterWatch, ChurnReader]) -> Response:
-    require(request, "viewer")
     watch, look = console.cluster(request), look_of(request)
     topic = request.query_params.get("topic", "")[:LONGEST_TOPIC].strip() or TOPIC
+    if topic != TOPIC and not reads_values(request, watch.name, topic):
+        raise HTTPException(403, f"To read {topic} as windows of churn takes the right to read its values.")
     found, is_missing, problem = Churn((), 0, 0), False, ""
     reader = readers.get(watch)
     if reader is None:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from kavka.console.access import auth, csrf
+from kavka.console.access import auth, csrf, route_rights
 from kavka.console.access.audit import AuditRecord, Outcome
 from kavka.console.access.guard import address_of, attempt_keys
+from kavka.console.access.route_rights import rights_of
+from kavka.console.rights import Role
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -33,7 +35,15 @@ class FailedAttempt(NamedTuple):
 
 
 def install(console: Console) -> None:
-    console.templates.globals.update(may=auth.may, session_user=_session_user, has_users=_has_users)
+    console.templates.globals.update(
+        may=route_rights.may,
+        may_open=route_rights.may_open,
+        may_read_log=lambda request: bool(rights_of(request).anywhere(Role.OPERATOR)),
+        sees_all=route_rights.sees_all,
+        reads_values=route_rights.reads_values,
+        session_user=_session_user,
+        has_users=_has_users,
+    )
     console.guard.refusal = lambda request, status, text: console.render(
         request, "refused.html", status_code=status, status=status, text=text, live=False
     )

@@ -17,7 +17,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from kavka.console.access.auth import require
 from kavka.console.actions.action import ActionRefused
 from kavka.console.actions.groups import time_ms
 from kavka.console.look.format import path_part, visible
@@ -82,7 +81,6 @@ def routes(console: Console) -> list[Route]:
 
 
 async def _messages(console: Console, request: Request, readers: _Readers) -> Response:
-    require(request, "viewer")
     watch = console.cluster(request)
     check_reachable(watch)
     topic = request.path_params["topic"]
@@ -181,7 +179,6 @@ def _number(text: str, what: str) -> int:
 
 async def _record(console: Console, request: Request, readers: _Readers) -> Response:
     """One record, as far as it is shown at all."""
-    require(request, "viewer")
     watch = console.cluster(request)
     found = await _one(request, watch, readers)
     reader = readers.of(watch)
@@ -205,7 +202,6 @@ async def _record(console: Console, request: Request, readers: _Readers) -> Resp
 
 async def _raw(console: Console, request: Request, readers: _Readers) -> Response:
     """A key or a value, byte for byte, to be saved: never something that a browser would show."""
-    require(request, "viewer")
     part = request.path_params["part"]
     if part not in ("key", "value"):
         raise HTTPException(404, "A record has a key and a value.")
@@ -232,7 +228,6 @@ async def _one(request: Request, watch: ClusterWatch, readers: _Readers) -> Any:
 
 async def _tail(console: Console, request: Request, readers: _Readers) -> Response:
     """New records as server-sent events: `record` with a row of the table, `left-out` with a number, `beat`."""
-    require(request, "viewer")
     watch = console.cluster(request)
     try:
         query = query_of(request, request.path_params["topic"])

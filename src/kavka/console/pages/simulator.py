@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
+from kavka.console.access.route_rights import sees_all
 from kavka.console.look.format import path_part
 from kavka.console.look.history_charts import MOST_LOOKED_AT
 from kavka.console.sources.simulations import MAX_BROKERS, MAX_MINUTES, MAX_SEED, Busy, Run, Simulations
@@ -68,7 +69,7 @@ class _Pages:
             request,
             "simulator.html",
             scenarios=await self._runs.scenarios(),
-            runs=self._runs.runs,
+            runs=[run for run in self._runs.runs if _is_shown(request, run)],
             is_busy=self._runs.is_busy,
             max_minutes=MAX_MINUTES,
             max_brokers=MAX_BROKERS,
@@ -120,7 +121,7 @@ class _Pages:
 
     def _run(self, request: Request) -> Run:
         run = self._runs.get(request.path_params["run"])
-        if run is None:
+        if run is None or not _is_shown(request, run):
             raise HTTPException(404, "There is no such run; the console keeps the latest, until it stops.")
         return run
 
@@ -135,6 +136,11 @@ class _Pages:
         watch = self._cluster(request)
         known: dict[str, Any] = {"section": "simulator", "cluster": watch, "place": self._place(request)}
         return self._console.render(request, template, **known, **context)
+
+
+def _is_shown(request: Request, run: Run) -> bool:
+    """A run on what a cluster recorded is for those who see that."""
+    return not run.cluster or sees_all(request, run.cluster)
 
 
 def _isr_decisions(watch: ClusterWatch) -> list[bytes]:

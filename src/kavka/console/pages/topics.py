@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.routing import Route
 
 from kavka.client.durability import Health
+from kavka.console.access.route_rights import rights_of
 from kavka.console.console import absent
 from kavka.console.history import Series
 from kavka.console.look import history_charts
 from kavka.console.look.replica_history import health_of
 from kavka.console.look.view import cut, judged, links, look_of, number, ordered, search
+from kavka.console.rights import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,13 +90,14 @@ def routes(console: Console) -> list[Route]:
 
 
 def _topics(console: Console, request: Request) -> Response:
-    snapshot = console.cluster(request).snapshot
+    watch, rights = console.cluster(request), rights_of(request)
+    seen = [topic for topic in watch.snapshot.topics.values() if rights.on_topic(watch.name, topic.name, Role.VIEWER)]
     wanted = search(request)
     internal = request.query_params.get("internal") == "1"
     only = request.query_params.get("only", "")
     found = [
         topic
-        for topic in snapshot.topics.values()
+        for topic in seen
         if (internal or not topic.is_internal)
         and wanted.lower() in topic.name.lower()
         and (only != UNHEALTHY or topic.under_replicated or topic.offline)
@@ -111,7 +114,7 @@ def _topics(console: Console, request: Request) -> Response:
         sort=sort,
         order=order,
         link=links(request),
-        hidden=sum(topic.is_internal for topic in snapshot.topics.values()) if not internal else 0,
+        hidden=sum(topic.is_internal for topic in seen) if not internal else 0,
     )
 
 

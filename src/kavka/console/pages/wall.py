@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
+from kavka.console.access.route_rights import sees_all
 from kavka.console.history import Series
 from kavka.console.look import history_charts
 from kavka.console.look.format import path_part
@@ -47,16 +48,19 @@ def routes(console: Console) -> list[Route]:
 async def _wall(console: Console, request: Request) -> Response:
     look, window = look_of(request), history_charts.window_of(request)
     title = str(look.translate("Records in, the last quarter of an hour"))
-    found = list(console.clusters)
+    found = console.visible_to(request)
     sparks = {
         watch.name: await history_charts.spark(watch, title, Series.CLUSTER_RECORDS_IN, window)
         for watch in found[:SPARKS]
+        if sees_all(request, watch.name)
     }
     return console.render(request, "wall.html", watches=found, sparks=sparks)
 
 
 async def _overview(console: Console, request: Request) -> Response:
     watch = console.cluster(request)
+    if not sees_all(request, watch.name):
+        return RedirectResponse(f"/c/{path_part(watch.name)}/topics", 303)
     look, window = look_of(request), history_charts.window_of(request)
     _ = look.translate
     snapshot = watch.snapshot

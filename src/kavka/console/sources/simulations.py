@@ -68,6 +68,8 @@ class Run:
     figures: Mapping[str, object] = field(default_factory=dict)
     error: str = ""
     has_page: bool = False
+    cluster: str = ""
+    """Whose recorded decisions it is about; none's else."""
 
 
 class Simulations:
@@ -148,9 +150,11 @@ class Simulations:
             raise Busy("a run is under way; wait for its end")
         file = self._place() / "decisions.jsonl"
         file.write_bytes(b"\n".join(decisions) + b"\n")
-        return self._start(
+        run = self._start(
             f"lag policies on what {cluster} recorded", ["lag-policy", str(file)], "--plot", command=COMMAND_OF_RECORDED
         )
+        run.cluster = cluster
+        return run
 
     async def stop(self) -> None:
         """Ends the run that is under way, and removes what is kept."""
