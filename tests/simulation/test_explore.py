@@ -1,4 +1,5 @@
-"""One fault at every step of a story: which runs there are, and that each is the undisturbed one up to its fault."""
+"""One fault at every step of a story: which runs there are, that each is the undisturbed one up to its fault, and that
+each story shows what it is about."""
 
 from __future__ import annotations
 
@@ -6,7 +7,19 @@ from collections import Counter
 
 import pytest
 
-from kavka.simulator.runs.explore import KINDS, STORIES, Exploration, Outcome, Point, points, run
+from kavka.simulator.runs import explore
+from kavka.simulator.runs.explore import (
+    FEW,
+    KINDS,
+    Exploration,
+    NothingShown,
+    Outcome,
+    Point,
+    play_calm,
+    points,
+    run,
+)
+from kavka.simulator.runs.stories import STORIES, Milestone
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutation import put_back
 
@@ -18,6 +31,37 @@ def test_all_parts_together_are_every_broker_at_every_step_once() -> None:
     found = Counter(point for part in range(7) for point in points("produce", "crash", steps, part=part, parts=7))
 
     assert found == Counter(Point("produce", "crash", broker, step) for step in steps for broker in (1, 2, 3))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_reaches_its_milestones_while_it_is_explored(name: str) -> None:
+    assert STORIES[name].milestones
+    play_calm(name)
+
+
+def test_who_watches_for_milestones_changes_nothing() -> None:
+    story = STORIES["produce"]
+
+    assert run(story).digest == run(story._replace(milestones=())).digest
+
+
+def test_a_story_in_which_nothing_happens_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    never = Milestone("pigs have flown", lambda witness: False)
+    late = Milestone("all is over", lambda witness: witness.world.swarm_steps.stop > 0)
+    story = STORIES["produce"]._replace(milestones=(never, late))
+    monkeypatch.setattr(explore, "STORIES", {"produce": story})
+
+    with pytest.raises(NothingShown, match="pigs have flown; all is over"):
+        play_calm("produce")
+
+
+def test_milestones_that_most_runs_with_a_fault_miss_are_told() -> None:
+    found, (milestone,) = Exploration(), STORIES["log roll"].milestones
+    for step in range(FEW):
+        reached = {milestone.name: 7} if step < FEW // 2 - 1 else {}
+        found.add(Outcome(Point("log roll", "crash", 1, step), str(step), range(9), is_made=True, reached=reached))
+
+    assert found.missed() == [f"log roll: 9 of 20 runs with a fault came to this: {milestone.name}"]
 
 
 def test_a_fault_happens_right_after_its_step_and_the_run_is_the_same_when_it_is_had_again() -> None:

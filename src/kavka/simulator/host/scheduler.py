@@ -247,7 +247,7 @@ class Scheduler:
         """Of every step so far: which node took it, and when. Two runs are the same as long as it is."""
         self.milestones: list[Milestone] = []
         self._closely = range(0)
-        self._planned: dict[int, Callable[[], object]] = {}
+        self._planned: dict[int, list[Callable[[], object]]] = {}
         self._next_milestone = MILESTONE_STEPS
         self._nodes = 0
         self.last_node: NodeLoop | None = None
@@ -343,13 +343,12 @@ class Scheduler:
     def at_step(self, step: int, action: Callable[[], object]) -> None:
         """Runs `action` right after this step, which must be ahead, before any other node takes one. Nothing is drawn:
         up to there the run is the same without it."""
-        self._planned[step] = action
+        self._planned.setdefault(step, []).append(action)
         self._next_milestone = min(self._next_milestone, step)
 
     def _reach_milestone(self, node: NodeLoop) -> None:
-        planned = self._planned.pop(self.steps, None)
-        if planned is not None:
-            self.after(0.0, planned, lot=-1.0)  # The step itself is taken first: what is due comes after it.
+        for action in self._planned.pop(self.steps, ()):
+            self.after(0.0, action, lot=-1.0)  # The step itself is taken first: what is due comes after it.
         self.milestones.append(Milestone(self.steps, self.now_ns, node.name, self.digest))
         close = self.steps in self._closely
         usual = self.steps + (1 if close else MILESTONE_STEPS - self.steps % MILESTONE_STEPS)

@@ -7,6 +7,9 @@ faults do in it at given times. Played undisturbed it has N steps. Then each bro
 run of its own: N times the number of brokers runs for one kind of fault. After its fault every run is healed, and all
 rules must hold to the end, as for a seed of the swarm.
 
+A story has milestones (`stories`). Undisturbed it must reach each of them within the steps that are explored, and the
+runs with a fault must reach each of them mostly. A story that does not is an error: its runs would show nothing.
+
     I1  up to its fault, a run is the undisturbed one, step by step: the fault draws nothing
     I2  a part is every n-th run: all n parts together are all runs, and none twice
     I3  a fault that could cost acknowledged records is not made (`FaultGroup.may_lose`); it is counted as refused
@@ -26,12 +29,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kavka.simulator.faults.mix import Strike
 from kavka.simulator.runs.shrink import be_quiet
-from kavka.simulator.runs.swarm import Plan, play_plan
+from kavka.simulator.runs.stories import STORIES, Story, Witness, strike
+from kavka.simulator.runs.swarm import play_plan
 from kavka.simulator.world import World
 
 BACK_MS: Final = 1_500
@@ -42,63 +45,14 @@ KINDS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
     "session": ("session", {}),
 }
 """What is done to one broker at one step: the kind of strike, and its arguments beside the broker."""
+MOSTLY: Final = 0.5
+"""Of the runs with a fault so many must reach a milestone."""
+FEW: Final = 20
+"""Of so few runs no share is asked for."""
 
 
-class Story(NamedTuple):
-    """`strikes` count from the moment when writes began; `seconds` is the virtual time in which faults are explored."""
-
-    plan: Plan
-    seconds: float
-    strikes: tuple[Strike, ...] = ()
-
-    @property
-    def brokers(self) -> range:
-        return range(1, self.plan.brokers + 1)
-
-
-def _plan(*, settings: Mapping[str, str] | None = None, members: int = 0, transactors: int = 0) -> Plan:
-    own = {"offsets.topic.replication.factor": "3", "zookeeper.session.timeout.ms": "4000", **(settings or {})}
-    if transactors:
-        own |= {"transaction.state.log.num.partitions": "1", "transaction.state.log.replication.factor": "3"}
-        own |= {"transaction.state.log.min.isr": "2"}
-    return Plan(1, mean_pause_s=0.2, settings=own, members=members, transactors=transactors)
-
-
-def _strike(at_ms: int, kind: str, **arguments: object) -> Strike:
-    return Strike.from_json({"at_ms": at_ms, "kind": kind, **arguments})
-
-
-_CREATED: Final = _strike(50, "create topic", topic="invoices", partitions=1, replicas=3)
-STORIES: Final[Mapping[str, Story]] = {
-    "produce": Story(_plan(), 1.5),
-    "a follower behind": Story(_plan(), 3.0, (_strike(50, "pause", broker=3, ms=2_500),)),
-    "ISR shrink and expansion": Story(
-        _plan(settings={"replica.lag.time.max.ms": "1500"}), 6.0, (_strike(50, "pause", broker=3, ms=3_500),)
-    ),
-    "clean election": Story(_plan(), 2.0, (_strike(200, "session", broker=1),)),
-    "controller change": Story(_plan(), 2.0, (_strike(200, "new controller"),)),
-    "reassignment": Story(
-        _plan(),
-        2.5,
-        (_CREATED, _strike(600, "move", topic="invoices", partition=0, to=[2, 3])),
-    ),
-    "topic deleted and made again": Story(
-        _plan(),
-        3.0,
-        (
-            _CREATED,
-            _strike(700, "delete topic", topic="invoices"),
-            _strike(1_500, "create topic", topic="invoices", partitions=1, replicas=3),
-        ),
-    ),
-    "log roll": Story(_plan(settings={"log.segment.bytes": "1024"}), 2.0),
-    "records deleted": Story(_plan(), 2.5, (_strike(1_200, "delete records", topic="orders", partition=0, share=0.6),)),
-    "group commit and rebalance": Story(_plan(members=2), 4.0, (_strike(2_000, "member leaves", place=0, ms=1_000),)),
-    "a transaction to its end": Story(_plan(transactors=1), 3.0),
-    "clean stop": Story(_plan(), 3.0, (_strike(200, "restart", broker=1, back_ms=1_500),)),
-    "preferred leaders": Story(_plan(), 4.0, (_strike(100, "restart", broker=1, back_ms=800), _strike(3_000, "elect"))),
-}
-"""By name. Each is a second or a few: what is near its beginning is explored as well as its end."""
+class NothingShown(Exception):
+    """A story that is not worth to be explored as it is."""
 
 
 class Point(NamedTuple):
@@ -125,6 +79,8 @@ class Outcome:
     rule: str = ""
     violation: str = ""
     detail: str = ""
+    reached: Mapping[str, int] = field(default_factory=dict)
+    """The milestones, and at which step each was seen first."""
 
 
 def run(story: Story, point: Point | None = None) -> Outcome:
@@ -136,10 +92,24 @@ def run(story: Story, point: Point | None = None) -> Outcome:
     made: list[bool] = []
     if point is not None:
         kind, arguments = KINDS[point.kind]
-        strike = _strike(0, kind, broker=point.broker, **arguments)
-        world.scheduler.at_step(point.step, lambda: made.append(world.faults.strike_now(strike)))
+        fault = strike(0, kind, broker=point.broker, **arguments)
+        world.scheduler.at_step(point.step, lambda: made.append(world.faults.strike_now(fault)))
+    witness = Witness(world, story.milestones)
     violation, rule, detail = play_plan(world, plan, story.seconds / 3_600)
-    return Outcome(point, world.digest, world.swarm_steps, any(made), rule, violation, detail)
+    return Outcome(point, world.digest, world.swarm_steps, any(made), rule, violation, detail, witness.reached)
+
+
+def play_calm(name: str) -> Outcome:
+    """Plays a story undisturbed. Raises NothingShown if it breaks a rule, or misses a milestone in the steps that are
+    explored."""
+    story = STORIES[name]
+    calm = run(story)
+    if calm.violation:
+        raise NothingShown(f"{name}, undisturbed: {calm.violation}\n{calm.detail}")
+    missed = [each.name for each in story.milestones if calm.reached.get(each.name, -1) not in calm.steps]
+    if missed:
+        raise NothingShown(f"{name}, undisturbed, never came to this: {'; '.join(missed)}")
+    return calm
 
 
 def points(name: str, kind: str, steps: range, *, part: int = 0, parts: int = 1) -> Iterator[Point]:
@@ -159,6 +129,8 @@ class Exploration:
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, str, str]] = Counter()
         """By story, kind and what came of it: of, made, refused, broken."""
+        self.reached: Counter[tuple[str, str]] = Counter()
+        """By story and milestone: how many of its runs with a fault came to it."""
         self.digests: dict[str, None] = {}
         self.broken: list[Outcome] = []
 
@@ -167,10 +139,23 @@ class Exploration:
         assert point is not None
         self.counts[point.story, point.kind, "made" if outcome.is_made else "refused"] += 1
         self.digests[outcome.digest] = None
+        if outcome.is_made:
+            self.reached.update((point.story, name) for name in outcome.reached)
         if outcome.violation:
             self.counts[point.story, point.kind, "broken"] += 1
             self.broken.append(outcome)
             print(f"{outcome.rule}: {outcome.violation}\n    again: {point.command}", flush=True)
+
+    def missed(self) -> list[str]:
+        """Milestones that too few of the runs with a fault reached, in words."""
+        found = []
+        for story in dict.fromkeys(story for story, _, _ in self.counts):
+            made = sum(count for key, count in self.counts.items() if (key[0], key[2]) == (story, "made"))
+            for milestone in STORIES[story].milestones:
+                reached = self.reached[story, milestone.name]
+                if made >= FEW and reached < MOSTLY * made:
+                    found.append(f"{story}: {reached:,} of {made:,} runs with a fault came to this: {milestone.name}")
+        return found
 
     def table(self) -> str:
         rows = [f"{'story':<32}{'kind':<9}{'runs there are':>15}{'made':>8}{'refused':>9}{'broken':>8}"]
@@ -187,9 +172,7 @@ def explore(stories: Sequence[str], kinds: Sequence[str], part: int, parts: int,
     found = Exploration()
     todo: list[Point] = []
     for name in stories:
-        calm = run(STORIES[name])
-        if calm.violation:
-            raise SystemExit(f"{name}, undisturbed: {calm.violation}\n{calm.detail}")
+        calm = play_calm(name)
         for kind in kinds:
             found.counts[name, kind, "of"] = len(calm.steps) * len(STORIES[name].brokers)
             todo += points(name, kind, calm.steps, part=part, parts=parts)
@@ -222,8 +205,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     part, parts = (int(number) for number in arguments.part.split("/"))
     stories = [arguments.story] if arguments.story else list(STORIES)
     found = explore(stories, [arguments.kind] if arguments.kind else list(KINDS), part, parts, arguments.minutes)
-    print(found.table())
-    return 1 if found.broken else 0
+    missed = found.missed()
+    print(found.table(), *missed, sep="\n")
+    return 1 if found.broken or missed else 0
 
 
 if __name__ == "__main__":
