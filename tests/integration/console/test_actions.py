@@ -11,9 +11,12 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.cookiejar import Cookie
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -81,6 +84,24 @@ class Live:
             return [place.offset for place in consumer.committed(places, timeout=20)]
         finally:
             consumer.close()
+
+
+def _zone_cookie(value: str) -> Cookie:
+    """As static/live.js sets it."""
+    place = {"domain": "127.0.0.1", "domain_specified": False, "domain_initial_dot": False}
+    times = {"expires": None, "discard": True, "comment": None, "comment_url": None, "rest": {}}
+    return Cookie(
+        version=0,
+        name="kavka_zone",
+        value=value,
+        port=None,
+        port_specified=False,
+        path="/",
+        path_specified=True,
+        secure=False,
+        **place,
+        **times,
+    )
 
 
 @contextmanager
@@ -280,6 +301,29 @@ class TestGroups:
         assert live.committed("readers", "read", 2) == [3, 0]
         page = client.do("live", "reset-offsets", {"group": "readers"}, way="latest", topic="read", partition="1")
         assert live.committed("readers", "read", 2) == [3, 10]
+
+    def test_a_typed_time_is_in_the_browsers_zone_and_never_in_the_future(self, live: Live) -> None:
+        live.topic("by-time", 1)
+        began = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3)
+        for hour in range(3):
+            at_ms = int((began + timedelta(hours=hour)).timestamp() * 1000)
+            live.produce("by-time", (None, b"v"), timestamp=at_ms)
+        live.commit("by-time-readers", "by-time", {0: 3})
+        client, tokyo = live.client(), ZoneInfo("Asia/Tokyo")  # no clock is put forward there
+        client.cookies.set_cookie(_zone_cookie("Asia%2FTokyo"))
+        asked = {"group": "by-time-readers"}
+        there = (began + timedelta(hours=1)).astimezone(tokyo).replace(tzinfo=None).isoformat()
+        page = client.preview("live", "reset-offsets", asked, way="time", time=there)
+        assert f"{there.replace('T', ' ')} JST" in page.text
+        assert "Done." in client.confirm(page, "reset-offsets").text
+        assert live.committed("by-time-readers", "by-time", 1) == [1]
+        later = (datetime.now(tokyo) + timedelta(minutes=5)).replace(tzinfo=None).isoformat(timespec="seconds")
+        refused = client.preview("live", "reset-offsets", asked, way="time", time=later)
+        assert refused.status == 400
+        assert "is in the future" in refused.text
+        found = client.get("/c/live/topics/by-time/messages?start=time&n=200&" + urlencode({"time": there}))
+        assert "2 records in all." in found.text
+        assert f'name="time" value="{there}"' in found.html
 
     def test_a_group_with_members_is_left_alone(self, live: Live) -> None:
         live.topic("busy", 1)

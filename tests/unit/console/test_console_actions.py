@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -24,9 +25,10 @@ from kavka.console.actions.action import (
     settings,
     whole,
 )
-from kavka.console.actions.groups import Position, Way, targets, time_ms
+from kavka.console.actions.groups import Position, Way, targets
 from kavka.console.actions.produce import as_bytes, headers_of
 from kavka.console.actions.topics import CreateTopic, DeleteTopic
+from kavka.console.actions.typed_time import instant, past_ms, time_ms, zone_of_name
 from kavka.console.messages.decoding import decode
 from kavka.console.messages.search import _has_field
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
@@ -133,10 +135,32 @@ class TestForms:
         with pytest.raises(ActionRefused):
             headers_of("\n".join(f"n{number}: v" for number in range(101)))
 
-    @pytest.mark.parametrize("said", ["yesterday", "2026-13-01", "9" * 40, "-1"])
+    @pytest.mark.parametrize("said", ["yesterday", "2026-13-01", "9" * 40, "-1", "9" * 15, "0001-01-01T00:00", "٣٣٣"])
     def test_what_is_no_time_is_refused(self, said: str) -> None:
         with pytest.raises(ActionRefused):
-            time_ms(said)
+            time_ms(said, UTC)
+
+    def test_a_typed_time_is_read_in_the_zone_of_its_page(self) -> None:
+        berlin, kolkata = zone_of_name("Europe/Berlin"), zone_of_name("Asia/Kolkata")
+        at_ten = 1_795_258_800_000 - 1_795_258_800_000 % 86_400_000 + 36_000_000  # 10:00 UTC
+        day = instant(at_ten, UTC)[:10]
+        assert time_ms(f"{day}T10:00", UTC) == at_ten
+        assert time_ms(f"{day}T11:00", berlin) == at_ten
+        assert time_ms(f"{day}T15:30:00", kolkata) == at_ten
+        assert time_ms(f"{day}T10:00:00Z", kolkata) == at_ten, "its own zone counts"
+        assert instant(at_ten, berlin) == f"{day} 11:00:00 CET ({day}T10:00:00.000Z)"
+
+    def test_a_time_that_is_still_to_come_is_refused(self) -> None:
+        now_ms = time_ms("2026-11-21T10:00Z", UTC)
+        assert past_ms("2026-11-21T11:00", zone_of_name("Europe/Berlin"), now_ms) == now_ms
+        with pytest.raises(ActionRefused, match="in the future"):
+            past_ms("2026-11-21T11:00", UTC, now_ms)
+
+    def test_a_time_that_its_zone_leaves_out_is_refused(self) -> None:
+        with pytest.raises(ActionRefused, match="put forward"):
+            time_ms("2026-03-29T02:30", zone_of_name("Europe/Berlin"))
+        with pytest.raises(ActionRefused, match="no time zone"):
+            zone_of_name("../../etc/passwd")
 
     def test_a_field_of_json_is_compared_as_it_reads(self) -> None:
         shown = decode(b'{"a": {"n": 42, "ok": true, "none": null, "s": "x=y"}}')

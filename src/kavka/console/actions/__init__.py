@@ -6,4 +6,5 @@ action   the way of every action: form, preview, run
 topics   create, settings, more partitions, delete, delete records; brokers' settings
 groups   set committed offsets, delete groups
 produce  one record
+typed_time  the instant that a typed time means
 """

@@ -38,7 +38,8 @@ LONGEST_FIELD = 2 * 1024 * 1024
 
 
 class Field(NamedTuple):
-    """One field of a form. kind: text, number (a whole one), decimal, area, box, choice, or hidden. `label` and `hint`
+    """One field of a form. kind: text, number (a whole one), decimal, area, box, choice, hidden, or moment (a time,
+    read in the zone that the field `zone` names). `label` and `hint`
     are texts of ours."""
 
     name: str

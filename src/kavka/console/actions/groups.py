@@ -5,12 +5,13 @@ Decides where offsets would be set to, on values only (`targets`), and what is s
 I1  Offsets are set of a group without members only: its members would commit over them. The coordinator refuses others,
     too, if one joins between the preview and the change.
 I2  No offset is set outside of its log: it is moved to the log's nearer end, and the preview says so.
+I3  A time is read in the zone of the form, is shown as an instant, and is past (typed_time).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
@@ -29,6 +30,7 @@ from kavka.console.actions.action import (
     text,
     whole,
 )
+from kavka.console.actions.typed_time import in_utc, instant, past_ms, zone_of_name
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.observe.health.report import Statement
@@ -118,7 +120,8 @@ class ResetOffsets(Action):
             Field("partition", "Partition", "number", values.get("partition", ""), "Empty: all partitions."),
             Field("way", "To", "choice", values.get("way", Way.EARLIEST.value), "", tuple(way.value for way in Way)),
             Field("number", "Offset, or shift by", "text", values.get("number", ""), "A shift may be negative: -100."),
-            Field("time", "Time", "text", values.get("time", ""), "For example 2026-11-21T10:00:00+00:00."),
+            Field("zone", "Time zone", "hidden", values.get("zone", "")),
+            Field("time", "Time", "moment", values.get("time", "")),
         )
 
     async def preview(self, watch: ClusterWatch, values: Values) -> Preview:
@@ -149,7 +152,7 @@ class ResetOffsets(Action):
             warnings.append(Warned("warn", Statement("Partitions that change but are not shown: {n}.", known)))
         return Preview(
             f"group {group}",
-            Statement("Committed offsets of {group} that change: {n}.", {"n": len(rows), "group": group}),
+            _summary(group, len(rows), values),
             tuple(rows[:SHOWN_CHANGES]),
             tuple(warnings),
             self._commands(watch, values),
@@ -195,7 +198,7 @@ class ResetOffsets(Action):
             least = 0 if way is Way.OFFSET else -(2**63)
             number = whole(values, "number", "the offset or shift", least=least, most=2**63 - 1)
         if way is Way.TIME:
-            at_ms = time_ms(text(values, "time", "the time"))
+            at_ms = _at_ms(values)
             found = await list_offsets(watch.cluster, dict.fromkeys(places, at_ms))
             at_time = {place: at.offset for place, at in found.items() if at.offset >= 0}
         positions = {place: Position(committed.get(place), starts[place], ends[place]) for place in places}
@@ -225,13 +228,14 @@ class ResetOffsets(Action):
         group, topic = quoted(values["group"]), values.get("topic", "").strip()
         partition = f":{values['partition']}" if values.get("partition") else ""
         what = f"--topic {quoted(topic + partition)}" if topic else "--all-topics"
-        number, time = values.get("number", "").strip(), values.get("time", "").strip()
+        number = values.get("number", "").strip()
+        at = in_utc(_at_ms(values)) if values["way"] == Way.TIME.value else ""
         way = {
             "earliest": "--to-earliest",
             "latest": "--to-latest",
             "offset": f"--to-offset {number}",
             "shift": f"--shift-by {number}",
-            "time": f"--to-datetime {quoted(time)}",
+            "time": f"--to-datetime {quoted(at)}",
         }[values["way"]]
         return (
             f"kavka groups reset-offsets {group} {what} {way} -b {watch.settings.bootstrap} --execute",
@@ -288,21 +292,19 @@ class DeleteGroup(Action):
         return super().is_ambiguous(refused) or refused.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def time_ms(said: str) -> int:
-    """ISO 8601 with a zone, or milliseconds since 1970. Raises ActionRefused.
+def _at_ms(values: Values) -> int:
+    """The time that the form says. Raises ActionRefused."""
+    zone = zone_of_name(values.get("zone", ""))
+    return past_ms(text(values, "time", "the time"), zone, time.time_ns() // 1_000_000)
 
-    >>> time_ms("1970-01-01T00:00:01+00:00"), time_ms("1970-01-01T00:00:01Z"), time_ms("12345678")
-    (1000, 1000, 12345678)
-    """
-    if said.isdecimal() and len(said) < 16:
-        return int(said)
-    try:
-        moment = datetime.fromisoformat(said)
-        return (
-            int(moment.timestamp() * 1000) if moment.tzinfo is not None else int(moment.astimezone().timestamp() * 1000)
-        )
-    except (ValueError, OverflowError, OSError) as problem:
-        raise ActionRefused(f"{said[:60]!r} is not a time: write it like 2026-11-21T10:00:00+00:00") from problem
+
+def _summary(group: str, changes: int, values: Values) -> Statement:
+    known: dict[str, object] = {"n": changes, "group": group}
+    if values.get("way") != Way.TIME.value:
+        return Statement("Committed offsets of {group} that change: {n}.", known)
+    known["instant"] = instant(_at_ms(values), zone_of_name(values.get("zone", "")))
+    text_ = "Committed offsets of {group} that change: {n}. They go to the first records from {instant} on."
+    return Statement(text_, known)
 
 
 def _row(target: Target) -> Change:

@@ -41,6 +41,12 @@ _AGES: Final = (
 """From which duration on, its unit in ms, and how it is said. live.js has the same table."""
 
 
+def zone_name_of(request: Request) -> str:
+    """The name of `zone_of`, for a form to say in which zone its times are; '' for the console's own."""
+    name = unquote(request.cookies.get(ZONE_COOKIE, ""))
+    return name if isinstance(_zone(name), ZoneInfo) else ""
+
+
 def zone_of(request: Request) -> tzinfo:
     """The browser's zone, which live.js keeps in a cookie; the console's own if there is none."""
     return _zone(unquote(request.cookies.get(ZONE_COOKIE, "")))
@@ -149,6 +155,13 @@ def time_element(at_ms: int, now_ms: int, zone: tzinfo, translate: Translator, *
 
 
 @pass_context
+def picked(context: Context, at_ms: int) -> str:
+    """As a date and time field of a form takes it, in the zone of the page."""
+    there = datetime.fromtimestamp(at_ms / 1_000, context["zone"]).replace(tzinfo=None)
+    return there.isoformat(timespec="milliseconds" if at_ms % 1_000 else "seconds")
+
+
+@pass_context
 def age_of(context: Context, at_ms: int | None) -> Markup:
     """The age alone; the time stands in its title."""
     if at_ms is None or at_ms < 0:
@@ -252,6 +265,7 @@ def filters() -> Mapping[str, Callable[..., object]]:
         "ids": ids,
         "moment": moment,
         "path_part": path_part,
+        "picked": picked,
         "rate": rate,
         "safe_text": safe,
         "not_known": not_known,

@@ -19,7 +19,7 @@ from kavka.console.actions.action import LONGEST_FIELD, Action, ActionRefused, P
 from kavka.console.actions.groups import DeleteGroup, ResetOffsets
 from kavka.console.actions.produce import Produce
 from kavka.console.actions.topics import AddPartitions, AlterConfig, CreateTopic, DeleteRecords, DeleteTopic
-from kavka.console.look.format import path_part, visible
+from kavka.console.look.format import path_part, visible, zone_name_of
 from kavka.console.rights import role_named
 from kavka.errors import ConnectionFailed
 from kavka.observe.snapshot import ClusterState
@@ -188,6 +188,7 @@ class _Pages:
     async def _form(
         self, request: Request, watch: ClusterWatch, values: Values, *, problem: str = "", status: int = 200
     ) -> Response:
+        values = {**values, "zone": zone_name_of(request)}  # the zone of the times that this page shows
         try:
             fields = await self._action.fields(watch, values)
         except ActionRefused as refused:

@@ -18,8 +18,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from kavka.console.actions.action import ActionRefused
-from kavka.console.actions.groups import time_ms
-from kavka.console.look.format import path_part, visible
+from kavka.console.actions.typed_time import time_ms, zone_of_name
+from kavka.console.look.format import path_part, visible, zone_name_of
 from kavka.console.look.templating import base_context
 from kavka.console.look.view import links
 from kavka.console.messages.decoding import Format
@@ -105,6 +105,9 @@ async def _messages(console: Console, request: Request, readers: _Readers) -> Re
         status_code=400 if problem else 200,
         topic=topic,
         asked=asked,
+        from_ms=query.number if query.start is Start.TIME else None,
+        until_ms=query.until_ms or None,
+        zone_name=zone_name_of(request),
         found=found,
         problem=visible(problem),
         is_tail=request.query_params.get("start") == "tail",
@@ -143,13 +146,14 @@ def query_of(request: Request, topic: str) -> Query:
         key_format, value_format = Format(said["key_as"] or "auto"), Format(said["value_as"] or "auto")
     except ValueError as problem:
         raise ActionRefused("there is no such way to look, or to show a key or a value") from problem
+    zone = zone_of_name(request.query_params.get("zone", zone_name_of(request)))
     number = 0
     if start is Start.OFFSET:
         number = _number(said["number"], "the offset")
     if start is Start.TIME:
         if not said["time"]:
             raise ActionRefused("from which time?")
-        number = time_ms(said["time"])
+        number = time_ms(said["time"], zone)
     partitions = tuple(_number(part, "the partition") for part in said["partition"].split(",") if part.strip())
     resume = {}
     for pair in filter(None, said["resume"].split(",")):
@@ -159,7 +163,7 @@ def query_of(request: Request, topic: str) -> Query:
         topic,
         start,
         number,
-        time_ms(said["until"]) if said["until"] else 0,
+        time_ms(said["until"], zone) if said["until"] else 0,
         partitions,
         Filters(said["key"], said["value"], said["header"], said["path"]),
         min(max(_number(said["n"] or "50", "how many"), 1), MOST_SHOWN),
