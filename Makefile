@@ -45,6 +45,7 @@ unit: setup ## the quick ones: no process, no socket
 	@$(PYTHON) -m pytest -n $(WORKERS) tests/unit tests/property
 
 conformance: setup ## every client and Apache Kafka itself beside kavka; writes the README's table of clients
+	@tools/setup_kerberos.sh
 	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client \
 	  tests/integration/cluster tests/integration/console tests/integration/documentation tests/integration/settings \
 	  tests/integration/spark tests/integration/zookeeper --junitxml=.cache/conformance.xml; status=$$?; \

@@ -5,6 +5,7 @@ broker_settings.py  the table of a broker's settings, kavka's own at its end
 broker.py           BrokerConfig: a broker's values as it runs
 listeners.py        listeners and their advertised addresses
 sasl.py             which mechanisms each listener has, who may log in, and how the broker itself does
+kerberos.py         whose tickets a listener takes, and which rules make names of principals
 oauthbearer.py      which tokens a listener believes, and where the keys are that they are signed with
 tls.py              TLS settings of one listener, ssl.* and listener.name.L.ssl.*
 zookeeper.py        TLS settings of connections to ZooKeeper, zookeeper.ssl.*

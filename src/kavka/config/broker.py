@@ -53,6 +53,8 @@ _OF_MECHANISM = (
     "sasl.login.class",
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.service.name",
     *OF_OAUTHBEARER,
 )
 """Settings that may be given for one SASL mechanism of one listener, as listener.name.L.mechanism.setting."""

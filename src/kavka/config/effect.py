@@ -56,7 +56,9 @@ class Refusal(NamedTuple):
 
 _KRAFT: Final = "It governs a KRaft quorum, and this cluster's metadata is in ZooKeeper's form."
 _JAVA_LOGINS: Final = "It names a Java class. Where a listener authenticates by SASL it is refused."
-_KERBEROS: Final = "It governs Kerberos, which is refused."
+_TICKETS: Final = (
+    "It governs how Java renews Kerberos tickets. Kerberos' library asks for one with the keytab when it needs one."
+)
 _TOKEN_LOGIN: Final = (
     "It governs how brokers would get tokens for themselves, with OAUTHBEARER between brokers, which is refused."
 )
@@ -90,6 +92,8 @@ _OF_LISTENERS: Final = (
     ".connections.max.reauth.ms",
     ".sasl.enabled.mechanisms",
     ".sasl.jaas.config",
+    ".sasl.kerberos.principal.to.local.rules",
+    ".sasl.kerberos.service.name",
     ".sasl.mechanism.inter.broker.protocol",
     ".sasl.server.callback.handler.class",
     *(f".{name}" for name in OF_OAUTHBEARER),
@@ -124,10 +128,9 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
         "sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class",
     ),
     (
-        _KERBEROS,
+        _TICKETS,
         "sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin "
-        "sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter "
-        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor",
     ),
     (
         _TOKEN_LOGIN,
@@ -397,6 +400,8 @@ _START_ONLY: Final[Mapping[str, str]] = {
     "connections.max.reauth.ms": _SASL_AT_START,
     "sasl.enabled.mechanisms": _SASL_AT_START,
     "sasl.jaas.config": _SASL_AT_START,
+    "sasl.kerberos.principal.to.local.rules": _SASL_AT_START,
+    "sasl.kerberos.service.name": _SASL_AT_START,
     "sasl.mechanism.inter.broker.protocol": _SASL_AT_START,
 }
 """Settings that Kafka changes at run time and kavka does not, with the reason."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from kavka.config.broker_settings import BrokerSettings
 from kavka.config.listeners import SASL_PROTOCOLS, Endpoint
 from kavka.errors import ConfigError
+from kavka.security.gssapi import MECHANISM as GSSAPI
 from kavka.security.jaas import Login, MalformedJaas, parse
 from kavka.security.oauthbearer import MECHANISM as OAUTHBEARER
 from kavka.security.plain import MECHANISM as PLAIN
@@ -28,9 +29,10 @@ from kavka.security.secret import Secret
 
 if TYPE_CHECKING:
     from kavka.config.broker import BrokerConfig
+    from kavka.config.kerberos import KerberosSettings
     from kavka.config.oauthbearer import OAuthBearerSettings
 
-MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER, GSSAPI)
 """What kavka has."""
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 HANDLER_CLASS: Final = "sasl.server.callback.handler.class"
@@ -54,13 +56,14 @@ class OwnLogin:
 @dataclass(frozen=True, slots=True)
 class SaslListener:
     """One listener's SASL. `users` may log in with PLAIN. `max_session_ms`: how long a session lasts, by mechanism; 0
-    for ever. `tokens`: which are believed, with OAUTHBEARER."""
+    for ever. `tokens`: which are believed, with OAUTHBEARER. `kerberos`: whose tickets are, with GSSAPI."""
 
     listener: str
     mechanisms: tuple[str, ...]
     users: Mapping[str, Secret]
     max_session_ms: Mapping[str, int]
     tokens: OAuthBearerSettings | None = None
+    kerberos: KerberosSettings | None = None
 
 
 def sasl_listeners(config: BrokerConfig) -> dict[str, SaslListener]:
@@ -103,6 +106,11 @@ def own_login(config: BrokerConfig, listener: str) -> OwnLogin:
             f"{name} is {OAUTHBEARER}: brokers of kavka take tokens from clients, but do not log in on each other with "
             "them. Use a mechanism of SCRAM or PLAIN between brokers, or a listener with SSL."
         )
+    if mechanism == GSSAPI:
+        raise ConfigError(
+            f"{name} is {GSSAPI}: brokers of kavka take tickets from clients, but do not log in on each other with "
+            "them. Use a mechanism of SCRAM or PLAIN between brokers, or a listener with SSL."
+        )
     login = _login(config, listener, mechanism)
     if login is None or not login.username or not login.password:
         raise ConfigError(
@@ -121,7 +129,7 @@ def _listener(config: BrokerConfig, endpoint: Endpoint) -> SaslListener:
     listener = endpoint.listener
     mechanisms = _mechanisms(config, listener)
     users: Mapping[str, Secret] = {}
-    tokens = None
+    tokens = kerberos = None
     for name in _JAVA_CLASSES:
         for mechanism in (None, *mechanisms):
             if mechanism == OAUTHBEARER and name == HANDLER_CLASS:
@@ -144,12 +152,27 @@ def _listener(config: BrokerConfig, endpoint: Endpoint) -> SaslListener:
             from kavka.config.oauthbearer import oauthbearer_settings  # late: few listeners have it
 
             tokens = oauthbearer_settings(config, endpoint, None if login is None else login.trust_store)
+        if mechanism == GSSAPI:
+            kerberos = _kerberos(config, listener, login)
     return SaslListener(
         listener,
         mechanisms,
         users,
         {mechanism: _max_session_ms(config, listener, mechanism) for mechanism in mechanisms},
         tokens,
+        kerberos,
+    )
+
+
+def _kerberos(config: BrokerConfig, listener: str, login: Login | None) -> KerberosSettings:
+    from kavka.config.kerberos import kerberos_settings  # late: few listeners have it
+
+    return kerberos_settings(
+        listener,
+        login,
+        _jaas_name(listener, GSSAPI),
+        lambda name: text_of(config, listener, GSSAPI, name),
+        config.sasl_kerberos_principal_to_local_rules,
     )
 
 
@@ -184,7 +207,7 @@ def _login(config: BrokerConfig, listener: str, mechanism: str) -> Login | None:
         login = parse(text)
     except MalformedJaas as malformed:
         raise ConfigError(f"{name}: {malformed}") from malformed
-    if login.module != (mechanism if mechanism in (PLAIN, OAUTHBEARER) else "SCRAM"):
+    if login.module != ("SCRAM" if mechanism in SCRAM_MECHANISMS else mechanism):
         raise ConfigError(f"{name} has the login module of {login.module}, which is not for {mechanism}")
     return login
 

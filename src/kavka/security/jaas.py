@@ -27,6 +27,8 @@ MODULES: Final = {
     "ScramLoginModule": "SCRAM",
     f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule": "OAUTHBEARER",
     "OAuthBearerLoginModule": "OAUTHBEARER",
+    "com.sun.security.auth.module.Krb5LoginModule": "GSSAPI",
+    "Krb5LoginModule": "GSSAPI",
 }
 """Login modules that kavka knows, and what they are for."""
 ZOOKEEPER_MODULES: Final = {"org.apache.zookeeper.server.auth.DigestLoginModule": "DIGEST"}
@@ -44,6 +46,11 @@ TRUST_STORE: Final = (
 """Options of OAUTHBEARER: whom to believe to be the endpoint that has the keys."""
 _CREDENTIALS: Final = ("clientId", "clientSecret", "scope")
 _OF_TOKENS: Final = ("extension_", "unsecuredLogin")
+_OF_KERBEROS: Final = (
+    *("useKeyTab", "keyTab", "principal", "useTicketCache", "ticketCache", "serviceName"),
+    *("storeKey", "doNotPrompt", "refreshKrb5Config", "isInitiator", "renewTGT", "debug"),
+)
+"""Options of GSSAPI. Those of the second row are taken and change nothing: see `kerberos_login`."""
 _TOKEN: Final = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/ | /[^\n]*
     | (?P<word>[A-Za-z_$\u00a0-\uffff][A-Za-z0-9_$.\-\u00a0-\uffff]*)
@@ -61,8 +68,8 @@ class MalformedJaas(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A login. `module` is PLAIN, SCRAM or OAUTHBEARER. `username` and `password` are the broker's own, as a client of
-    other brokers; `users` are those that may log in, with PLAIN; `trust_store` has options of OAUTHBEARER.
+    """A login. `module` is PLAIN, SCRAM, OAUTHBEARER or GSSAPI. `username` and `password` are the broker's own, as a
+    client of other brokers; `users` are those that may log in, with PLAIN; `trust_store` has options of OAUTHBEARER.
     `is_by_token`: with SCRAM, username and password are a delegation token's id and HMAC."""
 
     module: str
@@ -72,7 +79,7 @@ class Login:
     trust_store: Mapping[str, Secret] = field(default_factory=dict)
     is_by_token: bool = False
     options: Mapping[str, Secret] = field(default_factory=dict)
-    """Of a client with OAUTHBEARER: where its tokens come from."""
+    """Of a client with OAUTHBEARER: where its tokens come from. Of GSSAPI: where tickets and keys are."""
 
 
 def parse(text: str, modules: Mapping[str, str] = MODULES, *, is_clients: bool = False) -> Login:
@@ -114,6 +121,8 @@ def _shown(token: tuple[str, str]) -> str:
 def _means_something(module: str, name: str, *, is_clients: bool) -> bool:
     if module == "OAUTHBEARER":
         return name in TRUST_STORE or (is_clients and (name in _CREDENTIALS or name.startswith(_OF_TOKENS)))
+    if module == "GSSAPI":
+        return name in _OF_KERBEROS
     if module == "SCRAM" and name == _TOKEN_AUTH:
         return True
     return name in ("username", "password") or (module in _WITH_USERS and name.startswith(_USER))
@@ -132,8 +141,12 @@ def _login(module: str, options: Mapping[str, str]) -> Login:
         raise MalformedJaas(f"option {_TOKEN_AUTH!r} is neither true nor false")
     is_by_token = token_auth == "true"
     own = None if password is None else Secret(password)
-    tokens = {name: Secret(options[name]) for name in options if module == "OAUTHBEARER" and name not in TRUST_STORE}
-    return Login(module, options.get("username"), own, users, trust_store, is_by_token, tokens)
+    others = {
+        name: Secret(options[name])
+        for name in options
+        if module == "GSSAPI" or (module == "OAUTHBEARER" and name not in TRUST_STORE)
+    }
+    return Login(module, options.get("username"), own, users, trust_store, is_by_token, others)
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:

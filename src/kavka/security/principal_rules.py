@@ -63,12 +63,12 @@ def _parse(text: str) -> _Rule | None:
     if match[2] is None:
         return None
     try:
-        return _Rule(re.compile(_with_python_groups(match[2])), match[3], match[4])
+        return _Rule(re.compile(with_python_groups(match[2])), match[3], match[4])
     except re.error as error:
         raise ValueError(f"Invalid rule: {text}: {error}") from error
 
 
-def _with_python_groups(pattern: str) -> str:
+def with_python_groups(pattern: str) -> str:
     """Java writes named groups as (?<name>...)."""
     return re.sub(r"\(\?<([A-Za-z][A-Za-z0-9]*)>", r"(?P<\1>", pattern)
 

@@ -36,17 +36,30 @@ class FailureReason(Enum):
     EXPIRED_TOKEN = "expired token"
     EARLY_TOKEN = "token that is not valid yet"
     WRONG_CLAIM = "token without a claim that is needed, or with a malformed one"
+    REFUSED_TICKET = "ticket that Kerberos does not accept"
+    EXPIRED_TICKET = "expired ticket"
+    EARLY_TICKET = "ticket that is not valid yet"
+    REPEATED_TICKET = "ticket shown for the second time"
+    OTHER_TICKET = "ticket for another service, or for a key that is not in the keytab"
+    CLOCK_SKEW = "clocks differ by more than Kerberos allows"
+    NO_KEYTAB = "no keytab to check tickets with"
+    OTHER_PROTECTION = "protection asked for that is not offered"
+    NO_SHORT_NAME = "no rule makes a name of the principal"
 
 
 class AuthenticationFailed(Exception):
     """An exchange has failed. `told` is what the client may read; None: only that its credentials are invalid.
-    `user` is who it claimed to be, where the broker knows that user."""
+    `user` is who it claimed to be, where the broker knows that user. `is_retriable`: the same may succeed in a moment,
+    and the connection ends without an answer, after which clients try again."""
 
-    def __init__(self, reason: FailureReason, told: str | None = None, user: str | None = None) -> None:
+    def __init__(
+        self, reason: FailureReason, told: str | None = None, user: str | None = None, *, is_retriable: bool = False
+    ) -> None:
         super().__init__(reason.value)
         self.reason = reason
         self.told = told
         self.user = user
+        self.is_retriable = is_retriable
 
 
 class Step(NamedTuple):

@@ -155,7 +155,8 @@ class SaslServer:
                 f"credentials with SASL mechanism {self.mechanism}"
             )
             # Without headers there is no answer that could say so.
-            return Reaction(ErrorCode.SASL_AUTHENTICATION_FAILED, told, answers=self.has_headers, failure=failure)
+            answers = self.has_headers and not failure.is_retriable
+            return Reaction(ErrorCode.SASL_AUTHENTICATION_FAILED, told, answers=answers, failure=failure)
         if step.user is None:
             return Reaction(token=step.answer)
         self.phase, self._exchange, self.user = Phase.OPEN, None, step.user

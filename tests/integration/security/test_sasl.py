@@ -300,7 +300,11 @@ async def test_brokers_log_in_on_each_other_and_replicate(tmp_path: Path) -> Non
     ("own", "why"),
     [
         ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "does not say which tokens it believes"),
-        ({"sasl.enabled.mechanisms": "PLAIN,GSSAPI"}, "names GSSAPI, which kavka does not have"),
+        ({"sasl.enabled.mechanisms": "PLAIN,DIGEST-MD5"}, "names DIGEST-MD5, which kavka does not have"),
+        (
+            {"sasl.enabled.mechanisms": "PLAIN,GSSAPI"},
+            "gssapi.sasl.jaas.config is not set, which names the broker's keytab",
+        ),
         ({f"{OWN}.plain.sasl.jaas.config": "garbage"}, "there is no login module"),
         ({f"{OWN}.plain.sasl.jaas.config": SCRAM_LOGIN}, "login module of SCRAM, which is not for PLAIN"),
         ({"sasl.server.callback.handler.class": "x.Y"}, "this is a Java class"),
@@ -318,6 +322,40 @@ async def test_what_cannot_be_carried_out_keeps_a_broker_from_starting(
 ) -> None:
     with pytest.raises(ConfigError, match=why):
         async with cluster_of(tmp_path, own):
+            pass
+
+
+KERBEROS = {
+    "sasl.enabled.mechanisms": "GSSAPI",
+    "sasl.kerberos.service.name": "kafka",
+    f"{OWN}.gssapi.sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+    'keyTab="/nowhere/keytab" principal="kafka/localhost@NOWHERE.TEST";',
+}
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        ({}, r"needs the package gssapi: pip install 'kavka\[kerberos\]'"),
+        ({f"{OWN}.gssapi.sasl.jaas.config": "Krb5LoginModule required;"}, "neither useKeyTab=true nor useTicketCache"),
+        ({f"{OWN}.gssapi.sasl.jaas.config": "Krb5LoginModule required useTicketCache=true;"}, "it checks with keys"),
+        ({"sasl.kerberos.service.name": ""}, "sasl.kerberos.service.name is not set"),
+        ({"sasl.kerberos.principal.to.local.rules": "DEFAULT,RULE:[1:$1"}, r"Invalid rule: RULE:\[1:\$1"),
+        ({f"{OWN}.sasl.kerberos.principal.to.local.rules": "RULE:[1:$1]/X"}, "unmatched substring: `X`"),
+        (
+            {"inter.broker.listener.name": LISTENER, "sasl.mechanism.inter.broker.protocol": "GSSAPI"},
+            "do not log in on each other",
+        ),
+    ],
+)
+@in_a_loop
+async def test_a_login_with_kerberos_that_cannot_be_carried_out_keeps_a_broker_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, str], why: str
+) -> None:
+    """Without the package, on a machine that has it, too."""
+    monkeypatch.setattr("kavka.security.kerberos_library.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=why):
+        async with cluster_of(tmp_path, {**KERBEROS, **own}):
             pass
 
 

@@ -192,7 +192,7 @@ def changed(name: str, text: str) -> dict[str, str]:
         ("log.message.downconversion.enable", "false"),
         ("remote.fetch.max.wait.ms", "100"),
         ("ssl.client.auth", "required"),
-        ("sasl.kerberos.service.name", "kafka"),
+        ("sasl.kerberos.kinit.cmd", "/bin/kinit"),
         ("listener.name.plaintext.ssl.client.auth", "required"),
     ],
 )

@@ -14,6 +14,7 @@ room must not decide anything about records, groups, topics or transactions.
     authorizers.py       the authorizer that the settings name, on brokers with one
     authentication.py    SASL: of clients that come in, and of this broker where it logs in
     tokens.py            delegation tokens, on brokers that have them
+    kerberos_acceptors.py  GSSAPI: the keytabs of listeners, and the thread that checks tickets
     token_verifiers.py   OAUTHBEARER: whose tokens listeners believe, verified beside the loop
     following.py         fetchers, made when the first partition is to be followed
     group_room.py        the coordinator of groups; made late

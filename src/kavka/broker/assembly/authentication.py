@@ -17,6 +17,7 @@ from kavka.config.sasl import OwnLogin, SaslListener, open_secrets, own_login, s
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.protocol.sasl_network import SaslNetwork
+from kavka.security.gssapi import MECHANISM as GSSAPI
 from kavka.security.guessing import Guessing
 from kavka.security.oauthbearer import MECHANISM as OAUTHBEARER
 from kavka.security.plain import MECHANISM as PLAIN
@@ -25,6 +26,7 @@ from kavka.security.sasl import ServerExchange
 from kavka.security.scram import MECHANISMS, ScramServer, TokenLogins, client_exchange
 
 if TYPE_CHECKING:
+    from kavka.broker.assembly.kerberos_acceptors import KerberosAcceptors
     from kavka.broker.assembly.ports import Fetch
     from kavka.broker.assembly.token_verifiers import TokenVerifiers
     from kavka.config.broker import BrokerConfig
@@ -51,11 +53,13 @@ class AuthenticationPorts(NamedTuple):
 
 
 class Authentication(NamedTuple):
-    """`store` is None where no listener has a mechanism of SCRAM, `tokens` where none has OAUTHBEARER."""
+    """`store` is None where no listener has a mechanism of SCRAM, `tokens` where none has OAUTHBEARER, `kerberos` where
+    none has GSSAPI."""
 
     gates: Gates
     store: CredentialStore | None
     tokens: TokenVerifiers | None
+    kerberos: KerberosAcceptors | None
 
     async def start(self) -> None:
         """Reads what is needed before clients may come."""
@@ -68,6 +72,8 @@ class Authentication(NamedTuple):
         """Ends the threads."""
         if self.tokens is not None:
             self.tokens.close()
+        if self.kerberos is not None:
+            self.kerberos.close()
 
 
 def new_authentication(
@@ -86,7 +92,13 @@ def new_authentication(
     if any(mechanism in MECHANISMS for listener in listeners.values() for mechanism in listener.mechanisms):
         store = CredentialStore(ports.zookeeper, spawn=ports.spawn, randbytes=ports.secret_bytes)
 
+    kerberos = _kerberos(listeners)
     tokens = _tokens(listeners, ports)
+    beside = ports.run_blocking
+    if kerberos is not None:
+        beside = kerberos.beside
+    elif tokens is not None:
+        beside = tokens.beside
 
     def exchange(listener: SaslListener, name: str) -> ServerExchange:
         if name == PLAIN:
@@ -94,6 +106,9 @@ def new_authentication(
         if name == OAUTHBEARER:
             assert tokens is not None, "there are verifiers where a listener has the mechanism"
             return tokens.exchange(listener.listener)
+        if name == GSSAPI:
+            assert kerberos is not None, "there are acceptors where a listener has the mechanism"
+            return kerberos.exchange(listener.listener)
         assert store is not None, "there is one where a listener has SCRAM"
         mechanism, find = MECHANISMS[name], store.find
         return ScramServer(mechanism, lambda user: find(mechanism, user), new_nonce(ports.secret_bytes), delegation)
@@ -109,12 +124,23 @@ def new_authentication(
                 config.sasl_server_max_receive_size,
                 Guessing(config.kavka_authentication_free_failures, config.kavka_authentication_max_delay_ms),
                 _unhurried(config),
-                ports.run_blocking if tokens is None else tokens.beside,
+                beside,
             ),
         ),
         store,
         tokens,
+        kerberos,
     )
+
+
+def _kerberos(listeners: Mapping[str, SaslListener]) -> KerberosAcceptors | None:
+    taken = {name: listener.kerberos for name, listener in listeners.items() if listener.kerberos is not None}
+    if not taken:
+        return None
+    # Late: few brokers take tickets.
+    from kavka.broker.assembly.kerberos_acceptors import KerberosAcceptors
+
+    return KerberosAcceptors(taken)
 
 
 def _tokens(listeners: Mapping[str, SaslListener], ports: AuthenticationPorts) -> TokenVerifiers | None:
