@@ -100,7 +100,7 @@ API_RIGHTS: Final[Mapping[int, ApiRights]] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _whole(_DC),
     ApiKey.ALTER_CLIENT_QUOTAS: _whole(_AC),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _whole(_DE),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _whole(_A),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _items((_A, _K)),
     ApiKey.ALTER_PARTITION: _OF_BROKERS,
     ApiKey.UPDATE_FEATURES: _whole(_A),
     ApiKey.DESCRIBE_CLUSTER: _items((_DE, _K)),

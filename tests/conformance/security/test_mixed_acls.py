@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kavka.protocol import messages as m
-from kavka.protocol.messages import create_topics_request
+from kavka.protocol.messages import alter_user_scram_credentials_request, create_topics_request
 from kavka.security.acls import Operation, PatternType, Permission, ResourceType
 from tests.apache_kafka import PeerMissing
 from tests.apache_kafka.cluster import run_tool
@@ -103,6 +103,18 @@ def test_lists_that_are_written_at_either_are_in_force_at_both(cluster: ProcessC
         everywhere(cluster, "orders-1", bits(Operation.WRITE, Operation.DESCRIBE))
         remove_all(other, CLIENT)
         everywhere(cluster, "orders-1", None)
+
+
+def test_both_ask_for_the_right_to_change_credentials_on_the_controller_only(cluster: ProcessCluster) -> None:
+    deletion = alter_user_scram_credentials_request.ScramCredentialDeletion(name="nobody", mechanism=1)
+    request = m.AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[])
+    found = {}
+    for broker_id in (KAFKA, KAVKA, SECOND):
+        with BrokerClient(port(cluster, broker_id), source=CLIENT) as client:
+            found[broker_id] = [each.error_code for each in client.ask(request, 0).results]
+    not_controller, not_allowed = [41], [31]
+    controller = cluster.controller()
+    assert found == {each: not_allowed if each == controller else not_controller for each in found}
 
 
 def test_both_write_the_same_bytes_but_for_the_order_of_keys_and_entries(cluster: ProcessCluster) -> None:

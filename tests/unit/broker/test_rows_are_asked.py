@@ -29,6 +29,10 @@ from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api import ApiKey, RequestHeader, api
 from kavka.protocol.connection import ConnectionContext, Request
+from kavka.protocol.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from kavka.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
 from kavka.protocol.samples import sample
 from kavka.replication.decide.fetching import FetchSpec
@@ -161,6 +165,23 @@ def test_fetch_asks_what_its_row_says() -> None:
             left, (denied,) = fetch._ask(caller, [spec], to_follower=to_follower)
             assert not left
             assert denied.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(("is_controller", "code"), [(False, "NOT_CONTROLLER"), (True, "CLUSTER_AUTHORIZATION_FAILED")])
+def test_only_the_controller_asks_who_may_change_credentials(is_controller: bool, code: str) -> None:
+    # KafkaApis.handleAlterUserScramCredentialsRequest: first `controller.isActive`, then Alter on the cluster.
+    key = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
+    surroundings = broker()
+    surroundings.controller.is_active = is_controller
+    deletions = [ScramCredentialDeletion(name=name, mechanism=1) for name in ("alice", "bob", "alice")]
+    message = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=[])
+    for recording, caller in callers(key, 0, frozenset(API_RIGHTS[key].items)):
+        answer = guard(key)(surroundings, caller, message)
+        assert [(each.user, each.error_code) for each in answer.results] == [
+            ("alice", ErrorCode[code]),
+            ("bob", ErrorCode[code]),
+        ]
+        assert bool(recording.asked) is is_controller
 
 
 @pytest.mark.parametrize("key", sorted(key for key, row in API_RIGHTS.items() if row.whole))
