@@ -313,10 +313,19 @@ class _LogLoader:
         if good == size:
             if following is not None and self._request.config.preallocate:
                 segment.file.truncate(size)  # A kill came between its roll and the return of what was reserved.
-            return False
+            return following is not None and self._is_hole(segment, next_offset, following)
         segment.file.truncate(good)
         segment.size = good
         self._note("segment cut", path, why, offset=next_offset, cut_bytes=size - good)
+        return True
+
+    def _is_hole(self, segment: Segment, end: Offset, following: Offset) -> bool:
+        """Whether a power cut took what stood between the segment, which is whole, and the next one: a segment with its
+        name, or the last batches of this one. Below the recovery point it took nothing: such a gap was always there."""
+        if end >= following or following <= self._request.recovery_point or self._may_be_compacted(segment):
+            return False
+        path = segment.path(LOG_SUFFIX)
+        self._note("segment cut", path, f"the next one begins at {following}", offset=end, cut_bytes=0)
         return True
 
     def _may_be_compacted(self, segment: Segment) -> bool:

@@ -97,6 +97,33 @@ def test_an_empty_segment_before_others_ends_the_log(tmp_path: Path) -> None:
     assert loaded.reasons[0].why == "it is empty and segments follow"
 
 
+def test_a_segment_that_a_power_cut_took_with_its_name_ends_the_log(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    gone, following = (segment.base_offset for segment in log.segments[1:3])
+    (tmp_path / f"{gone:020d}.log").unlink()
+    found, loaded = load(log, recovery_point=gone)
+    assert offsets(found) == list(range(gone))
+    assert f"the next one begins at {following}" in [reason.why for reason in loaded.reasons]
+
+
+def test_a_segment_that_lost_its_last_whole_batch_ends_the_log(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    following = log.segments[1].base_offset
+    with open(tmp_path / LOG, "r+b") as file:
+        file.truncate(log.segments[0].size - SIZE)
+    found, loaded = load(log)
+    assert offsets(found) == list(range(following - 2))
+    assert loaded.reasons[0].why == f"the next one begins at {following}"
+
+
+def test_compaction_may_leave_a_gap_between_segments(tmp_path: Path) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS, cleanup_compact=True)
+    append(log, *(batch(2, key=b"k") for _ in range(20)))
+    gone, following = (segment.base_offset for segment in log.segments[1:3])
+    (tmp_path / f"{gone:020d}.log").unlink()
+    assert offsets(load(log)[0]) == [*range(gone), *range(following, 40)]
+
+
 def test_compaction_may_leave_an_empty_segment_before_others(tmp_path: Path) -> None:
     log = new_log(tmp_path, **SMALL_SEGMENTS, cleanup_compact=True)
     append(log, *(batch(2, key=b"k") for _ in range(20)))
@@ -182,7 +209,7 @@ def test_the_log_goes_on_without_a_segment_that_somebody_removed(tmp_path: Path)
     log = filled(tmp_path)
     gone = log.segments[1]
     (tmp_path / f"{gone.base_offset:020d}.log").unlink()
-    found, loaded = load(log)
+    found, loaded = load(log, recovery_point=40)
     lost = range(gone.base_offset, log.segments[2].base_offset)
     assert offsets(found) == [offset for offset in range(40) if offset not in lost]
     assert "index without a segment removed" in whats(loaded.reasons)
