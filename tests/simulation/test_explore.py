@@ -104,7 +104,8 @@ def test_a_bug_that_is_put_back_is_found_where_the_undisturbed_story_does_not_sh
 
     with put_back(bug):
         calm = run(story)
-        found = [run(story, point).rule for point in points("clean stop", "crash", calm.steps, part=301, parts=1501)]
+        tried = list(points("clean stop", "crash", calm.steps, part=31, parts=151))[:9]
+        found = [run(story, point).rule for point in tried]
 
     assert not calm.violation, calm.detail
     assert "R20" in found

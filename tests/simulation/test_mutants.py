@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.simulator.runs.explore import KINDS
+from kavka.simulator.runs.stories import STORIES
+from tests.simulation.explored_mutants import MENDED, Mended
 from tests.simulation.mutants import MUTANTS, Mutant
-from tests.simulation.mutation import hunt
+from tests.simulation.mutation import hunt, put_back
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
@@ -13,6 +16,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_the_bug_is_found(mutant: Mutant) -> None:
     assert hunt(mutant) is not None, f"{mutant.name} lives: {mutant.bug}"
+
+
+@pytest.mark.parametrize("mended", MENDED, ids=lambda mended: mended.mutant.name)
+def test_a_mended_bug_that_exploration_looks_for_can_still_be_put_back(mended: Mended) -> None:
+    with put_back(mended.mutant):
+        assert all(story in STORIES and kind in KINDS for story, kind in mended.places)
 
 
 def test_no_two_have_one_name() -> None:

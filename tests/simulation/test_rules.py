@@ -255,6 +255,39 @@ def test_r22_a_killed_broker_is_back_with_less_than_it_had_written(world: World)
         restart(world, broker, lambda path: broker.disk.files[path].data.__delitem__(slice(-1, None)))
 
 
+def stop_and_start(world: World, broker: SimulatedBroker, meanwhile: Callable[[], None]) -> None:
+    """Stops the broker in order, so that all is durable, and starts it again after something has happened."""
+    broker.stop()
+    world.run_until(lambda: not broker.is_alive, within_s=30)
+    meanwhile()
+    broker.start()
+    world.run_for(30)
+
+
+def test_r22_a_power_cut_takes_what_was_durable(world: World) -> None:
+    broker = world.brokers[followers(world)[0]]
+
+    def lose() -> None:
+        broker.lose_power()
+        world.observer.on_power_cut(broker.broker_id)
+        for path in [path for path in broker.disk.files if f"/{PARTITION}/" in path and path.endswith(".log")]:
+            broker.disk.files[path].data.clear()
+
+    with broken("R22"):
+        stop_and_start(world, broker, lose)
+
+
+def test_r22_a_log_that_was_closed_in_order_does_not_know_who_wrote_it(world: World) -> None:
+    broker = world.brokers[followers(world)[0]]
+
+    def lose() -> None:
+        for path in [path for path in broker.disk.files if f"/{PARTITION}/" in path and path.endswith(".snapshot")]:
+            del broker.disk.files[path]
+
+    with broken("R22"):
+        stop_and_start(world, broker, lose)
+
+
 def test_r22_a_damaged_batch_is_served(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kavka.log.segment.Segment.recover", _take_as_it_is, raising=False)
     broker = world.brokers[followers(world)[0]]

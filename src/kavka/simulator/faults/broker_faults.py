@@ -79,10 +79,14 @@ class BrokerFaults(FaultGroup):
         return None if broker is None else {"broker": broker, "back_ms": self.draw_ms(0.2, 25.0)}
 
     def power_cut(self, broker: int, back_ms: int) -> bool:
-        if not self.may_lose(broker):
-            return False
+        """Also where nothing runs: whoever stopped or killed the broker starts it again."""
         victim = self.world.brokers[broker]
-        self._end(victim, back_ms, victim.power_cut)
+        if not victim.is_alive and self.others_are_whole(broker) and self.world.observer.bears_loss_at(broker):
+            victim.lose_power()
+        elif self.may_lose(broker):
+            self._end(victim, back_ms, victim.power_cut)
+        else:
+            return False
         self.world.observer.on_power_cut(broker)
         return True
 
@@ -172,7 +176,7 @@ class BrokerFaults(FaultGroup):
             if owner.is_alive:
                 owner.kill()
             owner.disk.wipe(directory)
-            world.observer.on_power_cut(owner.broker_id)
+            world.observer.on_disk_damaged(owner.broker_id)
             world.note(f"an empty disk for {directory} of {owner.node}")
             world.tell(owner.node, "disk replaced", f"{directory} is empty")
         elif owner.is_alive and owner.has_offline_directory:

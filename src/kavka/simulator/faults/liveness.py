@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kavka.errors import RequestError
 from kavka.simulator.clients.transactors import GROUP as TRANSFORMERS
 from kavka.simulator.host.scheduler import SimulationStuck
 from kavka.simulator.host.zookeeper import NODE as ZOOKEEPER
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from kavka.model import Offset, TopicPartition
     from kavka.simulator.host.broker import SimulatedBroker
     from kavka.simulator.world import World
+
+    _Found = dict[TopicPartition, dict[Offset, bytes]]
 
 CONVERGENCE_S: Final = 180.0
 """R20's bound: by then everything has come together, after the last fault was healed."""
@@ -77,9 +80,7 @@ class Liveness:
         world = self._world
         world.faults.heal()
         world.clients.is_writing = world.transactors.is_writing = False
-        self._until(lambda: _waiting(world) + self._missing(), CONVERGENCE_S, "all")
-        found = self._read()
-        ledger = self._read(LEDGER)
+        found, ledger = self._audit()
         observer = world.observer
         observer.check_nothing_lost(found)
         observer.groups.check_at_least_once(found)
@@ -88,7 +89,21 @@ class Liveness:
         different = convergence.differing_bytes(observer)
         observer.require("R20", not different, f"{different}")
 
-    def _read(self, topic: str | None = None) -> dict[TopicPartition, dict[Offset, bytes]]:
+    def _audit(self) -> tuple[_Found, _Found]:
+        """Waits until all has come together, and returns what new readers find: of all that is written without
+        transactions, and what is committed of the ledger. An administrator's request that a fault held up may delete a
+        topic while it is read: then all of it again."""
+        world = self._world
+        while True:
+            self._until(lambda: _waiting(world) + self._missing(), CONVERGENCE_S, "all")
+            partitions = list(world.observer.stored)
+            try:
+                return self._read(), self._read(LEDGER)
+            except RequestError:
+                if list(world.observer.stored) == partitions:
+                    raise
+
+    def _read(self, topic: str | None = None) -> _Found:
         """What a new reader finds; of `topic` only what is committed."""
         world = self._world
         loop = world.clients.node("auditor")

@@ -169,6 +169,12 @@ class SimulatedBroker:
         self.disk.power_cut()
         self._network.machine_died(self.node, loop)
 
+    def lose_power(self) -> None:
+        """The machine dies while no broker runs on it: what was written before may be lost or torn."""
+        assert not self.is_alive, f"{self.node} runs"
+        self._tell("power lost", "nothing ran")
+        self.disk.power_cut()
+
     def stop(self) -> asyncio.Task[None]:
         """As SIGTERM: controlled shutdown, then a clean end. The task is done when the process is gone."""
         assert self.loop is not None

@@ -105,6 +105,10 @@ class SimulatedDisk:
 
     # -- faults
 
+    def draw_from(self, seed: str) -> None:
+        """What a power cut leaves, and which operations fail, is drawn from this seed from now on."""
+        self._random = Random(seed)
+
     def volume(self, path: str) -> Volume:
         """What the file or directory lies on."""
         name = _absolute(path).split("/", 2)[1]

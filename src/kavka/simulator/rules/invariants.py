@@ -499,8 +499,14 @@ class Observer(View):
                 self.require(rule, holds=False, text=f"{name} and broker {other_id} differ {difference}")
 
     def on_power_cut(self, broker_id: int) -> None:
-        """Until the broker is back, it is unknown what its disk holds. The same is true of a disk that was replaced."""
-        self._logs.on_lost(broker_id)
+        """Until the broker is back, it is unknown what its disk holds."""
+        self._on_lost(broker_id, disk=False)
+
+    def on_disk_damaged(self, broker_id: int) -> None:
+        """As a power cut, but of what was durable there may be nothing either: somebody replaced or damaged a disk."""
+        self._on_lost(broker_id, disk=True)
+
+    def _on_lost(self, broker_id: int, *, disk: bool) -> None:
         self._hosts.pop(broker_id, None)
         for partition, replicas in self.replicas.items():
             former = replicas.pop(broker_id, None)
@@ -509,6 +515,7 @@ class Observer(View):
             self.powerless[broker_id, partition] = None
             if partition in self.stored:
                 self._lost_in[broker_id, partition] = self.stored[partition].state.leader_epoch
+        self._logs.on_lost(broker_id, disk=disk)
 
     def bears_loss_at(self, broker_id: int) -> bool:
         """Whether all that is committed would be there without what this broker has: for each of its partitions another

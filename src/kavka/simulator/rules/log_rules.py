@@ -7,8 +7,8 @@ Decides whether a change of one log was right, compared with the other replicas'
     R11  nothing below a replica's high watermark is cut off, but by an unclean election
     R13  epochs do not fall along a log, and the epoch checkpoint says what the log says
     R16  what is acknowledged with acks=all was appended when there were min.insync.replicas in sync
-    R22  a restarted log is a prefix of what it was, of whole batches, all of it where no power was lost; its
-         checkpoints claim no more than it holds
+    R22  a restarted log is a prefix of what it was, of whole batches, all of it where no power was lost, and what was
+         durable where it was; its checkpoints claim no more than it holds, its producers are what its records say
 
 Source: docs/design/rules.md; RaftEventSimulationTest for the record-wise log matching.
 """
@@ -36,7 +36,10 @@ class _FormerLog(NamedTuple):
     """Whether nothing of it may be missing later: neither its disk nor its power had failed."""
     had_failed: bool
     """Whether a write had failed, which may be there all the same."""
+    durable_to: Offset
+    """Its recovery point: a power cut may take nothing below."""
     lost_power: bool = False
+    lost_disk: bool = False
 
 
 class _Appended(NamedTuple):
@@ -74,7 +77,14 @@ class LogRules:
             return
         failed = seen.look.has_failed or seen.partition.log.failure is not None
         partition = seen.partition
-        former = _FormerLog(partition.topic_id, seen.mirror, is_whole and not failed, failed, not is_whole)
+        former = _FormerLog(
+            partition.topic_id,
+            seen.mirror,
+            is_whole=is_whole and not failed,
+            had_failed=failed,
+            durable_to=partition.log.recovery_point,
+            lost_power=not is_whole,
+        )
         self._former[broker_id, partition.topic_partition] = former
 
     def on_removed(self, broker_id: int, partition: TopicPartition) -> None:
@@ -84,17 +94,20 @@ class LogRules:
         if seen is not None:
             seen.is_leaving = True
 
-    def on_lost(self, broker_id: int) -> None:
-        """What lies on the broker's disk may have been damaged or lost since it died."""
+    def on_lost(self, broker_id: int, *, disk: bool) -> None:
+        """What lies on the broker's disk may have been lost since it died; also what was durable, where a `disk` was
+        replaced or damaged."""
         for held, former in self._former.items():
             if held[0] == broker_id:
-                self._former[held] = former._replace(is_whole=False, lost_power=True)
+                self._former[held] = former._replace(
+                    is_whole=False, lost_power=True, lost_disk=former.lost_disk or disk
+                )
 
     def on_return(self, broker_id: int, seen: Seen) -> bool:
         """The replica is looked at for the first time in a life; whether it has less than it had (R22)."""
         view, log, mirror = self._view, seen.partition.log, seen.mirror
         problem = "" if log.recovery_point <= log.log_end_offset else f"recovery point {log.recovery_point}"
-        problem = problem or seen.first_damage() or self._epochs_problem(seen, 0)
+        problem = problem or seen.first_damage() or self._epochs_problem(seen, 0) or _producers_problem(seen)
         if problem:
             view.require("R22", holds=False, text=f"{seen.name}, to {log.log_end_offset}: {problem}")
         replica = (broker_id, seen.partition.topic_partition)
@@ -108,8 +121,10 @@ class LogRules:
         if (mirror.end > was.end and not former.had_failed) or difference:
             text = f"{seen.name} is back to {mirror.end}, it was to {was.end}: no prefix of what it was, {difference}"
             view.require("R22", holds=False, text=text)
-        if former.is_whole and mirror.end < was.end:
-            view.require("R22", holds=False, text=f"{seen.name} is back to {mirror.end}, it was to {was.end}")
+        kept = was.end if former.is_whole else 0 if former.lost_disk or former.had_failed else former.durable_to
+        if mirror.end < kept:
+            text = f"{seen.name} is back to {mirror.end}, it was to {was.end}, durable to {former.durable_to}"
+            view.require("R22", holds=False, text=text)
         return mirror.end < was.end
 
     # -- changes
@@ -185,6 +200,20 @@ class LogRules:
             if taken.start <= offset < taken.end and taken.leader_epoch == epoch:
                 text = f"{partition}: {offset} was acknowledged, and appended under too small an ISR: {taken}"
                 self._view.require("R16", holds=False, text=text)
+
+
+def _producers_problem(seen: Seen) -> str:
+    """Which producer the log does not know as its last batch in the log says; empty where it knows all."""
+    last: dict[int, tuple[int, int]] = {}
+    for batch in seen.batches(0, seen.partition.log.log_end_offset):
+        header = batch.header
+        if header.producer_id >= 0 and not header.is_control:
+            last[header.producer_id] = (header.producer_epoch, header.last_sequence)
+    for producer_id, (epoch, sequence) in last.items():
+        entry = seen.partition.log.producers.entry(producer_id)
+        if entry is None or (entry.producer_epoch == epoch and entry.last_sequence != sequence):
+            return f"producer {producer_id} wrote to sequence {sequence} in epoch {epoch}, the log knows {entry}"
+    return ""
 
 
 def _mismatch(one: LogMirror, other: LogMirror) -> str:

@@ -32,6 +32,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from kavka.simulator.faults.mix import Argument
+from kavka.simulator.host.broker import LOG_DIRECTORIES
 from kavka.simulator.runs.shrink import be_quiet
 from kavka.simulator.runs.stories import STORIES, Story, Witness, strike
 from kavka.simulator.runs.swarm import play_plan
@@ -39,10 +41,19 @@ from kavka.simulator.world import World
 
 BACK_MS: Final = 1_500
 """How long a crashed broker is away: shorter than its session, which then ends while it comes back."""
-KINDS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
+DISK_MS: Final = 300
+"""How long a disk fails or is full."""
+HOUR_MS: Final = 3_600_000
+_BROKEN: Final[Mapping[str, Argument]] = {"directory": LOG_DIRECTORIES, "ms": DISK_MS}
+KINDS: Final[Mapping[str, tuple[str, Mapping[str, Argument]]]] = {
     "crash": ("kill", {"back_ms": BACK_MS}),
     "power": ("power cut", {"back_ms": BACK_MS}),
     "session": ("session", {}),
+    "write": ("disk errors", {**_BROKEN, "what": "writes", "share": 1.0, "replaced": False}),
+    "sync": ("disk errors", {**_BROKEN, "what": "syncs", "share": 1.0, "replaced": False}),
+    "full": ("disk full", _BROKEN),
+    "clock ahead": ("clock", {"skew_ms": HOUR_MS}),
+    "clock behind": ("clock", {"skew_ms": -HOUR_MS}),
 }
 """What is done to one broker at one step: the kind of strike, and its arguments beside the broker."""
 MOSTLY: Final = 0.5
@@ -93,7 +104,13 @@ def run(story: Story, point: Point | None = None) -> Outcome:
     if point is not None:
         kind, arguments = KINDS[point.kind]
         fault = strike(0, kind, broker=point.broker, **arguments)
-        world.scheduler.at_step(point.step, lambda: made.append(world.faults.strike_now(fault)))
+        disk = world.brokers[point.broker].disk
+
+        def make() -> None:
+            disk.draw_from(f"{point.step}")  # Else each run would leave the same of what it had not synced.
+            made.append(world.faults.strike_now(fault))
+
+        world.scheduler.at_step(point.step, make)
     witness = Witness(world, story.milestones)
     violation, rule, detail = play_plan(world, plan, story.seconds / 3_600)
     return Outcome(point, world.digest, world.swarm_steps, any(made), rule, violation, detail, witness.reached)

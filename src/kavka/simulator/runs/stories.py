@@ -218,6 +218,12 @@ def _are_markers_there(witness: Witness) -> bool:
     return _told_committed(witness) and all(each.log.last_stable_offset == each.log.log_end_offset for each in written)
 
 
+def _was_flushed_before(witness: Witness) -> bool:
+    replica = witness.replica(LEADER, ORDERS)
+    is_stopping = witness.decided[DecisionKind.BROKER_SHUTTING_DOWN] > 0
+    return not is_stopping and replica is not None and replica.log.recovery_point > 0
+
+
 def _is_back(broker: SimulatedBroker) -> bool:
     return broker.life > 1 and broker.is_serving
 
@@ -349,11 +355,13 @@ STORIES: Final[Mapping[str, Story]] = {
             Milestone("its coordinator has it as COMPLETE_COMMIT", _is_complete),
         ),
     ),
+    # Small segments, so that the log was flushed before: what a stop has to sync is not all of it.
     "clean stop": Story(
-        _plan(),
-        3.0,
-        (strike(200, "restart", broker=LEADER, back_ms=1_500),),
+        _plan(settings={"log.segment.bytes": "384"}),
+        5.5,
+        (strike(3_000, "restart", broker=LEADER, back_ms=1_200),),
         (
+            Milestone("the log was flushed before the stop", _was_flushed_before),
             _saw("a leader has handed over", "election at a controlled shutdown"),
             Milestone("the stopped broker is back in sync", _is_in_sync_again),
         ),

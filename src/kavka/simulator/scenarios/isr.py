@@ -147,7 +147,7 @@ def _(seed: int) -> None:
     play.run_for(1.0)
     play.kill(C)
     play.world.brokers[C].disk.wipe()
-    play.world.observer.on_power_cut(C)
+    play.world.observer.on_disk_damaged(C)
     play.cut(A, C)
     play.expect(leader=A, isr=(A, B))
     play.start(C)

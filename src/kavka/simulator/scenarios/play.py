@@ -331,7 +331,7 @@ class Play:
             self.world.brokers[broker_id].kill()
             if broker_id in self._damaged:
                 del self._damaged[broker_id]
-                self.world.observer.on_power_cut(broker_id)
+                self.world.observer.on_disk_damaged(broker_id)
 
     def power_cut(self, *broker_ids: BrokerId) -> None:
         for broker_id in broker_ids:
@@ -473,7 +473,7 @@ class Play:
         if self.world.brokers[broker_id].is_alive:
             self._damaged[broker_id] = None
         else:
-            self.world.observer.on_power_cut(broker_id)
+            self.world.observer.on_disk_damaged(broker_id)
 
     def overwrite(self, broker_id: BrokerId, path: str, data: bytes) -> None:
         """Replaces the content of a file, as a person might, or a file system after a crash."""
