@@ -325,6 +325,15 @@ class TestGroups:
         assert "2 records in all." in found.text
         assert f'name="time" value="{there}"' in found.html
 
+    def test_a_topics_page_has_a_groups_lag_on_that_topic(self, live: Live) -> None:
+        for topic, committed in (("here", 3), ("elsewhere", 0)):
+            live.topic(topic, 1)
+            live.produce(topic, *[(None, b"v")] * 10)
+            live.commit("of-two-topics", topic, {0: committed})
+        client = live.client()
+        eventually("its lag is read", lambda: "of-two-topics lag 10" in client.get("/c/live/topics/elsewhere").text)
+        eventually("of this topic alone", lambda: "of-two-topics lag 7" in client.get("/c/live/topics/here").text)
+
     def test_a_group_with_members_is_left_alone(self, live: Live) -> None:
         live.topic("busy", 1)
         consumer = Consumer(
