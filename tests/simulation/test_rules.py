@@ -277,6 +277,24 @@ def test_r22_a_power_cut_takes_what_was_durable(world: World) -> None:
         stop_and_start(world, broker, lose)
 
 
+def test_r22_asks_for_nothing_durable_where_only_the_start_of_the_log_has_moved(world: World) -> None:
+    broker = world.brokers[followers(world)[0]]
+    end = replica(world, broker.broker_id).log.log_end_offset
+    world.observer.on_delete_records(PARTITION, end)
+    world.administer(lambda admin: admin.delete_records({PARTITION: end}))
+    world.run_until(lambda: replica(world, broker.broker_id).log.log_start_offset == end, within_s=30)
+    assert replica(world, broker.broker_id).log.recovery_point == end
+
+    broker.power_cut()
+    world.observer.on_power_cut(broker.broker_id)
+    for path in [path for path in broker.disk.files if path.endswith((".log", "log-start-offset-checkpoint"))]:
+        del broker.disk.files[path]
+    broker.start()
+    world.run_for(30)
+
+    assert replica(world, broker.broker_id).log.log_end_offset == end
+
+
 def test_r22_a_log_that_was_closed_in_order_does_not_know_who_wrote_it(world: World) -> None:
     broker = world.brokers[followers(world)[0]]
 

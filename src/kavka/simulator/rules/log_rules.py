@@ -37,7 +37,7 @@ class _FormerLog(NamedTuple):
     had_failed: bool
     """Whether a write had failed, which may be there all the same."""
     durable_to: Offset
-    """Its recovery point: a power cut may take nothing below."""
+    """Its recovery point: a power cut may take nothing below. 0 where nothing of the log is durable."""
     lost_power: bool = False
     lost_disk: bool = False
 
@@ -82,7 +82,7 @@ class LogRules:
             seen.mirror,
             is_whole=is_whole and not failed,
             had_failed=failed,
-            durable_to=partition.log.recovery_point,
+            durable_to=_durable_to(seen),
             lost_power=not is_whole,
         )
         self._former[broker_id, partition.topic_partition] = former
@@ -200,6 +200,12 @@ class LogRules:
             if taken.start <= offset < taken.end and taken.leader_epoch == epoch:
                 text = f"{partition}: {offset} was acknowledged, and appended under too small an ISR: {taken}"
                 self._view.require("R16", holds=False, text=text)
+
+
+def _durable_to(seen: Seen) -> Offset:
+    """Where records are deleted, the log's start takes the recovery point along: nothing was synced for that."""
+    log = seen.partition.log
+    return log.recovery_point if log.recovery_point > log.log_start_offset else 0
 
 
 def _producers_problem(seen: Seen) -> str:
