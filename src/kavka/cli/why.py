@@ -29,6 +29,12 @@ app = CommandLine()
 
 
 DEFAULT_SINCE_MS = 24 * 3_600_000
+NEW_CONTROLLER_S = 30
+"""How long a topic that nobody knows is asked for while the cluster has no controller: longer than a session lasts."""
+
+WORD_OF_A_TOPIC_S = 1
+"""How long it is asked for once there is a controller, which tells every broker of all topics when it begins."""
+
 RING_DEPTH = 3
 """How far below --data rings are looked for: data/broker-1/logs."""
 
@@ -83,13 +89,11 @@ def why(
     if at_ms is not None:
         decisions = [each for each in decisions if each.decision.at_ms <= at_ms + NEAR_MS]
     told = select(decisions, subject, at_ms=at_ms)
-    if (
-        subject.topic is not None
-        and not subject.denied
-        and not any(subject.names(recorded.decision.partition) for recorded in decisions)
-    ):
+    if _is_unheard_of(subject, decisions):
         found = _in_rings(subject, decisions) if data else _in_cluster(bootstrap, subject, is_known=bool(told))
-        if found != subject:
+        if found != subject or not told:
+            if not data and at_ms is None:
+                decisions = _from_cluster(bootstrap, since_ms)  # The topic may be younger than the first reading.
             subject, told = found, select(decisions, found, at_ms=at_ms)
     elif subject.broker is not None and not told:
         _require_broker(subject.broker, None if data else bootstrap_of(bootstrap))
@@ -107,6 +111,15 @@ def _subject(words: Sequence[str], *, topic: str | None, principal: str | None) 
     if topic is not None or principal is not None:
         usage("--topic and --principal belong to `kavka why denied`", "for example: kavka why denied --topic orders")
     return subject
+
+
+def _is_unheard_of(subject: Subject, decisions: Sequence[RecordedDecision]) -> bool:
+    """Whether it is about a topic or partition that no decision names: is there one?"""
+    return (
+        subject.topic is not None
+        and not subject.denied
+        and not any(subject.names(recorded.decision.partition) for recorded in decisions)
+    )
 
 
 def _in_rings(subject: Subject, decisions: Sequence[RecordedDecision]) -> Subject:
@@ -131,14 +144,17 @@ def _in_cluster(bootstrap: str | None, subject: Subject, *, is_known: bool) -> S
 
         from kavka.client.admin import Admin
 
-        for wait_s in (0.2, 0.3, 0.5, 0):
+        deadline = time.monotonic() + NEW_CONTROLLER_S
+        while True:
+            has_a_controller = is_known or await _has_a_controller(cluster)
             listed = await Admin(cluster).list_topics(include_internal=True)
             topics = {each.name: len(each.partitions) for each in listed}
-            if is_known or topics.keys() & {subject.topic, whole}:
-                break
+            if is_known or topics.keys() & {subject.topic, whole} or time.monotonic() >= deadline:
+                return topics
             # The controller that made the topic may have died with the word of it: the next one tells the others.
-            await asyncio.sleep(wait_s)
-        return topics
+            if has_a_controller:
+                deadline = min(deadline, time.monotonic() + WORD_OF_A_TOPIC_S)
+            await asyncio.sleep(0.2)
 
     topics = with_cluster(bootstrap, work)
     count = topics.get(subject.topic or "", 0)
@@ -154,6 +170,18 @@ def _in_cluster(bootstrap: str | None, subject: Subject, *, is_known: bool) -> S
     if is_known:
         return subject
     raise Failure(f"there is no topic {subject.topic}", "see `kavka topics list`")
+
+
+async def _has_a_controller(cluster: Cluster) -> bool:
+    """Whether the controller that brokers name can be reached: after a crash they name the dead one at first."""
+    from kavka.errors import ConnectionFailed
+
+    try:
+        await cluster.refresh([])
+        await cluster.controller()
+    except ConnectionFailed:
+        return False
+    return cluster.controller_id in cluster.brokers
 
 
 def _require_broker(broker: int, bootstrap: str | None) -> None:
