@@ -48,8 +48,10 @@ conformance: setup ## every client and Apache Kafka itself beside kavka; writes 
 	@tools/setup_kerberos.sh
 	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client \
 	  tests/integration/cluster tests/integration/console tests/integration/documentation tests/integration/settings \
-	  tests/integration/spark tests/integration/zookeeper --junitxml=.cache/conformance.xml; status=$$?; \
-	  $(PYTHON) tools/client_matrix.py record .cache/conformance.xml && exit $$status
+	  tests/integration/security tests/integration/spark tests/integration/tls tests/integration/zookeeper \
+	  --junitxml=.cache/conformance.xml; status=$$?; \
+	  $(PYTHON) tools/client_matrix.py record .cache/conformance.xml || status=1; \
+	  KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest -m thorough tests/chaos tests/simulation tests/unit || status=1; exit $$status
 
 upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them
 	@$(PYTHON) -m tests.conformance.upstream.run $(SUITES)

@@ -121,20 +121,29 @@ PEER_SUITES = (
 they are part of `make conformance`, which sets KAVKA_ALL_CLIENTS, not of every `make test`."""
 
 
-LONG_FIRST = (
-    "tests/integration/spark/",
-    "tests/conformance/",
-    "tests/integration/",
-    "tests/simulation/",
-    "tests/chaos/",
-)
+LONG_FIRST = ("tests/conformance/", "tests/integration/", "tests/simulation/", "tests/chaos/")
 """Rooms in which one file may take minutes, the longest first; the rest takes seconds."""
 
+OF_TWO_CORES = "tests/integration/spark/"
+"""Whose files keep two cores busy by themselves: beside each other they only wait for each other."""
 
-def _turn(item: pytest.Item) -> int:
-    return next(
-        (turn for turn, room in enumerate(LONG_FIRST) if item.nodeid.startswith(f"tests/{room}/")), len(LONG_FIRST)
-    )
+
+def _in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The items in the order in which workers get their files: long ones first, with those of two cores among them."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+
+    def turn(file: str) -> int:
+        return next((turn for turn, room in enumerate(LONG_FIRST) if file.startswith(room)), len(LONG_FIRST))
+
+    order = sorted((file for file in files if not file.startswith(OF_TWO_CORES)), key=turn)
+    greedy = [file for file in files if file.startswith(OF_TWO_CORES)]
+    long = sum(turn(file) < len(LONG_FIRST) for file in order)
+    every = max(1, long // (len(greedy) + 1))
+    for number, file in enumerate(greedy):
+        order.insert(number * (every + 1), file)
+    return [item for file in order for item in files[file]]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -149,7 +158,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
-    items.sort(key=_turn)
+    items[:] = _in_turn(items)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from kavka.simulator.rules.rare_states import STATES
 from kavka.simulator.runs import twins
@@ -18,6 +19,8 @@ from kavka.simulator.runs.swarm import Plan, run_plan, run_seed
 from kavka.simulator.runs.twins import Run, compare, run_twins
 
 HOURS = 0.05
+TWINS = 8
+LONG_HOURS = 0.15
 SEEDS_FILE = Path(__file__).parent / "seeds.txt"
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -50,7 +53,14 @@ def test_a_seed_breaks_no_rule_and_loses_nothing(seed: int) -> None:
     assert result.states.keys() <= STATES.keys()
 
 
-@pytest.mark.parametrize("bug", list(found_bugs()), ids=lambda bug: f"{bug.seed}: {bug.what[:40]}")
+def by_length() -> Iterator[ParameterSet]:
+    """Those that simulate ten minutes and more are left to the long run."""
+    for bug in found_bugs():
+        marks = [pytest.mark.thorough] if bug.hours > LONG_HOURS else []
+        yield pytest.param(bug, id=f"{bug.seed}: {bug.what[:40]}", marks=marks)
+
+
+@pytest.mark.parametrize("bug", list(by_length()))
 def test_a_seed_that_found_a_bug_finds_none_any_more(bug: FoundBug) -> None:
     result = run_seed(bug.seed, hours=bug.hours, brokers=bug.brokers)
 
@@ -58,10 +68,10 @@ def test_a_seed_that_found_a_bug_finds_none_any_more(bug: FoundBug) -> None:
 
 
 def test_a_seed_is_one_run_whatever_the_process_and_its_hash_seed() -> None:
-    found = list(run_twins(range(twins.FIRST, twins.FIRST + twins.SEEDS), twins.HOURS))
+    found = list(run_twins(range(twins.FIRST, twins.FIRST + TWINS), twins.HOURS))
 
     assert not [twin for twin in found if twin.parted]
-    assert len({twin.digest for twin in found}) == twins.SEEDS
+    assert len({twin.digest for twin in found}) == TWINS
 
 
 def test_two_runs_that_are_not_one_are_told_apart_at_their_first_step_that_differs() -> None:

@@ -24,7 +24,7 @@ replicas anew, whatever that moves.
 from __future__ import annotations
 
 import json
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -115,6 +115,9 @@ class _Placing:
         }
         self._held: dict[int, list[tuple[int, TopicPartition]]] = {node_id: [] for node_id in self._racks}
         """By broker: (size, partition) of its replicas, sorted."""
+        self._looked_at: dict[tuple[int, int], tuple[int, TopicPartition]] = {}
+        """By giver and taker: none of the giver's replicas before this one may move there. A level costs no more looks
+        than there are replicas, however many of them move."""
         for partition, replicas in self._replicas.items():
             for node_id in replicas:
                 insort(self._held[node_id], (self._size(partition), partition))
@@ -187,7 +190,11 @@ class _Placing:
         return False
 
     def _movable(self, giver: int, taker: int) -> TopicPartition | None:
-        for _, partition in self._held[giver]:
+        held = self._held[giver]
+        looked_at = self._looked_at.get((giver, taker))
+        for place in range(0 if looked_at is None else bisect_left(held, looked_at), len(held)):
+            self._looked_at[giver, taker] = held[place]
+            partition = held[place][1]
             replicas = self._replicas[partition]
             if taker in replicas:
                 continue
@@ -216,12 +223,15 @@ class _Placing:
         if leaving is not None:
             place = replicas.index(leaving)
             del replicas[place]
-            self._held[leaving].remove(entry)
+            del self._held[leaving][bisect_left(self._held[leaving], entry)]
         else:
             place = len(replicas)
         if coming is not None:
             replicas.insert(place, coming)
             insort(self._held[coming], entry)
+        for pair, looked_at in self._looked_at.items():
+            if looked_at > entry and pair[0] in replicas:
+                self._looked_at[pair] = entry
 
     def _size(self, partition: TopicPartition) -> int:
         return self._sizes.get(partition, 0)

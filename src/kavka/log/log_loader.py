@@ -321,8 +321,16 @@ class _LogLoader:
 
     def _is_hole(self, segment: Segment, end: Offset, following: Offset) -> bool:
         """Whether a power cut took what stood between the segment, which is whole, and the next one: a segment with its
-        name, or the last batches of this one. Below the recovery point it took nothing: such a gap was always there."""
-        if end >= following or following <= self._request.recovery_point or self._may_be_compacted(segment):
+        name, or the last batches of this one.
+
+        Where no compaction has been, a segment is named for the log end that it began at (`UnifiedLog.roll`), in copies
+        of compacted logs too, so nothing else leaves such a gap above the recovery point. Apache Kafka names a
+        follower's segment for its first batch. So an unclean stop of Apache Kafka may leave one that looks like a loss:
+        in a replica of a topic that was compacted once and is not now.
+        """
+        below = max(self._request.recovery_point, self._request.log_start_offset)
+        is_far = following - end > MAX_RELATIVE_OFFSET
+        if end >= following or following <= below or is_far or self._may_be_compacted(segment):
             return False
         path = segment.path(LOG_SUFFIX)
         self._note("segment cut", path, f"the next one begins at {following}", offset=end, cut_bytes=0)
@@ -432,7 +440,8 @@ def replay_producers(producers: ProducerState, segments: Iterable[Segment], up_t
         for position, header in segment.headers(found.position):
             if header.base_offset >= up_to:
                 break
-            if header.producer_id < 0 or header.base_offset < producers.end_offset:
+            # Of a batch that the log start lies in, the end belongs to the log, and is what its producer goes on from.
+            if header.producer_id < 0 or header.last_offset < producers.end_offset:
                 continue
             if header.is_control:
                 note_producer(producers, segment.batch_at(position), header.base_offset)

@@ -40,7 +40,7 @@ from kavka.log.decide.accepted_batches import (
     over_segment_bytes,
     read_markers,
 )
-from kavka.log.decide.indexes import TIME_ENTRY_SIZE, AbortedTransaction
+from kavka.log.decide.indexes import MAX_RELATIVE_OFFSET, TIME_ENTRY_SIZE, AbortedTransaction
 from kavka.log.decide.leader_epochs import EpochEntry
 from kavka.log.decide.producer_state import AppendOrigin, BatchMetadata
 from kavka.log.decide.retention import below_log_start, over_age, over_size
@@ -319,7 +319,9 @@ class UnifiedLog:
             if active.is_full(pending + size, header.last_offset, header.max_timestamp, now_ms, self._limits):
                 if number > run:
                     self._append_run(view[start:end], batches[run:number], markers)
-                self.roll(now_ms, header.base_offset)
+                # Named for the log end, also before a gap: recovery takes gaps between segments for losses.
+                is_far = header.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET
+                self.roll(now_ms, header.base_offset if is_far else 0)
                 run, start = number, end
             end += size
         self._append_run(view[start:end], batches[run:], markers)
@@ -617,13 +619,9 @@ class UnifiedLog:
         self._snapshots.remove_above(end_offset)
         # A snapshot that came back would tell of records that are cut off.
         self._durability.directory_changed = True
+        segments, start_offset = self._segments.listed, self.log_start_offset
         rebuild_producers(
-            self.producers,
-            self._snapshots,
-            self._segments.listed,
-            start_offset=self.log_start_offset,
-            now_ms=now_ms,
-            end_offset=end_offset,
+            self.producers, self._snapshots, segments, start_offset=start_offset, end_offset=end_offset, now_ms=now_ms
         )
         self.producers.on_high_watermark(self.high_watermark)
 

@@ -610,14 +610,8 @@ def what_the_policy_allows(script: GroupScript) -> None:
     script.describe()
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        pytest.param("disabled", marks=pytest.mark.thorough),
-        "upgrade",
-        pytest.param("downgrade", marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("policy", ["disabled", "upgrade", "downgrade"])
 def test_policies_of_migration_are_those_of_kafka(tmp_path: Path, policy: str) -> None:
     settings = SETTINGS | {POLICY: policy}
     with (

@@ -108,6 +108,7 @@ def test_execute_list_and_verify(brokers: Brokers, tool: Tool, topic: str, tmp_p
     assert "No partition reassignments found." in tool("reassign-partitions", "--list")
 
 
+@pytest.mark.thorough
 def test_cancel_a_move_that_crawls(brokers: Brokers, tool: Tool, topic: str, tmp_path: Path) -> None:
     file = plan(tmp_path / "move.json", topic, (3, 1), (2, 1))
     printed = tool("reassign-partitions", "--execute", "--reassignment-json-file", file, "--throttle", CRAWL)
@@ -125,6 +126,7 @@ def test_cancel_a_move_that_crawls(brokers: Brokers, tool: Tool, topic: str, tmp
     assert "None of the specified partition reassignments are active." in printed
 
 
+@pytest.mark.thorough
 def test_preferred_and_unclean_elections(brokers: Brokers, tool: Tool, topic: str, tmp_path: Path) -> None:
     file = plan(tmp_path / "turn.json", topic, (2, 1), (2, 1))
     assert "Successfully started" in tool("reassign-partitions", "--execute", "--reassignment-json-file", file)

@@ -179,9 +179,8 @@ def entries(cluster: ProcessCluster, broker_id: int, principal: str) -> set[tupl
     }
 
 
-@pytest.mark.parametrize(
-    "asked", [pytest.param(KAFKA, id="at kafka", marks=pytest.mark.thorough), pytest.param(KAVKA, id="at kavka")]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("asked", [pytest.param(KAFKA, id="at kafka"), pytest.param(KAVKA, id="at kavka")])
 def test_kafkas_own_tool_works_unmodified_on_either(cluster: ProcessCluster, asked: int) -> None:
     there = ("--bootstrap-server", address(cluster, asked))
     consumer = ("--consumer", "--allow-principal", "User:carol", "--topic", "orders-", "--group", "g-")

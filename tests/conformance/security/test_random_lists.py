@@ -26,7 +26,7 @@ from tests.kit.broker_client import BrokerClient
 from tests.kit.process_cluster import eventually
 from tests.kit.rights_script import CLUSTER, SETTINGS, add, creation
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 ONE_PARTITION = {**SETTINGS, "offsets.topic.num.partitions": "1"}
 SETS = 100 if os.environ.get("KAVKA_ALL_CLIENTS") else 20

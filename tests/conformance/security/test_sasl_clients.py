@@ -124,7 +124,10 @@ def test_aiokafka(tmp_path: Path, mechanism: str, user: str, password: str) -> N
 
 @pytest.mark.kafka
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(("mechanism", "user", "password"), LOGINS[1:])
+@pytest.mark.parametrize(
+    ("mechanism", "user", "password"),
+    [LOGINS[1], *(pytest.param(*login, marks=pytest.mark.thorough) for login in LOGINS[2:])],
+)
 def test_kafkas_console_tools(tmp_path: Path, mechanism: str, user: str, password: str) -> None:
     try:
         release = Release(VERSIONS["zk"])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.apache_kafka import ApacheKafka, PeerMissing
-from tests.integration.cli.command_line import run_alone
 from tests.kit.certificates import Authority
+from tests.kit.command_line import run_alone
 from tests.kit.ports import free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]

@@ -168,6 +168,7 @@ def both(tmp_path: Path) -> Iterator[tuple[int, int]]:
             broker.wait(30)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_tokens_of_either_brand_are_used_renewed_and_ended_at_the_other(both: tuple[int, int]) -> None:
     for here, there in (both, both[::-1]):

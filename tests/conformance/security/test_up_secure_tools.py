@@ -8,8 +8,8 @@ import pytest
 
 from tests.apache_kafka import PeerMissing
 from tests.apache_kafka.cluster import run_tool
-from tests.integration.cli.command_line import run_alone
 from tests.integration.security.test_up_secure import up
+from tests.kit.command_line import run_alone
 
 pytestmark = pytest.mark.kafka
 

@@ -99,6 +99,7 @@ quit
     assert "Exception" not in printed, printed
 
 
+@pytest.mark.thorough
 def test_a_kafka_broker_runs_on_it(server: ZooKeeperProcess, tmp_path: Path) -> None:
     port = free_port()
     bootstrap = f"{HOST}:{port}"

@@ -39,7 +39,7 @@ from tests.kit.ports import free_port
 from tests.kit.process_cluster import Server, eventually
 from tests.kit.zookeeper_ensemble import ZooKeeperEnsemble
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough, pytest.mark.timeout(240)]
 
 PLAIN, GONE = "ensemble-forms", "ensemble-gone"
 SETTINGS = {

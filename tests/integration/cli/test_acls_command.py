@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kavka.security.acls import Operation, PatternType, Permission, ResourceType
-from tests.integration.cli.command_line import run_alone
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.broker_client import BrokerClient, batch
+from tests.kit.command_line import run_alone
 from tests.kit.rights_script import EVERY, SETTINGS, add, creation, reserve
 
 ADMINISTRATOR, CLIENT = "127.0.0.1", "127.0.0.2"

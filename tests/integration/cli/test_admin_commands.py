@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.apache_kafka import ApacheKafka, PeerMissing
-from tests.integration.cli.command_line import run_alone
+from tests.kit.command_line import run_alone
 from tests.kit.kavka_process import KavkaProcess
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]

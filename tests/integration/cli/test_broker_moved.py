@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli.command_line import PROGRAM, run_alone
+from tests.kit.command_line import PROGRAM, run_alone
 from tests.kit.kavka_process import answers_metadata
 from tests.kit.ports import free_port
 from tests.kit.process_cluster import eventually

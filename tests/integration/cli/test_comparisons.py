@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.integration.cli.command_line import run_alone
+from tests.kit.command_line import run_alone
 
 
 def test_lag_policy_ends_with_one_object() -> None:

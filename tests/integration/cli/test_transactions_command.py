@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from tests.integration.cli.command_line import run_alone
+from tests.kit.command_line import run_alone
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 

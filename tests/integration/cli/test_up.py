@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cli.command_line import PROGRAM, run_alone
+from tests.kit.command_line import PROGRAM, run_alone
 from tests.kit.ports import free_port
 
 READY_S = 30

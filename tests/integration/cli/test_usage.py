@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kavka.records.builder import BatchBuilder
-from tests.integration.cli.command_line import run_alone
+from tests.kit.command_line import run_alone
 
 
 @pytest.mark.parametrize(

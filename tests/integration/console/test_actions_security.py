@@ -18,6 +18,7 @@ from kavka.console.access.auth import Users
 from kavka.console.ledger import LEDGER, open_ledger
 from kavka.console.rights import Role
 from kavka.testing import Cluster
+from tests.kit.command_line import run_alone
 from tests.kit.console_client import ConsoleClient
 from tests.kit.console_process import ConsoleProcess
 from tests.kit.process_cluster import eventually
@@ -25,9 +26,8 @@ from tests.kit.process_cluster import eventually
 PASSWORD = "correct horse battery"
 
 
-def user(directory: Path, *words: str, password: str = PASSWORD) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kavka.cli.main", "console", "user", *words, "--data", str(directory)]
-    return subprocess.run(command, input=password + "\n", capture_output=True, text=True, timeout=60, check=False)
+def user(directory: Path, *words: str, password: str = PASSWORD) -> subprocess.CompletedProcess[bytes]:
+    return run_alone("console", "user", *words, "--data", str(directory), given=password.encode() + b"\n")
 
 
 class Live:

@@ -28,6 +28,7 @@ from kavka.model import TopicPartition
 from kavka.observe.cluster_settings import ClusterSettings
 from kavka.observe.snapshot import ClusterSnapshot, ClusterState, Part
 from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.kit.command_line import run_alone
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.ports import free_port
 from tests.kit.process_cluster import ProcessCluster, eventually
@@ -264,9 +265,8 @@ def test_open_pages_are_told_of_each_snapshot_and_prometheus_of_health_and_lag(
 
 def test_health_and_top_tell_the_same_on_the_command_line(cluster: ProcessCluster) -> None:
     def run(*words: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "kavka.cli.main", *words, "--bootstrap", cluster.bootstrap]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        return done.returncode, done.stdout
+        done = run_alone(*words, "--bootstrap", cluster.bootstrap)
+        return done.returncode, done.stdout.decode()
 
     status, text = run("health", "--json", "--fail-on", "critical")
     found = json.loads(text)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +10,7 @@ from types import TracebackType
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from kavka.testing import Cluster
+from tests.kit.command_line import run_alone
 
 TIMEOUT_S = 40.0
 
@@ -103,16 +102,9 @@ def until(probe: Callable[[], bool], what: str) -> None:
 
 def kavka(cluster: Cluster, *words: str, text: str = "", status: int = 0) -> str:
     """What a command of kavka prints on standard output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kavka.cli.main", *words, "-b", cluster.bootstrap_servers],
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == status, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    done = run_alone(*words, "-b", cluster.bootstrap_servers, given=text.encode())
+    assert done.returncode == status, f"{words}: {done.returncode}\n{done.stdout.decode()}\n{done.stderr.decode()}"
+    return done.stdout.decode()
 
 
 def holders(cluster: Cluster, topic: str, partition: int) -> list[int]:

@@ -23,9 +23,9 @@ from kavka.runtime.tls_network import TlsNetwork
 from kavka.security.acls import Binding, Entry, Operation, Pattern, Permission, ResourceType
 from kavka.security.scram import ScramMechanism
 from kavka.security.secret import Secret
-from tests.integration.cli.command_line import run_alone
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.certificates import Authority
+from tests.kit.command_line import run_alone
 from tests.kit.ports import free_port
 from tests.kit.tls_cluster import HOST, TlsCluster
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,8 @@ import pytest
 from kavka.security.secret import Secret
 from kavka.security.tokens import TokenKey, password
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.kit.command_line import run_alone
 from tests.kit.token_script import LISTENER, SECRET, settings
-
-KAVKA = str(Path(sys.executable).with_name("kavka"))
 
 
 @pytest.mark.thorough
@@ -32,8 +29,7 @@ def test_tokens_are_made_used_listed_renewed_and_ended(tmp_path: Path) -> None:
                 "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
                 f"sasl.username={user}\nsasl.password={user}-secret\n"
             )
-        command = [KAVKA, *words, "--json", "-b", f"127.0.0.1:{port}", "--client-config", str(login)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = run_alone(*words, "--json", "-b", f"127.0.0.1:{port}", "--client-config", str(login))
         return json.loads(done.stdout) if done.returncode == 0 else done.stderr
 
     def work(port: int) -> None:

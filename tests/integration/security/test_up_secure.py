@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from kavka.config.properties import parse_properties
-from tests.integration.cli.command_line import PROGRAM, run_alone
+from tests.kit.command_line import PROGRAM, run_alone
 
 COUNT = 20
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 from kavka.security.scram import ScramMechanism
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.kit.command_line import run_alone
 from tests.kit.sasl_script import LISTENER, Wire, settings, wait_for_user
-
-KAVKA = str(Path(sys.executable).with_name("kavka"))
 
 
 def test_users_are_added_listed_and_removed(tmp_path: Path) -> None:
@@ -20,9 +18,8 @@ def test_users_are_added_listed_and_removed(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("from a file\n")
 
-    def run(port: int, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
-        command = [KAVKA, "users", *words, "--bootstrap", f"127.0.0.1:{port}"]
-        return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    def run(port: int, *words: str, text: str = "") -> subprocess.CompletedProcess[bytes]:
+        return run_alone("users", *words, "--bootstrap", f"127.0.0.1:{port}", given=text.encode())
 
     def listed(port: int) -> dict[str, dict[str, int]]:
         done = run(port, "list", "--json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.cli.command_line import run_alone
+from tests.kit.command_line import run_alone
 from tests.kit.tls_cluster import TlsCluster
 
 

@@ -119,7 +119,7 @@ def test_ten_thousand_partitions_are_planned_in_seconds_of_processor_time() -> N
     sizes = {partition: partition.partition * 7919 % 1000 for partition in current}
     began = time.process_time()
     found = plan(current, brokers(1, 2, 3, 4), sizes)
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 5
     assert sum(map(len, found.copied.values())) == 7_500
 
 

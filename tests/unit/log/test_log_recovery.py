@@ -116,6 +116,30 @@ def test_a_segment_that_lost_its_last_whole_batch_ends_the_log(tmp_path: Path) -
     assert loaded.reasons[0].why == f"the next one begins at {following}"
 
 
+def test_a_copy_of_a_log_that_was_compacted_once_keeps_its_gaps_after_a_kill(tmp_path: Path) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS)
+    bases = [3 * number for number in range(20)]
+    for base in bases:
+        log.append_as_follower(batch(2, base_offset=base), NOW_MS)
+    assert len(log.segments) > 3
+    found, loaded = load(log)
+    assert offsets(found) == [offset for base in bases for offset in (base, base + 1)]
+    assert loaded.reasons == []
+
+
+def test_records_behind_a_log_start_that_lies_in_a_gap_are_there_after_a_kill(tmp_path: Path) -> None:
+    """A truncation to a log start inside of a batch takes the whole batch, and leaves the log end where it was."""
+    log = filled(tmp_path, 6)
+    log.advance_high_watermark(12)
+    assert log.delete_records(7)
+    log.truncate_to(7, NOW_MS)
+    log.roll(NOW_MS)
+    append(log, *(batch(2) for _ in range(3)))
+    found, loaded = load(log, log_start_offset=7)
+    assert offsets(found) == list(range(7, 13))
+    assert loaded.reasons == []
+
+
 def test_compaction_may_leave_a_gap_between_segments(tmp_path: Path) -> None:
     log = new_log(tmp_path, **SMALL_SEGMENTS, cleanup_compact=True)
     append(log, *(batch(2, key=b"k") for _ in range(20)))

@@ -955,6 +955,18 @@ def test_truncation_takes_the_producers_back_with_it(tmp_path: Path) -> None:
     assert log.append_as_leader(batch(producer_id=1, sequence=7), 1, NOW_MS).first_offset == 7
 
 
+def test_truncation_keeps_a_producer_whose_last_batch_the_log_start_lies_in(tmp_path: Path) -> None:
+    """Forgotten, its batch would be written a second time when it is sent again."""
+    log = new_log(tmp_path)
+    sent = batch(2, producer_id=1)
+    append(log, sent)
+    log.advance_high_watermark(2)
+    assert log.delete_records(1)
+    append(log, batch())
+    log.truncate_to(2, NOW_MS)
+    assert log.append_as_leader(sent, 0, NOW_MS).is_duplicate
+
+
 def test_truncation_opens_a_transaction_again_whose_marker_is_gone(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     append(log, batch(2, producer_id=1, transactional=True))

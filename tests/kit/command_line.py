@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 
-PROGRAM = Path(sys.executable).parent / "kavka"
+from tests.kit.command_server import PROGRAM, run_forked
+
+__all__ = ["PROGRAM", "run_alone"]
+
+TIMEOUT_S = 60
 
 
 def run_alone(*words: str, given: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
     variables = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200", **environment}
-    return subprocess.run([PROGRAM, *words], input=given, capture_output=True, timeout=60, env=variables, check=False)
+    return run_forked(words, given=given, environment=variables, timeout_s=TIMEOUT_S)
