@@ -20,9 +20,11 @@ from kavka.protocol.connection import UNREAD, ConnectionContext, Outcome, Reques
 from kavka.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 from kavka.security.guessing import Guessing
 from kavka.security.plain import PlainServer, client_token
+from kavka.security.sasl import AuthenticationFailed, FailureReason, ServerExchange, Step
 from kavka.security.secret import Secret
 from tests.kit.virtual_time import in_virtual_time
 
+NewExchange = Callable[[SaslListener, str], ServerExchange]
 LISTENERS = ("CLIENTS", "BROKERS")
 USERS = {"alice": Secret("right")}
 FREE, LONGEST_MS = 2, 10_000
@@ -31,7 +33,7 @@ FREE, LONGEST_MS = 2, 10_000
 class World:
     """A broker's gates on the running loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_exchange: NewExchange = lambda listener, name: PlainServer(listener.users)) -> None:
         self.loop = asyncio.get_running_loop()
         self.recorded: list[Decision] = []
         failures = Failures(BrokerId(1), self.recorded.append, wall_ms=lambda: 7)
@@ -39,7 +41,7 @@ class World:
         ports = GatePorts(
             self.loop,
             failures,
-            lambda listener, name: PlainServer(listener.users),
+            new_exchange,
             0,
             10_000,
             guessing,
@@ -181,3 +183,36 @@ async def test_what_tries_no_password_makes_nobody_wait(world: World) -> None:
     began_s = world.loop.time()
     await world.client().log_in("right")
     assert world.loop.time() == began_s
+
+
+class Refusing:
+    """An exchange that fails for one reason."""
+
+    def __init__(self, reason: FailureReason) -> None:
+        self._reason = reason
+
+    def step(self, token: bytes) -> Step:
+        raise AuthenticationFailed(self._reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "slowed_ms"),
+    [
+        (FailureReason.EXPIRED_TICKET, 0),
+        (FailureReason.EARLY_TICKET, 0),
+        (FailureReason.REPEATED_TICKET, 0),
+        (FailureReason.CLOCK_SKEW, 0),
+        (FailureReason.NO_KEYTAB, 0),
+        (FailureReason.NO_SHORT_NAME, 0),
+        (FailureReason.OTHER_PROTECTION, 0),
+        (FailureReason.OTHER_TICKET, 100),
+        (FailureReason.REFUSED_TICKET, 100),
+    ],
+)
+def test_a_ticket_that_no_guess_can_make_keeps_nobody_waiting(reason: FailureReason, slowed_ms: int) -> None:
+    async def scenario() -> None:
+        world = World(lambda listener, name: Refusing(reason))
+        await world.guess(FREE + 1)
+        assert [decision.evidence["slowed_ms"] for decision in world.recorded][-1] == slowed_ms
+
+    in_virtual_time(scenario)

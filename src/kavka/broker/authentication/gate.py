@@ -66,6 +66,13 @@ NO_GUESSES: Final = frozenset(
         FailureReason.NO_KEYS,
         FailureReason.EXPIRED_TOKEN,
         FailureReason.EARLY_TOKEN,
+        FailureReason.EXPIRED_TICKET,
+        FailureReason.EARLY_TICKET,
+        FailureReason.REPEATED_TICKET,
+        FailureReason.CLOCK_SKEW,
+        FailureReason.NO_KEYTAB,
+        FailureReason.NO_SHORT_NAME,
+        FailureReason.OTHER_PROTECTION,
     }
 )
 """Failures that try no password and no key: they keep nobody waiting."""
