@@ -22,7 +22,9 @@ pyspark_kavka and pyspark_kavka_log; this package does the work.
     sink_schema         which column becomes which part of a record
     writer, deliveries  a task; what became of its batches
     row_encoder, partitioning, encoder    rows as batches of partitions
+    stable              the same rows in the same tasks
     exactly_once, markers, marker_topic   each micro-batch once
+    layouts, settlement    how many tasks write, and how that may change
 
     Log files
     log_format          the format and its options
@@ -39,5 +41,6 @@ pyspark_kavka and pyspark_kavka_log; this package does the work.
 """
 
 from kavka_spark.session import session
+from kavka_spark.stable import stable
 
-__all__ = ["session"]
+__all__ = ["session", "stable"]

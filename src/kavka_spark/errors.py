@@ -133,6 +133,23 @@ class StaleBatchError(KavkaError):
         )
 
 
+class LayoutChangedError(KavkaError):
+    """A micro-batch that one number of tasks began, and another number should write. Nothing of this attempt is
+    committed: most of its rows belong to other tasks than before, and some of them may be in the topic."""
+
+    def __init__(self, task: str, expected: int, found: int) -> None:
+        super().__init__(task, expected, found)
+        self.task = task
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        return (
+            f"{self.task} was begun with stable(df, {self.expected}), and comes again with stable(df, {self.found}): "
+            f"start the query with stable(df, {self.expected}) until this batch is through; then it may be changed"
+        )
+
+
 class TaskFencedError(KavkaError):
     """Another attempt of the same task has taken over its transactional id. Nothing of this attempt is committed."""
 

@@ -8,6 +8,7 @@ that comes again does. It must not know columns or record batches' bytes.
                         and what it had decided to commit is committed before the answer comes
     2 read the markers  up to their end of that time: so the task's last committed batch is known, and none can follow
                         but by this attempt, or by one that has fenced it
+      and the layout    of another number of tasks, or not settled: see to that (`settlement`), and begin again with 1
     3 compare           with an earlier batch: write; with this one: skip; with a later one: refuse (`StaleBatchError`)
     4 rows and marker   in one transaction
     5 commit
@@ -19,19 +20,19 @@ Invariants
   I2  A batch that is skipped is compared with what was committed (`BatchChangedError`): a source that does not give the
       same rows again is told, not hidden.
   I3  Where it is unknown whether the commit came through, the task fails; its next attempt reads the marker.
+  I4  All committed rows of a batch were written by tasks of one layout (`layouts`): no row is in two of them.
 
 What this cannot give: a micro-batch becomes visible task by task, not at once. And it holds where a repeated
-micro-batch has the same rows in the same tasks, which Spark promises for a source that can be replayed and steps
-without chance.
+micro-batch has the same rows, which Spark promises for a source that can be replayed and steps without chance. `stable`
+puts them into the same tasks.
 
 Source: KIP-98, KIP-447 (fencing); KIP-129 in Kafka Streams for one producer per task.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -39,26 +40,17 @@ import pyarrow as pa
 from kavka.client.producer import Producer
 from kavka.client.settings import ProducerSettings
 from kavka.client.transactions import ProducerFenced
-from kavka.errors import ErrorCode, KavkaError, RequestError
 from kavka_spark.connections import WorkerConnection
 from kavka_spark.deliveries import Deliveries
 from kavka_spark.errors import BatchChangedError, DeliveryError, StaleBatchError, TaskFencedError
+from kavka_spark.layouts import Layout
 from kavka_spark.marker_topic import MarkerTopic
-from kavka_spark.markers import Marker, Task
+from kavka_spark.markers import Marker
 from kavka_spark.row_encoder import RowEncoder
+from kavka_spark.settlement import BatchOfTask, Settlement, end, is_fenced
 
-ABORT_TIMEOUT_S: Final = 10.0
-"""How long a failing task tries to abort. If it cannot, the task's next attempt does."""
-
-
-class BatchOfTask(NamedTuple):
-    """What must be written exactly once."""
-
-    task: Task
-    batch: int
-
-    def __str__(self) -> str:
-        return f"batch {self.batch} of task {self.task.partition} of query {self.task.query}"
+MOST_ROUNDS: Final = 10
+"""How often an attempt settles a layout that another one has changed by the time that it could write."""
 
 
 class ExactlyOnce:
@@ -71,6 +63,7 @@ class ExactlyOnce:
         self._settings = settings
         self._markers = _marker_topic(connection, marker_topic)
         self._what = what
+        self._settlement = Settlement(connection.cluster, settings, self._markers, what)
 
     def write(self, rows: Iterator[pa.RecordBatch], encoder: RowEncoder) -> bool:
         """Writes the rows, or skips them: False. Raises what the invariants name, `DeliveryError` and what a client
@@ -83,20 +76,31 @@ class ExactlyOnce:
             self._write(producer, rows, encoder)
             return True
         except (ProducerFenced, DeliveryError) as failure:
-            if isinstance(failure, DeliveryError) and not _is_fenced(failure.__cause__):
+            if isinstance(failure, DeliveryError) and not is_fenced(failure.__cause__):
                 raise
             raise TaskFencedError(str(self._what), str(failure)) from failure
         finally:
-            self._connection.run(_end(producer))
+            self._connection.run(end(producer))
 
     async def _take_over(self) -> tuple[Producer, Marker | None]:
-        producer = Producer(self._connection.cluster, self._settings)
-        try:
-            await producer.init_transactions()
-            return producer, await self._markers.latest(self._what.task)
-        except BaseException:
+        """A producer that may write, and what the task has committed (steps 1 and 2)."""
+        for _ in range(MOST_ROUNDS):
+            producer = Producer(self._connection.cluster, self._settings)
+            try:
+                await producer.init_transactions()
+                layout, marked = await self._read()
+                if self._settlement.may_proceed(layout):
+                    return producer, marked
+            except BaseException:
+                await producer.close(timeout_ms=0)
+                raise
             await producer.close(timeout_ms=0)
-            raise
+            await self._settlement.settle()
+        raise TaskFencedError(str(self._what), f"its layout was changed {MOST_ROUNDS} times before it could write")
+
+    async def _read(self) -> tuple[Layout | None, Marker | None]:
+        """One after the other: both may lie in one partition, which is read by one at a time."""
+        return await self._markers.layout(self._what.task.query), await self._markers.latest(self._what.task)
 
     def _compare(self, marked: Marker, rows: Iterator[pa.RecordBatch], encoder: RowEncoder) -> None:
         if marked.batch > self._what.batch:
@@ -119,23 +123,6 @@ class ExactlyOnce:
         topic, partition = await self._markers.partition_of(self._what.task)
         await producer.send(topic, marker.value, key=self._what.task.key, partition=partition)
         await producer.commit_transaction()
-
-
-def _is_fenced(refused: BaseException | None) -> bool:
-    """Whether a partition's leader heard of the next attempt before the coordinator answered."""
-    codes = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
-    return isinstance(refused, ProducerFenced) or (isinstance(refused, RequestError) and refused.code in codes)
-
-
-async def _end(producer: Producer) -> None:
-    """Ends what is still open, as far as it can be ended now."""
-    try:
-        if producer.in_transaction:
-            await asyncio.wait_for(producer.abort_transaction(), ABORT_TIMEOUT_S)
-    except (KavkaError, TimeoutError):
-        pass  # The next who takes the id over aborts it.
-    finally:
-        await producer.close(timeout_ms=0)
 
 
 _topics: WeakKeyDictionary[WorkerConnection, dict[str, MarkerTopic]] = WeakKeyDictionary()

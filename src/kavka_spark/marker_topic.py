@@ -26,6 +26,7 @@ from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from kavka.protocol.messages.fetch_response import FetchResponse, PartitionData
 from kavka.records.batch import iterate_batches
+from kavka_spark.layouts import Layout, layout_key
 from kavka_spark.markers import CommittedMarkers, Marker, Task
 
 PARTITION_COUNT: Final = 16
@@ -50,12 +51,27 @@ class MarkerTopic:
 
         Raises `ConfigError` for a topic of that name that is not compacted, `RequestError` and `ConnectionFailed`.
         """
-        topic = await self._ready()
-        return TopicPartition(self._name, partition_for_key(task.key, topic))
+        return await self.partition_of_key(task.key)
+
+    async def partition_of_key(self, key: bytes) -> TopicPartition:
+        """The same for the key of any record."""
+        return TopicPartition(self._name, partition_for_key(key, await self._ready()))
 
     async def latest(self, task: Task) -> Marker | None:
         """What the task committed last (I1). Raises as `partition_of`, and `RecordsError` for what is no marker."""
-        partition = await self.partition_of(task)
+        return (await self._read_to_end(await self.partition_of(task))).of(task)
+
+    async def layout(self, query: str) -> Layout | None:
+        """The query's layout that was committed last (I1). Raises as `latest`."""
+        return (await self._read_to_end(await self.partition_of_key(layout_key(query)))).layout_of(query)
+
+    async def last_batch(self, query: str) -> int | None:
+        """The last batch that any task of the query committed. Reads the whole topic; raises as `latest`."""
+        partitions = [TopicPartition(self._name, index) for index in range(await self._ready())]
+        batches = [batch for each in partitions for batch in (await self._read_to_end(each)).batches_of(query)]
+        return max(batches, default=None)
+
+    async def _read_to_end(self, partition: TopicPartition) -> CommittedMarkers:
         known = self._read.setdefault(partition.partition, CommittedMarkers())
         end = (await latest_offsets(self._cluster, [partition]))[partition]
 
@@ -66,7 +82,7 @@ class MarkerTopic:
         await self._cluster.retry(read_on, what=f"read the markers in {partition}")
         if known.is_too_large:
             del self._read[partition.partition]
-        return known.of(task)
+        return known
 
     async def _ready(self) -> int:
         """The number of partitions, once the topic exists with the right settings."""

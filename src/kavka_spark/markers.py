@@ -15,6 +15,8 @@ Invariants
 | record | JSON, in this order |
 | key    | query, partition |
 | value  | batch, rows, bytes, sum |
+
+Beside the markers lies a record of each query's layout (`layouts`), for which I1 and I2 hold as well.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Final, NamedTuple
 from kavka.errors import CorruptRecords
 from kavka.records.batch import RecordBatch
 from kavka.records.control import ControlType, read_marker
+from kavka_spark.layouts import Layout, layout_key, parse_layout
 
 MOST_TASKS: Final = 100_000
 """Tasks, of all queries of all times, whose markers a worker process remembers for one partition of the topic."""
@@ -85,8 +88,9 @@ class CommittedMarkers:
     def __init__(self) -> None:
         self.next_offset = 0
         """What to read next."""
-        self._committed: dict[bytes, Marker] = {}
-        self._open: dict[int, dict[bytes, Marker]] = {}
+        self._committed: dict[bytes, bytes] = {}
+        """Values by key; only what is asked for is parsed."""
+        self._open: dict[int, dict[bytes, bytes]] = {}
         """Markers of transactions whose end was not read yet, by producer id."""
 
     def take(self, batches: Iterable[RecordBatch]) -> None:
@@ -103,7 +107,7 @@ class CommittedMarkers:
                 into = self._open.setdefault(header.producer_id, {}) if header.is_transactional else self._committed
                 for record in batch.records():
                     if record.key is not None and record.value is not None:
-                        into[record.key] = parse_marker(record.value)
+                        into[record.key] = bytes(record.value)
                     elif record.key is not None:
                         self._committed.pop(record.key, None)
             self.next_offset = header.last_offset + 1
@@ -126,7 +130,18 @@ class CommittedMarkers:
 
     def of(self, task: Task) -> Marker | None:
         """What the task committed last, or None."""
-        return self._committed.get(task.key)
+        value = self._committed.get(task.key)
+        return None if value is None else parse_marker(value)
+
+    def layout_of(self, query: str) -> Layout | None:
+        """The query's layout, or None."""
+        value = self._committed.get(layout_key(query))
+        return None if value is None else parse_layout(value)
+
+    def batches_of(self, query: str) -> list[int]:
+        """The last committed batch of each of the query's tasks that has one here."""
+        begin = Task(query, 0).key.removesuffix(b"0}")
+        return [parse_marker(value).batch for key, value in self._committed.items() if key.startswith(begin)]
 
     @property
     def is_too_large(self) -> bool:

@@ -3,8 +3,9 @@
 Decides whether a schema fits, and says what does not fit and how to fix it. It must not know rows.
 
 Columns, as those of Spark's "kafka" sink: value (needed), key: string or binary; topic: string, needed where the option
-is not given; partition: int; headers: array<struct<key string, value binary>>; with includeTimestamp also timestamp.
-Others are left aside, so that what was read from a topic can be written as it is.
+is not given; partition: int; headers: array<struct<key string, value binary>>; with includeTimestamp also timestamp;
+with exactlyOnce also kavka_task, which `stable` adds. Others are left aside, so that what was read from a topic can be
+written as it is.
 
 Source: Spark's "Structured Streaming + Kafka Integration Guide", "Writing Data to Kafka".
 """
@@ -19,6 +20,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegerType,
+    LongType,
     StringType,
     StructType,
     TimestampNTZType,
@@ -27,6 +29,7 @@ from pyspark.sql.types import (
 
 from kavka_spark.errors import SinkError
 from kavka_spark.sink_options import SinkOptions
+from kavka_spark.stable import TASK_COLUMN
 
 _HEADERS_HINT: Final = "expr(\"array(named_struct('key', 'name', 'value', CAST('content' AS BINARY)))\")"
 
@@ -40,6 +43,8 @@ class SinkColumns(NamedTuple):
     partition: int
     headers: int
     timestamp: int
+    task: int = -1
+    """Needed for exactly once."""
 
 
 def sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
@@ -71,6 +76,7 @@ def sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
         partition=_checked(schema, "partition", (IntegerType,), "int", "CAST(partition AS INT) AS partition"),
         headers=_check_headers(schema),
         timestamp=timestamp,
+        task=-1 if options.exactly_once is None else _check_task(schema),
     )
 
 
@@ -80,7 +86,7 @@ def _check_value(names: list[str]) -> None:
             f"there is no column 'value'; the columns are {', '.join(names) or 'none'}{_near('value', names)}. Make "
             'one, for example with selectExpr("to_json(struct(*)) AS value")'
         )
-    for name in ("value", "key", "topic", "partition", "headers", "timestamp"):
+    for name in ("value", "key", "topic", "partition", "headers", "timestamp", TASK_COLUMN):
         if names.count(name) > 1:
             raise SinkError(f"there are {names.count(name)} columns {name!r}: drop or rename all but one")
 
@@ -121,6 +127,18 @@ def _check_headers(schema: StructType) -> int:
     raise SinkError(
         f"column 'headers' is {found.simpleString()}, expected array<struct<key:string,value:binary>>: build it with "
         f"{_HEADERS_HINT}, or drop it"
+    )
+
+
+def _check_task(schema: StructType) -> int:
+    index = _index(schema.fieldNames(), TASK_COLUMN)
+    if index >= 0 and isinstance(schema[index].dataType, LongType):
+        return index
+    raise SinkError(
+        "exactlyOnce needs the same rows in the same tasks when a micro-batch is repeated, on however many cores: "
+        "write stable(df, 4) in place of df, as the last step, with `from kavka_spark import stable`. 4 is the "
+        f"number of tasks, which should not depend on the machine; it adds the column {TASK_COLUMN!r}, "
+        + ("which is not there" if index < 0 else f"which is {schema[index].dataType.simpleString()} here")
     )
 
 

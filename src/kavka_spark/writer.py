@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kavka.client.cluster import Cluster
 from kavka.client.producer import Producer
@@ -26,11 +27,13 @@ from kavka.errors import ErrorCode, RequestError
 from kavka_spark.connections import WorkerConnection, connection
 from kavka_spark.deliveries import Deliveries
 from kavka_spark.errors import SinkError
-from kavka_spark.exactly_once import BatchOfTask, ExactlyOnce
+from kavka_spark.exactly_once import ExactlyOnce
 from kavka_spark.markers import Task
 from kavka_spark.row_encoder import RowEncoder, TopicPartitions, chunks
+from kavka_spark.settlement import BatchOfTask
 from kavka_spark.sink_options import SinkOptions
 from kavka_spark.sink_schema import SinkColumns
+from kavka_spark.stable import TASK_BITS, TASK_COLUMN
 
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
@@ -71,26 +74,45 @@ def write_rows(
     if options.exactly_once is None:
         _write_at_least_once(way, options.producer, encoder, all_of_them())
         return WrittenRows(encoder.rows, skipped=False)
-    what = batch_of_task(options, who)
+    what = batch_of_task(options, who, tasks_of(first, columns))
     settings = replace(options.producer, transactional_id=what.task.transactional_id)
     attempt = ExactlyOnce(way, settings, options.exactly_once.marker_topic, what)
-    written = attempt.write(iter(all_of_them()), encoder)
+    written = attempt.write((checked(chunk, columns, what) for chunk in all_of_them()), encoder)
     return WrittenRows(encoder.rows, skipped=not written)
 
 
-def batch_of_task(options: SinkOptions, who: TaskIdentity) -> BatchOfTask:
+def tasks_of(chunk: pa.RecordBatch, columns: SinkColumns) -> int:
+    """How many tasks write, according to the first row."""
+    first = chunk.column(columns.task)[0].as_py()
+    return 0 if first is None else int(first) >> TASK_BITS
+
+
+def checked(chunk: pa.RecordBatch, columns: SinkColumns, what: BatchOfTask) -> pa.RecordBatch:
+    """The chunk. Raises `SinkError` if one of its rows belongs to another task or layout."""
+    expected = what.tasks << TASK_BITS | what.task.partition
+    found = chunk.column(columns.task)
+    if not 0 <= what.task.partition < what.tasks or not pc.all(pc.equal(found, expected), skip_nulls=False).as_py():
+        other = next((row for row in found.to_pylist() if row != expected), expected)
+        raise SinkError(
+            f"{what} got a row with {TASK_COLUMN}={other}, expected {expected}: a step behind stable(df, {what.tasks}) "
+            "has moved or changed rows. Call stable() last"
+        )
+    return chunk
+
+
+def batch_of_task(options: SinkOptions, who: TaskIdentity, tasks: int) -> BatchOfTask:
     """Which task of which batch this is: Spark says it for a stream, the options say it for a batch job."""
     assert options.exactly_once is not None
     given = options.exactly_once.given_id
     if given is not None:
-        return BatchOfTask(Task(given, who.partition), options.exactly_once.given_batch)
+        return BatchOfTask(Task(given, who.partition), options.exactly_once.given_batch, tasks)
     query, batch = who.local_property(QUERY_ID), who.local_property(BATCH_ID)
     if not query or not batch or not batch.isdigit():
         raise SinkError(
             f"exactlyOnce needs to know the query and its micro-batch, but Spark reports {QUERY_ID}={query!r}, "
             f"{BATCH_ID}={batch!r}: this version of Spark is not supported for it; set exactlyOnce to false"
         )
-    return BatchOfTask(Task(query, who.partition), int(batch))
+    return BatchOfTask(Task(query, who.partition), int(batch), tasks)
 
 
 def _write_at_least_once(

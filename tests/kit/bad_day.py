@@ -155,7 +155,7 @@ def bad_day(bootstrap: str, batches: int, faults: list[str], seed: int) -> Drive
     """One fault in each micro-batch; afterwards each row is there once, to a reader of committed records."""
     topic = f"bad-day-{seed}"
     create(bootstrap, topic, TASKS)
-    job = {"bootstrap": bootstrap, "topic": topic, "query": f"query-{seed}", "rows": ROWS}
+    job = {"bootstrap": bootstrap, "topic": topic, "query": f"query-{seed}", "rows": ROWS, "tasks": TASKS}
     driver = Driver(job, seed)
     random.Random(seed).shuffle(faults)
     try:

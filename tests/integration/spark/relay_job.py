@@ -13,7 +13,10 @@ from collections.abc import Callable
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
-from kavka_spark import session
+from kavka_spark import session, stable
+
+TASKS = 3
+"""Not the number of partitions, nor of cores."""
 
 
 def into_delta(path: str, name: str) -> Callable[[DataFrame, int], None]:
@@ -40,6 +43,8 @@ def run(spark: SparkSession, job: dict) -> None:
         .load()
         .select("key", "value")
     )
+    if "exactlyOnce" in job.get("sink", {}):
+        frame = stable(frame, TASKS)
     writer = frame.writeStream.option("checkpointLocation", job["checkpoint"]).trigger(availableNow=True)
     if job["format"] == "delta":
         writer.foreachBatch(into_delta(job["target"], job["checkpoint"])).start().awaitTermination()

@@ -14,8 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812  # its usual name
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kavka.client.partitioner import partition_for_key
-from kavka_spark import session
+from kavka.errors import ConfigError
+from kavka_spark import session, stable
 from kavka_spark.sink_options import DEFAULT_MARKER_TOPIC
+from kavka_spark.stable import TASK_BITS
 from kavka_spark.writer import BATCH_ID, QUERY_ID
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.spark_job import SMALL
@@ -79,6 +81,8 @@ def test_what_does_not_fit_is_said_before_anything_runs(spark: SparkSession, kav
     assert "CAST(value AS STRING) AS value" in refusal(frame.selectExpr("CAST(value AS INT) AS value"), topic="t")
     assert "did you mean 'Value'?" in refusal(frame.withColumnRenamed("value", "Value"), topic="t")
     assert "exactlyOnceId" in refusal(frame, topic="t", exactlyOnce="true")
+    once = {"topic": "t", "exactlyOnce": "true", "exactlyOnceId": "unplaced"}
+    assert "stable(df, 4) in place of df" in refusal(frame, **once)
     assert "records stay" in refusal(frame, mode="overwrite", topic="t")
 
 
@@ -86,8 +90,8 @@ def test_a_job_that_is_run_again_with_its_id_writes_nothing_new(
     spark: SparkSession, kavka_broker: KavkaProcess
 ) -> None:
     create(kavka_broker.bootstrap, "load", 2)
-    for _ in range(2):
-        numbers(spark).write.format("kavka").mode("append").options(
+    for tasks in (2, 5):
+        stable(numbers(spark, tasks=tasks), 3).write.format("kavka").mode("append").options(
             **{
                 "kafka.bootstrap.servers": kavka_broker.bootstrap,
                 "topic": "load",
@@ -113,7 +117,8 @@ def test_a_stream_is_written_once_though_its_last_batch_is_repeated(
         frame = spark.readStream.schema("value string").parquet(str(source))
         for topic, options in (("once", {"exactlyOnce": "true"}), ("often", {})):
             for _ in range(2 if topic == "once" or batch == 0 else 1):
-                stream(frame, kavka_broker, topic, checkpoint / topic, **options)
+                rows = stable(frame, 2) if options else frame
+                stream(rows, kavka_broker, topic, checkpoint / topic, **options)
                 (checkpoint / topic / "commits" / str(batch)).unlink()
                 (checkpoint / topic / "commits" / f".{batch}.crc").unlink(missing_ok=True)
     once = contents(kavka_broker.bootstrap, "once")
@@ -121,6 +126,28 @@ def test_a_stream_is_written_once_though_its_last_batch_is_repeated(
     assert len(contents(kavka_broker.bootstrap, "often")) == 4000
     markers = contents(kavka_broker.bootstrap, DEFAULT_MARKER_TOPIC)
     assert any(b'"batch": 1' in (record.value or b"") for record in markers)
+
+
+def test_stable_puts_rows_into_the_tasks_that_it_names(spark: SparkSession) -> None:
+    """Whatever tasks they come from; rows of one key into one task, and rows without a key by their value."""
+
+    def placed(tasks: int) -> list:
+        keys = F.when(F.col("id") % 3 > 0, F.col("id") % 7).cast("string")
+        frame = spark.range(0, 1000, 1, tasks).select(keys.alias("key"), F.col("id").cast("string").alias("value"))
+        found = stable(frame, 5).withColumn("ran_in", F.spark_partition_id())
+        return sorted(found.collect(), key=lambda row: int(row.value))
+
+    rows = placed(1)
+    assert rows == placed(8)
+    assert all(row.kavka_task == 5 << TASK_BITS | row.ran_in for row in rows)
+    assert {row.ran_in for row in rows if row.key is None} == set(range(5))
+    assert all(len({row.ran_in for row in rows if row.key == key}) == 1 for key in map(str, range(7)))
+    by_parity = stable(spark.range(100).withColumn("parity", F.col("id") % 2), 5, "parity")
+    assert by_parity.select("parity", "kavka_task").distinct().count() == 2
+    with pytest.raises(ConfigError, match="expected 1 to 1000 tasks"):
+        stable(spark.range(1), 0)
+    with pytest.raises(ConfigError, match="needs a column 'value'"):
+        stable(spark.range(1), 1)
 
 
 class Told(WriterCommitMessage):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any
 
@@ -21,9 +22,21 @@ from pyspark.sql.types import (
 
 from kavka.client.partitioner import partition_for_key
 from kavka.errors import ConfigError, RequestError
-from kavka_spark.errors import BatchChangedError, DeliveryError, SinkError, StaleBatchError, TaskFencedError
-from kavka_spark.sink_options import sink_options
+from kavka_spark.errors import (
+    BatchChangedError,
+    DeliveryError,
+    LayoutChangedError,
+    SinkError,
+    StaleBatchError,
+    TaskFencedError,
+)
+from kavka_spark.layouts import Layout, layout_key, parse_layout
+from kavka_spark.markers import Digest, Marker, Task
+from kavka_spark.row_encoder import CHUNK_BYTES
+from kavka_spark.settlement import Settlement
+from kavka_spark.sink_options import DEFAULT_MARKER_TOPIC, sink_options
 from kavka_spark.sink_schema import sink_columns
+from kavka_spark.stable import TASK_BITS, TASK_COLUMN
 from kavka_spark.writer import BATCH_ID, QUERY_ID, TaskIdentity, WrittenRows, write_rows
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.process_cluster import eventually
@@ -37,6 +50,7 @@ TYPES = {
     "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
     "timestamp": TimestampType(),
     "offset": LongType(),
+    "kavka_task": LongType(),
 }
 VALUES = pa.schema([pa.field("value", pa.binary())])
 _names = count()
@@ -55,16 +69,31 @@ class Sink:
     def __init__(self, bootstrap: str, columns: str = "value", *, streaming: bool = True, **options: str) -> None:
         given = {"kafka.bootstrap.servers": bootstrap, **options}
         self.options = sink_options(given, streaming=streaming)
-        schema = StructType([StructField(name, TYPES[name]) for name in columns.split()])
+        names = columns.split()
+        if self.options.exactly_once is not None:
+            names.append(TASK_COLUMN)
+        schema = StructType([StructField(name, TYPES[name]) for name in names])
         self.columns = sink_columns(schema, self.options)
         self.query = f"query-{next(_names)}"
 
-    def write(self, *batches: pa.RecordBatch, batch: int = 0, partition: int = 0) -> WrittenRows:
-        return self.write_from(iter(batches), batch=batch, partition=partition)
+    def write(self, *batches: pa.RecordBatch, batch: int = 0, partition: int = 0, tasks: int = 4) -> WrittenRows:
+        return self.write_from(iter(batches), batch=batch, partition=partition, tasks=tasks)
 
-    def write_from(self, batches: Iterator[pa.RecordBatch], *, batch: int = 0, partition: int = 0) -> WrittenRows:
+    def write_from(
+        self, batches: Iterator[pa.RecordBatch], *, batch: int = 0, partition: int = 0, tasks: int = 4
+    ) -> WrittenRows:
+        """As the task `partition` of as many as stable() was told."""
+        if self.options.exactly_once is not None:
+            batches = (with_task(rows, tasks << TASK_BITS | partition) for rows in batches)
+        return self.write_as_it_is(batches, batch=batch, partition=partition)
+
+    def write_as_it_is(self, batches: Iterator[pa.RecordBatch], *, batch: int, partition: int) -> WrittenRows:
         told = {QUERY_ID: self.query, BATCH_ID: str(batch)}
         return write_rows(batches, self.columns, self.options, TaskIdentity(partition, told.get))
+
+
+def with_task(batch: pa.RecordBatch, task: int) -> pa.RecordBatch:
+    return batch.append_column(TASK_COLUMN, pa.array([task] * batch.num_rows, pa.int64()))
 
 
 def rows(*values: bytes | None) -> pa.RecordBatch:
@@ -328,3 +357,142 @@ def test_the_markers_topic_forgets_nothing(kavka_broker: KavkaProcess, topic: st
     with pytest.raises(ConfigError, match=r"has cleanup\.policy=delete"):
         sink.write(rows(b"a"))
     assert contents(kavka_broker.bootstrap, topic) == []
+
+
+def test_a_batch_that_comes_again_in_another_number_of_tasks_is_refused_until_it_is_through(
+    kavka_broker: KavkaProcess, topic: str
+) -> None:
+    """Its rows are in other tasks then, some of which have no marker: without the refusal they would be there twice."""
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    sink.write(rows(b"a", b"b"), batch=3, partition=0, tasks=4)
+    for partition in (0, 1):
+        with pytest.raises(LayoutChangedError, match=r"stable\(df, 4\) until this batch is through"):
+            sink.write(rows(b"b", b"c"), batch=3, partition=partition, tasks=2)
+    assert sink.write(rows(b"a", b"b"), batch=3, partition=0, tasks=4).skipped
+    assert not sink.write(rows(b"c"), batch=3, partition=2, tasks=4).skipped
+    assert not sink.write(rows(b"d"), batch=4, partition=1, tasks=2).skipped
+    assert not sink.write(rows(b"e"), batch=5, partition=6, tasks=7).skipped
+    assert values_in(kavka_broker, topic) == [b"a", b"b", b"c", b"d", b"e"]
+    assert layouts_of(kavka_broker, sink) == [
+        Layout(3, 4),
+        Layout(4, 2, before=4),
+        Layout(4, 2),
+        Layout(5, 7, before=2),
+        Layout(5, 7),
+    ]
+
+
+def test_a_change_in_a_batch_of_which_some_is_committed_is_taken_back(kavka_broker: KavkaProcess, topic: str) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    for batch in (0, 1):
+        sink.write(rows(b"%d" % batch), batch=batch, partition=3, tasks=4)
+    with pytest.raises(LayoutChangedError):
+        sink.write(rows(b"1"), batch=1, partition=0, tasks=2)
+    assert layouts_of(kavka_broker, sink) == [Layout(0, 4), Layout(1, 2, before=4), Layout(1, 4)]
+    assert sink.write(rows(b"1"), batch=1, partition=3, tasks=4).skipped
+    assert values_in(kavka_broker, topic) == [b"0", b"1"]
+
+
+def test_a_task_of_the_old_layout_that_is_amid_its_rows_commits_nothing(kavka_broker: KavkaProcess, topic: str) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    sink.write(rows(b"0"), batch=0, tasks=4)
+
+    def with_another_driver_amid() -> Iterator[pa.RecordBatch]:
+        yield from large(b"a", b"b")
+        assert not sink.write(rows(b"c"), batch=1, partition=1, tasks=2).skipped
+        yield from large(b"d", b"e")
+
+    with pytest.raises(TaskFencedError):
+        sink.write_from(with_another_driver_amid(), batch=1, partition=3, tasks=4)
+    with pytest.raises(LayoutChangedError):
+        sink.write(rows(b"a"), batch=1, partition=3, tasks=4)
+    assert values_in(kavka_broker, topic) == [b"0", b"c"]
+
+
+@pytest.mark.parametrize("tasks", [2, 3, 4])
+def test_an_intent_of_a_process_that_died_is_gone_on_with(
+    kavka_broker: KavkaProcess, topic: str, tasks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether what comes next is what was intended (2), the old layout (4) or a third one."""
+    monkeypatch.setattr("kavka_spark.settlement.PATIENCE_S", 0.2)
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    sink.write(rows(b"0"), batch=0, tasks=4)
+
+    async def died(self: Settlement, intent: Layout) -> bool:
+        raise OSError("kill -9")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Settlement, "_fence", died)
+        with pytest.raises(OSError, match="kill -9"):
+            sink.write(rows(b"1"), batch=1, tasks=2)
+    assert layouts_of(kavka_broker, sink)[-1] == Layout(1, 2, before=4)
+    assert not sink.write(rows(b"1"), batch=1, partition=1, tasks=tasks).skipped
+    assert layouts_of(kavka_broker, sink)[-1] == Layout(1, tasks)
+    assert values_in(kavka_broker, topic) == [b"0", b"1"]
+
+
+def test_rows_that_are_not_where_stable_put_them_are_refused_before_anything_is_committed(
+    kavka_broker: KavkaProcess, topic: str
+) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    for wrong in (4 << TASK_BITS | 1, 3 << TASK_BITS, None):
+        mixed = [with_task(rows(b"v" * CHUNK_BYTES), 4 << TASK_BITS), with_task(rows(b"w"), wrong)]
+        with pytest.raises(SinkError, match=rf"kavka_task={wrong}, expected {4 << TASK_BITS}.* Call stable\(\) last"):
+            sink.write_as_it_is(iter(mixed), batch=0, partition=0)
+    with pytest.raises(SinkError, match="Call stable"):
+        sink.write(rows(b"a"), partition=4, tasks=4)
+    assert contents(kavka_broker.bootstrap, topic) == []
+
+
+def test_a_batch_that_a_version_without_layouts_began_is_refused(kavka_broker: KavkaProcess, topic: str) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true", exactlyOnceTopic=f"{topic}-markers")
+    create(kavka_broker.bootstrap, f"{topic}-markers", 4, configs={"cleanup.policy": "compact"})
+    old = Task(sink.query, 9)
+    writer = Sink(kavka_broker.bootstrap, "key value topic")
+    writer.write(
+        pa.record_batch(
+            {
+                "key": pa.array([old.key]),
+                "value": pa.array([Marker(7, Digest(1, 1, 1)).value]),
+                "topic": pa.array([f"{topic}-markers"]),
+            }
+        )
+    )
+    with pytest.raises(SinkError, match=r"a version of kavka before stable\(\) has committed some of batch 7"):
+        sink.write(rows(b"a"), batch=7)
+    assert not sink.write(rows(b"b"), batch=8).skipped
+    assert values_in(kavka_broker, topic) == [b"b"]
+
+
+def test_of_tasks_that_begin_at_once_one_settles_the_layout_and_the_others_wait_for_it(
+    kavka_broker: KavkaProcess, topic: str
+) -> None:
+    """Each with a connection of its own, as processes have; every batch has another number of tasks."""
+    sinks = [
+        Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true", **{"kafka.client.id": f"{topic}-{index}"})
+        for index in range(4)
+    ]
+    for sink in sinks:
+        sink.query = f"at-once-{topic}"
+
+    def until_written(task: int, batch: int, tasks: int) -> None:
+        """As Spark, which runs a task again that was fenced."""
+        for _ in range(5):
+            try:
+                sinks[task].write(rows(b"%d" % (batch * 10 + task)), batch=batch, partition=task, tasks=tasks)
+            except TaskFencedError:
+                continue
+            return
+        raise AssertionError(f"task {task} of batch {batch} was fenced five times")
+
+    with ThreadPoolExecutor(4) as pool:
+        for batch, tasks in enumerate((4, 3, 4, 2)):
+            list(pool.map(lambda task, batch=batch, tasks=tasks: until_written(task, batch, tasks), range(tasks)))
+    expected = [batch * 10 + task for batch, tasks in enumerate((4, 3, 4, 2)) for task in range(tasks)]
+    assert sorted(int(value or b"") for value in values_in(kavka_broker, topic)) == expected
+
+
+def layouts_of(broker: KavkaProcess, sink: Sink) -> list[Layout]:
+    key = layout_key(sink.query)
+    records = contents(broker.bootstrap, DEFAULT_MARKER_TOPIC)
+    return [parse_layout(record.value or b"") for record in records if record.key == key]

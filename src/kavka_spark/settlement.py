@@ -1,0 +1,180 @@
+"""Settlement: one attempt sees to it that a layout of its own number of tasks is settled, or that it is refused.
+
+Decides who acts, who waits, and in which order producers are made; `layouts` decides what is to be done.
+
+Invariants
+  I1  Every record is written by a producer that took the layout's transactional id over before it read what it acts on.
+      So of two that act at the same time, the one before can commit no more.
+  I2  Taking the id over completes what its last owner had decided to commit. So an intent that was read then is read
+      by everybody; that one has been committed is not enough, for its control record may come later. Therefore each
+      record begins with a takeover of its own.
+  I3  Who finds an intent of somebody, or was fenced, waits `PATIENCE_S` for it to be settled. Then it goes on with it:
+      who wrote the intent may be dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Final, NamedTuple, assert_never
+
+from kavka.client.cluster import Cluster
+from kavka.client.producer import Producer
+from kavka.client.settings import ProducerSettings
+from kavka.client.transactions import ProducerFenced
+from kavka.errors import ErrorCode, KavkaError, RequestError
+from kavka_spark.errors import LayoutChangedError, SinkError, StaleBatchError
+from kavka_spark.layouts import (
+    Layout,
+    Replace,
+    Verdict,
+    Write,
+    layout_key,
+    layout_transactional_id,
+    next_step,
+)
+from kavka_spark.marker_topic import MarkerTopic
+from kavka_spark.markers import Task
+
+PATIENCE_S: Final = 30.0
+POLL_S: Final = 0.1
+_FENCED_AT_ONCE: Final = 16
+ABORT_TIMEOUT_S: Final = 10.0
+"""How long a failing task tries to abort. If it cannot, the task's next attempt does."""
+
+
+class BatchOfTask(NamedTuple):
+    """What must be written exactly once."""
+
+    task: Task
+    batch: int
+    tasks: int
+    """How many tasks write the batch, this one among them."""
+
+    def __str__(self) -> str:
+        return f"batch {self.batch} of task {self.task.partition} of query {self.task.query}"
+
+
+class Settlement:
+    """What one attempt does about its query's layout."""
+
+    def __init__(self, cluster: Cluster, settings: ProducerSettings, markers: MarkerTopic, what: BatchOfTask) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._markers = markers
+        self._what = what
+
+    def may_proceed(self, found: Layout | None) -> bool:
+        """Whether rows may be written. Raises `StaleBatchError` and `LayoutChangedError`."""
+        step = next_step(found, self._what.batch, self._what.tasks)
+        if step is Verdict.STALE:
+            assert found is not None
+            raise StaleBatchError(str(self._what), found.batch)
+        if step is Verdict.CHANGED:
+            assert found is not None
+            raise LayoutChangedError(str(self._what), found.tasks, self._what.tasks)
+        return step is Verdict.PROCEED
+
+    async def settle(self) -> None:
+        """Returns when a layout of this number of tasks is settled. Raises as `may_proceed`, `SinkError` for a query
+        that an earlier version of kavka wrote, and what a client raises."""
+        now = asyncio.get_running_loop().time
+        wait_until: float | None = None
+        while not self.may_proceed(found := await self._markers.layout(self._what.task.query)):
+            if wait_until is None:
+                wait_until = now() + (PATIENCE_S if found is not None and not found.is_settled else 0)
+            if now() < wait_until:
+                await asyncio.sleep(POLL_S)
+                continue
+            try:
+                await self._act()
+            except KavkaError as failure:
+                if not is_fenced(failure):
+                    raise
+                wait_until = now() + PATIENCE_S
+
+    async def _act(self) -> None:
+        """Step by step until the layout is settled (I1, I2). Raises what says `is_fenced` if another attempt acts."""
+        while True:
+            async with self._taken_over(layout_transactional_id(self._what.task.query)) as producer:
+                found = await self._markers.layout(self._what.task.query)
+                if self.may_proceed(found):
+                    return
+                if found is None:
+                    await self._check_unmarked()
+                match next_step(found, self._what.batch, self._what.tasks):
+                    case Write(layout):
+                        await self._write(producer, layout)
+                    case Replace(intent) as step:
+                        committed = await self._fence(intent)
+                        await self._write(producer, step.settled(is_committed=committed))
+                    case Verdict():
+                        raise AssertionError("verdicts are may_proceed's")
+                    case never:
+                        assert_never(never)
+
+    async def _check_unmarked(self) -> None:
+        """A batch with markers and no layout was begun by a version that knew none: whose rows went where?"""
+        marked = await self._markers.last_batch(self._what.task.query)
+        if marked is not None and marked >= self._what.batch:
+            raise SinkError(
+                f"{self._what}: a version of kavka before stable() has committed some of batch {marked}, and it is not "
+                "known which rows. Let that version finish the batch, or start with a new checkpoint"
+            )
+
+    async def _fence(self, intent: Layout) -> bool:
+        """Takes over every task of the old layout. Whether one of them has committed this batch, or a later one."""
+        assert intent.before is not None
+        tasks = [Task(self._what.task.query, partition) for partition in range(intent.before)]
+
+        async def fence(task: Task) -> None:
+            async with self._taken_over(task.transactional_id):
+                pass
+
+        for first in range(0, len(tasks), _FENCED_AT_ONCE):
+            await asyncio.gather(*map(fence, tasks[first : first + _FENCED_AT_ONCE]))
+        for task in tasks:
+            marked = await self._markers.latest(task)
+            if marked is not None and marked.batch >= self._what.batch:
+                return True
+        return False
+
+    async def _write(self, producer: Producer, layout: Layout) -> None:
+        producer.begin_transaction()
+        key = layout_key(self._what.task.query)
+        topic, partition = await self._markers.partition_of_key(key)
+        await producer.send(topic, layout.value, key=key, partition=partition)
+        await producer.commit_transaction()
+
+    @asynccontextmanager
+    async def _taken_over(self, transactional_id: str) -> AsyncIterator[Producer]:
+        producer = Producer(self._cluster, replace(self._settings, transactional_id=transactional_id))
+        try:
+            await producer.init_transactions()
+            yield producer
+        finally:
+            await end(producer)
+
+
+def is_fenced(refused: BaseException | None) -> bool:
+    """Whether another attempt has taken the id over, according to what broke a transaction or to what caused that. A
+    partition's leader may hear of it before the coordinator answers."""
+    codes = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
+    while refused is not None:
+        if isinstance(refused, ProducerFenced) or (isinstance(refused, RequestError) and refused.code in codes):
+            return True
+        refused = refused.__cause__
+    return False
+
+
+async def end(producer: Producer) -> None:
+    """Ends what is still open, as far as it can be ended now."""
+    try:
+        if producer.in_transaction:
+            await asyncio.wait_for(producer.abort_transaction(), ABORT_TIMEOUT_S)
+    except (KavkaError, TimeoutError):
+        pass  # The next who takes the id over aborts it.
+    finally:
+        await producer.close(timeout_ms=0)
