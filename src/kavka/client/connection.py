@@ -8,16 +8,20 @@ Invariants
   `ConnectionFailed`. After the latter it is unknown whether the broker carried it out.
   I2  A connection that failed in any way is closed and stays closed; all that waited on it fails with it.
   I3  At most `max_pending_requests` wait for answers.
+  I4  Where the broker ends sessions, the client logs in again on the same connection before the first request that
+  comes after RENEW of the session. That request and all after it wait until the login is over, in their order, and
+  the login waits for the answers that are owed, as long as their requests have time: the broker answers one after the
+  other anyway. A token is fetched meanwhile, and requests go on until it is there or the session ends.
 
 Source: Kafka's protocol guide; KIP-511 (ApiVersions: a broker that does not know the version asked for answers in
-version 0, with the versions that it does know), KIP-482 (flexible headers).
+version 0, with the versions that it does know), KIP-482 (flexible headers), KIP-368 (sessions that end).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kavka import __version__
 from kavka.client.answers import error_name
@@ -42,11 +46,14 @@ from kavka.protocol.messages.sasl_authenticate_response import SaslAuthenticateR
 from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kavka.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from kavka.protocol.request_pipeline import RequestPipeline
+from kavka.protocol.sasl_network import RENEW
 from kavka.protocol.schema import Message
 
 Answer = TypeVar("Answer", bound=Message)
 
 SOFTWARE_NAME = "kavka"
+TOKEN_AGAIN_S: Final = 1.0
+"""How long after a token could not be fetched it is tried again, while the session lasts."""
 
 
 class VersionRange(NamedTuple):
@@ -65,6 +72,16 @@ class BrokerConnection(RequestPipeline):
         self.finalized_features: dict[str, int] = {}
         self._settings = settings
         self._slots = asyncio.Semaphore(settings.max_pending_requests)
+        self._door = asyncio.Lock()
+        """Keeps the order of the requests that wait while a session is renewed."""
+        self._renewal: asyncio.Task[None] | None = None
+        self._is_held = False
+        self._renew_at: float | None = None
+        self._session_end = 0.0
+        """By the loop's clock, in s; `_renew_at` None: the session lasts for ever."""
+        self._all_answered = asyncio.Event()
+        self._answers_due = 0.0
+        """When the last answer that is owed is late, by the loop's clock."""
         super().__init__(connection, address, settings.client_id)
 
     @classmethod
@@ -85,7 +102,7 @@ class BrokerConnection(RequestPipeline):
         try:
             await connection._negotiate()
             if settings.sasl is not None:
-                await connection._authenticate(settings.sasl)
+                await connection._authenticate(settings.sasl, await _token(settings.sasl))
         except BaseException:
             connection.close()
             raise
@@ -128,21 +145,12 @@ class BrokerConnection(RequestPipeline):
         if not isinstance(message, Message):
             message = message(version)
         frame = await self._exchange(api(key), version, message, timeout_ms or self._settings.request_timeout_ms)
-        try:
-            _, position = decode_response_header(key, version, frame)
-            body = memoryview(frame)[position:]
-            if 0 < self._settings.decode_in_thread_bytes <= len(body):
-                return await asyncio.to_thread(decode, answer_type, body, version)
-            return decode(answer_type, body, version)
-        except ProtocolViolation as failure:
-            self._fail(ConnectionFailed(f"{self.address} gave a malformed answer to {api(key).name} {version}"))
-            raise ConnectionFailed(
-                f"malformed {api(key).name} {version} answer of {self.address}: {failure}"
-            ) from failure
+        return await self._decoded(key, version, frame, answer_type)
 
     async def send_unanswered(self, key: ApiKey, message: Message, *, highest: int | None = None) -> None:
         """Sends a request that the broker does not answer: Produce with acks=0."""
         version = self.version_of(key, highest=highest)
+        await self._session()
         self._send(key, version, message, None)
         await self._connection.drain()
 
@@ -153,7 +161,7 @@ class BrokerConnection(RequestPipeline):
             message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
             # A broker that hangs is connected to by its kernel, and is no broker yet.
             patience_ms = min(self._settings.request_timeout_ms, self._settings.connect_timeout_ms)
-            frame = await self._exchange(known, version, message, patience_ms)
+            frame = await self._ask(known, version, message, patience_ms)
             answer = self._decode_api_versions(frame, version)
             self.versions = {
                 entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in answer.api_keys
@@ -171,18 +179,12 @@ class BrokerConnection(RequestPipeline):
                 )
             version = lower
 
-    async def _authenticate(self, sasl: SaslSettings) -> None:
-        """Proves who the client is. A broker ends the connection later on where it wants to be told again (KIP-368)."""
+    async def _authenticate(self, sasl: SaslSettings, token: str) -> None:
+        """Proves who the client is. `token`: with OAUTHBEARER, one that is good."""
         name = sasl.mechanism.value
-        # Beside the loop: an endpoint may be slow.
-        token = "" if sasl.tokens is None else await asyncio.to_thread(sasl.tokens.current)
-        patience_ms = min(self._settings.request_timeout_ms, self._settings.connect_timeout_ms)
         try:
-            answer = await self.request(
-                ApiKey.SASL_HANDSHAKE,
-                SaslHandshakeRequest(mechanism=name),
-                SaslHandshakeResponse,
-                timeout_ms=patience_ms,
+            answer = await self._log_in(
+                ApiKey.SASL_HANDSHAKE, SaslHandshakeRequest(mechanism=name), SaslHandshakeResponse
             )
         except RequestError as failure:
             raise RequestError(failure.code, f"{self.address} does not speak SASL: {failure}") from failure
@@ -194,11 +196,9 @@ class BrokerConnection(RequestPipeline):
         messages = exchange(sasl, new_nonce(), token)
         out = next(messages)
         while True:
-            said = await self.request(
-                ApiKey.SASL_AUTHENTICATE,
-                SaslAuthenticateRequest(auth_bytes=out),
-                SaslAuthenticateResponse,
-                timeout_ms=patience_ms,
+            began = asyncio.get_running_loop().time()
+            said = await self._log_in(
+                ApiKey.SASL_AUTHENTICATE, SaslAuthenticateRequest(auth_bytes=out), SaslAuthenticateResponse
             )
             if said.error_code != ErrorCode.NONE:
                 why = said.error_message or error_name(said.error_code)
@@ -210,7 +210,87 @@ class BrokerConnection(RequestPipeline):
             try:
                 out = messages.send(bytes(said.auth_bytes))
             except StopIteration:
+                lifetime_s = said.session_lifetime_ms / 1000
+                self._session_end = began + lifetime_s
+                self._renew_at = began + lifetime_s * RENEW if lifetime_s else None
                 return
+
+    async def _log_in(self, key: ApiKey, message: Message, answer_type: type[Answer]) -> Answer:
+        """A request of a login: it does not wait for the end of the login."""
+        version = self.version_of(key)
+        patience_ms = min(self._settings.request_timeout_ms, self._settings.connect_timeout_ms)
+        frame = await self._ask(api(key), version, message, patience_ms)
+        return await self._decoded(key, version, frame, answer_type)
+
+    async def _session(self) -> None:
+        """Waits until a request may be sent in a session that has not ended (I4). Whoever sends awaits nothing between
+        this and `_send`."""
+        sasl = self._settings.sasl
+        if self._renew_at is None or sasl is None:
+            return
+        async with self._door:
+            now = asyncio.get_running_loop().time()
+            if self._renewal is None and self.is_open and now >= self._renew_at:
+                self._is_held = sasl.tokens is None
+                self._renewal = asyncio.create_task(self._renew(sasl), name=f"new session with {self.address}")
+            if self._renewal is not None and (self._is_held or now >= self._session_end):
+                # A task of its own: a caller who is cancelled must not leave a login behind that is half done.
+                await asyncio.wait([self._renewal])
+
+    async def _renew(self, sasl: SaslSettings) -> None:
+        """Logs in again. Where that fails, so does the connection; the next one says why, if the login is refused."""
+        loop = asyncio.get_running_loop()
+        try:
+            try:
+                token = await _token(sasl)
+            except (ConnectionFailed, RequestError):
+                if loop.time() >= self._session_end:
+                    raise
+                self._renew_at = min(loop.time() + TOKEN_AGAIN_S, self._session_end)
+                return
+            self._is_held = True
+            await self._settled()
+            await self._authenticate(sasl, token)
+        except KavkaError as failure:
+            self._fail(ConnectionFailed(f"the session with {self.address} could not be renewed: {failure}"))
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._renewal = None
+            self._is_held = False
+
+    async def _settled(self) -> None:
+        """Returns when no answer is owed. Whoever asked may be gone, and its time-out with it: this has the same."""
+        try:
+            async with asyncio.timeout_at(self._answers_due):
+                while self._pending:
+                    self._all_answered.clear()
+                    await self._all_answered.wait()
+        except TimeoutError as late:
+            raise ConnectionFailed(f"{self.address} owes an answer for too long") from late
+
+    def _on_settled(self) -> None:
+        if not self._pending:
+            self._all_answered.set()
+
+    def _fail(self, failure: ConnectionFailed) -> None:
+        super()._fail(failure)
+        if self._renewal is not None and self._renewal is not asyncio.current_task():
+            self._renewal.cancel()
+
+    async def _decoded(self, key: ApiKey, version: int, frame: bytes, answer_type: type[Answer]) -> Answer:
+        try:
+            _, position = decode_response_header(key, version, frame)
+            body = memoryview(frame)[position:]
+            if 0 < self._settings.decode_in_thread_bytes <= len(body):
+                return await asyncio.to_thread(decode, answer_type, body, version)
+            return decode(answer_type, body, version)
+        except ProtocolViolation as failure:
+            self._fail(ConnectionFailed(f"{self.address} gave a malformed answer to {api(key).name} {version}"))
+            raise ConnectionFailed(
+                f"malformed {api(key).name} {version} answer of {self.address}: {failure}"
+            ) from failure
 
     def _decode_api_versions(self, frame: bytes, version: int) -> ApiVersionsResponse:
         """The answer in the version asked for, or in version 0 where the broker does not know that one."""
@@ -224,21 +304,33 @@ class BrokerConnection(RequestPipeline):
     async def _exchange(self, known: Api, version: int, message: Message, timeout_ms: int) -> bytes:
         """Sends one request and waits for the frame of its answer."""
         async with self._slots:
-            future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-            self._send(known.key, version, message, future)
-            try:
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self._connection.drain()
-                    return await future
-            except TimeoutError as failure:
-                late = ConnectionFailed(f"{self.address} did not answer {known.name} within {timeout_ms} ms")
-                self._fail(late)
-                raise late from failure
+            await self._session()
+            return await self._ask(known, version, message, timeout_ms)
+
+    async def _ask(self, known: Api, version: int, message: Message, timeout_ms: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bytes] = loop.create_future()
+        self._send(known.key, version, message, future)
+        due = loop.time() + timeout_ms / 1000
+        self._answers_due = max(self._answers_due, due)
+        try:
+            async with asyncio.timeout_at(due):
+                await self._connection.drain()
+                return await future
+        except TimeoutError as failure:
+            late = ConnectionFailed(f"{self.address} did not answer {known.name} within {timeout_ms} ms")
+            self._fail(late)
+            raise late from failure
 
     def _as_connection_failure(self, failure: KavkaError) -> ConnectionFailed:
         if isinstance(failure, FrameTooLarge):
             return _another_protocol(self.address, failure)
         return super()._as_connection_failure(failure)
+
+
+async def _token(sasl: SaslSettings) -> str:
+    """With OAUTHBEARER, a token that is good now; beside the loop, because an endpoint may be slow."""
+    return "" if sasl.tokens is None else await asyncio.to_thread(sasl.tokens.current)
 
 
 def _another_protocol(address: str, failure: FrameTooLarge) -> ConnectionFailed:

@@ -12,6 +12,11 @@ from typing import Any
 
 import pytest
 
+from kavka.client.cluster import Cluster
+from kavka.client.security import SaslMechanism, SaslSettings
+from kavka.client.settings import ClientSettings
+from kavka.protocol.api_keys import ApiKey
+from kavka.protocol.messages import MetadataRequest, MetadataResponse
 from kavka.runtime.network import SocketNetwork
 from kavka.security.scram import ScramCredential, ScramMechanism, credential_of, salted
 from kavka.zookeeper.client import ZooKeeperClient
@@ -20,7 +25,7 @@ from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.apache_kafka.cluster import run_tool
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.ports import free_port
-from tests.kit.sasl_script import LISTENER, run, settings, wait_for_user
+from tests.kit.sasl_script import LISTENER, SESSION_MS, add_user, run, settings, wait_for_user
 
 pytestmark = pytest.mark.kafka
 
@@ -55,6 +60,32 @@ def test_every_exchange_is_answered_alike(kafka: tuple[ApacheKafka, int], tmp_pa
     ours = on_kavka(tmp_path, run)
     different = {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
     assert not different, "\n".join(f"{name}:\n  kafka {a}\n  kavka {b}" for name, (a, b) in different.items())
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(300)
+def test_kavkas_client_renews_its_session_on_apache_kafka(kafka: tuple[ApacheKafka, int]) -> None:
+    """Kafka closes the connection at the first request after the end, unless the client has logged in again."""
+    broker, port = kafka
+
+    async def work(mechanism: SaslMechanism) -> None:
+        login = SaslSettings(mechanism=mechanism, username="alice", password="alice-secret")
+        async with Cluster(SocketNetwork(), [("127.0.0.1", port)], ClientSettings(sasl=login)) as client:
+            connection = await client.any_connection()
+            for _ in range(2):
+                await asyncio.sleep(SESSION_MS / 1000 + 0.1)
+                asked = (
+                    connection.request(ApiKey.METADATA, MetadataRequest(topics=[]), MetadataResponse) for _ in range(4)
+                )
+                assert all(answer.brokers for answer in await asyncio.gather(*asked))
+            assert connection.is_open
+
+    async def scenario() -> None:
+        await asyncio.gather(work(SaslMechanism.PLAIN), work(SaslMechanism.SCRAM_SHA_512))
+
+    assert add_user(broker.port, "alice", "alice-secret") == {"alice": 0}
+    wait_for_user(port, "alice", "alice-secret")
+    asyncio.run(asyncio.wait_for(scenario(), 120))
 
 
 @pytest.mark.thorough

@@ -15,6 +15,8 @@ from kavka.client.login import client_login
 from kavka.client.security import SaslSettings
 from kavka.client.settings import ClientSettings
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
+from kavka.protocol.api import ApiKey
+from kavka.protocol.messages import MetadataRequest, MetadataResponse
 from kavka.runtime.network import SocketNetwork
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.integration.security.test_oauthbearer import settings_of
@@ -148,6 +150,33 @@ def test_kavkas_client_logs_in_with_tokens_and_learns_of_a_refused_one(tmp_path:
                 await Cluster(SocketNetwork(), bootstrap, ClientSettings(sasl=login(endpoint.url))).connect()
             assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
             assert "canary" not in str(refused.value)
+
+    with KeysServer(tmp_path, key_set("RS256-1")) as server:
+        asyncio.run(asyncio.wait_for(scenario(settings_of(server.url, server.login)), 120))
+
+
+def test_kavkas_client_brings_a_fresh_token_where_its_session_ends_with_the_old_one(
+    tmp_path: Path, endpoint: TokenEndpoint
+) -> None:
+    made: list[str] = []
+
+    def make() -> str:
+        made.append(token(claims(exp=int(time.time()) + (600 if made else 3), jti=str(len(made)))))
+        return made[-1]
+
+    async def scenario(settings: dict[str, str]) -> None:
+        async with InProcessCluster(tmp_path / "k", count=1, settings=settings, more_listeners=[LISTENER]) as cluster:
+            gates = cluster.broker(1).gates
+            assert gates is not None
+            counts = gates.counts[LISTENER]
+            endpoint.make = make
+            bootstrap = [("127.0.0.1", cluster.ports_of[LISTENER][1])]
+            async with Cluster(SocketNetwork(), bootstrap, ClientSettings(sasl=login(endpoint.url))) as client:
+                connection = await client.any_connection()
+                await asyncio.sleep(3.1)  # Nothing but time ends a token.
+                await connection.request(ApiKey.METADATA, MetadataRequest(topics=[]), MetadataResponse)
+                assert len(made) == 2
+                assert (counts.succeeded_again, counts.failed_again, counts.expired) == (1, 0, 0)
 
     with KeysServer(tmp_path, key_set("RS256-1")) as server:
         asyncio.run(asyncio.wait_for(scenario(settings_of(server.url, server.login)), 120))

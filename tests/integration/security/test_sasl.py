@@ -21,6 +21,7 @@ from kavka.errors import ConfigError, ErrorCode, RequestError
 from kavka.metrics import Gauge
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.metadata_request import MetadataRequest
+from kavka.protocol.messages.metadata_response import MetadataResponse
 from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kavka.runtime.network import SocketNetwork
@@ -90,6 +91,34 @@ async def test_a_client_is_who_it_proves_to_be(tmp_path: Path) -> None:
             with pytest.raises(RequestError) as refused:
                 await Cluster(SocketNetwork(), [("127.0.0.1", port)], ClientSettings(sasl=wrong)).connect()
             assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+@in_a_loop
+async def test_kavkas_client_renews_its_session_on_the_same_connection(tmp_path: Path) -> None:
+    """Each mechanism with a real broker; when exactly: tests/unit/client/test_client_sessions.py."""
+    mechanisms = (SaslMechanism.PLAIN, SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512)
+    lifetime = {f"{OWN}.{mechanism.value.lower()}.connections.max.reauth.ms": "3000" for mechanism in mechanisms}
+    async with cluster_of(tmp_path, lifetime) as cluster:
+        port, plaintext = cluster.ports_of[LISTENER][1], cluster.bootstrap[0][1]
+        # PLAIN knows alice already; SCRAM takes her password from here.
+        await in_thread(add_user, plaintext, "alice", "alice-secret")
+        await in_thread(wait_for_user, port, "alice", "alice-secret")
+        gates = cluster.broker(1).gates
+        assert gates is not None
+        counts = gates.counts[LISTENER]
+
+        async def work(mechanism: SaslMechanism) -> None:
+            login = SaslSettings(mechanism=mechanism, username="alice", password="alice-secret")
+            async with Cluster(SocketNetwork(), [("127.0.0.1", port)], ClientSettings(sasl=login)) as client:
+                connection = await client.any_connection()
+                await asyncio.sleep(3.1)  # Nothing but time ends a session.
+                asked = (
+                    connection.request(ApiKey.METADATA, MetadataRequest(topics=[]), MetadataResponse) for _ in range(4)
+                )
+                await asyncio.gather(*asked)
+
+        await asyncio.gather(*(work(mechanism) for mechanism in mechanisms))
+        assert (counts.succeeded_again, counts.failed_again, counts.expired) == (len(mechanisms), 0, 0)
 
 
 @in_a_loop
