@@ -421,3 +421,18 @@ def test_answers_are_those_of_kafka(kafka: int, ours: int, steps: Any) -> None:
     for theirs, own in zip(*found, strict=True):
         print(theirs == own, theirs, own)
     assert found[1] == found[0]
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mode", ["zk", "kraft"])
+def test_where_the_newer_protocol_is_off_groups_are_described_as_kafka_does(tmp_path: Path, mode: str) -> None:
+    off = {"group.coordinator.rebalance.protocols": "classic"}
+    asked = ConsumerGroupDescribeRequest(group_ids=["b", "a", "b"])
+    answers = []
+    with ApacheKafka(tmp_path / "kafka", mode=mode, settings=off, heap="-Xmx512M -Xms256M") as peer:
+        answers.append(BrokerClient(peer.port, timeout_s=30).ask(asked, 0))
+    with KavkaProcess(tmp_path / "kavka", settings=off) as broker:
+        answers.append(BrokerClient(broker.port, timeout_s=30).ask(asked, 0))
+    theirs, ours = ([(g.group_id, g.error_code, g.error_message) for g in answer.groups] for answer in answers)
+    assert ours == theirs == [(group_id, 35, None) for group_id in ("b", "a", "b")]

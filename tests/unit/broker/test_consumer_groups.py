@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
 import pytest
 
+from kavka.broker.api.groups import consumer_group_describe
+from kavka.broker.api.guards import groups
 from kavka.broker.coordinators.consumer_groups import consumer_group_limits
 from kavka.broker.metadata.features import serves_consumer_groups
 from kavka.config import effect
 from kavka.config.broker import BrokerConfig
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroupLimits
+from kavka.errors import ErrorCode
+from kavka.protocol.messages import ConsumerGroupDescribeRequest
 
 
 def limits(overrides: dict[str, str] | None = None, **settings: str) -> ConsumerGroupLimits:
@@ -107,3 +114,22 @@ def test_the_newer_protocol_is_served_where_it_is_named_and_the_cluster_is_ready
     assert serves_consumer_groups(both, 1)
     assert not serves_consumer_groups(both, 0)
     assert not serves_consumer_groups(classic, 1)
+
+
+def test_where_the_newer_protocol_is_off_every_group_is_unsupported_whoever_asks() -> None:
+    """Kafka looks at neither groups nor rights before (KafkaApis.handleConsumerGroupDescribe)."""
+
+    class Denied:
+        def allowed(self, *_: object, **__: object) -> NoReturn:
+            raise AssertionError("nobody asks for rights")
+
+    broker: Any = SimpleNamespace(serves_consumer_groups=lambda: False)
+    refused: Any = Denied()
+    request: Any = None
+    asked = ConsumerGroupDescribeRequest(group_ids=["b", "a", "b"])
+    for answer in (
+        consumer_group_describe.handle(broker, request, asked),
+        groups.consumer_group_describe(broker, refused, asked),
+    ):
+        described = [(group.group_id, group.error_code, group.error_message) for group in answer.groups]
+        assert described == [(group_id, ErrorCode.UNSUPPORTED_VERSION, None) for group_id in ("b", "a", "b")]

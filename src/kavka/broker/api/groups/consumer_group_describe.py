@@ -1,8 +1,8 @@
 """ConsumerGroupDescribe (key 69): the members of consumer groups, their present and their target assignments.
 
-Behaviour   A group that does not exist, or is a classic one, is GROUP_ID_NOT_FOUND. Topics that no longer exist are
-            left out. A partition that a member must give up, and has not given up yet, is still part of its present
-            assignment.
+Behaviour   Where the newer protocol is off, each group is UNSUPPORTED_VERSION, whoever asks. A group that is not there,
+            or is a classic one, is GROUP_ID_NOT_FOUND. Topics that no longer exist are left out. A partition that a
+            member must give up, and has not given up yet, is still part of its present assignment.
 Versions    0; 1 the member's kind: 0 classic, 1 consumer (KIP-1099).
 """
 
@@ -34,9 +34,18 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 def handle(
     broker: GroupsBroker, request: Request, message: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
+    if not broker.serves_consumer_groups():
+        unserved = [_refused(group_id, ErrorCode.UNSUPPORTED_VERSION, None) for group_id in message.group_ids]
+        return ConsumerGroupDescribeResponse(groups=unserved)
     operations = GROUP_OPERATIONS_SINCE_4 if message.include_authorized_operations else NOT_ASKED
     return ConsumerGroupDescribeResponse(
         groups=[_group(broker, group_id, operations) for group_id in message.group_ids]
+    )
+
+
+def _refused(group_id: str, error: ErrorCode, why: str | None) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=error, error_message=why, group_id=group_id, group_state="", assignor_name="", members=[]
     )
 
 
@@ -46,14 +55,7 @@ def _group(broker: GroupsBroker, group_id: str, operations: int) -> DescribedGro
         if group is None:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     except RequestError as refused:
-        return DescribedGroup(
-            error_code=refused.code,
-            error_message=refused.message or None,
-            group_id=group_id,
-            group_state="",
-            assignor_name="",
-            members=[],
-        )
+        return _refused(group_id, refused.code, refused.message or None)
     return DescribedGroup(
         error_code=ErrorCode.NONE,
         group_id=group_id,

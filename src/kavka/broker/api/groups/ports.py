@@ -29,6 +29,9 @@ class GroupsBroker(Protocol):
     def authorization(self) -> Authorization | None:
         """The broker's authorizer. None: everything is allowed."""
 
+    def serves_consumer_groups(self) -> bool:
+        """Whether groups of the newer protocol (KIP-848) are served now."""
+
     async def ensure_internal_topic(self, name: str) -> None:
         """Returns when the coordinators' topic of that name exists. Raises RequestError (COORDINATOR_NOT_AVAILABLE)."""
 

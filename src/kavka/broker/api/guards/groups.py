@@ -344,13 +344,13 @@ def consumer_group_heartbeat(broker: ApiBroker, caller: Caller, message: Consume
 
 
 def consumer_group_describe(broker: ApiBroker, caller: Caller, message: ConsumerGroupDescribeRequest) -> Any:
-    """De G; a group of which the caller may not describe every topic is shown without its members."""
+    """De G; a group of which the caller may not describe every topic is shown without its members. Where the newer
+    protocol is off, nobody learns what he may see."""
+    if not broker.serves_consumer_groups():
+        unserved = [_undescribed(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in message.group_ids]
+        return ConsumerGroupDescribeResponse(groups=unserved)
     allowed = caller.allowed(Operation.DESCRIBE, ResourceType.GROUP, message.group_ids)
-    refused = [
-        DescribedConsumerGroup(error_code=_GROUP, group_id=group_id, group_state="", assignor_name="", members=[])
-        for group_id in message.group_ids
-        if group_id not in allowed
-    ]
+    refused = [_undescribed(group_id, _GROUP) for group_id in message.group_ids if group_id not in allowed]
     message.group_ids = [group_id for group_id in message.group_ids if group_id in allowed]
 
     def change(answer: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
@@ -373,3 +373,7 @@ def consumer_group_describe(broker: ApiBroker, caller: Caller, message: Consumer
         return answer
 
     return Then(change)
+
+
+def _undescribed(group_id: str, error: ErrorCode) -> DescribedConsumerGroup:
+    return DescribedConsumerGroup(error_code=error, group_id=group_id, group_state="", assignor_name="", members=[])
