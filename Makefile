@@ -5,6 +5,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 # More workers than cores: most tests wait for a client, a timer or a process most of the time.
 WORKERS ?= 4
+EXAMPLES ?= 20
 SUITES ?= kafka-python aiokafka franz-go
 ECOSYSTEM_SUITES ?= kafka-go sarama librdkafka-classic librdkafka-consumer
 # Of faults; CHAOS takes further arguments of chaos.run, such as --seed 7.
@@ -84,9 +85,10 @@ simulate: setup ## SEEDS simulated clusters under faults on all cores, every rul
 explore: setup ## a crash, a power cut and a lost session at steps of short stories, five minutes of another part each day
 	@$(PYTHON) -m kavka.simulator.runs.explore $(EXPLORE)
 
-fuzz: setup ## malformed requests for every API, from the message schemas; what comes before a login, 100,000 of each kind
+fuzz: setup ## malformed requests for every API; what comes before a login, 100,000 of each kind; each property with EXAMPLES times its examples
 	@$(PYTHON) tools/fuzz_protocol.py
 	@$(PYTHON) -m tests.fuzz.unauthenticated
+	@KAVKA_EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest -n $(WORKERS) --timeout 7200 tests/property tests/unit/replication tests/unit/controller
 
 kill9: setup ## kill -9 under load, many times
 	@KAVKA_KILLS=100 $(PYTHON) -m pytest tests/integration/durability

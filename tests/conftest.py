@@ -12,6 +12,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from hypothesis.internal.detection import is_hypothesis_test
 
 from kavka.logger import set_level
 from tests.apache_kafka import ApacheKafka, PeerMissing
@@ -159,6 +160,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
     items[:] = _in_turn(items)
+    if (times := int(os.environ.get("KAVKA_EXAMPLES", "1"))) > 1:
+        for item in items:
+            _look_longer(item, times)
+
+
+def _look_longer(item: pytest.Item, times: int) -> None:
+    """Gives a property `times` as many examples, others in every run (`make fuzz`)."""
+    machine, function = getattr(item, "cls", None), getattr(item, "obj", None)
+    if isinstance(getattr(machine, "settings", None), hypothesis.settings):
+        holder, name = machine, "settings"
+    elif is_hypothesis_test(function):
+        holder, name = function, "_hypothesis_internal_use_settings"
+    else:
+        return
+    given = getattr(holder, name, None) or hypothesis.settings()
+    if given.database is not None:  # Tests of one function with several parameters share it.
+        setattr(holder, name, hypothesis.settings(given, max_examples=given.max_examples * times, database=None))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ Decides what users type and read: options, help, tables, JSON, errors with a nex
 
     start.py      a start: from options to a running broker; several ones: start_cluster.py; with TLS, passwords and
                   access control: start_secure.py
-    up.py         up, server: options and help
+    up.py         up, server: options and help; container.py: the settings come from a container's environment
 
     Each command, or group of commands, has a module of its name, which owns its typer app and carries it out.
     Beside them: group_offsets.py (resets), story.py (the sentences of `why`), line_format.py (kcat's formats, and

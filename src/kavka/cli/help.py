@@ -134,7 +134,8 @@ def render_group(group: Any, ctx: Context) -> str:
         lines += [_bold("Commands:"), *_table([(name, text) for _, name, text in listed]), ""]
         lines += [_bold("Options:"), *_table([(_names(each), _text(each, ctx)) for each in options])]
     else:
-        del lines[1]  # Without the empty line all commands fit on a screen.
+        del lines[1]  # Without these empty lines all commands fit on a screen.
+        lines.remove("")
         lines += [*_sections(listed), *_paragraphs([f"Options: {', '.join(map(_name, options))}"])]
         lines[-1] = f"`{ctx.command_path} COMMAND --help` shows a command's options, with examples."
     return "\n".join(lines) + "\n"

@@ -67,6 +67,8 @@ class Start:
     `brokers` of `up` is how many; 0 for as many as the data directory has, one in a new one. `processes`: each in a
     process of its own. `zookeeper_port`: the embedded ZooKeeper's port is open there (0 for a free one).
 
+    `ready_line`: said once more when the broker serves.
+
     `secure`: with TLS, passwords (`mtls`: certificates) and access control; `insecure`: open where others reach it.
     """
 
@@ -87,6 +89,7 @@ class Start:
     secure: bool = False
     mtls: bool = False
     insecure: bool = False
+    ready_line: str = ""
 
     def __post_init__(self) -> None:
         level = self.log_level or DEFAULT_LOG_LEVELS["up" if self.file is None else "server"]
@@ -411,6 +414,8 @@ def _tell(plan: Start, started: Started, addresses: Mapping[str, str], more: Seq
             "",
             "Ctrl-C stops it; the data stays.",
         ]
+    if plan.ready_line:
+        lines.append(plan.ready_line)
     print("\n".join(lines), flush=True)
 
 

@@ -146,13 +146,14 @@ def _in_cluster(bootstrap: str | None, subject: Subject, *, is_known: bool) -> S
 
         deadline = time.monotonic() + NEW_CONTROLLER_S
         while True:
-            has_a_controller = is_known or await _has_a_controller(cluster)
             listed = await Admin(cluster).list_topics(include_internal=True)
             topics = {each.name: len(each.partitions) for each in listed}
+            of_the_controller = {} if is_known else await _topics_of_the_controller(cluster)
+            topics |= of_the_controller or {}
             if is_known or topics.keys() & {subject.topic, whole} or time.monotonic() >= deadline:
                 return topics
             # The controller that made the topic may have died with the word of it: the next one tells the others.
-            if has_a_controller:
+            if of_the_controller is not None:
                 deadline = min(deadline, time.monotonic() + WORD_OF_A_TOPIC_S)
             await asyncio.sleep(0.2)
 
@@ -172,16 +173,23 @@ def _in_cluster(bootstrap: str | None, subject: Subject, *, is_known: bool) -> S
     raise Failure(f"there is no topic {subject.topic}", "see `kavka topics list`")
 
 
-async def _has_a_controller(cluster: Cluster) -> bool:
-    """Whether the controller that brokers name can be reached: after a crash they name the dead one at first."""
+async def _topics_of_the_controller(cluster: Cluster) -> dict[str, int] | None:
+    """Topics by name, with the number of partitions. The controller knows of them first. None if it cannot be reached:
+    after a crash brokers name the dead one."""
     from kavka.errors import ConnectionFailed
+    from kavka.protocol.api import ApiKey
+    from kavka.protocol.messages.metadata_request import MetadataRequest
+    from kavka.protocol.messages.metadata_response import MetadataResponse
 
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
     try:
         await cluster.refresh([])
-        await cluster.controller()
+        answer = await cluster.ask(ApiKey.METADATA, request, MetadataResponse, to_controller=True)
     except ConnectionFailed:
-        return False
-    return cluster.controller_id in cluster.brokers
+        return None
+    if cluster.controller_id not in cluster.brokers:
+        return None
+    return {each.name: len(each.partitions) for each in answer.topics if each.name is not None and not each.error_code}
 
 
 def _require_broker(broker: int, bootstrap: str | None) -> None:

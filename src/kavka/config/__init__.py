@@ -15,6 +15,7 @@ group.py            the tables of a group's and of a metrics subscription's sett
 properties.py       the syntax of server.properties
 describe.py         what DescribeConfigs answers
 alter.py            what AlterConfigs and IncrementalAlterConfigs do
+container.py        what the environment of a container asks for
 documentation.py    what each setting is for; loaded only when asked
 similar.py          the name that was probably meant by a misspelt one
 """

@@ -167,7 +167,7 @@ def test_a_removed_user_is_out_at_once(live: Live) -> None:
     client = live.client("leaver")
     assert client.get("/audit").path == "/audit"
     listed = user(live.data, "list")
-    assert "leaver" in listed.stdout
+    assert b"leaver" in listed.stdout
     assert user(live.data, "remove", "leaver").returncode == 0
     assert client.get("/audit").path == "/login"
     assert user(live.data, "remove", "leaver").returncode == 1
@@ -176,7 +176,7 @@ def test_a_removed_user_is_out_at_once(live: Live) -> None:
 def test_a_short_password_is_refused(tmp_path: Path) -> None:
     done = user(tmp_path, "add", "ada", password="short")
     assert done.returncode == 2
-    assert "10 to" in done.stderr
+    assert b"10 to" in done.stderr
 
 
 def test_wrong_passwords_tell_nothing_and_cost_more_and_more(live: Live) -> None:

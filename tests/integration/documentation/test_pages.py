@@ -21,7 +21,7 @@ PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 PATIENCE_S, LONG_PATIENCE_S = 150, 3_600
 
 MOST_NOT_RUN = {
-    "another machine": 27,
+    "another machine": 28,
     "a target": 6,
     "installs": 9,
     "a fragment": 9,

@@ -30,7 +30,7 @@ def test_tokens_are_made_used_listed_renewed_and_ended(tmp_path: Path) -> None:
                 f"sasl.username={user}\nsasl.password={user}-secret\n"
             )
         done = run_alone(*words, "--json", "-b", f"127.0.0.1:{port}", "--client-config", str(login))
-        return json.loads(done.stdout) if done.returncode == 0 else done.stderr
+        return json.loads(done.stdout) if done.returncode == 0 else done.stderr.decode()
 
     def work(port: int) -> None:
         shown = run("alice", port, "tokens", "create", "--renewer", "User:bob")

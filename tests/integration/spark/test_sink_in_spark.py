@@ -50,7 +50,7 @@ def stream(frame: DataFrame, broker: KavkaProcess, topic: str, checkpoint: Path,
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(180)
     if query.exception() is not None:
         raise query.exception()
 
