@@ -75,3 +75,13 @@ Chunk: TypeAlias = bytes | bytearray | memoryview | FileSlice
 def chunk_bytes(chunk: Chunk) -> bytes | bytearray | memoryview:
     """The bytes of `chunk`, read from the file where it is a slice."""
     return chunk.tobytes() if isinstance(chunk, FileSlice) else chunk
+
+
+class StateBatch(NamedTuple):
+    """What a share group's state says of a run of offsets: `state` is the number of a RecordState in Kafka's records,
+    `deliveries` how often they were delivered."""
+
+    first_offset: Offset
+    last_offset: Offset
+    state: int
+    deliveries: int

@@ -12,6 +12,7 @@ coordinators/  what the coordinators of groups and transactions are given by the
 transactions/  verification of transactional writes, markers, producer ids
 reads/         fetch sessions, and the search for records by timestamp
 upkeep/        compaction, retention, flushes, moves between log directories
+share/         share groups: partitions that are led for them, sessions, the way to their states
 quotas/        limits on replication traffic, and on what clients use up
 decisions/     where the records of this broker's decisions go
 telemetry/     the broker's metrics, and the metrics that clients push

@@ -63,7 +63,9 @@ _TOKEN_LOGIN: Final = (
     "It governs how brokers would get tokens for themselves, with OAUTHBEARER between brokers, which is refused."
 )
 _TIERED: Final = "It governs remote log storage. That is refused, see remote.log.storage.system.enable."
-_SHARE: Final = "It governs share groups, which are not served."
+_SHARE: Final = "Share groups are served, all of them, while the feature share.version is 1."
+_SHARE_CLASSES: Final = "Share groups have the simple assignor, and their states are in __share_group_state."
+_SHARE_PRUNING: Final = "What is superseded in __share_group_state is not deleted yet."
 _STREAMS: Final = "It governs groups of the streams protocol, which are not served."
 _PASSWORDS: Final = "It encrypts passwords that are set at run time. Such changes are refused."
 _JAVA_METRICS: Final = "It governs Java's metrics. Use kavka.metrics.port for kavka's metrics."
@@ -168,24 +170,11 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
         "remote.log.storage.manager.class.name remote.log.storage.manager.class.path "
         "remote.log.storage.manager.impl.prefix",
     ),
+    (_SHARE, "group.share.enable group.share.max.groups"),
+    (_SHARE_CLASSES, "group.share.assignors group.share.persister.class.name"),
     (
-        _SHARE,
-        "group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit group.share.enable "
-        "group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms "
-        "group.share.max.assignment.interval.ms group.share.max.delivery.count.limit group.share.max.groups "
-        "group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks "
-        "group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms group.share.max.share.sessions "
-        "group.share.max.size group.share.min.assignment.interval.ms group.share.min.delivery.count.limit "
-        "group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks "
-        "group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms "
-        "group.share.partition.max.record.locks group.share.persister.class.name group.share.record.lock.duration.ms "
-        "group.share.session.timeout.ms share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes "
-        "share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size "
-        "share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec "
-        "share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions "
-        "share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor "
-        "share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms "
-        "share.fetch.purgatory.purge.interval.requests",
+        _SHARE_PRUNING,
+        "share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.state.topic.prune.interval.ms",
     ),
     (
         _STREAMS,
@@ -208,15 +197,19 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
     (
         _THREADS,
         "background.threads group.coordinator.background.threads group.coordinator.threads num.io.threads "
-        "num.replica.alter.log.dirs.threads",
+        "num.replica.alter.log.dirs.threads share.coordinator.threads",
     ),
-    (_GROUP_APPENDS, "group.coordinator.append.linger.ms group.coordinator.cached.buffer.max.bytes"),
+    (
+        _GROUP_APPENDS,
+        "group.coordinator.append.linger.ms group.coordinator.cached.buffer.max.bytes "
+        "share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes",
+    ),
     ("One coordinator serves both protocols.", "group.coordinator.new.enable"),
     ("Offsets are always committed by all replicas in sync, as with -1.", "offsets.commit.required.acks"),
     (
         _PURGATORY,
         "delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests "
-        "producer.purgatory.purge.interval.requests",
+        "producer.purgatory.purge.interval.requests share.fetch.purgatory.purge.interval.requests",
     ),
     (
         "The time to connect to another broker is limited by the timeout of the request that needs the connection.",
@@ -428,8 +421,8 @@ def standing(name: str, table: type[Settings]) -> Standing:
             return Standing(Effect.AT_START, f"Other classes are refused: {_CLASSES[name][1]}")
         row = table.rows.get(name)
         return Standing(Effect.AT_START if row is not None and row.mode is Mode.READ_ONLY else Effect.IN_FORCE)
-    if table is GroupSettings and name.startswith(("share.", "streams.")):
-        return Standing(Effect.NONE, _SHARE if name.startswith("share.") else _STREAMS)
+    if table is GroupSettings and name.startswith("streams."):
+        return Standing(Effect.NONE, _STREAMS)
     if table in (GroupSettings, ClientMetricsSettings, DynamicOnlySettings):
         return Standing(Effect.IN_FORCE)
     if (refusal := _TOPIC_REFUSED.get(name)) is not None:

@@ -5,5 +5,6 @@ out). A new rule goes into `decide`; a new wait goes into the flow.
 
 groups/        groups of both protocols, and their offsets
 transactions/  transactional ids
+share_state/   what share groups have done with their records
 shared/        what both coordinators need: which partition keeps what, patterns over names
 """

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.api import acknowledgements
 from kavka.broker.api.guards.guard import Then
 from kavka.broker.api.loader import guard
 from kavka.broker.api.records import fetch
@@ -24,8 +25,9 @@ from kavka.broker.api_table import SERVED
 from kavka.broker.authorization.authorization import Authorization, AuthorizationPorts, Caller
 from kavka.broker.authorization.denials import Denials
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
+from kavka.broker.share.sessions import PartitionId
 from kavka.decisions import DECISIONS_TOPIC, forget
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api import ApiKey, RequestHeader, api
 from kavka.protocol.connection import ConnectionContext, Request
@@ -81,6 +83,7 @@ def broker() -> Any:
         ),
         is_informed=True,
         serves_consumer_groups=lambda: True,
+        serves_share_groups=lambda: True,
         transactions=SimpleNamespace(on_begun=lambda transactional_id, producer: None),
     )
 
@@ -145,7 +148,11 @@ def asked_by(key: ApiKey) -> set[Right]:
     return asked
 
 
-@pytest.mark.parametrize("key", sorted(set(SERVED) - {ApiKey.FETCH}))
+ASKED_BY_HANDLERS = {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
+"""What these are about is in a session, not in the request."""
+
+
+@pytest.mark.parametrize("key", sorted(set(SERVED) - ASKED_BY_HANDLERS))
 def test_a_guard_asks_exactly_what_the_row_of_its_api_says(key: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # What else a client may do, which an answer shows, is asked of every operation there is, and refuses nothing.
     monkeypatch.setattr(Caller, "operations", lambda *_: 0)
@@ -165,6 +172,29 @@ def test_fetch_asks_what_its_row_says() -> None:
             left, (denied,) = fetch._ask(caller, [spec], to_follower=to_follower)
             assert not left
             assert denied.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("key", [ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE])
+def test_share_requests_ask_what_their_rows_say(key: ApiKey) -> None:
+    partition = PartitionId(uuid.UUID(int=1), 0)
+    surroundings, asked = broker(), set[Right]()
+    request: Any = None
+
+    def ask(caller: Caller) -> Any:
+        surroundings.authorization = SimpleNamespace(caller=lambda _request: caller)
+        acknowledgements.check_member(surroundings, request, "workers", "member")
+        return acknowledgements.readable(surroundings, request, [partition])[1]
+
+    for recording, caller in callers(key, 1, frozenset()):
+        assert ask(caller) == {partition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        asked |= recording.asked
+    assert asked == API_RIGHTS[key].items
+    for _, caller in callers(key, 1, frozenset({(Operation.READ, ResourceType.TOPIC)})):
+        assert ask(caller) == {partition: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    for _, caller in callers(key, 1, frozenset({(Operation.READ, ResourceType.GROUP)})):
+        with pytest.raises(RequestError) as refused:
+            ask(caller)
+        assert refused.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 @pytest.mark.parametrize(("is_controller", "code"), [(False, "NOT_CONTROLLER"), (True, "CLUSTER_AUTHORIZATION_FAILED")])

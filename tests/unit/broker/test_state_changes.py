@@ -146,13 +146,20 @@ class Room:
             group_surroundings(),
             offset_metadata_max_bytes=4096,
         )
-        self.transactions = Transactions()
+        self.transactions, self.share_states = Transactions(), Transactions()
         self.fetching = Fetching()
         self.settings = Settings(config)
         self.changes = StateChanges(
             BrokerId(OWN),
             "PLAINTEXT",
-            Hosted(self.metadata, self.replicas, self.logs, Late(lambda: self.groups), Late(lambda: self.transactions)),
+            Hosted(
+                self.metadata,
+                self.replicas,
+                self.logs,
+                Late(lambda: self.groups),
+                Late(lambda: self.transactions),
+                Late(lambda: self.share_states),
+            ),
             StateChangePorts(
                 topics=self.settings,
                 new_fetchers=lambda: self.fetching,

@@ -22,8 +22,10 @@ WITHOUT_A_TEST = {
     "offsets.retention.check.interval.ms",
     "replica.socket.timeout.ms",
     "request.timeout.ms",
+    "share.coordinator.write.timeout.ms",
     # How much is read, remembered or in flight at a time: the outcome is the same.
     "offsets.load.buffer.size",
+    "share.coordinator.load.buffer.size",
     "transaction.state.log.load.buffer.size",
     "zookeeper.max.in.flight.requests",
     # Windows over which the throttles' rates are measured: tests/unit/replication/test_throttle.py has the rates.
@@ -57,6 +59,7 @@ ASKED_FOR_ANEW = {
     "log.cleaner.threads",
     # By each heartbeat.
     "group.consumer.assignment.interval.ms",
+    "group.share.assignment.interval.ms",
     # By the next start, and the next stop.
     "num.recovery.threads.per.data.dir",
 }

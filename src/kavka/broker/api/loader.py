@@ -74,7 +74,7 @@ def version_refusal() -> Any:
 def guard(key: ApiKey) -> Guard:
     """What asks for the rights of an API, and takes out what is refused. Raises LookupError where it has none: such an
     API is not served with an authorizer."""
-    from kavka.broker.api.guards import configs, groups, records, tokens, topics, transactions, whole
+    from kavka.broker.api.guards import configs, groups, records, share, tokens, topics, transactions, whole
     from kavka.broker.api.guards.guard import nothing_to_ask
     from kavka.broker.api_rights import API_RIGHTS
 
@@ -97,6 +97,10 @@ def guard(key: ApiKey) -> Guard:
         ApiKey.DELETE_GROUPS: groups.delete_groups,
         ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.consumer_group_heartbeat,
         ApiKey.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
+        ApiKey.SHARE_GROUP_HEARTBEAT: share.share_group_heartbeat,
+        ApiKey.SHARE_GROUP_DESCRIBE: share.share_group_describe,
+        ApiKey.SHARE_FETCH: nothing_to_ask,  # Its handler asks, as for Fetch.
+        ApiKey.SHARE_ACKNOWLEDGE: nothing_to_ask,  # The same.
         ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
         ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
         ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
@@ -213,6 +217,47 @@ def _groups(key: ApiKey) -> Handle | None:
             from kavka.broker.api.groups import consumer_group_describe
 
             return consumer_group_describe.handle
+    return None
+
+
+def _share(key: ApiKey) -> Handle | None:
+    match key:
+        case ApiKey.SHARE_GROUP_HEARTBEAT:
+            from kavka.broker.api.share import share_group_heartbeat
+
+            return share_group_heartbeat.handle
+        case ApiKey.SHARE_GROUP_DESCRIBE:
+            from kavka.broker.api.share import share_group_describe
+
+            return share_group_describe.handle
+        case ApiKey.SHARE_FETCH:
+            from kavka.broker.api.share import share_fetch
+
+            return share_fetch.handle
+        case ApiKey.SHARE_ACKNOWLEDGE:
+            from kavka.broker.api.share import share_acknowledge
+
+            return share_acknowledge.handle
+        case ApiKey.INITIALIZE_SHARE_GROUP_STATE:
+            from kavka.broker.api.share import initialize_share_group_state
+
+            return initialize_share_group_state.handle
+        case ApiKey.READ_SHARE_GROUP_STATE:
+            from kavka.broker.api.share import read_share_group_state
+
+            return read_share_group_state.handle
+        case ApiKey.WRITE_SHARE_GROUP_STATE:
+            from kavka.broker.api.share import write_share_group_state
+
+            return write_share_group_state.handle
+        case ApiKey.DELETE_SHARE_GROUP_STATE:
+            from kavka.broker.api.share import delete_share_group_state
+
+            return delete_share_group_state.handle
+        case ApiKey.READ_SHARE_GROUP_STATE_SUMMARY:
+            from kavka.broker.api.share import read_share_group_state_summary
+
+            return read_share_group_state_summary.handle
     return None
 
 
@@ -437,6 +482,7 @@ def _security(key: ApiKey) -> Handle | None:
 _ROOMS: tuple[Callable[[ApiKey], Handle | None], ...] = (
     _records,
     _groups,
+    _share,
     _transactions,
     _topics,
     _configs,

@@ -14,6 +14,7 @@ from kavka.broker.api.control.ports import ControlBroker
 from kavka.broker.api.groups.ports import GroupsBroker
 from kavka.broker.api.records.ports import RecordsBroker
 from kavka.broker.api.security.ports import SecurityBroker
+from kavka.broker.api.share.ports import ShareBroker
 from kavka.broker.api.topics.ports import TopicsBroker
 from kavka.broker.api.transactions.ports import TransactionsBroker
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 class ApiBroker(
     RecordsBroker,
     GroupsBroker,
+    ShareBroker,
     TransactionsBroker,
     TopicsBroker,
     ConfigsBroker,

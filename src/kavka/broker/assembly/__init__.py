@@ -18,5 +18,6 @@ room must not decide anything about records, groups, topics or transactions.
     token_verifiers.py   OAUTHBEARER: whose tokens listeners believe, verified beside the loop
     following.py         fetchers, made when the first partition is to be followed
     group_room.py        the coordinator of groups; made late
+    share_parts.py       the parts of share groups; late_share.py: made with the first use
     transaction_room.py  the parts that a broker needs for transactions; made late
 """

@@ -16,6 +16,7 @@ from kavka.broker.late import Late
 from kavka.broker.metadata.features import Features, serves_consumer_groups
 from kavka.broker.metadata.metadata_cache import (
     GROUP_METADATA_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     MetadataCache,
     PartitionMetadata,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from kavka.broker.reads.fetch_session import FetchSessionCache
     from kavka.broker.reads.timestamp_lookups import TimestampLookups
     from kavka.broker.settings.dynamic_configs import DynamicConfigs
+    from kavka.broker.share.room import ShareRoom
     from kavka.broker.telemetry.client_telemetry import ClientTelemetry
     from kavka.broker.topics.auto_creation import AutoCreation
     from kavka.broker.topics.topic_creation import TopicCreation
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from kavka.controller.controller import Controller
     from kavka.controller.work.topic_admin import TopicAdmin
     from kavka.coordinator.groups.coordinator import GroupCoordinator
+    from kavka.coordinator.share_state.coordinator import ShareCoordinator
     from kavka.decisions import RecordDecision
     from kavka.log.home_loader import LoadReport
     from kavka.log.log_manager import LogManager
@@ -79,6 +82,8 @@ class Inner(NamedTuple):
     ends: Ends
     groups: Late[GroupCoordinator]
     transaction_room: Late[TransactionRoom]
+    share: Late[ShareRoom]
+    share_states: Late[ShareCoordinator]
     moves: Late[LogMoves]
     quota_store: Late[QuotaStore]
 
@@ -144,6 +149,8 @@ class Broker:
     transactions = _LatePart(lambda inner: inner.transaction_room().coordinator)
     marker_log = _LatePart(lambda inner: inner.transaction_room().marker_log)
     verification = _LatePart(lambda inner: inner.transaction_room().verification)
+    share = _LatePart(lambda inner: inner.share())
+    share_states = _LatePart(lambda inner: inner.share_states())
     moves = _LatePart(lambda inner: inner.moves())
     quota_store = _LatePart(lambda inner: inner.quota_store())
 
@@ -177,6 +184,10 @@ class Broker:
     def serves_consumer_groups(self) -> bool:
         """Whether groups of the newer protocol (KIP-848) are served."""
         return serves_consumer_groups(self.config, self.features.group_version())
+
+    def serves_share_groups(self) -> bool:
+        """Whether share groups (KIP-932) are served."""
+        return self.features.share_version() >= 1
 
     def following(self, topic_partition: TopicPartition) -> FetchState | None:
         """How a partition that is followed here stands with its leader; None if it is not followed."""
@@ -221,6 +232,13 @@ class Broker:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition
 
+    def share_states_partition(self, key: str) -> PartitionMetadata:
+        """The partition that keeps a share-partition's state. Raises `RequestError` where it is not there."""
+        partition = self.metadata.partition(SHARE_STATE_TOPIC, self.share_states.partition_for(key))
+        if partition is None:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return partition
+
     async def read_partition_states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionState]:
         """The partitions' states as ZooKeeper has them now, of those that have one. Raises ZooKeeperError."""
         found = await self.inner.zookeeper.get_many([partition_state_path(partition) for partition in partitions])
@@ -256,6 +274,8 @@ class Broker:
         """Answers all requests that wait, so that their connections can end: the broker is about to stop."""
         self.replicas.shut_down()
         groups, transaction_room = self.inner.groups.made, self.inner.transaction_room.made
+        if (share := self.inner.share.made) is not None:
+            share.leaders.close()
         if groups is not None:
             groups.shut_down()
         if transaction_room is not None:

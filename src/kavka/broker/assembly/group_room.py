@@ -14,9 +14,11 @@ from kavka.broker.coordinators.consumer_groups import KnownTopics, consumer_grou
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
 from kavka.broker.metadata.features import Features, serves_consumer_groups
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
+from kavka.broker.share.limits import share_group_limits
 from kavka.coordinator.groups.classic.decide.membership import GroupLimits
 from kavka.coordinator.groups.consumer.flow import Surroundings
 from kavka.coordinator.groups.coordinator import GroupCoordinator
+from kavka.coordinator.groups.share.flow import ShareStates, ShareSurroundings
 from kavka.records.compression import Compression
 from kavka.replication.replica_manager import ReplicaManager
 
@@ -30,6 +32,7 @@ def new_groups(
     metadata: MetadataCache,
     replicas: ReplicaManager,
     features: Features,
+    states: ShareStates,
 ) -> GroupCoordinator:
     config, ports, configs = base.config, base.ports, base.configs
     limits = GroupLimits(
@@ -61,4 +64,11 @@ def new_groups(
             on_rebalance=lambda rebalance: base.record(rebalance.as_decision(ports.wall_ms(), base.broker_id)),
         ),
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        share=ShareSurroundings(
+            KnownTopics(metadata),
+            limits=lambda group_id: share_group_limits(configs.broker, configs.group(group_id)),
+            is_enabled=lambda: features.share_version() >= 1,
+            wall_ms=ports.wall_ms,
+            states=states,
+        ),
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.broker.assembly.broker import Broker, Inner
 from kavka.broker.assembly.ends import Ends, Stage
 from kavka.broker.assembly.following import Following
+from kavka.broker.assembly.late_share import LateShare, LateStates
 from kavka.broker.assembly.local_requests import LocalRequests
 from kavka.broker.assembly.ports import Ports
 from kavka.broker.assembly.relay import Relay
@@ -156,6 +157,7 @@ class Serving(NamedTuple):
     producer_ids: ProducerIds
     groups: Late[GroupCoordinator]
     transaction_room: Late[TransactionRoom]
+    share: LateShare
 
 
 class Control(NamedTuple):
@@ -258,12 +260,14 @@ def join(base: Base, opened: Opened) -> Running:
     serving = _new_serving(base, opened)
     control = _new_control(base, opened, serving)
     creation = _new_topic_creation(base, serving, control)
+    serving.share.topic.creation = creation
     decision_topic = _new_decision_topic(base, serving, creation)
     decisions = _new_decision_log(base, decision_topic, serving.recorder)
     maintenance = _new_maintenance(base, logs)
     base.on_storage_error.add(_new_directory_failures(base, opened, serving, control).on_storage_error)
     _join_settings(base, logs, control, maintenance)
     _add_ends(base, serving, control, maintenance, decision_topic, decisions)
+    lookups = TimestampLookups(ports.run_blocking, lambda log: logs.get(log.topic_partition) is log)
     tokens = _new_tokens(base, control, secret) if (secret := config.delegation_token_secret) else None
     broker = Broker(
         broker_id=base.broker_id,
@@ -280,7 +284,7 @@ def join(base: Base, opened: Opened) -> Running:
         flushes=maintenance.flushes,
         cleaner=maintenance.cleaner,
         fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, ports.random),
-        timestamp_lookups=TimestampLookups(ports.run_blocking, lambda log: logs.get(log.topic_partition) is log),
+        timestamp_lookups=lookups,
         producer_ids=serving.producer_ids,
         auto_creation=AutoCreation(refusal=creation.refusal, create=creation.create_named, spawn=base.tasks.spawn),
         telemetry=_new_telemetry(base),
@@ -302,6 +306,8 @@ def join(base: Base, opened: Opened) -> Running:
             base.ends,
             serving.groups,
             serving.transaction_room,
+            serving.share.room(lookups),
+            serving.share.states,
             _late_moves(base, logs),
             _late_quota_store(base),
         ),
@@ -388,10 +394,11 @@ def _new_serving(base: Base, opened: Opened) -> Serving:
     producer_ids = ProducerIds(base.ports.zookeeper, base.broker_id)
     for log in opened.logs:
         producer_ids.stay_above(max((entry.producer_id for entry in log.producers.entries()), default=0))
-    groups = _late_groups(base, metadata, replicas, features)
+    share = LateShare(base, asyncio.get_running_loop(), metadata, replicas)
+    groups = _late_groups(base, metadata, replicas, features, LateStates(share.persister))
     transaction_room = _late_transactions(base, metadata, replicas, features, producer_ids, groups)
     recorder = _new_recorder(base, replicas)
-    return Serving(metadata, features, replicas, recorder, producer_ids, groups, transaction_room)
+    return Serving(metadata, features, replicas, recorder, producer_ids, groups, transaction_room, share)
 
 
 def _new_replicas(base: Base, metadata: MetadataCache) -> ReplicaManager:
@@ -433,14 +440,14 @@ def _new_recorder(base: Base, replicas: ReplicaManager) -> FlightRecorder | None
 
 
 def _late_groups(
-    base: Base, metadata: MetadataCache, replicas: ReplicaManager, features: Features
+    base: Base, metadata: MetadataCache, replicas: ReplicaManager, features: Features, states: LateStates
 ) -> Late[GroupCoordinator]:
     loop = asyncio.get_running_loop()
 
     def make() -> GroupCoordinator:
         from kavka.broker.assembly.group_room import new_groups
 
-        return new_groups(base, loop, metadata, replicas, features)
+        return new_groups(base, loop, metadata, replicas, features, states)
 
     return Late(make)
 
@@ -585,6 +592,7 @@ def _new_control(base: Base, opened: Opened, serving: Serving) -> Control:
             opened.logs,
             serving.groups,
             Late(lambda: serving.transaction_room().coordinator),
+            serving.share.states,
         ),
         StateChangePorts(
             topics=base.configs,

@@ -48,7 +48,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.broker.membership.registration import MAX_ATTEMPTS
-from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kavka.config.broker import BrokerConfig
 from kavka.controller.decide.topic_plans import (
     CLUSTER_METADATA_TOPIC,
@@ -244,6 +244,8 @@ def settings_of(topic: str, config: BrokerConfig) -> Mapping[str, str]:
     """The settings of a topic whose own are not known."""
     if topic == GROUP_METADATA_TOPIC:
         return offsets_topic_settings(config)
+    if topic == SHARE_STATE_TOPIC:
+        return share_topic_settings(config)
     return transaction_topic_settings(config) if topic == TRANSACTION_STATE_TOPIC else KEEP_ALL
 
 
@@ -263,6 +265,19 @@ def transaction_topic_settings(config: BrokerConfig) -> Mapping[str, str]:
         "compression.type": "uncompressed",
         "min.insync.replicas": str(config.transaction_state_log_min_isr),
         "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        "unclean.leader.election.enable": "false",
+    }
+
+
+def share_topic_settings(config: BrokerConfig) -> Mapping[str, str]:
+    """The settings that `__share_group_state` is made with."""
+    return {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
         "unclean.leader.election.enable": "false",
     }
 

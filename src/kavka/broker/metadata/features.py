@@ -7,6 +7,7 @@ Reads /feature and every registration, and follows their changes. Which level fo
                          flexible records; 2: brokers add partitions, and each transaction has an epoch of its own
                          (KIP-890)
     group.version        0: classic groups only; 1: consumer groups too (KIP-848)
+    share.version        0: no share groups; 1: share groups (KIP-932)
 
 `metadata.version` and `kraft.version` belong to clusters without ZooKeeper.
 
@@ -37,9 +38,10 @@ logger = Logger(__name__)
 
 TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
+SHARE_VERSION: Final = "share.version"
 CONSUMER_PROTOCOL: Final = "consumer"
 """What group.coordinator.rebalance.protocols calls KIP-848."""
-SUPPORTED: Final[SupportedFeatures] = {GROUP_VERSION: (0, 1), TRANSACTION_VERSION: (0, 2)}
+SUPPORTED: Final[SupportedFeatures] = {GROUP_VERSION: (0, 1), SHARE_VERSION: (0, 1), TRANSACTION_VERSION: (0, 2)}
 """What this broker supports, and registers with."""
 RETRY_S: Final = 1.0
 """How long after a failure of ZooKeeper the levels are read again."""
@@ -72,6 +74,10 @@ class Features:
     def group_version(self) -> int:
         """0 or 1."""
         return self.finalized.levels.get(GROUP_VERSION, 0)
+
+    def share_version(self) -> int:
+        """0 or 1."""
+        return self.finalized.levels.get(SHARE_VERSION, 0)
 
     async def start(self) -> None:
         """Reads the levels and follows them from then on. While ZooKeeper does not answer there are none."""

@@ -21,7 +21,8 @@ from kavka.replication.decide.replica import BrokerStatus
 NO_TOPIC_ID = uuid.UUID(int=0)
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
+SHARE_STATE_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC})
 """Topics that only the broker itself writes."""
 _ALIVE = BrokerStatus()
 

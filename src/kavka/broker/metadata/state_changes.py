@@ -47,6 +47,7 @@ from kavka.broker.metadata.controller_messages import (
 )
 from kavka.broker.metadata.metadata_cache import (
     GROUP_METADATA_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     Endpoint,
     MetadataCache,
@@ -137,6 +138,7 @@ class Hosted(NamedTuple):
     logs: LogManager
     groups: Late[GroupCoordinator]
     transactions: Late[Coordinator]
+    share_states: Late[Coordinator]
 
 
 class StateChangePorts(NamedTuple):
@@ -176,6 +178,7 @@ class StateChanges:
         self._coordinators: Mapping[str, Late[Coordinator]] = {
             GROUP_METADATA_TOPIC: hosted.groups,
             TRANSACTION_STATE_TOPIC: hosted.transactions,
+            SHARE_STATE_TOPIC: hosted.share_states,
         }
         self._topics = ports.topics
         self._new_fetchers = ports.new_fetchers

@@ -12,9 +12,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from kavka.broker.membership.adoption import offsets_topic_settings, transaction_topic_settings
+from kavka.broker.membership.adoption import (
+    offsets_topic_settings,
+    share_topic_settings,
+    transaction_topic_settings,
+)
 from kavka.broker.metadata.controller_link import ControllerLink
-from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, MetadataCache
+from kavka.broker.metadata.metadata_cache import (
+    INTERNAL_TOPICS,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    MetadataCache,
+)
 from kavka.broker.settings.dynamic_configs import DynamicConfigs
 from kavka.config.broker import BrokerConfig
 from kavka.controller.controller import Controller
@@ -50,6 +59,14 @@ class TopicRequests:
                 config.transaction_state_log_num_partitions,
                 1 if self._is_alone else config.transaction_state_log_replication_factor,
                 config=transaction_topic_settings(config),
+            )
+        if name == SHARE_STATE_TOPIC:
+            settings = share_topic_settings(config)
+            return TopicRequest(
+                name,
+                config.share_coordinator_state_topic_num_partitions,
+                1 if self._is_alone else config.share_coordinator_state_topic_replication_factor,
+                config={**settings, "min.insync.replicas": "1"} if self._is_alone else settings,
             )
         return TopicRequest(
             name,

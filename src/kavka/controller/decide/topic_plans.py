@@ -51,7 +51,7 @@ MAX_MULTI_BYTES: Final = 900_000
 """What is put into one multi: under ZooKeeper's jute.maxbuffer with room for what a real session adds."""
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 """KRaft's own topic, which nobody may create."""
-COORDINATORS_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+COORDINATORS_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """They do not grow: what coordinators keep in them is found by the number of partitions. Apache Kafka lets them grow,
 and loses what groups have committed."""
 UNSET: Final = -1

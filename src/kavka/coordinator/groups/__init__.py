@@ -6,5 +6,6 @@ active_group_shard  one partition of the log that is loaded here; turns: who may
 decide/             one partition's groups and offsets: what each request is answered with, and which records it writes
 classic/            the JoinGroup and SyncGroup protocol
 consumer/           the newer protocol (KIP-848)
+share/              share groups (KIP-932)
 offsets/            what groups committed, and what waits for the end of a transaction
 """

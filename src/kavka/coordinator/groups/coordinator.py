@@ -43,6 +43,9 @@ from kavka.coordinator.groups.decide.records import (
 from kavka.coordinator.groups.decide.shard import GroupShard
 from kavka.coordinator.groups.offsets.flow import OffsetsFlow
 from kavka.coordinator.groups.shard_writer import OffsetsLog, ShardWriter
+from kavka.coordinator.groups.share.decide.group import ShareGroup
+from kavka.coordinator.groups.share.decide.heartbeat import ShareAnswer, ShareHeartbeat
+from kavka.coordinator.groups.share.flow import ShareGroupFlow, ShareSurroundings
 from kavka.coordinator.shared.active_shards import ActiveShards
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
@@ -55,6 +58,7 @@ logger = Logger(__name__)
 _T = TypeVar("_T")
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
+SHARE: Final = "share"
 """Kinds of groups, under the names that ListGroups gives."""
 
 
@@ -89,7 +93,9 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         around: Surroundings,
         *,
         offset_metadata_max_bytes: int,
+        share: ShareSurroundings | None = None,
     ) -> None:
+        """`share` is what share groups need; without it there are none."""
         super().__init__(log, missing_topic=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self._loop = loop
         self._around = around
@@ -104,6 +110,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         self._writer = ShardWriter(log, self.now_ms)
         self.write_change = self._writer.write_change
         self._consumers = ConsumerGroupFlow(self, around)
+        self._shares = None if share is None else ShareGroupFlow(self, share)
         self.offsets = OffsetsFlow(self, log, self._writer, self._consumers, around)
 
     def now_ms(self) -> int:
@@ -135,6 +142,8 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             consumers.watch_all(self._around.limits(consumers.group_id).session_timeout_ms, self.now_ms())
         for group_id in (*shard.groups, *shard.consumer_groups):
             self.arm(active, group_id)
+        if self._shares is not None:
+            self._shares.on_loaded(active)
         self.deliver(effects)
 
     def _on_other_count(self, count: int) -> None:
@@ -149,7 +158,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
     def _report_strays(self, active: ActiveGroupShard) -> None:
         """Groups of a former number of partitions are where nobody looks for them (Placement)."""
         shard = active.shard
-        known = dict.fromkeys((*shard.groups, *shard.consumer_groups, *shard.offsets.group_ids()))
+        known = dict.fromkeys((*shard.groups, *shard.consumer_groups, *shard.share_groups, *shard.offsets.group_ids()))
         if self._placement.count:
             strays = [group_id for group_id in known if self._placement.of(group_id) != active.partition]
             if strays:
@@ -209,6 +218,8 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
                 return answer
         now_ms = self.now_ms()
         shard = active.shard
+        if group_id in shard.share_groups:
+            return JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         if request.member_id and group_id not in shard.groups:
             return JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
         group = shard.group_or_new(group_id, now_ms)
@@ -287,6 +298,14 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             raise RequestError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
         return await self._consumers.heartbeat(self.shard_of(request.group_id), request, sees)
 
+    async def share_heartbeat(self, request: ShareHeartbeat) -> ShareAnswer:
+        """Answers when the records that the heartbeat led to are committed (KIP-932). Raises `RequestError`."""
+        if not request.group_id.strip():
+            raise RequestError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        if self._shares is None:
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+        return await self._shares.heartbeat(self.shard_of(request.group_id), request)
+
     # -- administration
 
     def list_groups(self) -> list[GroupListing]:
@@ -304,6 +323,10 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
                 GroupListing(consumers.group_id, CONSUMER_PROTOCOL_TYPE, consumers.state, CONSUMER)
                 for consumers in active.shard.consumer_groups.values()
             )
+            listing.extend(
+                GroupListing(shares.group_id, SHARE, shares.state, SHARE)
+                for shares in active.shard.share_groups.values()
+            )
         return sorted(listing, key=lambda group: group.group_id)
 
     def describe_group(self, group_id: str) -> ClassicGroup | None:
@@ -314,6 +337,10 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         """The group of the newer protocol; None if there is none. Raises `RequestError`."""
         return self.shard_of(group_id).shard.consumer_groups.get(group_id)
 
+    def describe_share_group(self, group_id: str) -> ShareGroup | None:
+        """The share group; None if there is none. Raises `RequestError`."""
+        return self.shard_of(group_id).shard.share_groups.get(group_id)
+
     def assignors(self, group_id: str) -> Sequence[str]:
         """The assignors that the members of a consumer group may ask for, the default first."""
         return self._around.limits(group_id).assignors
@@ -321,12 +348,15 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
     def is_there(self, group_id: str) -> bool:
         """Whether there is a group of any kind. Raises `RequestError`."""
         shard = self.shard_of(group_id, empty_allowed=True).shard
-        return group_id in shard.groups or group_id in shard.consumer_groups
+        return group_id in shard.groups or group_id in shard.consumer_groups or group_id in shard.share_groups
 
     async def delete_group(self, group_id: str) -> None:
         """Deletes an empty group with its offsets. The group without a name, to which any client may commit, can be
         deleted too. Raises `RequestError`."""
         active = self.shard_of(group_id, empty_allowed=True)
+        if self._shares is not None and group_id in active.shard.share_groups:
+            await self._shares.delete(active, group_id)
+            return
         await self._consumers.in_turn(active, group_id, partial(self._decide_deletion, active, group_id))
 
     async def _decide_deletion(self, active: ActiveGroupShard, group_id: str) -> tuple[Change, None]:
@@ -398,7 +428,8 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         """
         if active.is_gone:
             return
-        group = active.shard.consumer_groups.get(group_id) or active.shard.groups.get(group_id)
+        shard = active.shard
+        group = shard.consumer_groups.get(group_id) or shard.share_groups.get(group_id) or shard.groups.get(group_id)
         deadline_ms = None if group is None else group.next_deadline_ms()
         armed = active.timers.get(group_id)
         if deadline_ms is None:
@@ -421,6 +452,10 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
                 self._consumers.on_time(active, consumers)
             else:
                 self.arm(active, group_id)
+            return
+        shares = active.shard.share_groups.get(group_id)
+        if shares is not None and self._shares is not None:
+            self._shares.on_time(active, shares)
             return
         group = active.shard.groups.get(group_id)
         if group is None or group.state is GroupState.DEAD:

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard
 from kavka.coordinator.groups.consumer.decide.records import ConsumerGroupRecord, decode_consumer_group_record
 from kavka.coordinator.groups.decide.records import DecodedRecord, decode_record
+from kavka.coordinator.groups.share.decide.records import ShareGroupRecord, decode_share_group_record
 from kavka.coordinator.shared.active_shards import ShardLog
 from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, split_version
@@ -47,7 +48,9 @@ class ShardWriter:
         self._log = log
         self._now_ms = now_ms
 
-    def decoded(self, partition: int, record: CoordinatorRecord) -> DecodedRecord | ConsumerGroupRecord | None:
+    def decoded(
+        self, partition: int, record: CoordinatorRecord
+    ) -> DecodedRecord | ConsumerGroupRecord | ShareGroupRecord | None:
         """What a record says; None for a kind that is not known here, or for garbage, which is logged."""
         try:
             decoded = decode_record(record.key, record.value)
@@ -55,7 +58,8 @@ class ShardWriter:
                 return decoded
             key_version, key = split_version(record.key)
             value = None if record.value is None else split_version(record.value)
-            return decode_consumer_group_record(key_version, key, value)
+            found = decode_consumer_group_record(key_version, key, value)
+            return decode_share_group_record(key_version, key, value) if found is None else found
         except ProtocolViolation as garbage:
             logger.warning("coordinator record skipped", partition=partition, why=str(garbage))
             return None

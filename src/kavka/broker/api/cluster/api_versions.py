@@ -4,9 +4,9 @@ Behaviour   The ranges are those of `broker.api_table`. Every advertised version
             librdkafka drops compression, or falls back to an old record format, unless Produce is offered from 0. A
             request of an unknown version is answered in version 0 with UNSUPPORTED_VERSION and the range of ApiVersions
             alone (KIP-511).
-            The APIs of the newer group protocol are advertised while it is enabled. Those of clients' metrics are
-            advertised while an exporter takes them or a subscription asks for some (Apache Kafka: while a plug-in
-            takes them).
+            The APIs of the newer group protocol, and of share groups, are advertised while these are enabled. Those of
+            clients' metrics are advertised while an exporter takes them or a subscription asks for some (Apache
+            Kafka: while a plug-in takes them).
             Features are those of `broker.metadata.features`, with the levels in force. Clients before version 4 fail
             at a feature that begins at level 0 (KAFKA-17011), so the answer leaves such features out.
 Versions    0; 1 throttle time; 2; 3 flexible, client software name and version (KIP-511), features (KIP-584); 4
@@ -37,6 +37,17 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_LEVEL_0 = 4
 _OF_CONSUMER_GROUPS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
+_OF_SHARE_GROUPS = (
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_DESCRIBE,
+    ApiKey.SHARE_FETCH,
+    ApiKey.SHARE_ACKNOWLEDGE,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.WRITE_SHARE_GROUP_STATE,
+    ApiKey.DELETE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+)
 _OF_CLIENT_METRICS = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -75,6 +86,8 @@ def _unserved(broker: ClusterBroker) -> tuple[ApiKey, ...]:
     unserved: tuple[ApiKey, ...] = ()
     if not broker.serves_consumer_groups():
         unserved += _OF_CONSUMER_GROUPS  # librdkafka would wait for ever.
+    if not broker.serves_share_groups():
+        unserved += _OF_SHARE_GROUPS
     if not broker.telemetry.is_wanted:
         unserved += _OF_CLIENT_METRICS
     return unserved

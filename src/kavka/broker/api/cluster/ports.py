@@ -53,3 +53,6 @@ class ClusterBroker(Protocol):
 
     def serves_consumer_groups(self) -> bool:
         """Whether groups of the newer protocol (KIP-848) are served now."""
+
+    def serves_share_groups(self) -> bool:
+        """Whether share groups (KIP-932) are served now."""

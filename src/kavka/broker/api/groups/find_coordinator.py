@@ -1,11 +1,12 @@
-"""FindCoordinator (key 10): which broker coordinates a group, or a transactional id.
+"""FindCoordinator (key 10): which broker coordinates a group, a transactional id, or the state of a share-partition.
 
 Behaviour   The hash of a group's id selects a partition of `__consumer_offsets`; the leader of that partition is the
-            coordinator. For a transactional id it is a partition of `__transaction_state`. The first question creates
-            the topic, with as many partitions and replicas as the broker's settings say (one replica where the broker
-            is alone), and the answer waits until the topic exists.
-Versions    0; 1 key type; 2; 3 flexible; 4 many keys at once (KIP-699); 5; 6 share groups (refused).
-Not supported  Share groups (key type 2): INVALID_REQUEST, as 3.9 answers while the feature is off.
+            coordinator. For a transactional id it is a partition of `__transaction_state`, for a share-partition
+            (group, topic id and partition number, joined by colons) one of `__share_group_state`. The first question
+            creates the topic, with as many partitions and replicas as the broker's settings say (one replica where the
+            broker is alone), and the answer waits until the topic exists.
+Versions    0; 1 key type; 2; 3 flexible; 4 many keys at once (KIP-699); 5; 6 share groups (KIP-932),
+            INVALID_REQUEST while the feature is off or for another key.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.broker.api.endpoints import address_of
-from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kavka.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 GROUP = 0
 TRANSACTION = 1
+SHARE = 2
+_FIRST_VERSION_WITH_SHARE = 6
 _NOBODY = -1
 
 
@@ -69,12 +72,16 @@ async def _find_all(broker: GroupsBroker, request: Request, message: FindCoordin
 
 
 async def _find(broker: GroupsBroker, request: Request, key_type: int, key: str) -> _Found:
-    if key_type not in (GROUP, TRANSACTION):
+    may_be_share = request.header.api_version >= _FIRST_VERSION_WITH_SHARE and broker.serves_share_groups()
+    if key_type not in (GROUP, TRANSACTION) and not (key_type == SHARE and may_be_share and key.count(":") >= 2):
         return _Found(ErrorCode.INVALID_REQUEST, message=f"unknown key type {key_type}")
     try:
         if key_type == TRANSACTION:
             await broker.ensure_internal_topic(TRANSACTION_STATE_TOPIC)
             partition = broker.transactions_partition(key)
+        elif key_type == SHARE:
+            await broker.ensure_internal_topic(SHARE_STATE_TOPIC)
+            partition = broker.share_states_partition(key)
         else:
             await broker.ensure_internal_topic(GROUP_METADATA_TOPIC)
             partition = broker.offsets_partition(key)

@@ -40,3 +40,9 @@ class GroupsBroker(Protocol):
 
     def transactions_partition(self, transactional_id: str) -> PartitionMetadata:
         """The partition of `__transaction_state` that keeps a transactional id. Raises RequestError likewise."""
+
+    def share_states_partition(self, key: str) -> PartitionMetadata:
+        """The partition of `__share_group_state` that keeps a share-partition. Raises RequestError likewise."""
+
+    def serves_share_groups(self) -> bool:
+        """Whether share groups are served."""

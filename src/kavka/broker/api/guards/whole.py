@@ -45,6 +45,15 @@ CODE = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 WHY = "Cluster authorization failed."
 
 
+_SHARE_STATES = (
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.WRITE_SHARE_GROUP_STATE,
+    ApiKey.DELETE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+)
+
+
 def refusal(key: ApiKey, message: Any) -> Any:
     """The answer to a request of this API that is refused as a whole."""
     match key:
@@ -66,6 +75,8 @@ def refusal(key: ApiKey, message: Any) -> Any:
             return _quotas(message)
         case ApiKey.DESCRIBE_CLIENT_QUOTAS:
             return DescribeClientQuotasResponse(error_code=CODE, error_message=WHY, entries=None)
+    if key in _SHARE_STATES:
+        return _share_states(key, message)
     answer = api(key).response_type(error_code=CODE)
     if hasattr(answer, "error_message"):
         answer.error_message = WHY
@@ -171,3 +182,11 @@ def _quotas(message: Any) -> AlterClientQuotasResponse:
             for entry in message.entries
         ]
     )
+
+
+def _share_states(key: ApiKey, message: Any) -> Any:
+    """The same code for every partition: these answers have none for the whole."""
+    # Late: it brings the coordinator of states with it.
+    from kavka.broker.share.state_requests import refused
+
+    return refused(key, message, CODE, WHY)

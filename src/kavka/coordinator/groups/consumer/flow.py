@@ -180,6 +180,8 @@ class ConsumerGroupFlow:
         records: list[CoordinatorRecord] = []
         frozen: ClassicGroup | None = None
         if group is None:
+            if group_id in shard.share_groups:
+                raise _no_share(group_id)
             # Looked at after the last wait: a classic member may have joined meanwhile.
             frozen = shard.groups.get(group_id)
             group = self._new_group(group_id, frozen, request, records)
@@ -444,6 +446,10 @@ class ConsumerGroupFlow:
             if group is not None:
                 group.put_off(self._carrier.now_ms() + RETRY_MS)
         self._carrier.arm(active, group_id)
+
+
+def _no_share(group_id: str) -> RequestError:
+    return RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
 
 def _no_consumer_group(group_id: str, classic: ClassicGroup | None) -> RequestError:

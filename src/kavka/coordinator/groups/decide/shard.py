@@ -40,6 +40,8 @@ from kavka.coordinator.groups.decide.records import (
 )
 from kavka.coordinator.groups.offsets.decide.commits import NO_RETENTION, CommitDecision, CommitRequest, OffsetToCommit
 from kavka.coordinator.groups.offsets.decide.group_offsets import GroupOffsets, OffsetKey
+from kavka.coordinator.groups.share.decide import records as share_records
+from kavka.coordinator.groups.share.decide.group import ShareGroup
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 
@@ -60,13 +62,14 @@ class Expiry(NamedTuple):
 
 
 class GroupShard:
-    """Groups by id, and their offsets. A group is classic (`groups`) or one of the newer protocol, never both."""
+    """Groups by id, and their offsets. A group is classic (`groups`), a consumer group or a share group, never two."""
 
     def __init__(self, limits: GroupLimits, *, offset_metadata_max_bytes: int) -> None:
         self.limits = limits
         self._offset_metadata_max_bytes = offset_metadata_max_bytes
         self.groups: dict[str, ClassicGroup] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
+        self.share_groups: dict[str, ShareGroup] = {}
         self._new: dict[str, None] = {}
         self.offsets = GroupOffsets()
 
@@ -163,6 +166,8 @@ class GroupShard:
         return self._decide_commit(group_id, offsets, wall_ms, NO_EXPIRY)
 
     def _group_for_commit(self, group_id: str, generation: int, now_ms: int) -> ClassicGroup:
+        if group_id in self.share_groups:
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND)  # It has no committed offsets.
         group = self.groups.get(group_id)
         if group is None:
             if generation >= 0:
@@ -258,7 +263,14 @@ class GroupShard:
         """The record of a group as it is now."""
         return group_record(group, wall_ms=wall_ms)
 
-    def replay(self, record: DecodedRecord | ConsumerGroupRecord, position: int, now_ms: int, *, loading: bool) -> None:
+    def replay(
+        self,
+        record: DecodedRecord | ConsumerGroupRecord | share_records.ShareGroupRecord,
+        position: int,
+        now_ms: int,
+        *,
+        loading: bool,
+    ) -> None:
         """Applies a committed record. While `loading`, group records bring back the groups themselves."""
         match record:
             case OffsetRecord(group_id, _topic, _partition, committed):
@@ -271,11 +283,21 @@ class GroupShard:
                 elif loading:
                     self.groups.pop(group_id, None)
                     self.consumer_groups.pop(group_id, None)
+                    self.share_groups.pop(group_id, None)
                     self.group_or_new(group_id, now_ms).restore(stored_group(value), now_ms)
             case EpochRecord(group_id, None):
                 self.consumer_groups.pop(group_id, None)
                 if self.offsets.has_any(group_id):
                     self.ensure_group(group_id, now_ms)
+            case (
+                share_records.ShareEpochRecord()
+                | share_records.ShareMemberRecord()
+                | share_records.ShareTargetRecord()
+                | share_records.ShareTargetMemberRecord()
+                | share_records.ShareCurrentRecord()
+                | share_records.ShareStatesRecord()
+            ):
+                self._replay_share(record)
             case _:
                 consumers = self.consumer_groups.get(record.group_id)
                 if consumers is None:
@@ -285,9 +307,21 @@ class GroupShard:
                     self.groups.pop(record.group_id, None)
                 apply_to(consumers, record)
 
+    def _replay_share(self, record: share_records.ShareGroupRecord) -> None:
+        if isinstance(record, share_records.ShareEpochRecord) and record.epoch is None:
+            self.share_groups.pop(record.group_id, None)
+            return
+        group = self.share_groups.get(record.group_id)
+        if group is None:
+            if share_records.is_deletion(record):
+                return
+            group = self.share_groups[record.group_id] = ShareGroup(record.group_id)
+            self.groups.pop(record.group_id, None)
+        share_records.apply_to(group, record)
+
     def ensure_group(self, group_id: str, now_ms: int) -> None:
         """What has offsets is a group: an empty one, if it is not there."""
-        if group_id not in self.consumer_groups:
+        if group_id not in self.consumer_groups and group_id not in self.share_groups:
             self.group_or_new(group_id, now_ms)
 
     def end_transaction(self, producer_id: int, now_ms: int, *, committed: bool) -> None:

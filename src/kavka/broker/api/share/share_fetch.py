@@ -1,0 +1,200 @@
+"""ShareFetch (key 78): a member of a share group acquires records, and says what became of those it had.
+
+Behaviour   A share session (KIP-932): epoch 0 opens it, n+1 goes on with it, -1 closes it and frees its locks. It also
+            ends with its connection. Acknowledgements are decided before anything is read; the answer has the outcome
+            of their writes. Records go out as whole batches; which of them are the member's, the acquired ranges say.
+            The request waits up to max_wait_ms for min_bytes, at every partition of the session that this broker leads.
+            A request with renewals reads nothing (KIP-1222).
+Versions    1; 2 acquire mode (KIP-1206), renewals (KIP-1222).
+Not supported  Version 0, of 4.0's early access; the fetch quota of clients does not count these answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kavka.broker.api.acknowledgements import (
+    MOVED,
+    Kind,
+    Outcome,
+    acknowledge,
+    check_member,
+    leader_of,
+    readable,
+    settled,
+)
+from kavka.broker.api.endpoints import addresses_of
+from kavka.broker.share.fetches import FetchWish, Given
+from kavka.broker.share.sessions import FINAL_EPOCH, FIRST_EPOCH, PartitionId, ShareSession
+from kavka.errors import ErrorCode, RequestError
+from kavka.protocol.messages.share_fetch_request import ShareFetchRequest
+from kavka.protocol.messages.share_fetch_response import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchResponse,
+)
+from kavka.share.decide.acquisition import Wish
+from kavka.share.decide.share_partition import Acknowledgement
+
+if TYPE_CHECKING:
+    from kavka.broker.api.share.ports import ShareBroker
+    from kavka.protocol.connection import Request
+
+_RECORD_LIMIT = 1
+
+
+def handle(broker: ShareBroker, request: Request, message: ShareFetchRequest) -> Awaitable[ShareFetchResponse]:
+    return _fetch(broker, request, message)
+
+
+async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchRequest) -> ShareFetchResponse:
+    try:
+        who = check_member(broker, request, message.group_id, message.member_id)
+        _check_renewal(message)
+        named = [
+            PartitionId(topic.topic_id, partition.partition_index)
+            for topic in message.topics
+            for partition in topic.partitions
+        ]
+        batches = _acknowledgements(message)
+        session = _session(broker, request, message, named, has_acknowledgements=bool(batches))
+    except RequestError as refused:
+        return ShareFetchResponse(
+            error_code=refused.code, error_message=refused.message or ErrorCode(refused.code).name
+        )
+    is_final, is_first = message.share_session_epoch == FINAL_EPOCH, message.share_session_epoch == FIRST_EPOCH
+    # Taken before anything waits: the session is this request's until its answer.
+    fetched = [] if is_final or message.is_renew_ack else session.turned()
+    pending = await acknowledge(
+        broker, request, who, batches, Kind(request.header.api_version >= 2, message.is_renew_ack)
+    )
+    given: list[Given] = []
+    if fetched:
+        partitions, refusals = readable(broker, request, fetched)
+        wish = Wish(message.max_records, message.batch_size, is_exact=message.share_acquire_mode == _RECORD_LIMIT)
+        max_bytes = min(message.max_bytes, broker.config.fetch_max_bytes)
+        asked = FetchWish(
+            *who, wish, 0 if refusals else message.max_wait_ms, min(message.min_bytes, max_bytes), max_bytes
+        )
+        given = [Given(partition, error) for partition, error in refusals.items()]
+        given += await broker.share.fetches.fetch(asked, partitions, request.context)
+    outcomes = await settled(pending)
+    if is_final:
+        broker.share.sessions.end(session)
+    lock_ms = broker.share.leaders.settings(who[0]).limits.lock_ms
+    return _response(broker, request, given, outcomes, fetched if is_first else (), lock_ms)
+
+
+def _check_renewal(message: ShareFetchRequest) -> None:
+    """Raises `RequestError`: who renews asks for no records."""
+    if not message.is_renew_ack:
+        return
+    wrong = [
+        f"{name} must be set to 0, "
+        for name, value in (
+            ("maxBytes", message.max_bytes),
+            ("minBytes", message.min_bytes),
+            ("maxRecords", message.max_records),
+            ("maxWaitMs", message.max_wait_ms),
+        )
+        if value
+    ]
+    if wrong:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"{''.join(wrong)}if isRenewAck is true.")
+
+
+def _acknowledgements(message: ShareFetchRequest) -> dict[PartitionId, list[Acknowledgement]]:
+    return {
+        PartitionId(topic.topic_id, partition.partition_index): [
+            Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+            for batch in partition.acknowledgement_batches
+        ]
+        for topic in message.topics
+        for partition in topic.partitions
+        if partition.acknowledgement_batches
+    }
+
+
+def _session(
+    broker: ShareBroker,
+    request: Request,
+    message: ShareFetchRequest,
+    named: Iterable[PartitionId],
+    *,
+    has_acknowledgements: bool,
+) -> ShareSession:
+    """The session of the request, brought up to it. Raises `RequestError`."""
+    sessions, group_id, member_id = broker.share.sessions, message.group_id or "", message.member_id or ""
+    epoch = message.share_session_epoch
+    if epoch == FIRST_EPOCH:
+        if has_acknowledgements:
+            raise RequestError(ErrorCode.INVALID_REQUEST)
+        session = sessions.begin(group_id, member_id, named)
+        request.context.hold(session)
+        session.detach = partial(request.context.release, session)
+        return session
+    session = sessions.known(group_id, member_id, epoch)
+    if epoch != FINAL_EPOCH:
+        session.partitions.update(dict.fromkeys(named))
+        for topic in message.forgotten_topics_data:
+            for index in topic.partitions:
+                session.partitions.pop(PartitionId(topic.topic_id, index), None)
+        session.advance()
+    return session
+
+
+def _response(
+    broker: ShareBroker,
+    request: Request,
+    given: Iterable[Given],
+    outcomes: Mapping[PartitionId, Outcome],
+    shown: Iterable[PartitionId],
+    lock_ms: int,
+) -> ShareFetchResponse:
+    """`shown` are partitions that are told of even where there is nothing to tell."""
+    found: dict[PartitionId, PartitionData] = {
+        partition: PartitionData(partition_index=partition.partition, records=b"") for partition in shown
+    }
+    leaders = set()
+    for one in given:
+        data = found[one.partition] = PartitionData(
+            partition_index=one.partition.partition,
+            error_code=one.error,
+            error_message=one.message,
+            records=one.records,
+            acquired_records=[
+                AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
+                for first, last, count in one.acquired
+            ],
+        )
+        if one.error in MOVED:
+            leader = leader_of(broker, one.partition)
+            data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader, leader_epoch=leader.leader_epoch)
+            leaders.add(leader.leader)
+    for partition, outcome in outcomes.items():
+        told = found.setdefault(partition, PartitionData(partition_index=partition.partition, records=b""))
+        told.acknowledge_error_code = outcome.error
+        told.acknowledge_error_message = outcome.message
+        if outcome.error in MOVED:
+            leader = leader_of(broker, partition)
+            told.current_leader = LeaderIdAndEpoch(leader_id=leader.leader, leader_epoch=leader.leader_epoch)
+            leaders.add(leader.leader)
+    topics: dict[object, ShareFetchableTopicResponse] = {}
+    for partition, data in found.items():
+        topic = topics.get(partition.topic_id)
+        if topic is None:
+            topic = topics[partition.topic_id] = ShareFetchableTopicResponse(topic_id=partition.topic_id, partitions=[])
+        topic.partitions.append(data)
+    return ShareFetchResponse(
+        acquisition_lock_timeout_ms=lock_ms,
+        responses=list(topics.values()),
+        node_endpoints=[
+            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in addresses_of(broker.metadata, request, leaders)
+        ],
+    )

@@ -1,0 +1,108 @@
+"""LateShare: the parts of share groups, each made with its first use, and what joins them before that.
+
+Decides nothing, and imports nothing that a start does not need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kavka.broker.assembly.ends import Stage
+from kavka.broker.late import Late
+from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
+from kavka.errors import ErrorCode, RequestError
+
+if TYPE_CHECKING:
+    from kavka.broker.assembly.parts import Base
+    from kavka.broker.reads.timestamp_lookups import TimestampLookups
+    from kavka.broker.share.persister import SharePersister
+    from kavka.broker.share.room import ShareRoom
+    from kavka.broker.topics.topic_creation import TopicCreation
+    from kavka.coordinator.share_state.coordinator import ShareCoordinator
+    from kavka.replication.replica_manager import ReplicaManager
+
+INITIALIZE_PATIENCE_S: Final = 2.5
+"""How long a group's coordinator asks for new states; it asks again with a later heartbeat."""
+DELETE_PATIENCE_S: Final = 10.0
+
+
+class TopicOfStates:
+    """Creates `__share_group_state` where it is missing; what creates topics is made after what needs it."""
+
+    def __init__(self) -> None:
+        self.creation: TopicCreation | None = None
+
+    async def ensure(self) -> None:
+        """Raises `RequestError` (COORDINATOR_NOT_AVAILABLE)."""
+        if self.creation is None:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        await self.creation.ensure_internal_topic(SHARE_STATE_TOPIC)
+
+
+class LateStates:
+    """The states of share-partitions, as group coordinators ask for them."""
+
+    def __init__(self, persister: Late[SharePersister]) -> None:
+        self._persister = persister
+
+    async def initialize(
+        self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]]
+    ) -> Mapping[uuid.UUID, frozenset[int]]:
+        return await self._persister().initialize(group_id, state_epoch, topics, INITIALIZE_PATIENCE_S)
+
+    async def delete(self, group_id: str, topics: Mapping[uuid.UUID, Sequence[int]]) -> None:
+        from kavka.coordinator.share_state.decide.records import ShareKey
+
+        persister = self._persister()
+        for topic_id, indexes in topics.items():
+            for index in indexes:
+                await persister.delete(ShareKey(group_id, topic_id, index), DELETE_PATIENCE_S)
+
+
+class LateShare:
+    """The late parts of share groups."""
+
+    def __init__(
+        self, base: Base, loop: asyncio.AbstractEventLoop, metadata: MetadataCache, replicas: ReplicaManager
+    ) -> None:
+        self._base = base
+        self._loop = loop
+        self._replicas = replicas
+        self.topic = TopicOfStates()
+
+        def make_states() -> ShareCoordinator:
+            from kavka.broker.assembly.share_parts import new_share_states
+
+            return new_share_states(base, loop, metadata, replicas)
+
+        def make_persister() -> SharePersister:
+            from kavka.broker.assembly.share_parts import new_persister
+
+            return new_persister(base, metadata, self.states, self.topic)
+
+        self.states = Late(make_states)
+        self.persister = Late(make_persister)
+
+    def room(self, lookups: TimestampLookups) -> Late[ShareRoom]:
+        """What leads for share groups; it ends with the broker."""
+
+        def make() -> ShareRoom:
+            from kavka.broker.assembly.share_parts import new_share_room
+
+            return new_share_room(self._base, self._loop, self._replicas, self.persister, lookups)
+
+        room = Late(make)
+
+        def close() -> None:
+            if room.made is not None:
+                room.made.close()
+            if self.persister.made is not None:
+                self.persister.made.close()
+            if self.states.made is not None:
+                self.states.made.shut_down()
+
+        self._base.ends.add_instant(Stage.INPUTS, stop=close)
+        return room

@@ -1,0 +1,118 @@
+"""The parts of a broker that serve share groups: the coordinator of states, the way to it, and the room of leaders.
+
+Decides nothing. All are late parts (`broker/late.py`).
+
+Source: Kafka's BrokerServer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
+from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
+from kavka.broker.reads.timestamp_lookups import TimestampLookups
+from kavka.broker.share.fetches import ShareFetches
+from kavka.broker.share.leaders import LeaderPorts, ShareLeaders
+from kavka.broker.share.limits import share_settings
+from kavka.broker.share.persister import PersisterPorts, SharePersister
+from kavka.broker.share.room import ShareRoom
+from kavka.coordinator.share_state.coordinator import ShareCoordinator, ShareStatePorts
+from kavka.coordinator.share_state.decide.records import ShareKey
+from kavka.model import Offset
+from kavka.records.compression import Compression
+from kavka.replication.decide.partition import Partition
+from kavka.replication.replica_manager import ReplicaManager
+
+if TYPE_CHECKING:
+    from kavka.broker.assembly.late_share import TopicOfStates
+    from kavka.broker.assembly.parts import Base
+    from kavka.broker.late import Late
+
+
+def new_share_states(
+    base: Base, loop: asyncio.AbstractEventLoop, metadata: MetadataCache, replicas: ReplicaManager
+) -> ShareCoordinator:
+    config, configs = base.config, base.configs
+
+    def updates_per_snapshot() -> int:
+        config = configs.broker
+        return config.share_coordinator_snapshot_update_records_per_snapshot
+
+    def is_there(key: ShareKey) -> bool:
+        name = metadata.topic_name(key.topic_id)
+        return name is not None and metadata.partition(name, key.partition) is not None
+
+    return ShareCoordinator(
+        loop,
+        CoordinatorLog(
+            SHARE_STATE_TOPIC,
+            replicas,
+            CoordinatorLogSettings(
+                load_bytes=config.share_coordinator_load_buffer_size,
+                commit_timeout_ms=config.share_coordinator_write_timeout_ms,
+                compression=Compression(config.share_coordinator_state_topic_compression_codec),
+            ),
+            wall_ms=base.ports.wall_ms,
+            on_storage_error=base.on_storage_error,
+        ),
+        ShareStatePorts(
+            base.ports.wall_ms,
+            updates_per_snapshot=updates_per_snapshot,
+            is_there=is_there,
+        ),
+    )
+
+
+def new_persister(
+    base: Base, metadata: MetadataCache, states: Late[ShareCoordinator], topic: TopicOfStates
+) -> SharePersister:
+    return SharePersister(
+        metadata,
+        states,
+        PersisterPorts(
+            base.broker_id,
+            base.config.inter_broker_listener,
+            base.config.request_timeout_ms,
+            topic.ensure,
+            base.open_peer,
+        ),
+    )
+
+
+def new_share_room(
+    base: Base,
+    loop: asyncio.AbstractEventLoop,
+    replicas: ReplicaManager,
+    persister: Late[SharePersister],
+    lookups: TimestampLookups,
+) -> ShareRoom:
+    configs = base.configs
+
+    def most_sessions() -> int:
+        config = configs.broker
+        return config.group_share_max_share_sessions
+
+    async def find_offset(partition: Partition, since_ms: int) -> Offset | None:
+        found = await lookups.find(partition.log, since_ms)
+        return None if found is None else found.offset
+
+    leaders = ShareLeaders(
+        replicas,
+        persister(),
+        LeaderPorts(
+            loop,
+            settings=lambda group_id: share_settings(configs.broker, configs.group(group_id)),
+            find_offset=find_offset,
+            wall_ms=base.ports.wall_ms,
+            write_timeout_s=lambda: configs.broker.share_coordinator_write_timeout_ms / 1000,
+            spawn=base.tasks.spawn,
+        ),
+    )
+    return ShareRoom(
+        persister(),
+        leaders,
+        ShareFetches(loop, replicas, leaders, base.on_storage_error),
+        most_sessions=most_sessions,
+    )

@@ -1,0 +1,12 @@
+"""Share groups (KIP-932) on this broker: the partitions that it leads for them, and the way to their states.
+
+Which record is whose is decided in `kavka.share`; what is stored, in `kavka.coordinator.share_state`.
+
+    room.py            ShareRoom: what of these handlers use
+    leaders.py         the share-partitions that are led here: loaded, written, their locks watched
+    fetches.py         reads for members, and waits where there is nothing to give
+    sessions.py        who fetches what: sessions of members, which end with their connections
+    persister.py       reads and writes states at their coordinator, which may be another broker
+    state_requests.py  the coordinator's requests and answers
+    limits.py          the settings of a group, within those of the broker
+"""

@@ -1,0 +1,251 @@
+"""ShareFetches: reads records for members of share groups, and waits where there is nothing to give.
+
+Decides how many bytes are read of each partition, and when a fetch has waited long enough. Who gets what is decided in
+`share.decide.share_partition`.
+
+    I1  reading, deciding and acquiring is one step of the loop: nothing can come in between
+    I2  nothing is acquired for a client that is gone: what waits holds no record
+
+Source: Kafka's DelayedShareFetch and ShareFetchUtils.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kavka.broker.share.leaders import LedShare, ShareLeaders
+from kavka.broker.share.sessions import PartitionId
+from kavka.coordinator.share_state.decide.records import ShareKey
+from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
+from kavka.model import Offset
+from kavka.records.batch import CONTROL_FLAG, LENGTH_PREFIX_SIZE, TRANSACTIONAL_FLAG, iterate_batches
+from kavka.records.control import ControlType, read_marker
+from kavka.replication.decide.fetching import FetchOutcome
+from kavka.replication.purgatory import DelayedOperation
+from kavka.replication.replica_manager import ReplicaManager
+from kavka.share.decide.acquisition import Acquired, LogBatch, Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kavka.protocol.connection import ConnectionContext
+
+READ_BYTES: Final = 1024 * 1024
+"""How much is read of one partition at once: what is not given out is read again."""
+MAX_TURNS: Final = 100
+"""How often one fetch looks again because it found only what is not delivered."""
+
+
+class FetchWish(NamedTuple):
+    """What a member asks for."""
+
+    group_id: str
+    member_id: str
+    wish: Wish
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+
+
+class Given(NamedTuple):
+    """What a member gets of one partition. `records` are whole batches, around what was acquired."""
+
+    partition: PartitionId
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    records: bytes = b""
+    acquired: Sequence[Acquired] = ()
+
+
+class _Read(NamedTuple):
+    """What was read of one partition; `ends`: where in `data` each batch ends."""
+
+    led: LedShare
+    partition: PartitionId
+    data: bytes
+    batches: Sequence[LogBatch]
+    ends: Sequence[int]
+
+    def around(self, acquired: Sequence[Acquired]) -> bytes:
+        """The batches in which the acquired records are, and those between them."""
+        first, last = acquired[0].first, acquired[-1].last
+        begin = next(index for index, batch in enumerate(self.batches) if batch.last >= first)
+        end = next((index for index, batch in enumerate(self.batches) if batch.last >= last), len(self.batches) - 1)
+        return self.data[self.ends[begin - 1] if begin else 0 : self.ends[end]]
+
+
+class _Wake(DelayedOperation[list[FetchOutcome]]):
+    """Done as soon as anything that it waits for has moved."""
+
+    __slots__ = ()
+
+    def try_complete(self, changed: object) -> list[FetchOutcome]:
+        return []
+
+    def on_expiration(self) -> list[FetchOutcome]:
+        return []
+
+
+class ShareFetches:
+    """Fetches of all members. `on_storage_error` takes the directory of a log that failed offline."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        replicas: ReplicaManager,
+        leaders: ShareLeaders,
+        on_storage_error: Callable[[StorageError], None],
+    ) -> None:
+        self._loop = loop
+        self._replicas = replicas
+        self._leaders = leaders
+        self._on_storage_error = on_storage_error
+
+    async def fetch(
+        self, asked: FetchWish, partitions: Sequence[tuple[PartitionId, str]], context: ConnectionContext
+    ) -> list[Given]:
+        """What the member gets, partitions with their topics' names in the order of their turn; at the latest when its
+        time is over, or its connection."""
+        deadline = self._loop.time() + asked.max_wait_ms / 1000
+        while True:
+            led, refused = await self._find(asked, partitions)
+            is_last = bool(refused) or not led or self._loop.time() >= deadline
+            given = self._look(asked, led, is_last=is_last)
+            if given or is_last:
+                return [*given, *refused]
+            await self._wait(list(led.values()), deadline, context)
+
+    async def _find(
+        self, asked: FetchWish, partitions: Sequence[tuple[PartitionId, str]]
+    ) -> tuple[dict[PartitionId, LedShare], list[Given]]:
+        led: dict[PartitionId, LedShare] = {}
+        refused: list[Given] = []
+        keys = [ShareKey(asked.group_id, partition.topic_id, partition.partition) for partition, _topic in partitions]
+        found = await asyncio.gather(
+            *(self._leaders.find(key, topic) for key, (_partition, topic) in zip(keys, partitions, strict=True)),
+            return_exceptions=True,
+        )
+        for (partition, _topic), one in zip(partitions, found, strict=True):
+            if isinstance(one, LedShare):
+                led[partition] = one
+            elif isinstance(one, RequestError):
+                refused.append(Given(partition, ErrorCode(one.code), one.message or None))
+            else:
+                raise one
+        return led, refused
+
+    def _look(self, asked: FetchWish, led: Mapping[PartitionId, LedShare], *, is_last: bool) -> list[Given]:
+        """What can be given now; nothing where more bytes are waited for (I1)."""
+        share_bytes = min(max(asked.max_bytes // max(len(led), 1), 1), READ_BYTES)
+        reads: dict[PartitionId, _Read | Given] = {}
+        for partition, one in led.items():
+            read = self._read(asked, partition, one, share_bytes)
+            if read is not None:
+                reads[partition] = read
+        failed = [read for read in reads.values() if isinstance(read, Given)]
+        size_bytes = sum(len(read.data) for read in reads.values() if isinstance(read, _Read))
+        if size_bytes < asked.min_bytes and not is_last and not failed:
+            return []
+        given: list[Given] = []
+        left = asked.wish.max_records
+        for read in reads.values():
+            if isinstance(read, _Read) and left > 0:
+                found = self._give(asked, read, share_bytes, left)
+                if found is not None:
+                    given.append(found)
+                    left -= sum(piece.last - piece.first + 1 for piece in found.acquired)
+        return [*given, *failed]
+
+    def _give(self, asked: FetchWish, read: _Read, share_bytes: int, left: int) -> Given | None:
+        """What the member gets of one partition; what holds only what is not delivered is passed over."""
+        led = read.led
+        limits = self._leaders.settings(asked.group_id).limits
+        next_read: _Read | Given | None = read
+        for _ in range(MAX_TURNS):
+            if not isinstance(next_read, _Read):
+                return next_read
+            before = led.records.next_fetch_offset
+            wish = asked.wish._replace(max_records=left)
+            acquired = led.records.acquire(asked.member_id, next_read.batches, wish, self._leaders.now_ms(), limits)
+            if acquired:
+                self._leaders.watch(led)
+                return Given(read.partition, records=next_read.around(acquired), acquired=acquired)
+            if led.records.next_fetch_offset <= before:
+                return None
+            next_read = self._read(asked, read.partition, led, share_bytes)
+        return None
+
+    def _read(self, asked: FetchWish, partition: PartitionId, led: LedShare, max_bytes: int) -> _Read | Given | None:
+        """Whole batches from the next offset on that can be given; None where there are none, or none may be."""
+        settings = self._leaders.settings(asked.group_id)
+        records, log = led.records, led.hosted.log
+        records.archive_below(log.log_start_offset)
+        offset = records.next_fetch_offset
+        bound = log.last_stable_offset if settings.reads_committed else log.high_watermark
+        if offset >= bound or not records.may_take_more(settings.limits):
+            return None
+        try:
+            result = led.hosted.read(
+                offset,
+                max_bytes,
+                current_leader_epoch=led.leader_epoch,
+                read_committed=settings.reads_committed,
+                min_one_batch=True,
+            )
+            data = b"".join(chunk.tobytes() for chunk in result.chunks)
+            aborted: list[tuple[Offset, int]] = []
+            if settings.reads_committed:
+                found = log.aborted_transactions(offset, result.next_offset)
+                aborted = [(entry.first_offset, entry.producer_id) for entry in found]
+            return _read_batches(led, partition, data, aborted)
+        except StorageError as failure:
+            self._on_storage_error(failure)
+            return Given(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        except OffsetOutOfRange:
+            return Given(partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        except (RecordsError, RequestError) as failure:
+            return Given(partition, ErrorCode(failure.code))
+
+    async def _wait(self, led: Sequence[LedShare], deadline: float, context: ConnectionContext) -> None:
+        """Until one of them may have something, the time is over, or the client is gone (I2)."""
+        left_ms = int((deadline - self._loop.time()) * 1000) + 1
+        waiting = _Wake(self._loop)
+        self._replicas.fetch_purgatory.watch(
+            waiting, [*(one.hosted for one in led), *(one.key for one in led)], max(left_ms, 1)
+        )
+        context.hold(waiting.answer)
+        try:
+            await waiting.answer
+        except asyncio.CancelledError:
+            self._replicas.fetch_purgatory.cancel(waiting)
+            raise
+        finally:
+            context.release(waiting.answer)
+
+
+def _read_batches(
+    led: LedShare, partition: PartitionId, data: bytes, aborted: Sequence[tuple[Offset, int]]
+) -> _Read | None:
+    """The whole batches in `data`, those of aborted transactions marked (`aborted`: first offset, producer id)."""
+    batches: list[LogBatch] = []
+    ends: list[int] = []
+    position = 0
+    open_aborted: set[int] = set()
+    to_come = sorted(aborted)
+    for batch in iterate_batches(memoryview(data)):
+        header = batch.header
+        position += LENGTH_PREFIX_SIZE + header.batch_length
+        while to_come and to_come[0][0] <= header.last_offset:
+            open_aborted.add(to_come.pop(0)[1])
+        is_aborted = False
+        if open_aborted and header.attributes & TRANSACTIONAL_FLAG and header.producer_id in open_aborted:
+            is_aborted = True
+            if header.attributes & CONTROL_FLAG:
+                marker = read_marker(batch)
+                if marker is not None and marker.control_type is ControlType.ABORT:
+                    open_aborted.discard(header.producer_id)
+        batches.append(LogBatch(header.base_offset, header.last_offset, is_aborted))
+        ends.append(position)
+    return _Read(led, partition, data, batches, ends) if batches else None

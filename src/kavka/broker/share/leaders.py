@@ -1,0 +1,334 @@
+"""ShareLeaders: the share-partitions of groups whose partitions this broker leads.
+
+Loads their states, writes what was decided, and watches their locks. Decides nothing about records: that is
+`share.decide.share_partition`.
+
+    I1  a share-partition is served in the leader epoch in which it was loaded, and dropped with that epoch: the state
+        that another leader stores is then the only one
+    I2  one write of a share-partition is under way at a time; what is decided meanwhile goes together in the next
+    I3  a write whose outcome is unknown is sent again until it is known, or until this broker is no leader any more.
+        Who asked is told after share.coordinator.write.timeout.ms that nobody knows. Kafka undoes the change, and gives
+        records out again that may be stored as done
+    I4  one timer per share-partition, for its first deadline
+    I5  the offset at which a group begins is stored before anything is given out. Kafka stores it with the first
+        change: 1. a group begins at the end of the log; 2. a member gets a record that is written then; 3. the leader
+        dies before the member has accepted it; 4. the next leader begins at the end of the log, behind the record
+
+Source: Kafka's SharePartitionManager and SharePartition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Final, NamedTuple
+
+from kavka.broker.share.limits import ShareSettings
+from kavka.broker.share.persister import SharePersister
+from kavka.coordinator.share_state.decide.records import ShareKey
+from kavka.errors import ErrorCode, RecordsError, RequestError, StorageError
+from kavka.logger import Logger
+from kavka.model import LeaderEpoch, Offset
+from kavka.replication.decide.partition import Partition
+from kavka.replication.replica_manager import ReplicaManager
+from kavka.share.decide.share_partition import Acknowledgement, SharePartition, Write
+
+logger = Logger(__name__)
+
+LOAD_PATIENCE_S: Final = 5.0
+"""How long a state is asked for, before who waits for it is told to come again."""
+MAX_LED: Final = 20_000
+"""Share-partitions that are kept loaded; beyond, those that nobody holds a record of are dropped."""
+_GONE: Final = (
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.FENCED_STATE_EPOCH,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+"""Answers to a write after which the state here is not the stored one any more."""
+_UNKNOWN: Final = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
+_DURATION = re.compile(
+    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?",
+    re.IGNORECASE,
+)
+
+FindOffset = Callable[[Partition, int], Awaitable[Offset | None]]
+"""The first offset of a record that is not older than a time (ms since 1970); None where there is none."""
+
+
+class LeaderPorts(NamedTuple):
+    """What the broker gives. `write_timeout_s` is how long who acknowledges waits for a coordinator."""
+
+    loop: asyncio.AbstractEventLoop
+    settings: Callable[[str], ShareSettings]
+    find_offset: FindOffset
+    wall_ms: Callable[[], int]
+    write_timeout_s: Callable[[], float]
+    spawn: Callable[[Coroutine[None, None, None]], None]
+
+
+class LedShare:
+    """One share-partition, led here in one epoch. `waiting` are those who wait for a change to be written."""
+
+    def __init__(
+        self, key: ShareKey, hosted: Partition, leader_epoch: LeaderEpoch, state_epoch: int, records: SharePartition
+    ) -> None:
+        self.key = key
+        self.hosted = hosted
+        self.leader_epoch = leader_epoch
+        self.state_epoch = state_epoch
+        self.records = records
+        self.waiting: dict[int, list[asyncio.Future[ErrorCode]]] = {}
+        self.timer: asyncio.TimerHandle | None = None
+        self.is_writing = False
+        self.is_dropped = False
+
+    def is_current(self) -> bool:
+        return not self.is_dropped and self.hosted.is_leader and self.hosted.leader_epoch == self.leader_epoch
+
+
+class ShareLeaders:
+    """All that is led here for share groups."""
+
+    def __init__(self, replicas: ReplicaManager, persister: SharePersister, ports: LeaderPorts) -> None:
+        self._replicas = replicas
+        self._persister = persister
+        self._ports = ports
+        self._led: dict[ShareKey, LedShare] = {}
+        self._loading: dict[ShareKey, asyncio.Task[LedShare]] = {}
+
+    def now_ms(self) -> int:
+        """The clock of locks, which never jumps."""
+        return int(self._ports.loop.time() * 1000)
+
+    def settings(self, group_id: str) -> ShareSettings:
+        """What holds for the group."""
+        return self._ports.settings(group_id)
+
+    # -- loading
+
+    async def find(self, key: ShareKey, topic: str) -> LedShare:
+        """The share-partition, loaded first where it is not. Raises `RequestError`."""
+        hosted = self._hosted(key, topic)
+        known = self._led.get(key)
+        if known is not None and known.hosted is hosted and known.is_current():
+            return known
+        if known is not None:
+            self._drop(known, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = self._ports.loop.create_task(self._load(key, hosted))
+            loading.add_done_callback(lambda done: self._on_loaded(key, done))
+        return await asyncio.shield(loading)
+
+    def _hosted(self, key: ShareKey, topic: str) -> Partition:
+        hosted = self._replicas.require_partition(topic, key.partition)
+        if hosted.topic_id != key.topic_id:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if not hosted.is_leader:
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return hosted
+
+    def _on_loaded(self, key: ShareKey, done: asyncio.Task[LedShare]) -> None:
+        self._loading.pop(key, None)
+        if not done.cancelled():
+            done.exception()  # Who waits has it; where nobody waits any more, nobody asks for it.
+
+    async def _load(self, key: ShareKey, hosted: Partition) -> LedShare:
+        epoch = hosted.leader_epoch
+        try:
+            stored = await self._persister.read(key, epoch, LOAD_PATIENCE_S)
+            begin = stored.start_offset
+            if begin < 0:
+                begin = await self._beginning(key, hosted)
+                first = Write(0, begin, (), 0)
+                await self._persister.write(
+                    key, first, state_epoch=stored.state_epoch, leader_epoch=epoch, patience_s=LOAD_PATIENCE_S
+                )
+        except RequestError as refused:
+            raise RequestError(_load_error(refused.code), refused.message) from refused
+        if not hosted.is_leader or hosted.leader_epoch != epoch:
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        log_end = hosted.log.log_end_offset
+        begin = min(max(begin, hosted.log.log_start_offset), log_end)
+        kept = [batch for batch in stored.batches if batch.last_offset < log_end]
+        if len(kept) < len(stored.batches):
+            logger.warning(
+                "share group state is ahead of the log", share_partition=str(key), log_end=log_end, start=begin
+            )
+        led = LedShare(key, hosted, epoch, stored.state_epoch, SharePartition(begin, kept))
+        if len(self._led) >= MAX_LED:
+            self._drop_idle()
+        self._led[key] = led
+        return led
+
+    async def _beginning(self, key: ShareKey, hosted: Partition) -> Offset:
+        """Where the group begins, by its share.auto.offset.reset."""
+        reset = self._ports.settings(key.group_id).reset.lower()
+        if reset == "earliest":
+            return hosted.log.log_start_offset
+        if reset.startswith("by_duration:"):
+            since_ms = self._ports.wall_ms() - duration_ms(reset.partition(":")[2])
+            try:
+                found = await self._ports.find_offset(hosted, since_ms)
+            except (RecordsError, StorageError) as failure:
+                raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(failure)) from failure
+            if found is not None:
+                return min(found, hosted.log.high_watermark)
+        return hosted.log.high_watermark
+
+    def _drop(self, led: LedShare, error: ErrorCode) -> None:
+        """It is not served any more; who waits for it is told."""
+        led.is_dropped = True
+        if led.timer is not None:
+            led.timer.cancel()
+        if self._led.get(led.key) is led:
+            del self._led[led.key]
+        self._tell(led, None, error)
+        self._replicas.fetch_purgatory.check(led.key)
+
+    def _drop_idle(self) -> None:
+        for led in list(self._led.values()):
+            if not led.is_current() or (not led.is_writing and led.records.next_deadline_ms() is None):
+                self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    # -- what members say
+
+    def acknowledge(
+        self, led: LedShare, member_id: str, acknowledgements: Sequence[Acknowledgement]
+    ) -> asyncio.Future[ErrorCode] | None:
+        """What a member says of its records; the future is done when it is stored. Raises `RequestError`."""
+        limits = self._ports.settings(led.key.group_id).limits
+        change = led.records.acknowledge(member_id, acknowledgements, self.now_ms(), limits)
+        self.watch(led)
+        return self._wait_for(led, change) if change else None
+
+    def release(self, group_id: str, member_id: str) -> None:
+        """The member's session is over: others may have its records."""
+        limits = self._ports.settings(group_id).limits
+        for led in list(self._led.values()):
+            if led.key.group_id == group_id and led.records.release(member_id, limits):
+                self._write_soon(led)
+
+    def _wait_for(self, led: LedShare, change: int) -> asyncio.Future[ErrorCode]:
+        answer: asyncio.Future[ErrorCode] = self._ports.loop.create_future()
+        led.waiting.setdefault(change, []).append(answer)
+        self._write_soon(led)
+        return answer
+
+    # -- locks
+
+    def watch(self, led: LedShare) -> None:
+        """Sees to it that the first lock that is over is noticed. A deadline that moves away leaves the timer as it is:
+        it finds nothing then, and is set anew."""
+        deadline_ms = led.records.next_deadline_ms()
+        if led.is_dropped or deadline_ms is None:
+            return
+        delay_s = max(deadline_ms - self.now_ms(), 0) / 1000
+        if led.timer is not None:
+            if led.timer.when() <= self._ports.loop.time() + delay_s:
+                return
+            led.timer.cancel()
+        led.timer = self._ports.loop.call_later(delay_s, self._on_time, led)
+
+    def _on_time(self, led: LedShare) -> None:
+        led.timer = None
+        if not led.is_current():
+            self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        if led.records.expire(self.now_ms(), self._ports.settings(led.key.group_id).limits):
+            logger.info("acquisition lock is over", share_partition=str(led.key))
+            self._write_soon(led)
+        self.watch(led)
+
+    # -- writing
+
+    def _write_soon(self, led: LedShare) -> None:
+        if not led.is_writing and not led.is_dropped:
+            led.is_writing = True
+            self._ports.spawn(self._write_all(led))
+
+    async def _write_all(self, led: LedShare) -> None:
+        try:
+            while led.records.has_unsent and not led.is_dropped:
+                await self._write(led, led.records.take_write())
+        finally:
+            led.is_writing = False
+
+    async def _write(self, led: LedShare, write: Write) -> None:
+        """Stores one write, and has it hold, or not."""
+        error = ErrorCode.NONE
+        while True:
+            if not led.is_current():
+                self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return
+            try:
+                await self._persister.write(
+                    led.key,
+                    write,
+                    state_epoch=led.state_epoch,
+                    leader_epoch=led.leader_epoch,
+                    patience_s=self._ports.write_timeout_s(),
+                )
+                error = ErrorCode.NONE
+                break
+            except RequestError as refused:
+                error = ErrorCode(refused.code)
+            if error in _GONE:
+                logger.warning("share group state is another's", share_partition=str(led.key), why=error.name)
+                self._drop(led, _load_error(error))
+                return
+            if error not in _UNKNOWN:
+                break
+            self._tell(led, write.last_change, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        led.records.settle(write, is_committed=error is ErrorCode.NONE)
+        self._tell(led, write.last_change, error)
+        self.watch(led)
+        if led.records.next_fetch_offset < led.records.end or error is ErrorCode.NONE:
+            self._replicas.fetch_purgatory.check(led.key)
+
+    def _tell(self, led: LedShare, last_change: int | None, error: ErrorCode) -> None:
+        """Answers who waits for changes up to `last_change`; None: for any."""
+        for change in [change for change in led.waiting if last_change is None or change <= last_change]:
+            for answer in led.waiting.pop(change):
+                if not answer.done():
+                    answer.set_result(error)
+
+    # -- its end
+
+    def close(self) -> None:
+        """Serves nothing any more."""
+        for loading in list(self._loading.values()):
+            loading.cancel()
+        for led in list(self._led.values()):
+            self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def duration_ms(text: str) -> int:
+    """The milliseconds of an ISO 8601 duration; 0 for one that cannot be read.
+
+    >>> duration_ms("P1DT2H")
+    93600000
+    >>> duration_ms("pt1.5s")
+    1500
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        return 0
+    days, hours, minutes, seconds = (float(part or 0) for part in found.group("days", "hours", "minutes", "seconds"))
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+
+
+def _load_error(error: ErrorCode | int) -> ErrorCode:
+    """What a client is told where a state could not be read, or is another leader's."""
+    if error in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if error in _UNKNOWN:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode(error)

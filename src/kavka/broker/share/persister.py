@@ -1,0 +1,228 @@
+"""SharePersister: reads and writes the states of share-partitions at their coordinator, here or on another broker.
+
+Decides where the coordinator is, and how often it is asked again. Must not know what a state says.
+
+    I1  an answer is an answer of the coordinator, or of its log: `RequestError`. Where nobody knows what came of a
+        request, it is sent again, until `patience_s` is over; requests are such that twice is as good as once
+
+Source: Kafka's DefaultStatePersister and PersisterStateManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
+from kavka.broker.share import state_requests
+from kavka.coordinator.share_state.coordinator import ShareCoordinator
+from kavka.coordinator.share_state.decide.records import ShareKey
+from kavka.errors import ConnectionFailed, ErrorCode, RequestError
+from kavka.model import BrokerId, StateBatch
+from kavka.protocol.api_keys import ApiKey
+from kavka.protocol.messages import delete_share_group_state_request as deletion
+from kavka.protocol.messages import initialize_share_group_state_request as initialization
+from kavka.protocol.messages import read_share_group_state_request as reading
+from kavka.protocol.messages import write_share_group_state_request as writing
+from kavka.protocol.messages.delete_share_group_state_response import DeleteShareGroupStateResponse
+from kavka.protocol.messages.initialize_share_group_state_response import InitializeShareGroupStateResponse
+from kavka.protocol.messages.read_share_group_state_response import ReadShareGroupStateResponse
+from kavka.protocol.messages.write_share_group_state_response import WriteShareGroupStateResponse
+from kavka.protocol.peer import PeerConnection
+from kavka.share.decide.share_partition import Write
+
+_RETRIABLE: Final = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 1.0
+CONNECT_TIMEOUT_MS: Final = 5_000
+
+
+class StoredState(NamedTuple):
+    """What a leader begins with; `start_offset` is -1 where nobody has decided it yet."""
+
+    state_epoch: int
+    start_offset: int
+    batches: Sequence[StateBatch]
+
+
+class PersisterPorts(NamedTuple):
+    """What the broker gives. `ensure_topic` creates the topic of the states; `open_peer` connects to a broker."""
+
+    broker_id: BrokerId
+    listener_name: str
+    request_timeout_ms: int
+    ensure_topic: Callable[[], Awaitable[None]]
+    open_peer: Callable[[str, int, int], Awaitable[PeerConnection]]
+
+
+class _Question(NamedTuple):
+    key: ApiKey
+    version: int
+    message: Any
+    answer_type: type[Any]
+    local: Callable[[ShareCoordinator, Any], Awaitable[Any]]
+
+
+class SharePersister:
+    """The way to all states. `coordinator` is this broker's own."""
+
+    def __init__(
+        self, metadata: MetadataCache, coordinator: Callable[[], ShareCoordinator], ports: PersisterPorts
+    ) -> None:
+        self._metadata = metadata
+        self._coordinator = coordinator
+        self._ports = ports
+        self._connections: dict[BrokerId, PeerConnection] = {}
+        self._opening: dict[BrokerId, asyncio.Lock] = {}
+
+    async def read(self, key: ShareKey, leader_epoch: int, patience_s: float) -> StoredState:
+        """The state, for who leads in this epoch. Raises `RequestError`."""
+        message = reading.ReadShareGroupStateRequest(
+            group_id=key.group_id,
+            topics=[
+                reading.ReadStateData(
+                    topic_id=key.topic_id,
+                    partitions=[reading.PartitionData(partition=key.partition, leader_epoch=leader_epoch)],
+                )
+            ],
+        )
+        question = _Question(
+            ApiKey.READ_SHARE_GROUP_STATE, 0, message, ReadShareGroupStateResponse, state_requests.read
+        )
+        result = await self._ask(key, question, patience_s)
+        batches = [
+            StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+            for batch in result.state_batches
+        ]
+        return StoredState(result.state_epoch, result.start_offset, batches)
+
+    async def write(
+        self, key: ShareKey, write: Write, *, state_epoch: int, leader_epoch: int, patience_s: float
+    ) -> None:
+        """Stores what was decided. Raises `RequestError`; a retriable one leaves open what came of it."""
+        data = writing.PartitionData(
+            partition=key.partition,
+            state_epoch=state_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=write.start_offset,
+            delivery_complete_count=write.complete,
+            state_batches=[
+                writing.StateBatch(first_offset=first, last_offset=last, delivery_state=code, delivery_count=count)
+                for first, last, code, count in write.batches
+            ],
+        )
+        message = writing.WriteShareGroupStateRequest(
+            group_id=key.group_id, topics=[writing.WriteStateData(topic_id=key.topic_id, partitions=[data])]
+        )
+        question = _Question(
+            ApiKey.WRITE_SHARE_GROUP_STATE, 1, message, WriteShareGroupStateResponse, state_requests.write
+        )
+        await self._ask(key, question, patience_s)
+
+    async def initialize(
+        self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]], patience_s: float
+    ) -> dict[uuid.UUID, frozenset[int]]:
+        """Makes states without a start offset; those that are there now."""
+        keys = [ShareKey(group_id, topic_id, index) for topic_id in topics for index in topics[topic_id]]
+        outcomes = await asyncio.gather(
+            *(self._initialize(key, state_epoch, patience_s) for key in keys), return_exceptions=True
+        )
+        done: dict[uuid.UUID, frozenset[int]] = {}
+        for key, outcome in zip(keys, outcomes, strict=True):
+            if outcome is None:
+                done[key.topic_id] = done.get(key.topic_id, frozenset()) | {key.partition}
+            elif not isinstance(outcome, RequestError):
+                raise outcome
+        return done
+
+    async def _initialize(self, key: ShareKey, state_epoch: int, patience_s: float) -> None:
+        data = initialization.PartitionData(partition=key.partition, state_epoch=state_epoch, start_offset=-1)
+        message = initialization.InitializeShareGroupStateRequest(
+            group_id=key.group_id,
+            topics=[initialization.InitializeStateData(topic_id=key.topic_id, partitions=[data])],
+        )
+        question = _Question(
+            ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+            0,
+            message,
+            InitializeShareGroupStateResponse,
+            state_requests.initialize,
+        )
+        await self._ask(key, question, patience_s)
+
+    async def delete(self, key: ShareKey, patience_s: float) -> None:
+        """Deletes a state, if there is one. Raises `RequestError`."""
+        message = deletion.DeleteShareGroupStateRequest(
+            group_id=key.group_id,
+            topics=[
+                deletion.DeleteStateData(
+                    topic_id=key.topic_id, partitions=[deletion.PartitionData(partition=key.partition)]
+                )
+            ],
+        )
+        question = _Question(
+            ApiKey.DELETE_SHARE_GROUP_STATE, 0, message, DeleteShareGroupStateResponse, state_requests.delete
+        )
+        await self._ask(key, question, patience_s)
+
+    async def _ask(self, key: ShareKey, question: _Question, patience_s: float) -> Any:
+        """The result for the one partition. Raises `RequestError`."""
+        loop = asyncio.get_running_loop()
+        deadline, pause_s = loop.time() + patience_s, FIRST_PAUSE_S
+        while True:
+            try:
+                answer = await self._ask_once(key, question)
+                result = answer.results[0].partitions[0]
+                if result.error_code == ErrorCode.NONE:
+                    return result
+                refusal = RequestError(ErrorCode(result.error_code), result.error_message or "")
+            except RequestError as refused:
+                refusal = refused
+            except ConnectionFailed as failure:
+                refusal = RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(failure))
+            if refusal.code not in _RETRIABLE or loop.time() + pause_s > deadline:
+                raise refusal
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    async def _ask_once(self, key: ShareKey, question: _Question) -> Any:
+        await self._ports.ensure_topic()
+        index = self._coordinator().partition_for(str(key))
+        known = self._metadata.partition(SHARE_STATE_TOPIC, index)
+        if known is None or known.state.leader < 0:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if known.state.leader == self._ports.broker_id:
+            return await question.local(self._coordinator(), question.message)
+        connection = await self._connection(known.state.leader)
+        return await connection.request(
+            question.key,
+            question.version,
+            question.message,
+            question.answer_type,
+            timeout_ms=self._ports.request_timeout_ms,
+        )
+
+    async def _connection(self, broker_id: BrokerId) -> PeerConnection:
+        async with self._opening.setdefault(broker_id, asyncio.Lock()):
+            known = self._connections.get(broker_id)
+            if known is not None and known.is_open:
+                return known
+            endpoint = self._metadata.endpoint(broker_id, self._ports.listener_name)
+            if endpoint is None:
+                raise ConnectionFailed(f"broker {broker_id} is not alive")
+            opened = await self._ports.open_peer(endpoint.host, endpoint.port, CONNECT_TIMEOUT_MS)
+            self._connections[broker_id] = opened
+            return opened
+
+    def close(self) -> None:
+        """Ends the connections; what is in flight fails."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()

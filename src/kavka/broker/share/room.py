@@ -1,0 +1,34 @@
+"""ShareRoom: joins what a broker has of share groups: sessions, leaders, fetches, the way to their states.
+
+Decides nothing. A late part (`broker/late.py`): it is made with the first request of a share group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kavka.broker.share.fetches import ShareFetches
+from kavka.broker.share.leaders import ShareLeaders
+from kavka.broker.share.persister import SharePersister
+from kavka.broker.share.sessions import ShareSessions
+
+
+class ShareRoom:
+    """`most_sessions` is a setting."""
+
+    def __init__(
+        self,
+        persister: SharePersister,
+        leaders: ShareLeaders,
+        fetches: ShareFetches,
+        most_sessions: Callable[[], int],
+    ) -> None:
+        self.persister = persister
+        self.leaders = leaders
+        self.fetches = fetches
+        self.sessions = ShareSessions(most_sessions, leaders.release)
+
+    def close(self) -> None:
+        """Ends what is under way."""
+        self.leaders.close()
+        self.persister.close()

@@ -1,0 +1,101 @@
+"""Share sessions: who fetches what, between one request of a member and the next (KIP-932).
+
+Decides which session a request belongs to, and whether its epoch is right. Must not know records.
+
+    I1  a member has at most one session; a new one ends the one before, and frees its locks
+    I2  a request with a wrong epoch changes nothing
+    I3  a session ends with its connection: nobody else could go on with it
+    I4  there are never more sessions than the limit
+
+Source: Kafka's ShareSessionCache and SharePartitionManager.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from kavka.errors import ErrorCode, RequestError
+
+FIRST_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_LAST_EPOCH: Final = 2**31 - 1
+
+
+class PartitionId(NamedTuple):
+    """A partition as requests name it."""
+
+    topic_id: uuid.UUID
+    partition: int
+
+
+class ShareSession:
+    """One member's. It is told by its connection when that closes (`cancel`)."""
+
+    def __init__(self, group_id: str, member_id: str, on_end: Callable[[ShareSession], None]) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.epoch = FIRST_EPOCH + 1
+        self.partitions: dict[PartitionId, None] = {}
+        self._on_end = on_end
+        self.detach: Callable[[], object] = lambda: None
+        """Has its connection forget it."""
+
+    def advance(self) -> None:
+        """The next request must have the next epoch."""
+        self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
+
+    def turned(self) -> list[PartitionId]:
+        """The partitions, each first in its turn, so that none starves behind the others."""
+        listed = list(self.partitions)
+        if not listed:
+            return listed
+        begin = self.epoch % len(listed)
+        return [*listed[begin:], *listed[:begin]]
+
+    def cancel(self) -> None:
+        """Its connection is closed."""
+        self._on_end(self)
+
+
+class ShareSessions:
+    """All sessions. `on_end` frees what a member holds."""
+
+    def __init__(self, most: Callable[[], int], on_end: Callable[[str, str], None]) -> None:
+        self._most = most
+        self._release = on_end
+        self._sessions: dict[tuple[str, str], ShareSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, group_id: str, member_id: str, partitions: Iterable[PartitionId]) -> ShareSession:
+        """A new session. Raises `RequestError` (SHARE_SESSION_LIMIT_REACHED)."""
+        former = self._sessions.get((group_id, member_id))
+        if former is not None:
+            self.end(former)
+        if len(self._sessions) >= self._most():
+            raise RequestError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        session = ShareSession(group_id, member_id, self.end)
+        session.partitions = dict.fromkeys(partitions)
+        self._sessions[group_id, member_id] = session
+        return session
+
+    def known(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
+        """The session that a request goes on with, or ends (FINAL_EPOCH). Raises `RequestError`:
+        SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH."""
+        session = self._sessions.get((group_id, member_id))
+        if session is None:
+            raise RequestError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        if epoch not in (FINAL_EPOCH, session.epoch):
+            raise RequestError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        return session
+
+    def end(self, session: ShareSession) -> None:
+        """The session is over, and with it the locks of its member; one that was replaced ends nothing."""
+        key = (session.group_id, session.member_id)
+        if self._sessions.get(key) is session:
+            del self._sessions[key]
+            session.detach()
+            self._release(session.group_id, session.member_id)

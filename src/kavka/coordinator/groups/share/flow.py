@@ -1,0 +1,295 @@
+"""ShareGroupFlow: the flow around share groups: turns, records, answers, deadlines, and the making of states.
+
+Decides nothing: `decide.heartbeat` does, from the committed state. Must not know sockets or the wire format.
+
+    I1  a decision is carried out before the next one of its group is made (Turns)
+    I2  records whose outcome is unknown are replayed, and the request is answered with the error: as consumer groups do
+    I3  who joins is answered when the states of its partitions are there, if they come within STATES_S. Kafka answers
+        at once, without a partition, and the member gets one with its next heartbeat, 5 s later
+
+Source: Kafka's GroupMetadataManager and GroupCoordinatorService.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from kavka.coordinator.groups.active_group_shard import ActiveGroupShard
+from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
+from kavka.coordinator.groups.share.decide.group import NamedPartitions, ShareGroup, ShareGroupLimits
+from kavka.coordinator.groups.share.decide.heartbeat import (
+    LEAVING_EPOCH,
+    ShareAnswer,
+    ShareDecision,
+    ShareHeartbeat,
+    ShareNow,
+    check_request,
+    decide_heartbeat,
+    decide_leave,
+    initialized,
+)
+from kavka.coordinator.groups.share.decide.records import group_tombstones, states_record
+from kavka.coordinator.shared.decide.records import CoordinatorRecord
+from kavka.errors import ErrorCode, RequestError
+from kavka.logger import Logger
+
+logger = Logger(__name__)
+
+STATES_S: Final = 3.0
+"""How long a heartbeat waits for the states of new partitions."""
+RETRY_MS: Final = 1_000
+"""How long after a removal could not be written it is tried again."""
+
+_T = TypeVar("_T")
+
+
+class ShareStates(Protocol):
+    """The port to the states of share-partitions."""
+
+    def initialize(
+        self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]]
+    ) -> Awaitable[Mapping[uuid.UUID, frozenset[int]]]:
+        """Has states made; returns those that are there then."""
+        ...
+
+    def delete(self, group_id: str, topics: Mapping[uuid.UUID, Sequence[int]]) -> Awaitable[None]:
+        """Has states deleted. Raises `RequestError`."""
+        ...
+
+
+class ShareSurroundings(NamedTuple):
+    """What share groups need of the broker. `limits` are a group's, with its own settings."""
+
+    topics: Topics
+    limits: Callable[[str], ShareGroupLimits]
+    is_enabled: Callable[[], bool]
+    wall_ms: Callable[[], int]
+    states: ShareStates
+
+
+class ShareCarrier(Protocol):
+    """What the group coordinator does for this."""
+
+    def write_change(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
+        """Writes and replays them; what is not certainly refused is replayed too (I2)."""
+        ...
+
+    def spawn(self, work: Coroutine[None, None, _T]) -> asyncio.Task[_T]:
+        """Runs it beside, until the coordinator shuts down."""
+        ...
+
+    def arm(self, active: ActiveGroupShard, group_id: str) -> None:
+        """Sees to it that the group's next deadline is noticed."""
+        ...
+
+    def now_ms(self) -> int:
+        """The monotonic clock."""
+        ...
+
+
+class ShareGroupFlow:
+    """All share groups that this broker coordinates."""
+
+    def __init__(self, carrier: ShareCarrier, around: ShareSurroundings) -> None:
+        self._carrier = carrier
+        self._around = around
+
+    # -- requests
+
+    async def heartbeat(self, active: ActiveGroupShard, request: ShareHeartbeat) -> ShareAnswer:
+        """Answers when what the heartbeat led to is committed. Raises `RequestError`."""
+        if not self._around.is_enabled():
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+        check_request(request)
+        if request.member_epoch == LEAVING_EPOCH:
+            return await self._leave(active, request)
+        decision = await self._beat(active, request)
+        if not decision.to_initialize:
+            return decision.answer
+        making = self._carrier.spawn(self._initialize(active, request.group_id, decision.epoch, decision.to_initialize))
+        done, _late = await asyncio.wait([making], timeout=STATES_S)
+        if not done or making.cancelled() or not making.result() or active.is_gone:
+            return decision.answer
+        # As if it had sent its next heartbeat now; what it would be told of before, it is told of too (I3).
+        later = request._replace(member_epoch=decision.answer.member_epoch)
+        try:
+            return (await self._beat(active, later)).answer
+        except RequestError:
+            return decision.answer  # It is a member, whatever came between.
+
+    async def _beat(self, active: ActiveGroupShard, request: ShareHeartbeat) -> ShareDecision:
+        group_id = request.group_id
+
+        def decide() -> tuple[Sequence[CoordinatorRecord], ShareDecision]:
+            group = self._group(active, group_id, may_be_new=request.member_epoch == 0)
+            now = self._now(group_id)
+            decision = decide_heartbeat(group, request, now)
+            group.checked_version = -1 if decision.records else now.topics.version
+            if decision.to_initialize:
+                group.initializing_since_ms = now.now_ms
+            return decision.records, decision
+
+        try:
+            decision = await self._in_turn(active, group_id, decide)
+        except RequestError as refused:
+            if refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                # It could not be written; but the member is there, and must not be removed for its silence.
+                self._on_heard(active, group_id, request.member_id)
+            raise
+        if decision.to_initialize:
+            # The group may have been made by these very records.
+            active.shard.share_groups[group_id].initializing_since_ms = self._carrier.now_ms()
+        self._on_heard(active, group_id, request.member_id)
+        return decision
+
+    def _group(self, active: ActiveGroupShard, group_id: str, *, may_be_new: bool) -> ShareGroup:
+        """The group. Raises `RequestError` (GROUP_ID_NOT_FOUND)."""
+        shard = active.shard
+        group = shard.share_groups.get(group_id)
+        if group is not None:
+            return group
+        if group_id in shard.consumer_groups or group_id in shard.groups:
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        if not may_be_new:
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return ShareGroup(group_id)
+
+    def _on_heard(self, active: ActiveGroupShard, group_id: str, member_id: str) -> None:
+        group = active.shard.share_groups.get(group_id)
+        if group is not None:
+            group.renew(member_id, self._carrier.now_ms() + self._around.limits(group_id).session_timeout_ms)
+            self._carrier.arm(active, group_id)
+
+    async def _leave(self, active: ActiveGroupShard, request: ShareHeartbeat) -> ShareAnswer:
+        def decide() -> tuple[Sequence[CoordinatorRecord], None]:
+            group = self._group(active, request.group_id, may_be_new=False)
+            group.require_member(request.member_id)
+            logger.info("share group member left", group=request.group_id, member=request.member_id)
+            return decide_leave(group, [request.member_id], self._now(request.group_id)), None
+
+        await self._in_turn(active, request.group_id, decide)
+        self._carrier.arm(active, request.group_id)
+        return ShareAnswer(request.member_id, request.member_epoch, 0)
+
+    async def delete(self, active: ActiveGroupShard, group_id: str) -> None:
+        """Deletes a group without members, with the states of its partitions. Raises `RequestError`."""
+
+        def check() -> ShareGroup:
+            group = self._group(active, group_id, may_be_new=False)
+            if group.members:
+                raise RequestError(ErrorCode.NON_EMPTY_GROUP)
+            return group
+
+        states = check().states
+        partitions = {
+            topic_id: sorted(named.partitions)
+            for part in (states.initializing, states.initialized)
+            for topic_id, named in part.items()
+        }
+        await self._around.states.delete(group_id, partitions)
+        await self._in_turn(active, group_id, lambda: (group_tombstones(check()), None))
+
+    # -- states
+
+    async def _initialize(
+        self, active: ActiveGroupShard, group_id: str, epoch: int, wanted: Mapping[uuid.UUID, NamedPartitions]
+    ) -> bool:
+        """Has states made, and takes note of those that are there. Returns whether any is."""
+        topics = {topic_id: sorted(named.partitions) for topic_id, named in wanted.items()}
+        done = await self._around.states.initialize(group_id, epoch, topics)
+        if not done:
+            logger.warning("states of a share group are not there yet", group=group_id)
+            return False
+
+        def decide() -> tuple[Sequence[CoordinatorRecord], None]:
+            group = self._group(active, group_id, may_be_new=False)
+            return [states_record(group_id, initialized(group, done))], None
+
+        try:
+            await self._in_turn(active, group_id, decide)
+        except RequestError as failure:
+            logger.warning("states of a share group not noted yet", group=group_id, why=failure.code.name)
+            return False
+        return True
+
+    # -- carrying out
+
+    def _now(self, group_id: str) -> ShareNow:
+        around = self._around
+        return ShareNow(around.wall_ms(), self._carrier.now_ms(), around.topics, around.limits(group_id))
+
+    async def _in_turn(
+        self,
+        active: ActiveGroupShard,
+        group_id: str,
+        decide: Callable[[], tuple[Sequence[CoordinatorRecord], _T]],
+    ) -> _T:
+        """Decides in the group's turn, carries it out though who asked may go away, and returns the answer. Raises
+        `RequestError`."""
+        await active.turns.take(group_id)
+        is_handed_over = False
+        try:
+            if active.is_gone:
+                raise RequestError(ErrorCode.NOT_COORDINATOR)
+            records, answer = decide()
+            if not records:
+                return answer
+            carrying = self._carrier.spawn(self._carry_out(active, group_id, records))
+            is_handed_over = True
+        finally:
+            if not is_handed_over:
+                active.turns.give(group_id)
+        error = await asyncio.shield(carrying)
+        if error is not ErrorCode.NONE:
+            raise RequestError(error)
+        return answer
+
+    async def _carry_out(
+        self, active: ActiveGroupShard, group_id: str, records: Sequence[CoordinatorRecord]
+    ) -> ErrorCode:
+        try:
+            error = await self._carrier.write_change(active, records)
+            group = active.shard.share_groups.get(group_id)
+            if group is not None and not active.is_gone:
+                group.watch_all(self._carrier.now_ms() + self._around.limits(group_id).session_timeout_ms)
+                self._carrier.arm(active, group_id)
+            return error
+        finally:
+            active.turns.give(group_id)
+
+    # -- time
+
+    def on_loaded(self, active: ActiveGroupShard) -> None:
+        """Members of loaded groups have a whole session from now on."""
+        for group in active.shard.share_groups.values():
+            group.watch_all(self._carrier.now_ms() + self._around.limits(group.group_id).session_timeout_ms)
+            self._carrier.arm(active, group.group_id)
+
+    def on_time(self, active: ActiveGroupShard, group: ShareGroup) -> None:
+        """Some member's session may be over."""
+        if group.overdue(self._carrier.now_ms()):
+            self._carrier.spawn(self._remove_late(active, group.group_id))
+        else:
+            self._carrier.arm(active, group.group_id)
+
+    async def _remove_late(self, active: ActiveGroupShard, group_id: str) -> None:
+        def decide() -> tuple[Sequence[CoordinatorRecord], None]:
+            group = active.shard.share_groups.get(group_id)
+            late = [] if group is None else group.overdue(self._carrier.now_ms())
+            if group is None or not late:
+                return (), None
+            for member_id in late:
+                logger.info("share group member removed", group=group_id, member=member_id, why="no heartbeat in time")
+            return decide_leave(group, late, self._now(group_id)), None
+
+        try:
+            await self._in_turn(active, group_id, decide)
+        except RequestError as failure:
+            logger.warning("share group members not removed yet", group=group_id, why=failure.code.name)
+            group = active.shard.share_groups.get(group_id)
+            if group is not None:
+                group.put_off(self._carrier.now_ms() + RETRY_MS)
+        self._carrier.arm(active, group_id)

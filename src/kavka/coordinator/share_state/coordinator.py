@@ -1,0 +1,197 @@
+"""ShareCoordinator: the flow around the shards of `__share_group_state`: turns, their log, loading.
+
+A shard decides. This writes its records, waits until they are committed, replays them, and answers. Must not know
+sockets, the wire format of requests, or which broker leads what.
+
+    I1  an answer that depends on a record goes out after it is committed
+    I2  changes of one share-partition take turns: the next is decided when the one before is replayed
+    I3  a record whose outcome is unknown is replayed, and who asked gets an error: it lies in this leader's log, so it
+        is either committed, or lost together with its leadership. Sent again, it changes nothing more
+
+Source: Kafka's ShareCoordinatorService and CoordinatorRuntime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from kavka.coordinator.groups.turns import Turns
+from kavka.coordinator.share_state.decide.records import (
+    ShareKey,
+    ShareState,
+    UpdateRecord,
+    decode_share_state_record,
+)
+from kavka.coordinator.share_state.decide.shard import ShareStateShard
+from kavka.coordinator.shared.active_shards import ActiveShard, ActiveShards, ShardLog
+from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
+from kavka.errors import ErrorCode, ProtocolViolation, RequestError
+from kavka.logger import Logger
+from kavka.model import LeaderEpoch, Offset
+
+logger = Logger(__name__)
+
+_T = TypeVar("_T")
+
+
+class ShareStateLog(ShardLog, Protocol):
+    """The port to `__share_group_state`."""
+
+    def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
+        """Appends in order, as one batch, with acks=all; NONE once it is committed."""
+        ...
+
+
+class ShareStatePorts(NamedTuple):
+    """What the broker gives. `wall_ms` is the time in ms since 1970; `updates_per_snapshot` a setting."""
+
+    wall_ms: Callable[[], int]
+    updates_per_snapshot: Callable[[], int]
+    is_there: Callable[[ShareKey], bool]
+    """Whether the cluster has the partition that a state is of."""
+
+
+class _Active(ActiveShard):
+    """Share-partitions of one partition that is led here."""
+
+    __slots__ = ("shard", "turns")
+
+    def __init__(self, partition: int, leader_epoch: LeaderEpoch, shard: ShareStateShard) -> None:
+        super().__init__(partition, leader_epoch)
+        self.shard = shard
+        self.turns = Turns()
+
+
+class ShareCoordinator(ActiveShards[_Active]):
+    """All share-partitions whose states this broker keeps."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, log: ShareStateLog, ports: ShareStatePorts) -> None:
+        super().__init__(log, missing_topic=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._loop = loop
+        self._log = log
+        self._ports = ports
+        self._writes: set[asyncio.Task[ErrorCode]] = set()
+
+    # -- which partitions are here
+
+    def _new_shard(self, partition: int, leader_epoch: LeaderEpoch) -> _Active:
+        return _Active(partition, leader_epoch, ShareStateShard(self._ports.updates_per_snapshot()))
+
+    def _on_read(self, active: _Active, found: Sequence[CoordinatorRecord] | OpenTransaction) -> None:
+        if not isinstance(found, OpenTransaction):
+            for record in found:
+                _replay(active, record)
+
+    def _on_loaded(self, active: _Active) -> None:
+        active.loading = False
+
+    def _on_unloaded(self, active: _Active) -> None:
+        """Nothing waits here: what is being written ends with its own outcome."""
+
+    def _on_other_count(self, count: int) -> None:
+        logger.error(
+            "the number of partitions of the share groups' states has changed",
+            partitions=count,
+            states_placed_by=self._placement.count,
+            next_step="do not restart a broker: it would look for each state by the new number, and not find it",
+        )
+
+    def shut_down(self) -> None:
+        super().shut_down()
+        for write in list(self._writes):
+            write.cancel()
+
+    # -- requests; each raises `RequestError`
+
+    async def initialize(self, key: ShareKey, state_epoch: int, start_offset: Offset) -> None:
+        """The state begins anew; -1 for a start offset that is not known yet."""
+
+        def decide(shard: ShareStateShard) -> tuple[CoordinatorRecord | None, None]:
+            return shard.initialize(key, state_epoch, start_offset, self._ports.wall_ms()), None
+
+        await self._in_turn(key, decide)
+
+    async def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
+        """The state, for a leader in this epoch: who led before may not write from now on."""
+
+        def decide(shard: ShareStateShard) -> tuple[CoordinatorRecord | None, ShareState]:
+            state, record = shard.read(key, leader_epoch, self._ports.wall_ms())
+            return record, state
+
+        return await self._in_turn(key, decide)
+
+    async def write(self, update: UpdateRecord, state_epoch: int) -> None:
+        """Stores what a leader has decided."""
+
+        def decide(shard: ShareStateShard) -> tuple[CoordinatorRecord | None, None]:
+            return shard.write(update, state_epoch, self._ports.wall_ms()), None
+
+        await self._in_turn(update.key, decide)
+
+    async def delete(self, key: ShareKey) -> None:
+        """Deletes the state, if there is one."""
+        await self._in_turn(key, lambda shard: (shard.delete(key), None), of_gone=True)
+
+    def summary(self, key: ShareKey) -> ShareState | None:
+        """The state; None where there is none."""
+        self._check(key)
+        return self._find(str(key)).shard.summary(key)
+
+    def _check(self, key: ShareKey, *, of_gone: bool = False) -> None:
+        if key.partition < 0:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
+        if not of_gone and not self._ports.is_there(key):
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def _in_turn(
+        self,
+        key: ShareKey,
+        decide: Callable[[ShareStateShard], tuple[CoordinatorRecord | None, _T]],
+        *,
+        of_gone: bool = False,
+    ) -> _T:
+        """Decides in the share-partition's turn; answers when the record is committed."""
+        self._check(key, of_gone=of_gone)
+        name = str(key)
+        active = self._find(name)
+        await active.turns.take(name)
+        is_handed_over = False
+        try:
+            if active.is_gone:
+                raise RequestError(ErrorCode.NOT_COORDINATOR)
+            record, answer = decide(active.shard)
+            if record is None:
+                return answer
+            task = self._loop.create_task(self._write(active, name, record))
+            self._writes.add(task)
+            task.add_done_callback(self._writes.discard)
+            is_handed_over = True
+        finally:
+            if not is_handed_over:
+                active.turns.give(name)
+        error = await asyncio.shield(task)
+        if error is not ErrorCode.NONE:
+            raise RequestError(error)
+        return answer
+
+    async def _write(self, active: _Active, name: str, record: CoordinatorRecord) -> ErrorCode:
+        try:
+            outcome = await self._log.append(active.partition, [record])
+            if outcome is ErrorCode.NONE or outcome in OUTCOME_UNKNOWN:
+                _replay(active, record)
+            return answer_for(outcome)
+        finally:
+            active.turns.give(name)
+
+
+def _replay(active: _Active, record: CoordinatorRecord) -> None:
+    try:
+        decoded = decode_share_state_record(record)
+    except ProtocolViolation as garbage:
+        logger.warning("share group state skipped", partition=active.partition, why=str(garbage))
+        return
+    if decoded is not None:
+        active.shard.replay(decoded)

@@ -1,0 +1,132 @@
+"""ShareStateShard: the share-partitions of one partition of `__share_group_state`.
+
+Decides whether a request counts, and which record it leads to. State changes only in `replay`.
+
+    I1  a write with an older leader epoch or an older state epoch than was seen changes nothing: of two leaders of a
+        partition the later one writes, and what was decided before a reset of the offsets is not stored after it
+    I2  snapshot and updates together say what the state is (`batches`)
+    I3  the same write twice leaves what it leaves once: who does not know what came of it sends it again
+
+Source: Kafka's ShareCoordinatorShard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from kavka.coordinator.share_state.decide.batches import combined
+from kavka.coordinator.share_state.decide.records import (
+    NO_EPOCH,
+    UNKNOWN_COUNT,
+    UNKNOWN_START,
+    ShareKey,
+    ShareState,
+    ShareStateRecord,
+    SnapshotRecord,
+    UpdateRecord,
+    snapshot_record,
+    update_record,
+)
+from kavka.coordinator.shared.decide.records import CoordinatorRecord
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import Offset, StateBatch
+
+
+class ShareStateShard:
+    """States by share-partition. A snapshot follows after `updates_per_snapshot` updates."""
+
+    def __init__(self, updates_per_snapshot: int) -> None:
+        self._updates_per_snapshot = updates_per_snapshot
+        self.states: dict[ShareKey, ShareState] = {}
+
+    # -- requests
+
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: Offset, wall_ms: int) -> CoordinatorRecord:
+        """A state that begins anew. Raises `RequestError`: FENCED_STATE_EPOCH."""
+        known = self.states.get(key)
+        if known is not None and state_epoch != NO_EPOCH and known.state_epoch > state_epoch:
+            raise RequestError(ErrorCode.FENCED_STATE_EPOCH)
+        snapshot_epoch = 0 if known is None else known.snapshot_epoch + 1
+        leader_epoch = NO_EPOCH if known is None else known.leader_epoch
+        state = ShareState(snapshot_epoch, state_epoch, leader_epoch, start_offset, UNKNOWN_COUNT, wall_ms, wall_ms)
+        return snapshot_record(key, state)
+
+    def read(self, key: ShareKey, leader_epoch: int, wall_ms: int) -> tuple[ShareState, CoordinatorRecord | None]:
+        """The state, and the record that raises its leader epoch. Raises `RequestError`: INVALID_REQUEST for a state
+        that was never initialised, FENCED_LEADER_EPOCH."""
+        state = self._checked(key, leader_epoch, NO_EPOCH, "read")
+        if leader_epoch in (NO_EPOCH, state.leader_epoch):
+            return state, None
+        change = UpdateRecord(key, state.snapshot_epoch, leader_epoch, state.start_offset, state.complete_count, ())
+        return state, self._change(state, change, wall_ms)
+
+    def write(self, update: UpdateRecord, state_epoch: int, wall_ms: int) -> CoordinatorRecord:
+        """The record of a change; its snapshot epoch is looked up here. Raises `RequestError` as `read`, and
+        FENCED_STATE_EPOCH."""
+        state = self._checked(update.key, update.leader_epoch, state_epoch, "write")
+        leader_epoch = max(update.leader_epoch, state.leader_epoch)
+        return self._change(
+            state, update._replace(snapshot_epoch=state.snapshot_epoch, leader_epoch=leader_epoch), wall_ms
+        )
+
+    def delete(self, key: ShareKey) -> CoordinatorRecord | None:
+        """The record that deletes a state; None where there is none."""
+        return snapshot_record(key, None) if key in self.states else None
+
+    def summary(self, key: ShareKey) -> ShareState | None:
+        """The state; None where there is none."""
+        return self.states.get(key)
+
+    def _checked(self, key: ShareKey, leader_epoch: int, state_epoch: int, what: str) -> ShareState:
+        state = self.states.get(key)
+        if state is None:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                f"{what.capitalize()} operation on uninitialized share partition not allowed.",
+            )
+        if leader_epoch != NO_EPOCH and state.leader_epoch > leader_epoch:
+            raise RequestError(ErrorCode.FENCED_LEADER_EPOCH)
+        if state_epoch != NO_EPOCH and state.state_epoch > state_epoch:
+            raise RequestError(ErrorCode.FENCED_STATE_EPOCH)
+        return state
+
+    def _change(self, state: ShareState, update: UpdateRecord, wall_ms: int) -> CoordinatorRecord:
+        if state.updates < self._updates_per_snapshot:
+            batches = combined((), update.batches, update.start_offset)
+            return update_record(update._replace(batches=batches))
+        after = _merged(state, update)._replace(
+            snapshot_epoch=state.snapshot_epoch + 1, created_ms=wall_ms, written_ms=wall_ms
+        )
+        return snapshot_record(update.key, after)
+
+    # -- the log
+
+    def replay(self, record: ShareStateRecord) -> None:
+        """Applies a record that is committed, or was read."""
+        match record:
+            case SnapshotRecord(key, state):
+                if state is None:
+                    self.states.pop(key, None)
+                else:
+                    self.states[key] = state._replace(batches=combined(state.batches, (), state.start_offset))
+            case UpdateRecord(key):
+                known = self.states.get(key)
+                if known is None:
+                    # Of a log whose beginning was cut off too far. Kafka takes it as a state as well.
+                    known = ShareState(record.snapshot_epoch, 0, NO_EPOCH, UNKNOWN_START, UNKNOWN_COUNT, 0, 0)
+                self.states[key] = _merged(known, record)._replace(updates=known.updates + 1)
+            case _:
+                assert_never(record)
+
+
+def _merged(state: ShareState, update: UpdateRecord) -> ShareState:
+    start = state.start_offset if update.start_offset == UNKNOWN_START else update.start_offset
+    batches: Sequence[StateBatch] = combined(state.batches, update.batches, start)
+    return state._replace(
+        leader_epoch=max(state.leader_epoch, update.leader_epoch),
+        start_offset=start,
+        complete_count=update.complete_count,
+        batches=tuple(batches),
+        updates=0,
+    )

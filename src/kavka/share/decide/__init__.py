@@ -1,0 +1,7 @@
+"""Decides who gets which records of a share-partition, and what becomes of them. Pure: values and the time in, results
+out.
+
+spans.py            runs of offsets in one state: split, merged, found
+share_partition.py  acquire, acknowledge, release, expire, and what of it is to be written
+acquisition.py      how much of what was read a member is given
+"""

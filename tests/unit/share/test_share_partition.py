@@ -1,0 +1,153 @@
+"""A share-partition against a model that knows each offset by itself, over many random stories."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import pytest
+
+from kavka.errors import RequestError
+from kavka.share.decide.acquisition import LogBatch, Wish
+from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, ShareLimits, SharePartition, Write
+from kavka.share.decide.spans import RecordState
+
+LIMITS = ShareLimits(deliveries=3, lock_ms=100, in_flight=12)
+MEMBERS = ("a", "b")
+
+
+@dataclass
+class Offset:
+    state: RecordState = RecordState.AVAILABLE
+    count: int = 0
+    member: str = ""
+    deadline_ms: int = 0
+    leaving: RecordState | None = None
+
+
+class Story:
+    """One run: the partition, and a dict of offsets that says what must be true of it."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.partition = SharePartition(0)
+        self.model: dict[int, Offset] = {}
+        self.now_ms = 0
+        self.write: Write | None = None
+        self.in_write: set[int] = set()
+        self.log = [LogBatch(first, first + 2) for first in range(0, 60, 3)]
+
+    def step(self) -> None:
+        self.now_ms += self.draw.randrange(20)
+        getattr(self, self.draw.choice(("acquire", "acknowledge", "release", "expire", "send", "settle")))()
+        self.check()
+
+    def acquire(self) -> None:
+        member, at = self.draw.choice(MEMBERS), self.partition.next_fetch_offset
+        wish = Wish(self.draw.randrange(1, 8), is_exact=self.draw.random() < 0.5)
+        batches = [batch for batch in self.log if batch.last >= at]
+        given = self.partition.acquire(member, batches, wish, self.now_ms, LIMITS)
+        offsets = [(offset, piece.deliveries) for piece in given for offset in range(piece.first, piece.last + 1)]
+        assert not wish.is_exact or len(offsets) <= wish.max_records
+        for offset, count in offsets:
+            known = self.model.setdefault(offset, Offset())
+            assert (known.state, known.leaving) == (RecordState.AVAILABLE, None), "given out though it was not free"
+            assert count == known.count + 1 <= LIMITS.deliveries
+            self.model[offset] = Offset(RecordState.ACQUIRED, count, member, self.now_ms + LIMITS.lock_ms)
+
+    def acknowledge(self) -> None:
+        member, kind = self.draw.choice(MEMBERS), self.draw.choice(list(AcknowledgeType))
+        first = self.draw.randrange(0, self.partition.end + 2)
+        last = first + self.draw.randrange(4)
+        asked = [offset for offset in range(first, last + 1) if offset >= self.partition.start]
+        held = all(
+            (known := self.model.get(offset)) is not None
+            and known.state is RecordState.ACQUIRED
+            and known.leaving is None
+            and known.member == member
+            for offset in asked
+        )
+        try:
+            self.partition.acknowledge(member, [Acknowledgement(first, last, [kind])], self.now_ms, LIMITS)
+        except RequestError:
+            assert not held
+            return
+        assert held
+        for offset in asked:
+            if kind is AcknowledgeType.RENEW:
+                self.model[offset].deadline_ms = self.now_ms + LIMITS.lock_ms
+            else:
+                self.leave(offset, kind)
+
+    def leave(self, offset: int, kind: AcknowledgeType) -> None:
+        known = self.model[offset]
+        if kind is AcknowledgeType.ACCEPT:
+            known.leaving = RecordState.ACKNOWLEDGED
+        elif kind is AcknowledgeType.RELEASE and known.count < LIMITS.deliveries:
+            known.leaving = RecordState.AVAILABLE
+        else:
+            known.leaving = RecordState.ARCHIVED
+
+    def release(self) -> None:
+        member = self.draw.choice(MEMBERS)
+        self.partition.release(member, LIMITS)
+        for offset, known in self.model.items():
+            if known.state is RecordState.ACQUIRED and known.leaving is None and known.member == member:
+                self.leave(offset, AcknowledgeType.RELEASE)
+
+    def expire(self) -> None:
+        self.partition.expire(self.now_ms, LIMITS)
+        for offset, known in self.model.items():
+            if known.state is RecordState.ACQUIRED and known.leaving is None and known.deadline_ms <= self.now_ms:
+                self.leave(offset, AcknowledgeType.RELEASE)
+
+    def send(self) -> None:
+        if self.write is None and self.partition.has_unsent:
+            self.write = self.partition.take_write()
+            self.in_write = {offset for offset, known in self.model.items() if known.leaving is not None}
+            written = {
+                offset: (batch.state, batch.deliveries)
+                for batch in self.write.batches
+                for offset in range(batch.first_offset, batch.last_offset + 1)
+            }
+            assert written == {
+                offset: (self.model[offset].leaving, self.model[offset].count) for offset in self.in_write
+            }
+
+    def settle(self) -> None:
+        if self.write is None:
+            return
+        is_committed = self.draw.random() < 0.7
+        self.partition.settle(self.write, is_committed=is_committed)
+        for offset in self.in_write:
+            known = self.model[offset]
+            assert known.leaving is not None
+            if is_committed:
+                self.model[offset] = Offset(known.leaving, known.count)
+            known.leaving = None
+        self.write = None
+
+    def check(self) -> None:
+        partition, told = self.partition, {}
+        for span in partition.spans:
+            for offset in range(span.first, span.last + 1):
+                told[offset] = (span.state, span.deliveries, span.becomes)
+        for offset, known in self.model.items():
+            if offset < partition.start:
+                assert known.leaving is None
+                assert known.state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+            else:
+                assert told[offset] == (known.state, known.count, known.leaving), offset
+        assert partition.in_flight <= LIMITS.in_flight
+        assert all(
+            before.last + 1 == after.first
+            for before, after in zip(list(partition.spans), list(partition.spans)[1:], strict=False)
+        )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_share_partition_is_what_a_model_of_single_offsets_says(seed: int) -> None:
+    story = Story(seed)
+    for _ in range(200):
+        story.step()
+    assert story.model
