@@ -18,8 +18,10 @@ import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
-from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.responses import PlainTextResponse
 from starlette.routing import Route
+
+from kavka.console.access.counted_stream import StreamCount
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -53,30 +55,23 @@ class _Streams:
 
     def __init__(self, closing: asyncio.Event) -> None:
         self._closing = closing
-        self._open = 0
+        self._count = StreamCount(MAX_STREAMS)
 
     def answer(self, changes: Changes) -> Response:
-        if self._open >= MAX_STREAMS:
-            return PlainTextResponse("too many open pages", 503, {"retry-after": "30"})
-        return StreamingResponse(
-            self._events(changes), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
-        )
+        stream = self._count.stream(self._events(changes))
+        return stream or PlainTextResponse("too many open pages", 503, {"retry-after": "30"})
 
     async def _events(self, changes: Changes) -> AsyncIterator[bytes]:
-        self._open += 1
-        try:
-            yield f"retry: {RETRY_MS}\n\n".encode()
-            seen = changes.number
-            yield _event("beat", changes)
-            while not self._closing.is_set():
-                if await self._newer(changes, seen):
-                    seen = changes.number
-                    yield _event("snapshot", changes)
-                    await self._pause()
-                elif not self._closing.is_set():
-                    yield _event("beat", changes)
-        finally:
-            self._open -= 1
+        yield f"retry: {RETRY_MS}\n\n".encode()
+        seen = changes.number
+        yield _event("beat", changes)
+        while not self._closing.is_set():
+            if await self._newer(changes, seen):
+                seen = changes.number
+                yield _event("snapshot", changes)
+                await self._pause()
+            elif not self._closing.is_set():
+                yield _event("beat", changes)
 
     async def _newer(self, changes: Changes, seen: int) -> bool:
         """Whether there is a newer snapshot, within BEAT_S and before the console closes."""

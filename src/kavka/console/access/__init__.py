@@ -7,6 +7,7 @@ auth      users, their rights, their passwords; how often a wrong password may b
 route_rights  the table of which right each address takes
 sessions  who a browser is, from one request to the next
 csrf      whether a form comes from one of our own pages
+counted_stream  answers that go on and on, a bounded number at a time
 headers   what every answer forbids the browser
 audit     the audit log: who did what, and how it came out
 audit_chain  the hashes that show whether the audit log is as it was written

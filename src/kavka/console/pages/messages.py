@@ -14,9 +14,10 @@ from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from starlette.exceptions import HTTPException
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
+from kavka.console.access.counted_stream import StreamCount
 from kavka.console.actions.action import ActionRefused
 from kavka.console.actions.typed_time import time_ms, zone_of_name
 from kavka.console.look.format import path_part, visible, zone_name_of
@@ -45,7 +46,7 @@ class _Readers:
 
     def __init__(self) -> None:
         self._of: WeakKeyDictionary[ClusterWatch, Messages] = WeakKeyDictionary()
-        self.tails = 0
+        self.tails = StreamCount(TAILS_AT_ONCE)
 
     def of(self, watch: ClusterWatch) -> Messages:
         found = self._of.get(watch)
@@ -237,13 +238,10 @@ async def _tail(console: Console, request: Request, readers: _Readers) -> Respon
         query = query_of(request, request.path_params["topic"])
     except ActionRefused as refused:
         raise HTTPException(400, str(refused)) from refused
-    if readers.tails >= TAILS_AT_ONCE:
-        raise HTTPException(503, f"{TAILS_AT_ONCE} live tails are open already: close another.")
     template = console.templates.get_template("_message_row.html")
     known = {**base_context(request), "base": f"/c/{path_part(watch.name)}", "topic": query.topic}
 
     async def events() -> AsyncIterator[str]:
-        readers.tails += 1
         try:
             yield _event("beat", {"at_ms": int(time.time() * 1000)})
             async for found in _with_beats(readers.of(watch).tail(query)):
@@ -255,10 +253,11 @@ async def _tail(console: Console, request: Request, readers: _Readers) -> Respon
                     yield _event("record", {"html": template.render({**known, "message": found})})
         except KavkaError as problem:
             yield _event("gone", {"why": visible(problem)})
-        finally:
-            readers.tails -= 1
 
-    return StreamingResponse(events(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+    stream = readers.tails.stream(events())
+    if stream is None:
+        raise HTTPException(503, f"{TAILS_AT_ONCE} live tails are open already: close another.")
+    return stream
 
 
 async def _with_beats(records: AsyncIterator[Any]) -> AsyncIterator[Any]:
