@@ -210,7 +210,8 @@ def tables(snapshot: ClusterSnapshot, rows: int) -> list[Table]:
     )
     lagging = sorted(snapshot.groups.values(), key=lambda group: (-(group.lag or 0), group.group_id))
     for group in lagging[:rows]:
-        groups.add(group.group_id, group.state, len(group.members), _count(group.lag), _count(group.max_lag))
+        most = "<=" if group.uncommitted and group.lag else ""
+        groups.add(group.group_id, group.state, len(group.members), most + _count(group.lag), _count(group.max_lag))
     return [brokers, topics, groups]
 
 
@@ -241,7 +242,13 @@ def _fields(snapshot: ClusterSnapshot) -> dict[str, object]:
             for each in snapshot.topics.values()
         ],
         "groups": [
-            {"id": each.group_id, "state": each.state, "members": len(each.members), "lag": each.lag}
+            {
+                "id": each.group_id,
+                "state": each.state,
+                "members": len(each.members),
+                "lag": each.lag,
+                "uncommitted": each.uncommitted,
+            }
             for each in snapshot.groups.values()
         ],
     }

@@ -200,6 +200,7 @@ _FAMILIES: Final[dict[tuple[str, str, str], Read]] = {
     ),
     ("kafka", "consumergroup", "lag"): _lag,
     ("kafka", "consumergroup", "lag_sum"): _groups(lambda group: group.lag),
+    ("kafka", "consumergroup", "uncommitted_partitions"): _groups(lambda group: group.uncommitted),
     ("kafka", "consumergroup", "members"): _groups(lambda group: len(group.members)),
     ("kafka", "consumergroup", "lag_seconds"): _lag_seconds,
 }

@@ -3,22 +3,25 @@
 Decides how old a group's position is, whether a group is stuck, and how often it rebalanced. Values and `now_ms` in,
 views out.
 
-    lag in records    high watermark - committed offset
+    lag in records    high watermark - committed offset; of a partition that a member has and nothing was committed for:
+                      high watermark - log start. Where its members begin (auto.offset.reset) no broker knows
     lag in ms         now - the time at which the log was first seen to end beyond the committed offset: as long has the
                       record that is next been waiting. Known as far back as the log's ends were sampled
-    stuck             it has members and lag, and none of its offsets has moved since
+    stuck             it has members and lag, and none of its offsets has moved since. Partitions without a commit do
+                      not count here: their members may have begun at the end, and librdkafka commits nothing before it
+                      has read a record
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
 
 from kavka.model import TopicPartition
-from kavka.observe.group_readings import GroupReading
+from kavka.observe.group_readings import CONSUMERS, GroupReading
 from kavka.observe.snapshot import NOT_READ, GroupOffset, GroupView, MemberView, Reading
 
 SAMPLE_EVERY_MS: Final = 5_000
@@ -29,7 +32,13 @@ MAX_SAMPLED: Final = 2_000
 REBALANCES_KEPT_MS: Final = 3_600_000
 MAX_REBALANCES: Final = 1_000
 
-EndOf = Callable[[TopicPartition], int | None]
+
+class Logs(Protocol):
+    """Where logs begin and end, None where that is unknown."""
+
+    def high_watermark(self, partition: TopicPartition) -> int | None: ...
+
+    def log_start(self, partition: TopicPartition) -> int | None: ...
 
 
 @dataclass(slots=True)
@@ -57,7 +66,7 @@ class GroupAssembly:
         """Partitions whose ends are sampled."""
         return len(self._samples)
 
-    def take(self, readings: dict[str, GroupReading], end_of: EndOf) -> None:
+    def take(self, readings: dict[str, GroupReading], logs: Logs) -> None:
         """What was read now; groups that are not in it are gone."""
         self.readings = readings
         for name in [name for name in self._followed if name not in readings]:
@@ -65,24 +74,21 @@ class GroupAssembly:
         for name, reading in readings.items():
             followed = self._followed.setdefault(name, _Followed())
             if reading.read_at_ms > followed.read_at_ms:
-                self._follow(followed, reading, end_of)
-        wanted = {partition for reading in readings.values() for partition in reading.committed}
+                self._follow(followed, reading, logs)
+        wanted = {partition for reading in readings.values() for partition in _positions(reading)}
         for partition in [partition for partition in self._samples if partition not in wanted]:
             del self._samples[partition]
         for partition in wanted:
             if partition not in self._samples and len(self._samples) < MAX_SAMPLED:
                 self._samples[partition] = deque(maxlen=SAMPLES)
 
-    def _follow(self, followed: _Followed, reading: GroupReading, end_of: EndOf) -> None:
+    def _follow(self, followed: _Followed, reading: GroupReading, logs: Logs) -> None:
         shown = reading.shown
         members = frozenset() if shown is None else frozenset(member.member_id for member in shown.members)
         epoch = None if shown is None else shown.epoch
         if followed.read_at_ms and (members, epoch) != (followed.members, followed.epoch):
             followed.rebalances.append(reading.read_at_ms)
-        behind = any(
-            (end := end_of(partition)) is not None and end > committed
-            for partition, committed in reading.committed.items()
-        )
+        behind = any(_offset(partition, committed, logs).lag for partition, committed in reading.committed.items())
         if not members or not behind or reading.committed != followed.committed:
             followed.still_since_ms = None
         elif followed.still_since_ms is None:
@@ -90,28 +96,26 @@ class GroupAssembly:
         followed.members, followed.epoch, followed.committed = members, epoch, reading.committed
         followed.read_at_ms = reading.read_at_ms
 
-    def sample(self, end_of: EndOf, now_ms: int) -> None:
+    def sample(self, logs: Logs, now_ms: int) -> None:
         """Takes note of where the logs end now."""
         for partition, samples in self._samples.items():
-            end = end_of(partition)
+            end = logs.high_watermark(partition)
             if end is None or (samples and now_ms - samples[-1][0] < SAMPLE_EVERY_MS):
                 continue
             samples.append((now_ms, end))
 
-    def views(self, end_of: EndOf, now_ms: int) -> dict[str, GroupView]:
+    def views(self, logs: Logs, now_ms: int) -> dict[str, GroupView]:
         """All groups, by id."""
-        return {name: self._view(name, reading, end_of, now_ms) for name, reading in sorted(self.readings.items())}
+        return {name: self._view(name, reading, logs, now_ms) for name, reading in sorted(self.readings.items())}
 
-    def _view(self, name: str, reading: GroupReading, end_of: EndOf, now_ms: int) -> GroupView:
+    def _view(self, name: str, reading: GroupReading, logs: Logs, now_ms: int) -> GroupView:
         shown, listed, followed = reading.shown, reading.listed, self._followed[name]
         members = () if shown is None else shown.members
         owners = {partition: member.member_id for member in members for partition in member.assignment}
         offsets = tuple(
-            GroupOffset(
-                partition, committed, end, owners.get(partition), self._lag_ms(partition, committed, end, now_ms)
-            )
-            for partition, committed in sorted(reading.committed.items())
-            for end in [end_of(partition)]
+            replace(at, member_id=owners.get(partition), lag_ms=self._lag_ms(at, now_ms))
+            for partition, committed in sorted(_positions(reading).items())
+            for at in [_offset(partition, committed, logs)]
         )
         why = reading.problem or ("" if reading.read_at_ms else NOT_READ)
         return GroupView(
@@ -129,15 +133,27 @@ class GroupAssembly:
             followed.still_since_ms,
         )
 
-    def _lag_ms(self, partition: TopicPartition, committed: int, end: int | None, now_ms: int) -> int | None:
-        if end is None:
+    def _lag_ms(self, at: GroupOffset, now_ms: int) -> int | None:
+        if at.lag is None or at.position is None:
             return None
-        if end <= committed:
+        if at.lag == 0:
             return 0
-        samples = self._samples.get(partition)
+        samples = self._samples.get(at.partition)
         if not samples:
             return None
-        first = bisect_right(samples, committed, key=lambda sample: sample[1])
+        first = bisect_right(samples, at.position, key=lambda sample: sample[1])
         if first == 0:
             return None  # The record was there before anybody looked.
         return now_ms - samples[first][0] if first < len(samples) else 0
+
+
+def _positions(reading: GroupReading) -> dict[TopicPartition, int | None]:
+    """What is committed, and None for what is assigned without a commit."""
+    if reading.shown is None or reading.listed.protocol_type not in CONSUMERS:
+        return dict(reading.committed)
+    assigned = (partition for member in reading.shown.members for partition in member.assignment)
+    return {**dict.fromkeys(assigned), **reading.committed}
+
+
+def _offset(partition: TopicPartition, committed: int | None, logs: Logs) -> GroupOffset:
+    return GroupOffset(partition, committed, logs.high_watermark(partition), log_start=logs.log_start(partition))

@@ -298,19 +298,29 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """What a group has committed for one partition; `end` is the high watermark, None where it is unknown."""
+    """Where a group stands in one partition; `end` is the high watermark, None where it is unknown."""
 
     partition: TopicPartition
-    committed: int
+    committed: int | None
+    """None: it is assigned to a member, and nothing was committed for it yet."""
     end: int | None
     member_id: str | None = None
     """Whom the partition is assigned to."""
     lag_ms: int | None = None
     """How long ago the log ended where the group stands now, as far as the observer has seen it grow; 0 at the end."""
+    log_start: int | None = None
+    """None where it is unknown."""
+
+    @property
+    def position(self) -> int | None:
+        """What was committed, else the start of the log: from where its members begin (auto.offset.reset) only they
+        know, and that is the farthest that they may be behind."""
+        return self.log_start if self.committed is None else self.committed
 
     @property
     def lag(self) -> int | None:
-        return None if self.end is None else max(self.end - self.committed, 0)
+        """In records. Without a commit it is the most that it can be."""
+        return None if self.end is None or self.position is None else max(self.end - self.position, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +350,19 @@ class GroupView:
     def lag_of(self, topic: str) -> int | None:
         """Of one topic's partitions; None where it is unknown of one."""
         return _total(each.lag for each in self.offsets if each.partition.topic == topic)
+
+    @property
+    def uncommitted(self) -> int:
+        """Partitions that are assigned to members and have no committed offset."""
+        return sum(each.committed is None for each in self.offsets)
+
+    def uncommitted_of(self, topic: str) -> int:
+        return sum(each.committed is None for each in self.offsets if each.partition.topic == topic)
+
+    @property
+    def commits(self) -> bool:
+        """Whether it has committed anything at all. One that has not may keep its offsets elsewhere, as Spark does."""
+        return self.uncommitted < len(self.offsets)
 
     @property
     def max_lag(self) -> int | None:

@@ -375,6 +375,10 @@ class SnapshotAssembly:
         topic = self._topics.get(partition.topic)
         return None if topic is None else topic.high_watermarks.get(partition.partition)
 
+    def log_start(self, partition: TopicPartition) -> int | None:
+        topic = self._topics.get(partition.topic)
+        return None if topic is None else topic.starts.get(partition.partition)
+
     def configs_of(self, broker_id: int) -> Mapping[str, str]:
         broker = self._brokers.get(broker_id)
         return {} if broker is None else broker.configs

@@ -250,7 +250,7 @@ class Watcher:
     async def _read_offsets(self) -> None:
         by_leader = self._assembly.by_leader()
         self._assembly.take_high_watermarks(await read_high_watermarks(self.cluster, by_leader), now_ms())
-        self._groups.sample(self._assembly.high_watermark, now_ms())
+        self._groups.sample(self._assembly, now_ms())
 
     async def _read_replica_ends(self) -> None:
         ends = await read_log_ends(self.cluster, self._assembly.by_replica())
@@ -284,7 +284,7 @@ class Watcher:
     async def _read_groups(self) -> None:
         listed = await list_groups(self.cluster)
         readings = await read_groups(self.cluster, listed, self._groups.readings, now_ms=now_ms())
-        self._groups.take(readings, self._assembly.high_watermark)
+        self._groups.take(readings, self._assembly)
 
     async def _read_transactions(self) -> None:
         self._shown_transactions = await self._transactions.read(self._assembly.by_leader(), now_ms())
@@ -334,7 +334,7 @@ class Watcher:
             controllers=self._controllers.view(self.decisions, at_ms),
             brokers=brokers,
             topics=topics,
-            groups=self._groups.views(assembly.high_watermark, at_ms),
+            groups=self._groups.views(assembly, at_ms),
             reassignments=assembly.reassignments,
             feature_levels=self._features,
             transactions=self._shown_transactions,

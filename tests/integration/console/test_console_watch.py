@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -141,6 +141,31 @@ def test_every_part_of_a_live_cluster_is_read(cluster: ProcessCluster, tmp_path:
             assert not report.is_critical, [str(each.evidence) for each in report.failed]
 
     asyncio.run(run())
+
+
+def test_a_group_that_reads_and_commits_nothing_has_lag_in_what_it_was_assigned(
+    cluster: ProcessCluster, tmp_path: Path
+) -> None:
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "silent", "enable.auto.commit": False}
+    consumer = Consumer(settings)
+    consumer.subscribe(["orders"])
+
+    def is_assigned() -> bool:
+        consumer.poll(0.1)
+        return len(consumer.assignment()) == 2
+
+    async def run() -> None:
+        async with watched(cluster.bootstrap, tmp_path) as watch:
+            snapshot = await seen(watch, "its lag", lambda s: "silent" in s.groups and bool(s.groups["silent"].lag))
+            group = snapshot.groups["silent"]
+            assert [(each.committed, each.lag) for each in group.offsets] == [(None, 100), (None, 0)]
+            assert {each.member_id for each in group.offsets} == {group.members[0].member_id}
+
+    try:
+        eventually("the consumer has its partitions", is_assigned, timeout_s=60)
+        asyncio.run(run())
+    finally:
+        consumer.close()
 
 
 @pytest.mark.thorough

@@ -113,6 +113,14 @@ def test_the_lag_of_one_topic_of_a_group() -> None:
     assert group.lag_of("elsewhere") == 0
 
 
+def test_a_lag_that_counts_partitions_without_a_commit_is_said_to_be_the_most_it_can_be() -> None:
+    parts = environment().get_template("_parts.html").make_module(base_context(request("")))
+    assert str(parts.lag(65)) == "65"  # type: ignore[attr-defined]
+    said = str(parts.lag(65, 2))  # type: ignore[attr-defined]
+    assert "at most 65" in said
+    assert "Nothing is committed for 2 partitions" in said
+
+
 def test_a_size_that_could_not_be_read_since_says_when_it_was_read() -> None:
     context = base_context(request(""))
     now_ms = context["now_ms"]

@@ -13,19 +13,23 @@ from kavka.observe.snapshot import GroupView
 FIRST = TopicPartition("orders", 0)
 
 
-def reading(at_ms: int, committed: int, members: Sequence[str] = ("m1",), *, problem: str = "") -> GroupReading:
+def reading(at_ms: int, committed: int | None, members: Sequence[str] = ("m1",), *, problem: str = "") -> GroupReading:
     listed = ListedGroup("g", "classic", "consumer", "Stable", 1)
     shown = tuple(ShownMember(name, None, "c", "/h", (FIRST,), None) for name in members)
     described = ShownGroup("g", "classic", "Stable", "range", 1, None, None, shown)
-    return GroupReading(listed, described, {FIRST: committed}, at_ms, problem)
+    return GroupReading(listed, described, {} if committed is None else {FIRST: committed}, at_ms, problem)
 
 
 class Ends:
     def __init__(self) -> None:
+        self.start: int | None = 0
         self.end: int | None = 0
 
-    def __call__(self, partition: TopicPartition) -> int | None:
+    def high_watermark(self, partition: TopicPartition) -> int | None:
         return self.end if partition == FIRST else None
+
+    def log_start(self, partition: TopicPartition) -> int | None:
+        return self.start if partition == FIRST else None
 
 
 def view(assembly: GroupAssembly, ends: Ends, now_ms: int) -> GroupView:
@@ -97,15 +101,63 @@ def test_a_group_that_is_gone_leaves_nothing_behind() -> None:
 
 def test_ends_are_sampled_of_a_bounded_number_of_partitions() -> None:
     assembly = GroupAssembly()
-    many = reading(1, 0)
+    many = reading(1, 0, ())
     many.committed = {TopicPartition("t", number): 0 for number in range(MAX_SAMPLED + 50)}
 
-    def end_of(partition: TopicPartition) -> int:
-        return 10
+    class Tens(Ends):
+        def high_watermark(self, partition: TopicPartition) -> int:
+            return 10
 
-    assembly.take({"g": many}, end_of)
-    assembly.sample(end_of, 1_000)
-    assembly.sample(end_of, 9_000)
-    known = [each.lag_ms for each in assembly.views(end_of, 10_000)["g"].offsets]
+    assembly.take({"g": many}, Tens())
+    assembly.sample(Tens(), 1_000)
+    assembly.sample(Tens(), 9_000)
+    known = [each.lag_ms for each in assembly.views(Tens(), 10_000)["g"].offsets]
     assert len(known) == MAX_SAMPLED + 50
     assert assembly.sampled == MAX_SAMPLED
+
+
+def test_a_partition_that_a_member_has_and_nothing_is_committed_for_counts_from_the_start_of_its_log() -> None:
+    assembly, ends = GroupAssembly(), Ends()
+    ends.start, ends.end = 30, 100
+    assembly.take({"g": reading(1_000, None)}, ends)
+    found = view(assembly, ends, 2_000)
+    (offset,) = found.offsets
+    assert (offset.committed, offset.lag, offset.member_id) == (None, 70, "m1")
+    assert (found.lag, found.lag_of("orders"), found.topics, found.uncommitted) == (70, 70, ("orders",), 1)
+    assert not found.commits
+    assembly.take({"g": reading(3_000, 90)}, ends)
+    assert (view(assembly, ends, 4_000).lag, view(assembly, ends, 4_000).uncommitted) == (10, 0)
+
+
+def test_its_lag_is_unknown_while_the_start_of_its_log_is() -> None:
+    assembly, ends = GroupAssembly(), Ends()
+    ends.start, ends.end = None, 100
+    assembly.take({"g": reading(1_000, None)}, ends)
+    assert view(assembly, ends, 2_000).lag is None
+
+
+def test_its_lag_in_ms_is_known_for_records_that_came_while_the_console_watched() -> None:
+    assembly, ends = GroupAssembly(), Ends()
+    ends.start = ends.end = 10
+    assembly.take({"g": reading(1, None)}, ends)
+    for at_ms, end in ((10_000, 10), (20_000, 15)):
+        ends.end = end
+        assembly.sample(ends, at_ms)
+    assert view(assembly, ends, 32_000).offsets[0].lag_ms == 12_000
+
+
+def test_a_group_that_committed_nothing_is_not_called_stuck() -> None:
+    # Its members may have begun at the end, or keep their offsets elsewhere.
+    assembly, ends = GroupAssembly(), Ends()
+    ends.end = 100
+    for at_ms in (1_000, 2_000, 3_000):
+        assembly.take({"g": reading(at_ms, None)}, ends)
+    assert view(assembly, ends, 4_000).stuck_since_ms is None
+
+
+def test_the_assignments_of_what_is_no_consumer_are_no_partitions_without_a_commit() -> None:
+    assembly, ends = GroupAssembly(), Ends()
+    share = reading(1_000, None)
+    share.listed = share.listed._replace(protocol_type="share")
+    assembly.take({"g": share}, ends)
+    assert view(assembly, ends, 2_000).offsets == ()

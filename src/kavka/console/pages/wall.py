@@ -17,6 +17,7 @@ from kavka.console.look import history_charts
 from kavka.console.look.format import path_part
 from kavka.console.look.health_text import finding_link, level_of, say
 from kavka.console.look.view import links, look_of
+from kavka.console.pages.groups import is_streaming_query
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -65,7 +66,11 @@ async def _overview(console: Console, request: Request) -> Response:
     _ = look.translate
     snapshot = watch.snapshot
     busy = sorted(snapshot.topics.values(), key=lambda topic: -(topic.in_bytes_per_s or 0))
-    lagging = sorted((group for group in snapshot.groups.values() if group.lag), key=lambda group: -(group.lag or 0))
+    # A Spark query commits nothing: its offsets are in its checkpoint, and counting from the log's start says nothing.
+    lags = [
+        group for group in snapshot.groups.values() if group.lag and (group.commits or not is_streaming_query(group))
+    ]
+    lagging = sorted(lags, key=lambda group: -(group.lag or 0))
     plots = (
         (_("Records in"), Series.CLUSTER_RECORDS_IN, "records/s"),
         (_("Bytes in"), Series.CLUSTER_BYTES_IN, "B/s"),
