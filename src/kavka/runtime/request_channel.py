@@ -237,7 +237,7 @@ class RequestChannel:
             self._handle(tickets.popleft())
         while self._waiting and len(tickets) <= self._capacity // 2:
             asker = self._waiting.popleft()
-            asker.loop.call_soon_threadsafe(asker.on_room)
+            _tell(asker, asker.on_room)
         if tickets or self._waiting:
             self._wake()
 
@@ -285,7 +285,7 @@ class RequestChannel:
         self._answers[asker].append(ticket)
         if not self._asker_awake[asker]:
             self._asker_awake[asker] = True
-            asker.loop.call_soon_threadsafe(self._give_back, asker)
+            _tell(asker, self._give_back, asker)
 
     def _give_back(self, asker: Asker) -> None:
         """Gives an asker its answers; on its loop."""
@@ -295,3 +295,13 @@ class RequestChannel:
             ticket = answers.popleft()
             ticket.times.api.response_queue.record(perf_counter_ns() - ticket.completed_ns)
             asker.on_answer(ticket)
+
+
+def _tell(asker: Asker, call: Callable[..., object], *arguments: object) -> None:
+    """Has `call` run on the asker's loop. A broker that stops ends its processors first, each with its connections, and
+    cancels what they still waited for after that: nobody is left to be told."""
+    try:
+        asker.loop.call_soon_threadsafe(call, *arguments)
+    except RuntimeError:
+        if not asker.loop.is_closed():
+            raise

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, cast
 
 import pytest
 import structlog
 
 from kavka.metrics import Counter, Histogram, Registry
+from kavka.protocol.connection import CLOSE_CONNECTION, Request, Response
 from kavka.runtime import connection_log
 from kavka.runtime.connection_log import ConnectionLog
-from kavka.runtime.request_channel import RequestMetrics
+from kavka.runtime.request_channel import RequestChannel, RequestMetrics, Ticket
 
 PRODUCE = 0
 
@@ -62,6 +64,41 @@ def test_errors_are_counted() -> None:
     errors = read(registry, "ErrorsPerSec", request="Produce")
     assert isinstance(errors, Counter)
     assert errors.value == 2
+
+
+def test_an_answer_that_comes_after_its_processor_has_ended_is_no_failure() -> None:
+    """A broker that stops ends its processors, and cancels what waits for other brokers after that."""
+    requests, _ = metrics()
+
+    class Ended:
+        loop = asyncio.new_event_loop()
+
+        def on_answer(self, ticket: Ticket) -> None:
+            raise AssertionError("nobody is there to be answered")
+
+        def on_room(self) -> None:
+            raise AssertionError("nobody waits for room")
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: complaints.append(context))
+        waiting: asyncio.Future[Response] = loop.create_future()
+        channel = RequestChannel(loop, lambda _request: waiting, 1, on_halt=complaints.append)
+        processor = Ended()
+        channel.join(processor)
+        channel.put(Ticket(processor, cast("Request", object()), requests.times(PRODUCE, 9)))
+        channel.wait_for_room(processor)
+        processor.loop.close()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        waiting.set_result(CLOSE_CONNECTION)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert channel.answers_size == 1
+
+    complaints: list[object] = []
+    asyncio.run(scenario())
+    assert complaints == []
 
 
 def test_of_each_kind_some_lines_a_minute_are_written_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
