@@ -18,6 +18,7 @@ from kavka.logger import set_level
 from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.ports import free_port
+from tests.kit.server_process import fork_servers
 
 # Kafka's default heap of 1 GB is for measurements; a test's broker holds a few megabytes of records.
 TEST_HEAP = "-Xmx512M -Xms256M"
@@ -42,9 +43,11 @@ NAME_IN_MEMORY = "kavka-tests-"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Puts the tests' directories into memory. The code under test syncs as always, but one sync of a disk that other
-    programs write to takes seconds, once two minutes, and a run syncs some ten thousand times. `make conformance`
-    stays on the disk."""
+    """Forks the tests' brokers, and puts their directories into memory. The code under test syncs as always, but one
+    sync of a disk that other programs write to takes seconds, once two minutes, and a run syncs some ten thousand
+    times. `make conformance` begins each broker from nothing and stays on the disk."""
+    if not os.environ.get("KAVKA_ALL_CLIENTS"):
+        fork_servers()
     if config.option.basetemp is not None or os.environ.get("KAVKA_ALL_CLIENTS") or not has_room_in_memory():
         return
     for left in IN_MEMORY.glob(f"{NAME_IN_MEMORY}*"):
@@ -107,21 +110,6 @@ def _log_levels() -> Iterator[None]:
 StartKavka = Callable[..., KavkaProcess]
 
 
-PEER_SUITES = (
-    "conformance/clients/",
-    "conformance/cluster/",
-    "conformance/wire/",
-    "conformance/reassignment/",
-    "conformance/tools/",
-    "integration/cli/",
-    "integration/client/",
-    "integration/cluster/",
-    "integration/settings/",
-)
-"""Where the same tests run against kavka and against Apache Kafka. The latter show that a test asks the right thing;
-they are part of `make conformance`, which sets KAVKA_ALL_CLIENTS, not of every `make test`."""
-
-
 LONG_FIRST = ("tests/conformance/", "tests/integration/", "tests/simulation/", "tests/chaos/")
 """Rooms in which one file may take minutes, the longest first; the rest takes seconds."""
 
@@ -148,13 +136,13 @@ def _in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the peer suites' runs against Apache Kafka, and what is thorough, to `make conformance`. Long files come
-    first, so that no worker is left alone with one of them in the end (`make test` keeps this order)."""
+    """Leaves what begins Apache Kafka (all but a sample, marked `always`), and what is thorough, to `make conformance`.
+    Long files come first, so that no worker is left alone with one of them in the end; `make test` keeps this order."""
     everything = bool(os.environ.get("KAVKA_ALL_CLIENTS"))
     kept, left_out = [], []
     for item in items:
-        is_peers = item.get_closest_marker("kafka") is not None and any(suite in item.nodeid for suite in PEER_SUITES)
-        is_for_later = is_peers or item.get_closest_marker("thorough") is not None
+        marks = {mark.name for mark in item.iter_markers()}
+        is_for_later = "thorough" in marks or ("kafka" in marks and "always" not in marks)
         (left_out if is_for_later and not everything else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -15,19 +15,21 @@ from tests.chaos.run import run
 SEED = 20_190_601
 # Without network faults and small disks it needs no privileges.
 SMOKE = Campaign(
-    seconds=24,
+    seconds=12,
     seed=SEED,
     faults=(Fault.KILL, Fault.PAUSE, Fault.LONG_PAUSE, Fault.ZOOKEEPER_KILL),
     network=False,
     small_disks=False,
     producers=2,
-    rate=200,
-    interval_s=3.0,
+    rate=100,
+    interval_s=2.0,
 )
-FEWEST_FAULTS, FEWEST_RECORDS = 3, 2000
+FEWEST_FAULTS, FEWEST_RECORDS = 3, 600
 EXACTLY_ONCE = replace(
     SMOKE,
     workload=TRANSACTIONS,
+    seconds=24,
+    interval_s=3.0,
     faults=(Fault.KILL, Fault.PAUSE, Fault.RESTART, Fault.CLIENT_KILL, Fault.CLIENT_PAUSE),
     rate=60,
     transformers=3,

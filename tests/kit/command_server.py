@@ -1,4 +1,5 @@
-"""run_forked: one command line of kavka in a process of its own that begins with everything imported.
+"""run_forked: one command line of kavka in a process of its own that begins with everything imported. A broker is such
+a command line, too: tests/kit/server_process.py.
 
 A command's process spends 0.3 s of processor time on imports, and tests run a thousand commands. A server without
 threads imports them once and forks for each command: the command has its own memory, descriptors, directory and
@@ -10,6 +11,7 @@ I1  The server ends with the interpreter that started it: its end of the socket 
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -29,14 +31,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-import kavka.client
-import kavka.protocol
-import kavka.records
-from kavka.cli.app import TABLE
 from kavka.cli.main import main
 
 PROGRAM = Path(sys.executable).parent / "kavka"
+COMMANDS = "kavka.cli.app"
+ROOMS = (
+    *("kavka.client", "kavka.protocol", "kavka.records"),
+    *("kavka.broker", "kavka.controller", "kavka.coordinator", "kavka.flight", "kavka.log"),
+    *("kavka.replication", "kavka.runtime", "kavka.security", "kavka.zookeeper"),
+    "kavka.console",
+)
 HEADER_BYTES = 4
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class _Server:
@@ -74,20 +81,25 @@ class _Server:
 _server: _Server | None = None
 
 
+def running_server() -> _Server:
+    """This interpreter's server, started when it is first asked for."""
+    global _server
+    if _server is None or not _server.is_running:
+        _server = _Server()
+    return _server
+
+
 def run_forked(
     words: Sequence[str], *, given: bytes, environment: Mapping[str, str], timeout_s: float
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs `kavka WORDS` to its end. Raises subprocess.TimeoutExpired, as subprocess.run does, and kills it then."""
-    global _server
-    if _server is None or not _server.is_running:
-        _server = _Server()
     command = [str(PROGRAM), *words]
     request = {"words": command, "directory": os.getcwd(), "environment": dict(environment)}
     its_input, given_to = os.pipe()
     said, its_output = os.pipe()
     complained, its_errors = os.pipe()
     try:
-        pid, status = _server.begin(request, [its_input, its_output, its_errors])
+        pid, status = running_server().begin(request, [its_input, its_output, its_errors])
     finally:
         for each in (its_input, its_output, its_errors):
             os.close(each)
@@ -160,11 +172,11 @@ def serve(connection: socket.socket) -> None:
 
 
 def import_all() -> None:
-    """What commands import, at once or later."""
-    for entry in TABLE:
+    """What commands and brokers import, at once or later; here, so that whoever only uses the server does not."""
+    for entry in import_module(COMMANDS).TABLE:
         import_module(f"kavka.cli.{entry.module}")
-    for room in (kavka.client, kavka.protocol, kavka.records):
-        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+    for room in ROOMS:
+        for module in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
             import_module(module.name)
     import_module("rich.table")
     gc.collect()
@@ -173,6 +185,9 @@ def import_all() -> None:
 
 def be_the_command(request: dict[str, Any], descriptors: Sequence[int]) -> NoReturn:
     """In the forked process: becomes the command, and ends with it."""
+    if request.get("is_server"):
+        os.setsid()
+        _die_with_the_parent()
     for descriptor, standard in zip(descriptors, range(3), strict=False):
         os.dup2(descriptor, standard)
     for descriptor in descriptors:
@@ -195,6 +210,12 @@ def be_the_command(request: dict[str, Any], descriptors: Sequence[int]) -> NoRet
         with suppress(BaseException):
             sys.stderr.flush()
         os._exit(status)
+
+
+def _die_with_the_parent() -> None:
+    """Linux sends SIGKILL to this process when the one that forked it has gone."""
+    if _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
 
 
 def _tell_ends(running: dict[int, int]) -> None:

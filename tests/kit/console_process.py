@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import TracebackType
 
+from tests.kit.command_server import PROGRAM
 from tests.kit.ports import free_port
+from tests.kit.server_process import ForkedServer, begin
 
 READY_S = 60.0
 END_S = 15.0
@@ -30,14 +31,14 @@ class ConsoleProcess:
         self.log_file = directory / "console.log"
         self._settings = directory / "console.toml"
         self._settings.write_text(f'port = {self.port}\ndata = "{directory / "data"}"\n{settings}', encoding="utf-8")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedServer | subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Returns when it answers. Raises AssertionError with its log where it does not."""
         ready = self.log.count("The console is ready") if self.log_file.exists() else 0
-        command = [sys.executable, "-m", "kavka.cli.main", "console", "--settings", str(self._settings)]
+        command = [str(PROGRAM), "console", "--settings", str(self._settings)]
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "LC_ALL": "C.UTF-8"})
+            self._process = begin(command, log, environment={**os.environ, "LC_ALL": "C.UTF-8"})
         deadline = time.monotonic() + READY_S
         while self.log.count("The console is ready") <= ready and time.monotonic() < deadline:
             assert self._process.poll() is None, self.log

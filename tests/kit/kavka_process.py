@@ -15,7 +15,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 import weakref
 from collections.abc import Mapping
@@ -23,7 +22,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+from tests.kit.command_server import PROGRAM
 from tests.kit.ports import free_port
+from tests.kit.server_process import ForkedServer, begin
 
 HOST = "127.0.0.1"
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -114,16 +115,19 @@ class KavkaProcess:
         settings: Mapping[str, str] | None = None,
         log_file: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        from_nothing: bool = False,
     ) -> None:
         """data_dir: where the broker keeps its topics; made when missing. port: None takes a free one.
         settings: Kafka's names to values, passed as `--set`. log_file: gets what it prints, of every start.
-        environment: variables for it beside those of this process."""
+        environment: variables for it beside those of this process. from_nothing: never forked
+        (tests/kit/server_process.py)."""
         self.data_dir = data_dir
         self.port = free_port() if port is None else port
         self.settings = dict(settings or {})
         self.log_file = log_file or data_dir.parent / f"{data_dir.name}.log"
         self._environment = {**os.environ, **environment} if environment else None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._from_nothing = from_nothing
+        self._process: ForkedServer | subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -142,13 +146,12 @@ class KavkaProcess:
 
     @property
     def command(self) -> list[str]:
-        program = Path(sys.executable).parent / "kavka"
-        if not program.exists():
-            raise ProcessFailed(f"{program} is missing: lay the virtual environment first with `make setup`")
+        if not PROGRAM.exists():
+            raise ProcessFailed(f"{PROGRAM} is missing: lay the virtual environment first with `make setup`")
         options = [option for name, value in self.settings.items() for option in ("--set", f"{name}={value}")]
         # What a test asks the log about is of the level that `kavka server` logs by itself.
         options += ["--log-level", "info"]
-        return [str(program), "up", "--port", str(self.port), "--data", str(self.data_dir), *options]
+        return [str(PROGRAM), "up", "--port", str(self.port), "--data", str(self.data_dir), *options]
 
     def start(self, *, timeout_s: float = 20.0) -> float:
         """Start and wait for the first Metadata answer. Returns the seconds that took. Raises ProcessFailed."""
@@ -163,15 +166,7 @@ class KavkaProcess:
         command = self.command
         with self.log_file.open("ab") as log:
             launched_at = time.perf_counter()
-            # A session of its own: Ctrl-C on the test run is for the test run, which then ends the broker in order.
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=self._environment,
-            )
+            self._process = begin(command, log, environment=self._environment, from_nothing=self._from_nothing)
         _running.add(self)
         return launched_at
 

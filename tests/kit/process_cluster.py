@@ -20,7 +20,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,9 +30,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
 from tests.apache_kafka import Release
+from tests.kit.command_server import PROGRAM
 from tests.kit.kavka_process import HOST, ProcessFailed, answers_metadata
 from tests.kit.network_lab import CLIENT, NetworkLab
 from tests.kit.ports import free_port
+from tests.kit.server_process import ForkedServer, begin
 
 BROKER_PORT, ZOOKEEPER_PORT, QUORUM_PORT, ELECTION_PORT = 9092, 2181, 2888, 3888
 TICK_MS = 500
@@ -96,7 +97,7 @@ class Server:
         self.log_file = directory / f"{name}.log"
         self.command = list(command)
         self.is_paused = False
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedServer | subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int:
@@ -117,13 +118,7 @@ class Server:
         if self.is_running:
             raise ProcessFailed(f"{self.name} runs already as process {self.pid}")
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *self.command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            self._process = begin(self.command, log, dies_with_parent=True)
         self.is_paused = False
 
     def accepts(self) -> bool:
@@ -476,7 +471,7 @@ class ProcessCluster:
 
 
 def kavka_command() -> str:
-    return str(Path(sys.executable).parent / "kavka")
+    return str(PROGRAM)
 
 
 def _java(options: str, main_class: str, properties: Path) -> list[str]:

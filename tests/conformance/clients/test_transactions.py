@@ -214,7 +214,7 @@ def open_transaction(bootstrap: str, topic: str, name: str) -> Producer:
     return producer
 
 
-@pytest.fixture(params=[pytest.param("zk", marks=pytest.mark.thorough), "kraft"], ids=["tools-3.9", "tools-4.3"])
+@pytest.fixture(params=["zk", "kraft"], ids=["tools-3.9", "tools-4.3"])
 def tool(request: pytest.FixtureRequest) -> Callable[..., str]:
     """Runs a tool of Kafka 3.9 or 4.3; returns what it printed."""
     try:
@@ -224,6 +224,7 @@ def tool(request: pytest.FixtureRequest) -> Callable[..., str]:
     return lambda name, *arguments: run_tool(request.param, name, *arguments)
 
 
+@pytest.mark.thorough
 def test_kafka_transactions(bootstrap: str, make_topic: MakeTopic, fresh: Fresh, tool: Callable[..., str]) -> None:
     topic, name = make_topic(), fresh("tx")
     here = ("--bootstrap-server", bootstrap)
@@ -248,6 +249,7 @@ def row(printed: str, word: str) -> list[str]:
     return found
 
 
+@pytest.mark.thorough
 def test_kafkas_dump_log_reads_the_state_of_transactions(tmp_path: Path, tool: Callable[..., str]) -> None:
     from tests.kit.kavka_process import KavkaProcess
 

@@ -17,6 +17,8 @@ from kavka.coordinator.groups.consumer.decide.group import Assignment
 from kavka.coordinator.groups.consumer.decide.uniform_assignor import assign_uniform
 from tests.apache_kafka import PeerMissing, installed
 
+pytestmark = pytest.mark.kafka
+
 GROUPS = 2_000
 ASSIGNORS = {"range": assign_range, "uniform": assign_uniform}
 

@@ -99,7 +99,7 @@ def logs_are_equal(cluster: ProcessCluster, topic: str) -> bool:
 @pytest.mark.parametrize(
     ("cluster", "victim"),
     [
-        pytest.param(KAFKA, KAFKA, id="kafka controls-kafka dies"),
+        pytest.param(KAFKA, KAFKA, id="kafka controls-kafka dies", marks=pytest.mark.always),
         pytest.param(KAFKA, KAVKA, id="kafka controls-kavka dies", marks=pytest.mark.thorough),
         pytest.param(KAVKA, KAFKA, id="kavka controls-kafka dies", marks=pytest.mark.thorough),
         pytest.param(KAVKA, KAVKA, id="kavka controls-kavka dies"),

@@ -41,7 +41,7 @@ def launch(tmp_path: Path) -> Iterator[Callable[..., KavkaProcess]]:
     launched: list[KavkaProcess] = []
 
     def start(**options: Any) -> KavkaProcess:
-        broker = KavkaProcess(**options, log_file=tmp_path / f"launched-{len(launched)}.log")
+        broker = KavkaProcess(**options, from_nothing=True, log_file=tmp_path / f"launched-{len(launched)}.log")
         launched.append(broker)
         broker.launch()
         return broker

@@ -31,6 +31,7 @@ def found(**changes: str) -> list[str]:
     return problems((Text(path, content, (content,)) for path, content in texts.items()), ["S1: a crash"])
 
 
+@pytest.mark.thorough  # `make check` asks the same of every change.
 def test_every_number_of_the_project_leads_somewhere() -> None:
     assert problems(read(), SCENARIOS) == []
 
