@@ -16,9 +16,9 @@ SEEDS ?= 300
 SIMULATE ?=
 # Of the seeds so many are run twice, with two hash seeds.
 TWINS ?= 20
-# One of so many parts of all runs with a fault at one step; the day names the part. EXPLORE takes arguments of runs.explore.
+# One of so many parts of all runs with a fault at one step; the day names the part. EXPLORE takes options of `kavka simulate`.
 EXPLORE_PARTS ?= 600
-EXPLORE ?= --minutes 5 --part $(shell expr $$(date +%s) / 86400 % $(EXPLORE_PARTS))/$(EXPLORE_PARTS)
+EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % $(EXPLORE_PARTS))/$(EXPLORE_PARTS)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check test unit conformance upstream ecosystem demo bench bench-cluster bench-spark chaos simulate explore fuzz kill9 messages picture clean
@@ -82,8 +82,8 @@ simulate: setup ## SEEDS simulated clusters under faults on all cores, every rul
 	@$(PYTHON) -m kavka.simulator.runs.campaign --seeds $(SEEDS) --twins $(TWINS) --mutants tests.simulation.mutant_report \
 	  $(SIMULATE)
 
-explore: setup ## a crash, a power cut and a lost session at steps of short stories, five minutes of another part each day
-	@$(PYTHON) -m kavka.simulator.runs.explore $(EXPLORE)
+explore: setup ## one fault at one step of a short story in each run, five minutes of another part each day
+	@.venv/bin/kavka simulate $(EXPLORE)
 
 fuzz: setup ## malformed requests for every API; what comes before a login, 100,000 of each kind; each property with EXAMPLES times its examples
 	@$(PYTHON) tools/fuzz_protocol.py

@@ -4,17 +4,25 @@ each story shows what it is about."""
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 
 import pytest
 
 from kavka.simulator.runs import explore
+from kavka.simulator.runs.exploration import FEW, Exploration, Kept, NotThisExploration, Row
+from kavka.simulator.runs.exploration import explore as explore_scopes
 from kavka.simulator.runs.explore import (
-    FEW,
+    DELAY,
     KINDS,
-    Exploration,
+    WINDOW,
     NothingShown,
     Outcome,
     Point,
+    Scope,
+    Then,
+    parse_place,
     play_calm,
     points,
     run,
@@ -57,6 +65,7 @@ def test_a_story_in_which_nothing_happens_is_an_error(monkeypatch: pytest.Monkey
 
 def test_milestones_that_most_runs_with_a_fault_miss_are_told() -> None:
     found, (milestone,) = Exploration(), STORIES["log roll"].milestones
+    found.begin("log roll", "crash", 9_999)
     for step in range(FEW):
         reached = {milestone.name: 7} if step < FEW // 2 - 1 else {}
         found.add(Outcome(Point("log roll", "crash", 1, step), str(step), range(9), is_made=True, reached=reached))
@@ -86,16 +95,127 @@ def test_each_kind_is_made_somewhere_in_a_story(kind: str) -> None:
     assert not outcome.violation, outcome.detail
 
 
-def test_figures_tell_what_was_made_refused_and_broken(capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_tell_what_was_made_refused_and_broken() -> None:
     found = Exploration()
+    found.begin("produce", "power", 9)
     found.add(Outcome(Point("produce", "power", 1, 5), "a", range(9), is_made=True))
     found.add(Outcome(Point("produce", "power", 2, 5), "a", range(9), is_made=False))
     found.add(Outcome(Point("produce", "power", 3, 5), "b", range(9), is_made=True, rule="R7", violation="R7: lost"))
 
-    assert [outcome.rule for outcome in found.broken] == ["R7"]
-    assert "--story 'produce' --kind power --broker 3 --step 5" in capsys.readouterr().out
-    assert found.table().splitlines()[-2].split() == ["produce", "power", "0", "2", "1", "1"]
-    assert found.table().splitlines()[-1] == "3 runs, 2 of them different"
+    assert [each.rule for each in found.broken] == ["R7"]
+    assert found.rows == [Row("produce", "power", 9, made=2, refused=1, broken=1)]
+    assert not found.rows[0].is_complete
+    assert (found.done, found.runs, found.different) == (3, 9, 2)
+    assert found.broken[0].point.command == ("kavka simulate --explore power --scenario 'produce' --at 'power 3@5'")
+
+
+STEPS = range(100, 107)
+CALM = Outcome(None, "calm", STEPS, is_made=False, own_steps={1: [101, 102], 2: [100], 3: [105]})
+
+
+def test_a_scope_has_each_broker_at_each_step_once_whatever_the_parts() -> None:
+    scope = Scope("produce", "crash", CALM)
+    found = Counter(point for part in range(4) for _, point in scope.points(part, 4))
+
+    assert found == Counter(points("produce", "crash", STEPS))
+    assert scope.size == len(found)
+
+
+def test_pairs_are_each_fault_with_each_one_of_the_window_after_it() -> None:
+    scope = Scope("produce", "power", CALM, pairs=True)
+    found = Counter(point for _, point in scope.points())
+
+    assert found == Counter(
+        Point("produce", "power", broker, step, Then("power", second, gap))
+        for step in STEPS
+        for broker in (1, 2, 3)
+        for gap in range(1, WINDOW + 1)
+        for second in (1, 2, 3)
+    )
+    first_hundredth = islice(scope.points(), scope.size // 100)
+    assert {point.step for _, point in first_hundredth} == set(STEPS), "what is done is spread evenly"
+
+
+def test_delays_come_before_a_brokers_own_steps_and_two_of_them_anywhere() -> None:
+    one, two = Scope("produce", DELAY, CALM), Scope("produce", DELAY, CALM, pairs=True)
+
+    own = [(100, 2), (101, 1), (102, 1), (105, 3)]
+    assert sorted((point.step, point.broker) for _, point in one.points()) == own
+    pairs = Counter()
+    for _, point in two.points():
+        assert point.then is not None
+        pairs[(point.step, point.broker), (point.step + point.then.gap, point.then.broker)] += 1
+    assert pairs == Counter((own[earlier], own[later]) for later in range(4) for earlier in range(later))
+
+
+def test_an_own_step_of_the_undisturbed_run_is_the_brokers() -> None:
+    calm = run(STORIES["produce"])
+
+    assert {owner: bool(steps) for owner, steps in calm.own_steps.items()} == {1: True, 2: True, 3: True}
+    everybodys = [step for steps in calm.own_steps.values() for step in steps]
+    assert len(set(everybodys)) == len(everybodys), "a step is one broker's"
+    step = calm.own_steps[2][len(calm.own_steps[2]) // 2]
+    delayed = run(STORIES["produce"], Point("produce", DELAY, 2, step))
+    assert delayed.is_made
+    assert delayed.digest != calm.digest
+    assert not delayed.violation, delayed.detail
+
+
+@pytest.mark.parametrize("then", [None, Then("second behind", 2, 40)])
+def test_a_place_is_read_as_it_is_written(then: Then | None) -> None:
+    point = Point("produce", "clock ahead", 3, 1520, then)
+
+    assert parse_place("produce", point.place) == point
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("crash 3", "a place is"),
+        ("crash 9@1520", "produce has no broker 9"),
+        ("fire 1@1520", "no such kind of fault: fire"),
+        ("crash 1@1520, 2@40", "a place is"),
+        ("crash 1@1520, crash 7@+40", "no broker 7"),
+    ],
+)
+def test_a_place_that_is_none_is_told(words: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        parse_place("produce", words)
+
+
+def test_two_faults_are_made_at_their_steps() -> None:
+    calm = run(STORIES["produce"])
+    outcome = run(STORIES["produce"], Point("produce", "crash", 2, calm.steps[50], Then("crash", 3, 200)))
+
+    assert outcome.is_made
+    assert [strike.kind for strike in outcome.struck] == ["kill", "kill"]
+    assert not outcome.violation, outcome.detail
+
+
+def test_what_was_kept_is_not_made_again_and_other_runs_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    calm = play_calm("log roll")
+    few = replace(calm, steps=calm.steps[:3])
+    scopes = [Scope("log roll", "crash", few)]
+    kept = Kept(path, scopes)
+    found = explore_scopes(scopes, part=0, parts=2, kept=kept)
+    kept.close()
+    assert found.done == 5
+    with path.open("a") as file:
+        file.write('[0, 1, "cut o')  # as a kill leaves it
+
+    kept = Kept(path, scopes)
+    made: list[int] = []
+    again = explore_scopes(scopes, kept=kept, tell=lambda found: made.append(found.done))
+    kept.close()
+
+    assert made == [6, 7, 8, 9]
+    assert again.done == again.runs == 9
+    assert again.rows[0].is_complete
+    assert len(path.read_text().splitlines()) == 10
+    for others in ([Scope("log roll", "power", few)], [Scope("log roll", "crash", replace(few, digest="another"))]):
+        with pytest.raises(NotThisExploration, match="keeps other runs"):
+            Kept(path, others)
 
 
 def test_a_bug_that_is_put_back_is_found_where_the_undisturbed_story_does_not_show_it() -> None:

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kavka.cli.explore import Wanted, list_stories, point_of
+from kavka.cli.explore import explore as explore_all
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Json, TraceFile
 from kavka.cli.output import FAILED, Failure, Table, note, note_files, require_writable, show, usage, write_file
 
 if TYPE_CHECKING:
+    from kavka.simulator.runs.explore import Point
     from kavka.simulator.runs.recorded_run import RecordedRun, Wish
 
 app = CommandLine()
@@ -31,9 +34,7 @@ SEEDS = 1_000_000
 
 Seed = Annotated[
     int | None,
-    typer.Option(
-        "--seed", min=0, metavar="N", show_default="drawn, and printed", help="The same seed gives the same run."
-    ),
+    typer.Option("--seed", min=0, metavar="N", show_default="drawn", help="The same seed gives the same run."),
 ]
 Scenario = Annotated[
     str | None,
@@ -73,8 +74,30 @@ Shrink = Annotated[
     typer.Option(
         "--shrink",
         metavar="FILE",
-        help="If a rule is broken, find a smaller run that breaks it, and write that for --replay.",
+        help="If a rule is broken, write a smaller run for --replay.",
     ),
+]
+Explore = Annotated[
+    str | None,
+    typer.Option(
+        "--explore",
+        metavar="KIND",
+        help="At every step of a story in turn: crash, power, session, disk, clock, delay, or all.",
+    ),
+]
+Pairs = Annotated[bool, typer.Option("--pairs", help="With --explore: a second fault soon after the first.")]
+Bound = Annotated[
+    int | None, typer.Option("--bound", metavar="N", show_default="1", help="With --explore delay: 1 delay, or any 2.")
+]
+Part = Annotated[
+    str | None, typer.Option("--part", metavar="I/N", help="With --explore: every N-th run, from the I-th.")
+]
+Minutes = Annotated[float | None, typer.Option("--minutes", metavar="M", help="With --explore: stop after so long.")]
+Keep = Annotated[
+    str | None, typer.Option("--keep", metavar="FILE", help="With --explore: note each run there, and go on from it.")
+]
+At = Annotated[
+    str | None, typer.Option("--at", metavar="PLACE", help="With --explore: one run, such as 'crash 3@1520'.")
 ]
 OnlyNames = Annotated[bool, typer.Option("--list", help="Only print the names of the scenarios.")]
 
@@ -90,6 +113,13 @@ def simulate(
     trace: TraceFile = None,
     page: PageFile = None,
     shrink: Shrink = None,
+    explore: Explore = None,
+    pairs: Pairs = False,
+    bound: Bound = None,
+    part: Part = None,
+    minutes: Minutes = None,
+    keep: Keep = None,
+    at: At = None,
     names: OnlyNames = False,
     as_json: Json = False,
 ) -> None:
@@ -107,38 +137,86 @@ def simulate(
     kavka simulate --scenario S13 --trace s13.txt
 
     kavka simulate --seed 7 --shrink small.txt
+
+    kavka simulate --explore crash --scenario produce --minutes 1
     """
+    wanted = Wanted(explore, scenario, pairs, bound, part, minutes, keep, at) if explore is not None else None
+    if wanted is None and (pairs or any(each is not None for each in (bound, part, minutes, keep, at))):
+        usage("--pairs, --bound, --part, --minutes, --keep and --at are of an exploration", "give --explore KIND, too")
     if names:
-        _list_scenarios(as_json=as_json)
+        _list_scenarios(as_json=as_json) if wanted is None else list_stories(as_json=as_json)
         return
-    if scenario is not None and shrink is not None:
-        usage("--shrink does not go with --scenario", "a scenario is small already; give --seed instead")
-    if replay is not None:
-        given = (seed, scenario, brokers, hours, faults)
-        if any(each is not None for each in given):
+    drawn = (seed, brokers, hours, faults)
+    if wanted is not None and (replay is not None or any(each is not None for each in drawn)):
+        usage("a story has its own seed, brokers, length and faults", "give --scenario, or nothing for all stories")
+    if wanted is not None and wanted.at is None:
+        _explore(wanted, trace, page, shrink, as_json=as_json)
+        return
+    if wanted is not None:
+        wish = _at(point_of(wanted))
+    elif replay is not None:
+        if (scenario, *drawn) != (None,) * 5:
             usage("a run that was written down has its own seed, brokers, length and faults", "give --replay alone")
         wish = _written_down(replay)
     else:
-        wish = _wish(seed, scenario, brokers, hours, faults)
+        wish = _wish(seed, scenario, brokers, hours, faults, is_shrunk=shrink is not None)
+    _play(wish, trace, page, shrink, as_json=as_json)
+
+
+def _play(wish: Wish, trace: str | None, page: str | None, shrink: str | None, *, as_json: bool) -> None:
+    """Makes one run and shows what came of it."""
+    _require_places(trace, page, shrink)
+    if not as_json:
+        note(f"Simulating: {wish.command}")
+    run = _run(wish)
+    _write(run, trace, page)
+    _show(run, shrink, as_json=as_json)
+    if not as_json:
+        note_files(trace, page)
+    if run.finding is not None:
+        raise typer.Exit(FAILED)
+
+
+def _require_places(trace: str | None, page: str | None, shrink: str | None) -> None:
+    """A mistake in a name is reported before the run, not after it."""
     # The file to shrink into is not made where nothing is broken, and may be the one that is played.
     if shrink is not None and not os.access(os.path.dirname(os.path.abspath(shrink)), os.W_OK):
         raise Failure(f"{shrink} cannot be written", "name a file in an existing directory that you may write to")
     for path in filter(None, (trace, page)):
-        require_writable(path)  # A mistake in a name is reported before the run, not after it.
-    if not as_json:
-        note(f"Simulating: {wish.command}")
-    run = _run(wish)
+        require_writable(path)
+
+
+def _write(run: RecordedRun, trace: str | None, page: str | None) -> None:
     if trace is not None:
         write_file(trace, (f"{line}\n" for line in run.trace.lines()))
     if page is not None:
         from kavka.simulator.runs.page import render
 
         write_file(page, [render(run)])
-    _show(run, shrink, as_json=as_json)
-    if not as_json:
+
+
+def _explore(wanted: Wanted, trace: str | None, page: str | None, shrink: str | None, *, as_json: bool) -> None:
+    """Makes many runs; the first one that broke a rule is had again for the trace, the page and a smaller run."""
+    _require_places(trace, page, shrink)
+    status, broken = explore_all(wanted, as_json=as_json)
+    if broken is not None and (trace, page, shrink) != (None, None, None):
+        run = _run(_at(broken.point))
+        _write(run, trace, page)
+        if shrink is not None:
+            _shrink(run, shrink, tell=note)
         note_files(trace, page)
-    if run.finding is not None:
-        raise typer.Exit(FAILED)
+    elif broken is None and (trace, page, shrink) != (None, None, None):
+        note("No rule is broken: there is no run to show.")
+    if status:
+        raise typer.Exit(status)
+
+
+def _at(point: Point) -> Wish:
+    from kavka.simulator.runs.recorded_run import Wish
+    from kavka.simulator.runs.stories import STORIES
+
+    story = STORIES[point.story]
+    return Wish(story.plan.seed, hours=story.seconds / 3_600, point=point)
 
 
 def _show(run: RecordedRun, shrink: str | None, *, as_json: bool) -> None:
@@ -164,11 +242,21 @@ def _list_scenarios(*, as_json: bool) -> None:
         print(name)
 
 
-def _wish(seed: int | None, scenario: str | None, brokers: int | None, hours: float | None, faults: str | None) -> Wish:
+def _wish(
+    seed: int | None,
+    scenario: str | None,
+    brokers: int | None,
+    hours: float | None,
+    faults: str | None,
+    *,
+    is_shrunk: bool,
+) -> Wish:
     from kavka.simulator.faults.mix import KINDS
     from kavka.simulator.runs.recorded_run import NO_FAULTS, Wish, find_scenarios, parse_faults
     from kavka.simulator.runs.swarm import HOURS
 
+    if scenario is not None and is_shrunk:
+        usage("--shrink does not go with --scenario", "a scenario is small already; give --seed instead")
     if scenario is not None:
         if brokers is not None or hours is not None or faults is not None:
             usage("a scenario has its own brokers, faults and end", "only --seed goes with --scenario")

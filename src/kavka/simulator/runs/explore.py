@@ -1,52 +1,54 @@
-"""One fault at every step of a short story, instead of random faults at random steps.
-
-    python -m kavka.simulator.runs.explore --story "log roll" --kind crash --part 3/100
+"""One fault, or two, at every step of a short story, instead of random faults at random steps.
 
 Decides which runs there are, and in which order they are made. A story is a plan, a length and what administrators and
 faults do in it at given times. Played undisturbed it has N steps. Then each broker is crashed after each of them, in a
-run of its own: N times the number of brokers runs for one kind of fault. After its fault every run is healed, and all
-rules must hold to the end, as for a seed of the swarm.
+run of its own: N times the number of brokers runs for one kind of fault. With pairs, a second fault follows each first
+one within `WINDOW` steps. After its faults every run is healed, and all rules must hold to the end, as for a seed of
+the swarm.
+
+A delay holds a broker back right before a step of its own, so that all others overtake it: one step in another order.
+With two of them, a run has every order that two delays make, wherever they are in the story.
 
 A story has milestones (`stories`). Undisturbed it must reach each of them within the steps that are explored, and the
-runs with a fault must reach each of them mostly. A story that does not is an error: its runs would show nothing.
+runs with one fault must reach each of them mostly. A story that does not is an error: its runs would show nothing.
 
     I1  up to its fault, a run is the undisturbed one, step by step: the fault draws nothing
     I2  a part is every n-th run: all n parts together are all runs, and none twice
     I3  a fault that could cost acknowledged records is not made (`FaultGroup.may_lose`); it is counted as refused
+    I4  the order in which runs are made is a permutation of them, so that whatever is done is spread evenly
 
-What it does not do: pairs of faults, other orders of the same steps, and a choice of what a power cut leaves. Each run
-of `power` draws one of the states that the simulated disk may be left in.
+What it does not do: every choice of what a power cut leaves. Each run of `power` draws one of the states that the
+simulated disk may be left in.
 
 Source: ALICE (Pillai et al., OSDI 2014) and CrashMonkey (OSDI 2018): crash points are enumerated, not drawn.
+Delay-bounded scheduling (Emmi, Qadeer and Rakamaric, POPL 2011): few delays show most errors of order.
 """
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-import os
-import sys
-import time
-from collections import Counter
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Final, NamedTuple
 
-from kavka.simulator.faults.mix import Argument
+from kavka.simulator.faults.mix import Argument, Strike
 from kavka.simulator.host.broker import LOG_DIRECTORIES
-from kavka.simulator.runs.shrink import be_quiet
 from kavka.simulator.runs.stories import STORIES, Story, Witness, strike
-from kavka.simulator.runs.swarm import play_plan
+from kavka.simulator.runs.swarm import SeedResult, play_plan
 from kavka.simulator.world import World
 
 BACK_MS: Final = 1_500
 """How long a crashed broker is away: shorter than its session, which then ends while it comes back."""
 DISK_MS: Final = 300
 """How long a disk fails or is full."""
+DELAY_MS: Final = 40
+"""How long a step waits: longer than messages between brokers take, shorter than any of their time-outs."""
 HOUR_MS: Final = 3_600_000
 _BROKEN: Final[Mapping[str, Argument]] = {"directory": LOG_DIRECTORIES, "ms": DISK_MS}
 KINDS: Final[Mapping[str, tuple[str, Mapping[str, Argument]]]] = {
-    "crash": ("kill", {"back_ms": BACK_MS}),
+    "crash": ("kill", {"back_ms": BACK_MS, "regardless": True}),
     "power": ("power cut", {"back_ms": BACK_MS}),
     "session": ("session", {}),
     "write": ("disk errors", {**_BROKEN, "what": "writes", "share": 1.0, "replaced": False}),
@@ -54,29 +56,83 @@ KINDS: Final[Mapping[str, tuple[str, Mapping[str, Argument]]]] = {
     "full": ("disk full", _BROKEN),
     "clock ahead": ("clock", {"skew_ms": HOUR_MS}),
     "clock behind": ("clock", {"skew_ms": -HOUR_MS}),
+    "second ahead": ("clock", {"skew_ms": 1_000}),
+    "second behind": ("clock", {"skew_ms": -1_000}),
+    "delay": ("pause", {"ms": DELAY_MS}),
 }
 """What is done to one broker at one step: the kind of strike, and its arguments beside the broker."""
-MOSTLY: Final = 0.5
-"""Of the runs with a fault so many must reach a milestone."""
-FEW: Final = 20
-"""Of so few runs no share is asked for."""
+FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "crash": ("crash",),
+    "power": ("power",),
+    "session": ("session",),
+    "disk": ("write", "sync", "full"),
+    "clock": ("clock ahead", "clock behind", "second ahead", "second behind"),
+    "delay": ("delay",),
+}
+"""What `kavka simulate --explore` is asked for."""
+WINDOW: Final = 300
+"""So many steps after the first fault of a pair the second one is at the latest: longer than a broker takes to be
+back, in most stories."""
+DELAY: Final = "delay"
 
 
 class NothingShown(Exception):
     """A story that is not worth to be explored as it is."""
 
 
+class Then(NamedTuple):
+    """A second fault, so many steps after the first."""
+
+    kind: str
+    broker: int
+    gap: int
+
+
 class Point(NamedTuple):
-    """Where the fault is."""
+    """Where the fault is; with `then`, where both are."""
 
     story: str
     kind: str
     broker: int
     step: int
+    then: Then | None = None
+
+    @property
+    def place(self) -> str:
+        """As `parse_place` reads it: "crash 3@1520", or "crash 3@1520, power 2@+40"."""
+        first = f"{self.kind} {self.broker}@{self.step}"
+        return first if self.then is None else f"{first}, {self.then.kind} {self.then.broker}@+{self.then.gap}"
 
     @property
     def command(self) -> str:
-        return f"--story '{self.story}' --kind {self.kind} --broker {self.broker} --step {self.step}"
+        return f"kavka simulate --explore {family(self.kind)} --scenario '{self.story}' --at '{self.place}'"
+
+
+def family(kind: str) -> str:
+    """The one that a kind of fault belongs to."""
+    return next(name for name, kinds in FAMILIES.items() if kind in kinds)
+
+
+MOST_STEPS: Final = 1_000_000
+"""No story has so many."""
+_OF_A_BROKER: Final = re.compile(r"broker-(\d+)\.\d+")
+_PLACE: Final = re.compile(r"(?P<kind>[a-z ]+) (?P<broker>\d+)@(?P<step>\d+)")
+_THEN: Final = re.compile(r"(?P<kind>[a-z ]+) (?P<broker>\d+)@\+(?P<gap>\d+)")
+
+
+def parse_place(story: str, words: str) -> Point:
+    """What `Point.place` says. Raises ValueError with what is wrong."""
+    first, comma, second = (each.strip() for each in words.partition(","))
+    found, then = _PLACE.fullmatch(first), _THEN.fullmatch(second) if comma else None
+    if found is None or (comma and then is None):
+        raise ValueError("a place is 'crash 3@1520': a kind, a broker, a step; a second fault: ', crash 2@+40'")
+    for match in filter(None, (found, then)):
+        if match["kind"] not in KINDS:
+            raise ValueError(f"no such kind of fault: {match['kind']}; there are {', '.join(KINDS)}")
+        if int(match["broker"]) not in STORIES[story].brokers:
+            raise ValueError(f"{story} has no broker {match['broker']}")
+    after = None if then is None else Then(then["kind"], int(then["broker"]), int(then["gap"]))
+    return Point(story, found["kind"], int(found["broker"]), int(found["step"]), after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,28 +148,82 @@ class Outcome:
     detail: str = ""
     reached: Mapping[str, int] = field(default_factory=dict)
     """The milestones, and at which step each was seen first."""
+    struck: tuple[Strike, ...] = ()
+    """All faults that were made, at their times."""
+    seconds: float = 0.0
+    """How long there were faults and writes before all was healed or a rule was broken."""
+    own_steps: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """Of an undisturbed run: after which steps a broker's own one came."""
+
+    def as_seed_result(self) -> SeedResult:
+        """As the swarm tells of a run, to be shown and made smaller. Its faults are at whole milliseconds."""
+        assert self.point is not None
+        plan = STORIES[self.point.story].plan
+        return SeedResult(
+            seed=plan.seed,
+            digest=self.digest,
+            simulated_hours=self.seconds / 3_600,
+            events_checked=0,
+            changes_checked=0,
+            acknowledged=0,
+            consumed=0,
+            wall_seconds=0.0,
+            mix="",
+            violation=self.violation,
+            rule=self.rule,
+            detail=self.detail,
+            plan=plan,
+            strikes=self.struck,
+            swarm_seconds=self.seconds,
+        )
 
 
 def run(story: Story, point: Point | None = None) -> Outcome:
-    """Plays a story, with the fault of `point`, or undisturbed."""
+    """Plays a story, with the faults of `point`, or undisturbed."""
     plan = story.plan
     world = World(
         plan.seed, brokers=plan.brokers, partitions=plan.partitions, settings=plan.settings, schedule=story.strikes
     )
     made: list[bool] = []
+
+    def make(kind: str, broker: int) -> None:
+        name, arguments = KINDS[kind]
+        # Else each run would leave the same of what it had not synced.
+        world.brokers[broker].disk.draw_from(f"{world.scheduler.steps}")
+        at_ms = round(1_000 * world.faults.elapsed_s)
+        made.append(world.faults.strike_now(strike(at_ms, name, broker=broker, **arguments)))
+
     if point is not None:
-        kind, arguments = KINDS[point.kind]
-        fault = strike(0, kind, broker=point.broker, **arguments)
-        disk = world.brokers[point.broker].disk
-
-        def make() -> None:
-            disk.draw_from(f"{point.step}")  # Else each run would leave the same of what it had not synced.
-            made.append(world.faults.strike_now(fault))
-
-        world.scheduler.at_step(point.step, make)
+        world.scheduler.at_step(point.step, partial(make, point.kind, point.broker))
+        if point.then is not None:
+            world.scheduler.at_step(point.step + point.then.gap, partial(make, point.then.kind, point.then.broker))
+    if point is None:
+        world.scheduler.look_closely(range(1, MOST_STEPS))
     witness = Witness(world, story.milestones)
     violation, rule, detail = play_plan(world, plan, story.seconds / 3_600)
-    return Outcome(point, world.digest, world.swarm_steps, any(made), rule, violation, detail, witness.reached)
+    return Outcome(
+        point,
+        world.digest,
+        world.swarm_steps,
+        bool(made) and all(made),
+        rule,
+        violation,
+        detail,
+        witness.reached,
+        tuple(sorted(world.faults.struck, key=lambda each: each.at_ms)),
+        min(world.faults.elapsed_s, story.seconds),
+        _own_steps(world) if point is None else {},
+    )
+
+
+def _own_steps(world: World) -> dict[int, list[int]]:
+    """By broker: the explored steps right after which it took one itself. Every step was looked at closely."""
+    found: dict[int, list[int]] = {broker_id: [] for broker_id in world.brokers}
+    for milestone in world.scheduler.milestones:
+        owner = _OF_A_BROKER.fullmatch(milestone.node)
+        if owner is not None and milestone.steps - 1 in world.swarm_steps:
+            found[int(owner[1])].append(milestone.steps - 1)
+    return found
 
 
 def play_calm(name: str) -> Outcome:
@@ -129,105 +239,74 @@ def play_calm(name: str) -> Outcome:
     return calm
 
 
+@dataclass(frozen=True)  # no slots: `firsts` is kept
+class Scope:
+    """All runs of one story with one kind of fault: `size` of them, each with a number.
+
+    `pairs`: with a second fault of the same kind at each step of the window that follows. Of delays a pair is any two.
+    """
+
+    story: str
+    kind: str
+    calm: Outcome
+    pairs: bool = False
+
+    @cached_property
+    def firsts(self) -> Sequence[tuple[int, int]]:
+        """Where a first fault may be: step and broker, in order of the steps."""
+        brokers = STORIES[self.story].brokers
+        if self.kind != DELAY:
+            return [(step, broker) for step in self.calm.steps for broker in brokers]
+        return sorted((step, broker) for broker, steps in self.calm.own_steps.items() for step in steps)
+
+    @property
+    def size(self) -> int:
+        many = len(self.firsts)
+        if not self.pairs:
+            return many
+        return many * (many - 1) // 2 if self.kind == DELAY else many * WINDOW * len(STORIES[self.story].brokers)
+
+    def points(self, part: int = 0, parts: int = 1) -> Iterator[tuple[int, Point]]:
+        """Every n-th run with its number, spread evenly over the story (I2, I4)."""
+        size = self.size
+        stride = _coprime(size)
+        for place in range(part, size, parts):
+            number = place * stride % size
+            yield number, self.point(number)
+
+    def point(self, number: int) -> Point:
+        """The run with this number."""
+        firsts = self.firsts
+        if not self.pairs:
+            step, broker = firsts[number]
+            return Point(self.story, self.kind, broker, step)
+        if self.kind == DELAY:
+            later = (1 + math.isqrt(1 + 8 * number)) // 2
+            earlier = number - later * (later - 1) // 2
+            (step, broker), (step_after, broker_after) = firsts[earlier], firsts[later]
+            return Point(self.story, self.kind, broker, step, Then(self.kind, broker_after, max(step_after - step, 1)))
+        brokers = STORIES[self.story].brokers
+        rest, second = divmod(number, len(brokers))
+        first, gap = divmod(rest, WINDOW)
+        step, broker = firsts[first]
+        return Point(self.story, self.kind, broker, step, Then(self.kind, brokers[second], gap + 1))
+
+
+def _coprime(size: int) -> int:
+    """A stride through `size` numbers that comes to each of them once, in leaps of about 0.618 of them."""
+    stride = max(round(size * 0.618_034), 1)
+    while math.gcd(stride, size) != 1:
+        stride += 1
+    return stride
+
+
 def points(name: str, kind: str, steps: range, *, part: int = 0, parts: int = 1) -> Iterator[Point]:
-    """Every n-th of all points of a story, in order of their steps (I2)."""
+    """Every n-th of all points of one fault in a story, in order of their steps."""
     brokers = STORIES[name].brokers
     for index in range(part, len(steps) * len(brokers), parts):
         yield Point(name, kind, brokers[index % len(brokers)], steps[index // len(brokers)])
 
 
-def _run_point(point: Point) -> Outcome:
+def run_point(point: Point) -> Outcome:
+    """In any process: a point names its story."""
     return run(STORIES[point.story], point)
-
-
-class Exploration:
-    """The figures of many runs."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[tuple[str, str, str]] = Counter()
-        """By story, kind and what came of it: of, made, refused, broken."""
-        self.reached: Counter[tuple[str, str]] = Counter()
-        """By story and milestone: how many of its runs with a fault came to it."""
-        self.digests: dict[str, None] = {}
-        self.broken: list[Outcome] = []
-
-    def add(self, outcome: Outcome) -> None:
-        point = outcome.point
-        assert point is not None
-        self.counts[point.story, point.kind, "made" if outcome.is_made else "refused"] += 1
-        self.digests[outcome.digest] = None
-        if outcome.is_made:
-            self.reached.update((point.story, name) for name in outcome.reached)
-        if outcome.violation:
-            self.counts[point.story, point.kind, "broken"] += 1
-            self.broken.append(outcome)
-            print(f"{outcome.rule}: {outcome.violation}\n    again: {point.command}", flush=True)
-
-    def missed(self) -> list[str]:
-        """Milestones that too few of the runs with a fault reached, in words."""
-        found = []
-        for story in dict.fromkeys(story for story, _, _ in self.counts):
-            made = sum(count for key, count in self.counts.items() if (key[0], key[2]) == (story, "made"))
-            for milestone in STORIES[story].milestones:
-                reached = self.reached[story, milestone.name]
-                if made >= FEW and reached < MOSTLY * made:
-                    found.append(f"{story}: {reached:,} of {made:,} runs with a fault came to this: {milestone.name}")
-        return found
-
-    def table(self) -> str:
-        rows = [f"{'story':<32}{'kind':<9}{'runs there are':>15}{'made':>8}{'refused':>9}{'broken':>8}"]
-        for story, kind in dict.fromkeys((story, kind) for story, kind, _ in self.counts):
-            of, made, refused, broken = (self.counts[story, kind, what] for what in ("of", "made", "refused", "broken"))
-            rows.append(f"{story:<32}{kind:<9}{of:>15,}{made:>8,}{refused:>9,}{broken:>8,}")
-        rows.append(f"{sum(self.counts[key] for key in self.counts if key[2] in ('made', 'refused')):,} runs, ")
-        rows[-1] += f"{len(self.digests):,} of them different"
-        return "\n".join(rows)
-
-
-def explore(stories: Sequence[str], kinds: Sequence[str], part: int, parts: int, minutes: float | None) -> Exploration:
-    """Makes one part of all runs, on all cores; ends after `minutes` with what it has."""
-    found = Exploration()
-    todo: list[Point] = []
-    for name in stories:
-        calm = play_calm(name)
-        for kind in kinds:
-            found.counts[name, kind, "of"] = len(calm.steps) * len(STORIES[name].brokers)
-            todo += points(name, kind, calm.steps, part=part, parts=parts)
-    # By place in the part, not by story: a slice that ends early has seen something of each.
-    todo.sort(key=lambda point: (point.step * 2_654_435_761) & 0xFFFF_FFFF)
-    end_s = time.monotonic() + (60 * minutes if minutes is not None else 1e9)
-    with multiprocessing.get_context("fork").Pool(os.cpu_count(), be_quiet, maxtasksperchild=50) as pool:
-        for outcome in pool.imap_unordered(_run_point, todo):
-            found.add(outcome)
-            if time.monotonic() > end_s:
-                break
-        pool.terminate()
-    return found
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--story", choices=STORIES, help="default: all")
-    parser.add_argument("--kind", choices=KINDS, help="default: all")
-    parser.add_argument("--part", default="0/1", metavar="I/N", help="every N-th run, from the I-th on")
-    parser.add_argument("--minutes", type=float, help="stop after so long")
-    parser.add_argument("--broker", type=int, help="with --step, --story and --kind: this run alone")
-    parser.add_argument("--step", type=int)
-    arguments = parser.parse_args(argv)
-    be_quiet()
-    if arguments.step is not None:
-        outcome = _run_point(Point(arguments.story, arguments.kind, arguments.broker, arguments.step))
-        print(outcome.violation or f"every rule holds, digest {outcome.digest}", outcome.detail, sep="\n")
-        return 1 if outcome.violation else 0
-    part, parts = (int(number) for number in arguments.part.split("/"))
-    stories = [arguments.story] if arguments.story else list(STORIES)
-    found = explore(stories, [arguments.kind] if arguments.kind else list(KINDS), part, parts, arguments.minutes)
-    missed = found.missed()
-    print(found.table(), *missed, sep="\n")
-    return 1 if found.broken or missed else 0
-
-
-if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    os._exit(status)  # Nothing of a simulation is to be ended in order (scheduler.py, I2).

@@ -21,6 +21,7 @@ from typing import Final
 from kavka.simulator.faults.mix import KINDS, FaultMix
 from kavka.simulator.host.trace import SIMULATOR, Event, Trace, recording
 from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
+from kavka.simulator.runs.explore import Point, run_point
 from kavka.simulator.runs.regression import Regression
 from kavka.simulator.runs.swarm import HOURS, SeedResult, rule_of, run_seed
 from kavka.simulator.scenarios import SCENARIOS, play
@@ -69,7 +70,8 @@ BEFELL: Final = ("killed", "power lost", "stopping", "paused", "cut", "clogged",
 class Wish:
     """What somebody wants simulated. `brokers` and `kinds` of None: as the seed draws them; no `kinds`: no faults.
 
-    `regression`: this run, which was read from the file `replay`; nothing is drawn then.
+    `regression`: this run, which was read from the file `replay`; nothing is drawn then. `point`: a story with a fault
+    at one step.
     """
 
     seed: int
@@ -79,6 +81,7 @@ class Wish:
     kinds: tuple[str, ...] | None = None
     regression: Regression | None = None
     replay: str = ""
+    point: Point | None = None
 
     @property
     def is_swarm(self) -> bool:
@@ -90,6 +93,8 @@ class Wish:
         """What has the same run again."""
         if self.regression is not None:
             return f"kavka simulate --replay {quote(self.replay)}"
+        if self.point is not None:
+            return self.point.command
         words = ["kavka simulate", f"--seed {self.seed}"]
         if self.scenario is not None:
             words.append(f"--scenario {quote(self.scenario)}")
@@ -136,6 +141,8 @@ class RecordedRun:
 
     @property
     def title(self) -> str:
+        if self.wish.point is not None:
+            return f"{self.wish.point.story}, with {self.wish.point.place}"
         return self.wish.scenario or f"A simulated cluster, seed {self.wish.seed}"
 
     @property
@@ -221,6 +228,9 @@ def _run_swarm(wish: Wish, trace: Trace) -> tuple[Finding | None, str, SeedResul
     if wish.regression is not None:
         result = wish.regression.play()
         mix = f"{len(wish.regression.strikes)}, as they are written down"
+    elif wish.point is not None:
+        result = run_point(wish.point).as_seed_result()
+        mix = f"{len(result.strikes)}: those of the story, and {wish.point.place}"
     else:
         result = run_seed(wish.seed, hours=wish.hours, brokers=wish.brokers, mix=_mix(wish.seed, wish.kinds))
         mix = "none" if wish.kinds == () else result.mix

@@ -1,0 +1,236 @@
+"""Exploration: many runs of the simulator, each with its faults at steps of its own, and what came of them.
+
+Decides how runs are made on all cores, what is counted, and what is kept so that an exploration goes on where it was
+interrupted. Which runs there are is `explore`'s.
+
+    I1  what is kept is one line for each run that was made; a run that is kept is not made again
+    I2  what was kept by another program, or of other runs, is refused: its figures would not be of this one
+    I3  a scope is complete only if each of its runs was made
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kavka.errors import KavkaError
+from kavka.simulator.runs.explore import Outcome, Point, Scope, play_calm, run_point
+from kavka.simulator.runs.shrink import be_quiet
+from kavka.simulator.runs.stories import STORIES
+
+MOSTLY: Final = 0.5
+"""Of the runs with one fault so many must reach a milestone."""
+FEW: Final = 20
+"""Of so few runs no share is asked for."""
+BATCH: Final = 256
+"""So many runs are handed out at a time."""
+MOST_SHOWN: Final = 20
+"""So many broken runs are named; the rest is counted."""
+
+
+class NotThisExploration(KavkaError):
+    """A file that keeps other runs."""
+
+
+class Broken(NamedTuple):
+    """A run that broke a rule."""
+
+    rule: str
+    violation: str
+    point: Point
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The figures of one story and kind of fault. `refused`: the fault was not allowed at that step."""
+
+    story: str
+    kind: str
+    runs: int
+    made: int
+    refused: int
+    broken: int
+
+    @property
+    def is_complete(self) -> bool:
+        return self.made + self.refused == self.runs
+
+
+class Exploration:
+    """The figures of many runs."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[tuple[str, str], int] = {}
+        self._counts: Counter[tuple[str, str, str]] = Counter()
+        """By story, kind and what came of it: made, refused, broken."""
+        self._reached: Counter[tuple[str, str]] = Counter()
+        self._digests: set[str] = set()
+        self.broken: list[Broken] = []
+
+    def begin(self, story: str, kind: str, runs: int) -> None:
+        """Counts runs of this story and kind, of which there are so many."""
+        self._sizes[story, kind] = runs
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts a run that was made now."""
+        assert outcome.point is not None
+        point = outcome.point
+        self.count(point, outcome.digest, is_made=outcome.is_made)
+        if outcome.is_made and point.then is None:
+            self._reached.update((point.story, name) for name in outcome.reached)
+        if outcome.violation:
+            self.break_(Broken(outcome.rule, outcome.violation, point))
+
+    def count(self, point: Point, digest: str, *, is_made: bool) -> None:
+        self._counts[point.story, point.kind, "made" if is_made else "refused"] += 1
+        self._digests.add(digest)
+
+    def break_(self, broken: Broken) -> None:
+        self._counts[broken.point.story, broken.point.kind, "broken"] += 1
+        self.broken.append(broken)
+
+    @property
+    def done(self) -> int:
+        return sum(count for (_, _, what), count in self._counts.items() if what in ("made", "refused"))
+
+    @property
+    def runs(self) -> int:
+        """How many there are in all scopes."""
+        return sum(self._sizes.values())
+
+    @property
+    def different(self) -> int:
+        """How many of the runs that were made differ in what was stored, committed and told."""
+        return len(self._digests)
+
+    @property
+    def rows(self) -> list[Row]:
+        return [
+            Row(story, kind, runs, *(self._counts[story, kind, what] for what in ("made", "refused", "broken")))
+            for (story, kind), runs in self._sizes.items()
+        ]
+
+    def missed(self) -> list[str]:
+        """Milestones that too few of the runs with one fault reached, in words."""
+        found = []
+        for story in dict.fromkeys(story for story, _ in self._sizes):
+            made = sum(count for (name, _, what), count in self._counts.items() if (name, what) == (story, "made"))
+            for milestone in STORIES[story].milestones:
+                reached = self._reached[story, milestone.name]
+                if made >= FEW and reached < MOSTLY * made:
+                    found.append(f"{story}: {reached:,} of {made:,} runs with a fault came to this: {milestone.name}")
+        return found
+
+
+class Kept:
+    """A file with a line for each run that was made, after one line that says which exploration that is."""
+
+    def __init__(self, path: Path, scopes: Sequence[Scope]) -> None:
+        """Raises NotThisExploration (I2) and OSError."""
+        self._scopes = scopes
+        head = {"scopes": [[scope.story, scope.kind, scope.pairs, scope.size, scope.calm.digest] for scope in scopes]}
+        self.done: dict[int, list[Any]] = {}
+        """By scope, and within a scope by the run's number: what its line says."""
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        whole = text[: text.rfind("\n") + 1]
+        lines = whole.splitlines()
+        if lines and _json(lines[0]) != head:
+            raise NotThisExploration(f"{path} keeps other runs, or those of another version of kavka")
+        self._lines = lines[1:]
+        self._file = path.open("a", encoding="utf-8")
+        self._file.truncate(len(whole.encode()))  # A line that was cut off is a run that is made again.
+        if not lines:
+            self._write(head)
+
+    def take(self, found: Exploration) -> list[set[int]]:
+        """Counts what is kept. Returns the numbers of the runs, by scope."""
+        numbers: list[set[int]] = [set() for _ in self._scopes]
+        for line in self._lines:
+            place, number, digest, is_made, rule, violation = _json(line)
+            point = self._scopes[place].point(number)
+            numbers[place].add(number)
+            found.count(point, digest, is_made=is_made)
+            if rule:
+                found.break_(Broken(rule, violation, point))
+        return numbers
+
+    def keep(self, place: int, number: int, outcome: Outcome) -> None:
+        self._write([place, number, outcome.digest, outcome.is_made, outcome.rule, outcome.violation])
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _write(self, what: object) -> None:
+        self._file.write(json.dumps(what) + "\n")
+        self._file.flush()
+
+
+def _json(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise NotThisExploration(f"not a line of an exploration: {line[:60]}") from error
+
+
+class Task(NamedTuple):
+    """A run to be made: of which scope, with which number."""
+
+    place: int
+    number: int
+    point: Point
+
+
+def scopes_of(stories: Sequence[str], kinds: Sequence[str], *, pairs: bool) -> list[Scope]:
+    """Plays each story undisturbed. Raises NothingShown."""
+    calm = {story: play_calm(story) for story in stories}
+    return [Scope(story, kind, calm[story], pairs) for story in stories for kind in kinds]
+
+
+def explore(
+    scopes: Sequence[Scope],
+    *,
+    part: int = 0,
+    parts: int = 1,
+    minutes: float | None = None,
+    kept: Kept | None = None,
+    tell: Callable[[Exploration], None] = lambda _found: None,
+) -> Exploration:
+    """Makes one part of all runs, on all cores, the scopes by turns; ends after `minutes` with what it has. `tell` is
+    called after each run."""
+    found = Exploration()
+    for scope in scopes:
+        found.begin(scope.story, scope.kind, scope.size)
+    done = kept.take(found) if kept is not None else [set() for _ in scopes]
+    tasks = _tasks(scopes, done, part, parts)
+    end_s = time.monotonic() + (60 * minutes if minutes is not None else 1e9)
+    with multiprocessing.get_context("fork").Pool(os.cpu_count(), be_quiet, maxtasksperchild=50) as pool:
+        while time.monotonic() < end_s and (batch := list(islice(tasks, BATCH))):
+            for task, outcome in pool.imap_unordered(_run_task, batch):
+                found.add(outcome)
+                if kept is not None:
+                    kept.keep(task.place, task.number, outcome)
+                tell(found)
+                if time.monotonic() > end_s:
+                    break
+        pool.terminate()
+    return found
+
+
+def _tasks(scopes: Sequence[Scope], done: Sequence[set[int]], part: int, parts: int) -> Iterator[Task]:
+    def of(place: int, scope: Scope) -> Iterable[Task]:
+        return (Task(place, number, point) for number, point in scope.points(part, parts) if number not in done[place])
+
+    turns = zip_longest(*(of(place, scope) for place, scope in enumerate(scopes)))
+    return (task for task in chain.from_iterable(turns) if task is not None)
+
+
+def _run_task(task: Task) -> tuple[Task, Outcome]:
+    return task, run_point(task.point)

@@ -1,0 +1,105 @@
+"""`kavka simulate --explore` as it is typed: figures, what a broken rule looks like, how it is had again, mistakes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kavka.simulator.runs.stories import STORIES
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.mutation import put_back
+from tests.simulation.test_simulate_command import Output, kavka
+
+__all__ = ["kavka"]
+
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
+
+def test_a_part_of_a_scope_is_made_counted_and_kept(kavka: Callable[..., Output], tmp_path: Path) -> None:
+    words = ("--explore", "crash", "--scenario", "log", "--part", "5/1000", "--keep", str(tmp_path / "kept"))
+    done = kavka(*words)
+
+    assert done.status == 0, done.err
+    (heading, row), told = [line.split("\t") for line in done.out.splitlines()[:2]], done.out.splitlines()[-1]
+    assert heading == ["STORY", "KIND", "RUNS THERE ARE", "MADE", "REFUSED", "BROKEN", "COMPLETE"]
+    assert row[:2] == ["log roll", "crash"]
+    made = int(row[3]) + int(row[4])
+    assert made == len(range(5, int(row[2].replace(",", "")), 1000)) > 1
+    assert row[5:] == ["0", "no"]
+    assert told == f"{made} runs, {made} of them different; 0 broke a rule."
+    assert "Exploring:" in done.err
+
+    again = json.loads(kavka(*words, "--json").out)
+    assert (again["runs"], again["violations"]) == (made, [])
+    assert again["scopes"][0]["complete"] is False
+    assert len((tmp_path / "kept").read_text().splitlines()) == made + 1, "nothing was made twice"
+
+
+def test_stories_are_listed(kavka: Callable[..., Output]) -> None:
+    assert kavka("--explore", "all", "--list").out.splitlines() == list(STORIES)
+
+
+def test_one_run_is_had_again_with_its_trace(kavka: Callable[..., Output], tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    done = kavka("--explore", "crash", "--scenario", "log roll", "--at", "crash 2@1500", "--trace", str(trace))
+
+    assert done.status == 0, done.err
+    assert "kavka simulate --explore crash --scenario 'log roll' --at 'crash 2@1500'" in done.err
+    assert re.search(r"faults made\t1 \(1 kill\)", done.out)
+    assert "killed" in trace.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--explore", "fire"), "one of: crash, power, session, disk, clock, delay, all"),
+        (("--explore", "crash", "--scenario", "pigs"), "no story 'pigs'"),
+        (("--explore", "crash", "--scenario", "election", "--at", "crash 9@1200"), "no broker 9"),
+        (("--explore", "crash", "--scenario", "e", "--at", "crash 1@1200"), "stories"),
+        (("--explore", "crash", "--bound", "2"), "--bound counts delays"),
+        (("--explore", "delay", "--bound", "3"), "--bound 3 is not explored"),
+        (("--explore", "crash", "--part", "3/3"), "is not I/N"),
+        (("--explore", "crash", "--minutes", "0"), "no time at all"),
+        (("--explore", "crash", "--seed", "7"), "a story has its own seed"),
+        (("--pairs",), "give --explore KIND"),
+        (("--minutes", "3"), "give --explore KIND"),
+    ],
+)
+def test_mistakes_are_told_with_the_way_out(kavka: Callable[..., Output], words: tuple[str, ...], told: str) -> None:
+    done = kavka(*words)
+
+    assert done.status == 2, done.out
+    assert told in done.err
+
+
+def test_a_file_of_other_runs_is_refused(kavka: Callable[..., Output], tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    path.write_text('{"scopes": []}\n')
+    done = kavka("--explore", "crash", "--scenario", "log roll", "--keep", str(path))
+
+    assert done.status == 1
+    assert "keeps other runs" in done.err
+    assert path.read_text() == '{"scopes": []}\n'
+
+
+@pytest.mark.thorough
+def test_a_bug_is_found_shown_and_made_smaller(kavka: Callable[..., Output], tmp_path: Path) -> None:
+    (bug,) = (mutant for mutant in MUTANTS if mutant.name == "late answers count")
+    page, small = tmp_path / "page.html", tmp_path / "small.txt"
+    with put_back(bug):
+        words = ("--explore", "crash", "--scenario", "clean stop", "--part", "0/100", "--page", str(page))
+        done = kavka(*words, "--shrink", str(small))
+        again = re.search(r"again: kavka simulate (.*)", done.out)
+        assert again is not None, done.out
+        place = re.search(r"--at '(.*)'", again[1])
+        assert place is not None
+        had = kavka("--explore", "crash", "--scenario", "clean stop", "--at", place[1])
+
+    assert done.status == 1
+    assert "R20" in done.out
+    assert "R20" in page.read_text()
+    assert had.status == 1
