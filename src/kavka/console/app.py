@@ -30,6 +30,7 @@ from kavka.console import pages
 from kavka.console.access.guard import Guard, GuardMiddleware
 from kavka.console.access.headers import HEADERS, SecurityHeaders
 from kavka.console.access.route_rights import guarded
+from kavka.console.access.turns import TooBusy
 from kavka.console.console import Console
 from kavka.console.ledger import LEDGER, open_ledger
 from kavka.console.live_events import live_routes
@@ -140,6 +141,8 @@ def _explained(error: Exception) -> tuple[int, str, str, Mapping[str, str] | Non
     if isinstance(error, HTTPException):
         what = "There is no such page" if error.status_code == 404 else "This cannot be done"
         return error.status_code, what, "", error.headers
+    if isinstance(error, TooBusy):
+        return 503, "The console is busy", "Wait a moment, then reload the page.", {"retry-after": "5"}
     if isinstance(error, ConnectionFailed):
         return 503, "The cluster does not answer", "Check that its brokers are running, then reload the page.", None
     if isinstance(error, RequestError):

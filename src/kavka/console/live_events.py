@@ -22,6 +22,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from kavka.console.access.counted_stream import StreamCount
+from kavka.console.access.turns import visitor_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -36,16 +37,18 @@ RETRY_MS: Final = 2_000
 """After how long a browser connects again."""
 MAX_STREAMS: Final = 500
 """Open pages; one more is asked to come back later."""
+MAX_STREAMS_OF_ONE: Final = 100
+"""Of one visitor. A browser holds one for all its pages of a cluster."""
 
 
 def live_routes(console: Console) -> list[Route]:
     streams = _Streams(console.closing)
 
     async def of_cluster(request: Request) -> Response:
-        return streams.answer(console.cluster(request).changes)
+        return streams.answer(request, console.cluster(request).changes)
 
     async def of_wall(request: Request) -> Response:
-        return streams.answer(console.clusters.changes)
+        return streams.answer(request, console.clusters.changes)
 
     return [Route("/live", of_wall), Route("/c/{cluster}/live", of_cluster)]
 
@@ -55,10 +58,10 @@ class _Streams:
 
     def __init__(self, closing: asyncio.Event) -> None:
         self._closing = closing
-        self._count = StreamCount(MAX_STREAMS)
+        self._count = StreamCount(MAX_STREAMS, MAX_STREAMS_OF_ONE)
 
-    def answer(self, changes: Changes) -> Response:
-        stream = self._count.stream(self._events(changes))
+    def answer(self, request: Request, changes: Changes) -> Response:
+        stream = self._count.stream(self._events(changes), visitor_of(request))
         return stream or PlainTextResponse("too many open pages", 503, {"retry-after": "30"})
 
     async def _events(self, changes: Changes) -> AsyncIterator[bytes]:

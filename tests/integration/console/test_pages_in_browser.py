@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 HOSTILE = '<img src=x onerror="window.hostile=1"/>'
 TOPIC = "orders"
-SOON_MS = 15_000
+SOON_MS = 60_000
 """A page asks every second or two; brokers' deaths are acted on at once. The rest is a loaded machine."""
 REACHABLE = "[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary, textarea')]"
 C = "/c/live"

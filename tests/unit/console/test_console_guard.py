@@ -219,6 +219,22 @@ class TestForms:
             assert self.change(browser, token, **headers) == 403, headers
         assert site.reached == []
 
+    @pytest.mark.parametrize("relation", ["cross-site", "same-site"])
+    def test_nothing_is_loaded_into_another_sites_page(self, local: Site, relation: str) -> None:
+        browser = local.browser()
+        for mode, kind in (("no-cors", "image"), ("cors", "empty"), ("navigate", "iframe"), ("no-cors", "script")):
+            seen = {"sec-fetch-site": relation, "sec-fetch-mode": mode, "sec-fetch-dest": kind}
+            assert browser.get("/?n=1", **seen).status == 403, seen
+        assert local.reached == []
+        assert local.guard.audit.entries() == []
+
+    def test_a_link_from_another_site_and_an_address_that_was_typed_lead_in(self, local: Site) -> None:
+        for relation in ("cross-site", "same-origin", "none"):
+            seen = {"sec-fetch-site": relation, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+            assert local.browser().get("/", **seen).status == 200
+        own = {"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors", "sec-fetch-dest": "empty"}
+        assert local.browser().get("/", **own).status == 200
+
     def test_on_loopback_the_token_is_asked_for_too(self, local: Site) -> None:
         browser = local.browser()
         assert self.change(browser, "") == 403

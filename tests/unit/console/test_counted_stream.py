@@ -18,16 +18,24 @@ async def events() -> AsyncIterator[bytes]:
 
 
 def test_requests_that_come_together_do_not_get_past_the_bound() -> None:
-    count = StreamCount(2)
-    answers = [count.stream(events()) for _ in range(3)]
+    count = StreamCount(2, 2)
+    answers = [count.stream(events(), "ada") for _ in range(3)]
     assert [answer is None for answer in answers] == [False, False, True]
 
 
+def test_one_visitor_does_not_take_every_place() -> None:
+    count = StreamCount(3, 2)
+    answers = [count.stream(events(), "ada") for _ in range(3)]
+    assert [answer is None for answer in answers] == [False, False, True]
+    assert count.stream(events(), "eve") is not None
+    assert count.stream(events(), "joe") is None
+
+
 def test_a_place_is_free_again_when_its_reader_leaves_before_the_first_event() -> None:
-    count = StreamCount(1)
+    count = StreamCount(1, 1)
 
     async def leave() -> None:
-        answer = count.stream(events())
+        answer = count.stream(events(), "ada")
         assert answer is not None
 
         async def receive() -> dict[str, Any]:
@@ -41,4 +49,4 @@ def test_a_place_is_free_again_when_its_reader_leaves_before_the_first_event() -
 
     asyncio.run(leave())
     assert count.open == 0
-    assert count.stream(events()) is not None
+    assert count.stream(events(), "ada") is not None

@@ -8,6 +8,7 @@ route_rights  the table of which right each address takes
 sessions  who a browser is, from one request to the next
 csrf      whether a form comes from one of our own pages
 counted_stream  answers that go on and on, a bounded number at a time
+turns     costly work: who waits for it, and that it ends with who asked for it
 headers   what every answer forbids the browser
 audit     the audit log: who did what, and how it came out
 audit_chain  the hashes that show whether the audit log is as it was written

@@ -7,6 +7,7 @@ as it is.
 I1  Beyond loopback nobody gets anything but the login page, its style and /metrics (with a name and a password) without
     a session; and the console does not start there while it has no user.
 I2  Nothing is changed by a request without the session's token in it, or from another origin (csrf.py).
+    Nor does a page of another site have anything of the console inside it, be it only to cost (`is_foreign_load`).
 I3  At most `MOST_BODY_BYTES` of a request are held.
 I4  A stream of events ends after `STREAM_S` and begins anew with the session it has then: one that has expired, or
     whose user was removed, is not served on.
@@ -136,6 +137,8 @@ class GuardMiddleware:
         if not guard.login_required and not csrf.is_loopback_host(headers.get("host")):
             text = "This console needs no login, and so it answers to localhost and 127.0.0.1 only."
             return PlainTextResponse(text, 403)
+        if request.method in csrf.SAFE_METHODS and csrf.is_foreign_load(headers):
+            return PlainTextResponse("This console shows nothing inside another site's pages.", 403)
         if user is not None or path == OPEN_PATHS[0] or path.startswith(OPEN_PATHS[1]):
             return None
         if path == METRICS_PATH:

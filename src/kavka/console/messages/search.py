@@ -3,7 +3,8 @@
 Decides where reading begins and ends, which records a filter lets through, and when to stop. Must not know pages; how
 bytes are shown is decoding's.
 
-I1  A search ends after `SCAN_RECORDS`, `SCAN_BYTES` or `SCAN_S`, and says how far it came and where it goes on.
+I1  A search ends after `SCAN_RECORDS`, `SCAN_BYTES` or `SCAN_S`, and says how far it came and where it goes on. With
+    all that it asks the cluster for it takes `SEARCH_S` at most.
 I2  At most `Query.limit` records are held, each cut to what is shown: a topic of large records does not fill memory.
 I3  Nothing is committed and no group is joined: looking leaves no trace in the cluster.
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from enum import Enum
 from typing import NamedTuple
 
@@ -22,10 +24,11 @@ from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer, ConsumerRecord
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
 from kavka.client.settings import ConsumerSettings, OffsetReset
+from kavka.console.access.turns import Turns
 from kavka.console.messages.decoding import Decoded, Format, decode, field, schema_id
 from kavka.console.messages.schema_formats import Schema
 from kavka.console.messages.schema_registry import SchemaRegistry
-from kavka.errors import ErrorCode, RequestError
+from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
 
 SCAN_RECORDS = 20_000
@@ -39,6 +42,8 @@ FETCH_BYTES = 256 * 1024
 """Of one partition in one fetch: a look at the newest records reads no megabytes."""
 POLL_RECORDS = 500
 POLL_MS = 500
+SEARCH_S = 30.0
+"""From its turn to its end, with a cluster that answers slowly or not at all."""
 SEARCHES_AT_ONCE = 4
 TAIL_PER_S = 20
 """Records that a live tail shows in a second; more are counted."""
@@ -140,11 +145,11 @@ class Messages:
     def __init__(self, cluster: Cluster, registry: SchemaRegistry | None = None) -> None:
         self._cluster = cluster
         self._registry = registry
-        self._searches = asyncio.Semaphore(SEARCHES_AT_ONCE)
+        self._turns = Turns(SEARCHES_AT_ONCE)
 
-    async def search(self, query: Query) -> Found:
-        """Raises RequestError where there is no such topic or partition, ConnectionFailed."""
-        async with self._searches:
+    async def search(self, query: Query, visitor: str) -> Found:
+        """Raises RequestError where there is no such topic or partition, ConnectionFailed, TooBusy."""
+        async with self._turns.turn(visitor), _in_time():
             places = await self._places(query)
             starts = {
                 p: at.offset for p, at in (await list_offsets(self._cluster, dict.fromkeys(places, EARLIEST))).items()
@@ -155,8 +160,12 @@ class Messages:
                 return await self._newest(query, logs)
             return await self._onward(query, logs)
 
-    async def one(self, topic: str, partition: int, offset: int) -> ConsumerRecord | None:
-        """The record at an offset, whole; None where there is none."""
+    async def one(self, topic: str, partition: int, offset: int, visitor: str) -> ConsumerRecord | None:
+        """The record at an offset, whole; None where there is none. Raises as `search` does."""
+        async with self._turns.turn(visitor), _in_time():
+            return await self._one(topic, partition, offset)
+
+    async def _one(self, topic: str, partition: int, offset: int) -> ConsumerRecord | None:
         place = TopicPartition(topic, partition)
         metadata = await self._cluster.topic(topic)
         if partition >= len(metadata.partitions):
@@ -165,16 +174,15 @@ class Messages:
         ends = await list_offsets(self._cluster, {place: LATEST})
         if not starts[place].offset <= offset < ends[place].offset:
             return None
-        async with self._searches:
-            consumer = Consumer(self._cluster, _settings(read_committed=False))
-            try:
-                consumer.assign([place], offsets={place: offset})
-                deadline = time.monotonic() + SCAN_S
-                while time.monotonic() < deadline:
-                    for record in await consumer.poll(max_records=1, timeout_ms=POLL_MS):
-                        return record if record.offset == offset else None
-            finally:
-                await consumer.close()
+        consumer = Consumer(self._cluster, _settings(read_committed=False))
+        try:
+            consumer.assign([place], offsets={place: offset})
+            deadline = time.monotonic() + SCAN_S
+            while time.monotonic() < deadline:
+                for record in await consumer.poll(max_records=1, timeout_ms=POLL_MS):
+                    return record if record.offset == offset else None
+        finally:
+            await consumer.close()
         return None
 
     async def tail(self, query: Query) -> AsyncIterator[Message | int]:
@@ -366,6 +374,20 @@ class Messages:
         if isinstance(schema, Schema):
             return decode(data, form, schema=schema)
         return decode(data, form)._replace(problem=schema)
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    """Raises ConnectionFailed after SEARCH_S."""
+    bound = asyncio.timeout(SEARCH_S)
+    try:
+        async with bound:
+            yield
+    except TimeoutError:
+        if not bound.expired():
+            raise
+        seconds = f"{SEARCH_S:g}"
+        raise ConnectionFailed(f"the cluster did not answer within {seconds} s") from None
 
 
 def _newest_first(found: list[Message]) -> list[Message]:

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kavka.console.access.counted_stream import StreamCount
+from kavka.console.access.turns import TooBusy, ends_with_visitor, visitor_of
 from kavka.console.actions.action import ActionRefused
 from kavka.console.actions.typed_time import time_ms, zone_of_name
 from kavka.console.look.format import path_part, visible, zone_name_of
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 LONGEST_FILTER = 1_000
 TAILS_AT_ONCE = 20
 """Open live tails of the whole console: each reads its topic by itself."""
+TAILS_OF_ONE = 10
+"""Of one visitor."""
 BEAT_S = 5.0
 
 
@@ -46,7 +49,7 @@ class _Readers:
 
     def __init__(self) -> None:
         self._of: WeakKeyDictionary[ClusterWatch, Messages] = WeakKeyDictionary()
-        self.tails = StreamCount(TAILS_AT_ONCE)
+        self.tails = StreamCount(TAILS_AT_ONCE, TAILS_OF_ONE)
 
     def of(self, watch: ClusterWatch) -> Messages:
         found = self._of.get(watch)
@@ -74,10 +77,10 @@ def routes(console: Console) -> list[Route]:
 
     path = "/c/{cluster}/topics/{topic}/messages"
     return [
-        Route(path, messages),
+        Route(path, ends_with_visitor(messages)),
         Route(f"{path}/tail", tail),
-        Route(f"{path}/{{partition:int}}/{{offset:int}}", record),
-        Route(f"{path}/{{partition:int}}/{{offset:int}}/{{part}}", raw),
+        Route(f"{path}/{{partition:int}}/{{offset:int}}", ends_with_visitor(record)),
+        Route(f"{path}/{{partition:int}}/{{offset:int}}/{{part}}", ends_with_visitor(raw)),
     ]
 
 
@@ -85,17 +88,19 @@ async def _messages(console: Console, request: Request, readers: _Readers) -> Re
     watch = console.cluster(request)
     check_reachable(watch)
     topic = request.path_params["topic"]
-    problem, found, query = "", None, Query(topic)
+    problem, found, query, status = "", None, Query(topic), 400
     if request.query_params.get("start") != "tail":
         try:
             query = query_of(request, topic)
-            found = await readers.of(watch).search(query)
+            found = await readers.of(watch).search(query, visitor_of(request))
         except ActionRefused as refused:
             problem = str(refused)
         except RequestError as refused:
             if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not query.partitions:
                 raise HTTPException(404, f"There is no topic {topic!r} in {watch.name}.") from refused
             problem = str(refused)
+        except TooBusy as busy:
+            problem, status = str(busy), 503
         except KavkaError as failed:
             problem = str(failed)
     asked = {name: request.query_params.get(name, "")[:LONGEST_FILTER] for name in _ASKED}
@@ -103,7 +108,7 @@ async def _messages(console: Console, request: Request, readers: _Readers) -> Re
         request,
         "messages.html",
         section="topics",
-        status_code=400 if problem else 200,
+        status_code=status if problem else 200,
         topic=topic,
         asked=asked,
         from_ms=query.number if query.start is Start.TIME else None,
@@ -225,7 +230,7 @@ async def _raw(console: Console, request: Request, readers: _Readers) -> Respons
 
 async def _one(request: Request, watch: ClusterWatch, readers: _Readers) -> Any:
     topic, partition = request.path_params["topic"], request.path_params["partition"]
-    found = await readers.of(watch).one(topic, partition, request.path_params["offset"])
+    found = await readers.of(watch).one(topic, partition, request.path_params["offset"], visitor_of(request))
     if found is None:
         raise HTTPException(404, "There is no such record: deleted, compacted away, or not written yet.")
     return found
@@ -254,9 +259,10 @@ async def _tail(console: Console, request: Request, readers: _Readers) -> Respon
         except KavkaError as problem:
             yield _event("gone", {"why": visible(problem)})
 
-    stream = readers.tails.stream(events())
+    stream = readers.tails.stream(events(), visitor_of(request))
     if stream is None:
-        raise HTTPException(503, f"{TAILS_AT_ONCE} live tails are open already: close another.")
+        n, own = TAILS_AT_ONCE, TAILS_OF_ONE
+        raise HTTPException(503, f"At most {n} live tails are open at a time, {own} of one visitor: close another.")
     return stream
 
 
