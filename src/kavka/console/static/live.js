@@ -8,6 +8,7 @@
 (() => {
   const LOST_AFTER_MS = 12000; // the server says something at least every 5 s
   const RETRY_MS = 2000;
+  const WANT_EVERY_MS = 5000; // live-worker.js forgets a page that says nothing for 30 s
   const body = document.body;
   const link = document.getElementById("link");
   const skew = Number(document.documentElement.dataset.now) - Date.now();
@@ -204,14 +205,14 @@
 
   // -- the connection
 
-  let source = null;
   let number = null;
+  let stop = null; // ends what is listened to; null where nothing is
 
-  function heard(event) {
+  function heard(data) {
     heardAt = Date.now();
     let told = {};
     try {
-      told = JSON.parse(event.data);
+      told = JSON.parse(data);
     } catch {
       told = {};
     }
@@ -226,40 +227,90 @@
     tell();
   }
 
-  function connect() {
-    if (source) {
-      source.close();
+  function lost(isClosed) {
+    failures += 1;
+    tell();
+    if (isClosed) {
+      const own = stop;
+      setTimeout(() => own === stop && connect(), RETRY_MS);
     }
-    heardAt = Date.now();
-    source = new EventSource(body.dataset.liveFrom);
-    source.addEventListener("snapshot", heard);
-    source.addEventListener("beat", heard);
-    const own = source;
-    own.addEventListener("error", () => {
-      if (own !== source) {
+  }
+
+  function listenAlone(address) {
+    const source = new EventSource(address);
+    let isOver = false;
+    for (const name of ["snapshot", "beat"]) {
+      source.addEventListener(name, (event) => heard(event.data));
+    }
+    source.addEventListener("error", () => isOver || lost(source.readyState === EventSource.CLOSED));
+    return () => {
+      isOver = true;
+      source.close();
+    };
+  }
+
+  function listenTogether(address) {
+    // All pages of this browser have one stream: live-worker.js.
+    const worker = new SharedWorker(body.dataset.liveWorker, "kavka live");
+    const port = worker.port;
+    let isOver = false;
+    port.addEventListener("message", (event) => {
+      if (isOver) {
         return;
       }
-      failures += 1;
-      tell();
-      if (own.readyState === EventSource.CLOSED) {
-        setTimeout(() => own === source && connect(), RETRY_MS);
+      if (event.data.name === "error") {
+        lost(event.data.isClosed);
+      } else {
+        heard(event.data.data);
       }
     });
+    port.start();
+    const want = () => port.postMessage({ wants: address });
+    want();
+    const again = setInterval(want, WANT_EVERY_MS);
+    const end = () => {
+      isOver = true;
+      clearInterval(again);
+      port.postMessage({ leaves: true });
+      port.close();
+    };
+    worker.addEventListener("error", () => {
+      // The script could not be had.
+      if (!isOver) {
+        end();
+        stop = listenAlone(address);
+      }
+    });
+    return end;
+  }
+
+  function disconnect() {
+    if (stop) {
+      stop();
+      stop = null;
+    }
+  }
+
+  function connect() {
+    // A page that nobody sees has no connection: browsers have six for one console, whatever its tabs.
+    disconnect();
+    if (document.hidden) {
+      return;
+    }
+    heardAt = Date.now();
+    const address = new URL(body.dataset.liveFrom, location.href).href;
+    stop = window.SharedWorker ? listenTogether(address) : listenAlone(address);
   }
 
   if (body.dataset.liveFrom) {
     connect();
-    // A page that nobody sees gives its connection back: browsers have six for one console, whatever its tabs.
     document.addEventListener("visibilitychange", () => {
+      connect();
       if (!document.hidden) {
-        connect();
         ask();
-      } else if (source) {
-        source.close();
-        source = null;
       }
     });
-    window.addEventListener("pagehide", () => source && source.close());
+    window.addEventListener("pagehide", disconnect);
     window.addEventListener("pageshow", (event) => event.persisted && connect());
   }
   setInterval(tick, 1000);

@@ -1,4 +1,6 @@
 // The live tail of a topic: rows that the server made come in, the newest on top, a bounded number of them.
+//
+// Only while the page is seen: browsers have six connections for one console, whatever its tabs.
 "use strict";
 
 (() => {
@@ -26,23 +28,50 @@
     state.textContent = text;
   }
 
-  const source = new EventSource(state.dataset.tail);
-  source.addEventListener("record", (event) => {
-    const html = JSON.parse(event.data).html;
-    if (isPaused) {
-      waiting.push(html);
-      waiting = waiting.slice(-KEPT_ROWS);
-    } else {
-      put(html);
+  let source = null;
+  let wasHidden = false;
+
+  function connect() {
+    if (source || document.hidden) {
+      return;
     }
-  });
-  source.addEventListener("left-out", (event) => {
-    leftOut += JSON.parse(event.data).n;
-    tell(state.dataset.leftOut.replace("{n}", leftOut.toLocaleString("en")));
-  });
-  source.addEventListener("gone", (event) => tell(JSON.parse(event.data).why));
-  source.addEventListener("open", () => tell(state.dataset.waiting));
-  source.addEventListener("error", () => tell(state.dataset.lost));
+    source = new EventSource(state.dataset.tail);
+    const own = source;
+    own.addEventListener("record", (event) => {
+      const html = JSON.parse(event.data).html;
+      if (isPaused) {
+        waiting.push(html);
+        waiting = waiting.slice(-KEPT_ROWS);
+      } else {
+        put(html);
+      }
+    });
+    own.addEventListener("left-out", (event) => {
+      leftOut += JSON.parse(event.data).n;
+      tell(state.dataset.leftOut.replace("{n}", leftOut.toLocaleString("en")));
+    });
+    own.addEventListener("gone", (event) => {
+      tell(JSON.parse(event.data).why);
+    });
+    own.addEventListener("open", () => tell(wasHidden ? state.dataset.missed : state.dataset.waiting));
+    own.addEventListener("error", () => {
+      if (own === source) {
+        tell(own.readyState === EventSource.CLOSED ? state.dataset.ended : state.dataset.lost);
+      }
+    });
+  }
+
+  function disconnect() {
+    if (source) {
+      source.close();
+      source = null;
+      wasHidden = true;
+    }
+  }
+
+  connect();
+  document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
+  window.addEventListener("pageshow", connect);
   pause.addEventListener("click", () => {
     isPaused = !isPaused;
     pause.textContent = isPaused ? pause.dataset.goOn : pause.dataset.pause;
@@ -51,5 +80,5 @@
       waiting = [];
     }
   });
-  window.addEventListener("pagehide", () => source.close());
+  window.addEventListener("pagehide", disconnect);
 })();
