@@ -494,8 +494,14 @@ class Cluster:
         assert topic.name is not None
         known = self.topics.get(topic.name)
         same_topic = known is not None and known.topic_id in (topic.topic_id, ZERO_UUID)
-        partitions = []
+        partitions: list[PartitionMetadata] = []
         for described in sorted(topic.partitions, key=lambda p: p.partition_index):
+            if described.partition_index != len(partitions):
+                # No number, one twice, or one is missing: a partition is found by its place, so what follows waits for
+                # an answer that is whole.
+                if described.partition_index > len(partitions):
+                    break
+                continue
             new = PartitionMetadata(
                 described.partition_index,
                 described.leader_id,

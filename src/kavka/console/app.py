@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
@@ -46,6 +47,15 @@ if TYPE_CHECKING:
 
 ERROR_TEMPLATE: Final = "error.html"
 logger = Logger(__name__)
+
+
+class _Number(IntegerConvertor):
+    """A number in an address: of as many digits as fit into 64 bits. What is longer leads nowhere."""
+
+    regex = "[0-9]{1,18}"
+
+
+register_url_convertor("int", _Number())
 
 
 def create_app(settings: ConsoleSettings) -> Starlette:

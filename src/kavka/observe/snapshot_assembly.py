@@ -297,7 +297,9 @@ class SnapshotAssembly:
                 topic.stale.add(partition)
                 self._changed.add(name)
                 described = topic.metadata.partitions
-                if before is not None and partition < len(described) and described[partition].leader == broker:
+                if before is None or not 0 <= partition < len(described):
+                    continue
+                if described[partition].leader == broker:
                     grown += max(size - before, 0)
                     by_topic[name] = by_topic.get(name, 0) + max(size - before, 0)
         return grown
@@ -505,7 +507,7 @@ def _bring_up_to_date(topic: _Topic, most: int) -> bool:
         least = int(configs["min.insync.replicas"])
     for place in sorted(topic.stale)[:most] if len(topic.parts) < len(partitions) else list(islice(topic.stale, most)):
         topic.stale.discard(place)
-        if place < len(partitions):
+        if 0 <= place < len(partitions):
             view = _partition_view(topic, partitions[place], least)
             topic.parts[place : place + 1] = [view]
     topic.parts_changed = True

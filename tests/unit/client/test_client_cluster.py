@@ -13,6 +13,7 @@ from kavka.client.settings import ClientSettings
 from kavka.errors import ConfigError, ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
+from kavka.protocol.messages.metadata_response import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from tests.unit.client.fake_cluster import FakeCluster
 
 SETTINGS = ClientSettings(
@@ -103,6 +104,31 @@ def test_metadata_with_an_older_leader_epoch_is_not_taken() -> None:
         assert cluster.leader(TopicPartition("t", 1)) == -1
 
     run(fake, scenario)
+
+
+def test_partitions_without_their_place_are_not_taken() -> None:
+    def listed(*numbers: int) -> MetadataResponse:
+        partitions = [
+            MetadataResponsePartition(
+                partition_index=number, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1]
+            )
+            for number in numbers
+        ]
+        return MetadataResponse(brokers=[], topics=[MetadataResponseTopic(name="t", partitions=partitions)])
+
+    async def scenario(cluster: Cluster) -> None:
+        for numbers, taken in (
+            ((1, 0), [0, 1]),
+            ((-1, 0, 1), [0, 1]),
+            ((-5, 2**31 - 1), []),
+            ((0, 0, 1), [0, 1]),
+            ((0, 2), [0]),
+        ):
+            for _ in range(2):
+                cluster.take_metadata(listed(*numbers))
+                assert [each.partition for each in cluster.topics["t"].partitions] == taken, numbers
+
+    run(FakeCluster(), scenario)
 
 
 def test_a_missing_topic_is_waited_for_only_as_long_as_topics_take_to_spread() -> None:

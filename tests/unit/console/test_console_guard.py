@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Message
 
 from kavka.console.access import auth, csrf, guard
 from kavka.console.access.audit import AlreadyDone, AuditLog, AuditRecord, Outcome
@@ -89,10 +90,39 @@ class Site:
     def browser(self, name: str | None = None) -> AsgiClient:
         client = AsgiClient(self.app)
         if name is not None:
-            client.cookies["kavka_console"] = self.guard.sessions.cookie_of(
+            client.cookies[self.guard.sessions.cookie_name] = self.guard.sessions.cookie_of(
                 self.guard.sessions.begin(self.guard.users.find(name)[0], self.now_ms).number
             )
         return client
+
+
+async def half_sent(site: Site, body: bytes) -> int:
+    """The status of a login whose end does not come."""
+    waiting = [{"type": "http.request", "body": body, "more_body": True}]
+    statuses: list[int] = []
+
+    async def receive() -> Message:
+        if waiting:
+            return waiting.pop()
+        await asyncio.Event().wait()
+        raise AssertionError("nothing more comes")
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/login",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1:8090")],
+        "client": ("127.0.0.1", 50_000),
+        "server": ("127.0.0.1", 8090),
+    }
+    await site.app(scope, receive, send)
+    return statuses[0]
 
 
 @pytest.fixture
@@ -138,14 +168,47 @@ class TestLogin:
     def test_a_session_is_not_taken_over_from_before_the_login(self, site: Site) -> None:
         browser = site.browser()
         browser.get("/login")
-        planted = browser.cookies["kavka_console"]
+        planted = browser.cookies[site.guard.sessions.cookie_name]
         token = csrf.token_for(site.guard.sessions.key, site.guard.sessions._signer.loads(planted))
         assert browser.post("/login", {"name": "admin", "password": PASSWORD, "csrf": token}).status == 200
-        assert browser.cookies["kavka_console"] != planted
+        assert browser.cookies[site.guard.sessions.cookie_name] != planted
         assert browser.get("/").text == "admin"
         attacker = site.browser()
-        attacker.cookies["kavka_console"] = planted
+        attacker.cookies[site.guard.sessions.cookie_name] = planted
         assert attacker.get("/").status == 303
+
+    def test_two_consoles_of_one_host_have_cookies_of_their_own(self, site: Site, tmp_path: Path) -> None:
+        (tmp_path / "other").mkdir()
+        other = Site(tmp_path / "other", listens_on=EVERYWHERE)
+        browser = site.browser("viewer")
+        there = AsgiClient(other.app)
+        there.cookies = browser.cookies
+        assert there.get("/").status == 303
+        assert browser.get("/").text == "viewer"
+        assert other.guard.sessions.cookie_name != site.guard.sessions.cookie_name
+        again = Site(tmp_path, listens_on=EVERYWHERE)
+        assert again.guard.sessions.cookie_name == site.guard.sessions.cookie_name
+
+    def test_wrong_attempts_elsewhere_do_not_lock_out_who_was_here_before(self, site: Site) -> None:
+        sessions = site.guard.sessions
+        marks = {"ada": sessions.new_device("ada"), "eve": sessions.new_device("eve")}
+
+        def keys(mark: str | None, name: str = "ada") -> tuple[str, ...]:
+            cookie = f"{sessions.device_cookie_name}={mark}" if mark else ""
+            scope = {"type": "http", "headers": [(b"cookie", cookie.encode())], "client": ("10.0.0.1", 1)}
+            scope["state"] = {"guard": site.guard}
+            return guard.attempt_keys(Request(scope), name)
+
+        throttle = site.guard.throttle
+        for _ in range(20):
+            throttle.failed(keys(None), 0.0)
+        assert throttle.wait_s(keys(None), 0.0) > 0
+        assert throttle.wait_s(keys(marks["ada"]), 0.0) == 0
+        for mark in (marks["eve"], marks["ada"] + "x", "made up"):
+            assert throttle.wait_s(keys(mark), 0.0) > 0, mark
+        for _ in range(20):
+            throttle.failed(keys(marks["ada"]), 0.0)
+        assert throttle.wait_s(keys(marks["ada"]), 0.0) > 0
 
     def test_an_expired_session_is_sent_to_the_login(self, site: Site) -> None:
         browser = site.browser("viewer")
@@ -199,7 +262,7 @@ class TestForms:
         browser = site.browser()
         before = browser.get("/login")
         token = csrf.token_for(
-            site.guard.sessions.key, site.guard.sessions._signer.loads(browser.cookies["kavka_console"])
+            site.guard.sessions.key, site.guard.sessions._signer.loads(browser.cookies[site.guard.sessions.cookie_name])
         )
         assert before.status == 200
         browser.post("/login", {"name": "operator", "password": PASSWORD, "csrf": token})
@@ -246,6 +309,42 @@ class TestForms:
         assert site.reached == []
         entry = site.guard.audit.entries()[0]
         assert (entry.user, entry.target, entry.outcome) == ("viewer", "POST /change", Outcome.DENIED)
+
+    def test_what_another_site_tries_is_not_written_down_as_what_the_user_tried(self, site: Site) -> None:
+        browser = site.browser("viewer")
+        token = browser.get("/token").text
+        assert self.change(browser, token, **{"sec-fetch-site": "cross-site"}) == 403
+        assert self.change(browser, "made up") == 403
+        assert site.guard.audit.entries() == []
+
+    def test_one_user_does_not_fill_the_audit_log_with_refusals(self, site: Site) -> None:
+        browser = site.browser("viewer")
+        token = browser.get("/token").text
+        for _ in range(guard.MOST_DENIALS + 5):
+            assert self.change(browser, token) == 403
+        assert len(site.guard.audit.entries()) == guard.MOST_DENIALS
+        site.now_ms += 60_000
+        assert self.change(browser, token) == 403
+        assert len(site.guard.audit.entries()) == guard.MOST_DENIALS + 1
+
+    def test_a_body_that_does_not_arrive_in_time_is_not_held(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(guard, "BODY_S", 0.01)
+        assert asyncio.run(half_sent(site, b"x" * 1000)) == 408
+        assert site.guard.held_bytes == 0
+
+    def test_half_sent_bodies_together_are_bounded(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(guard, "MOST_HELD_BYTES", 2500)
+        monkeypatch.setattr(guard, "BODY_S", 0.1)
+
+        async def many() -> list[int]:
+            return await asyncio.gather(*(half_sent(site, b"x" * 1000) for _ in range(3)))
+
+        assert sorted(asyncio.run(many())) == [408, 408, 503]
+        assert site.guard.held_bytes == 0
+
+    def test_who_is_not_logged_in_sends_little(self, site: Site) -> None:
+        form = {"name": "x" * guard.MOST_ANONYMOUS_BYTES}
+        assert site.browser().post("/login", form).status == 413
 
     def test_what_is_too_large_is_refused(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(guard, "MOST_BODY_BYTES", 1000)

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from kavka.console import app as application
-from kavka.console.access import csrf
+from kavka.console.access import csrf, guard
 from kavka.console.access.guard import GuardMiddleware
 from kavka.console.access.route_rights import NEEDS, guarded
 from kavka.console.pages.actions import ACTIONS
@@ -154,7 +154,7 @@ class Site:
         assert found is not None
         session = self.guard.sessions.begin(found[0], self.guard.now_ms() + 1_000)
         client = AsgiClient(self.app)
-        client.cookies["kavka_console"] = self.guard.sessions.cookie_of(session.number)
+        client.cookies[self.guard.sessions.cookie_name] = self.guard.sessions.cookie_of(session.number)
         headers = {} if method == "GET" else {"x-csrf-token": csrf.token_for(self.guard.sessions.key, session.number)}
         return client.send(method, path, headers=headers).status
 
@@ -193,6 +193,25 @@ def test_who_may_ask_for_it(site: Site, address: str) -> None:
 @pytest.mark.parametrize("rest", ["", "/messages", "/messages/tail", "/messages/0/0", "/messages/0/0/value"])
 def test_a_topic_that_no_pattern_names_is_refused(site: Site, name: str, rest: str) -> None:
     assert site.status(name, "GET", f"/c/live/topics/salaries{rest}") == 403
+
+
+@pytest.mark.parametrize("number", ["9" * 19, "9" * 5_000, "-1", "1e3", "٣"])
+@pytest.mark.parametrize(
+    "path", ["/audit/N", "/c/live/brokers/N", "/c/live/done/N", "/c/live/jobs/N", "/c/live/topics/t/messages/0/N"]
+)
+def test_a_number_that_no_page_has_leads_nowhere(site: Site, path: str, number: str) -> None:
+    assert site.status("admin", "GET", path.replace("N", number)) == 404
+
+
+def test_an_attempt_at_a_cluster_that_does_not_exist_for_somebody_is_in_the_audit_log(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "MOST_DENIALS", 1_000_000)  # Other tests have used up this minute's.
+    before = len(site.guard.audit.entries())
+    assert site.status("nothing", "GET", "/c/live/topics") == 404
+    entry = site.guard.audit.entries()[0]
+    assert len(site.guard.audit.entries()) == before + 1
+    assert (entry.user, entry.action, entry.target) == ("nothing", "denied", "GET /c/live/topics")
 
 
 def test_an_address_without_a_row_ends_the_start() -> None:

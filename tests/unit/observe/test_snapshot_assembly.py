@@ -229,3 +229,16 @@ def test_the_size_of_a_broker_that_left_is_as_old_as_its_last_reading() -> None:
     assert not assembly.views()[1][2].log_directories_reading.is_current
     assembly.take_log_directories(ByBroker({1: [directory(20)], 2: [directory(20)]}), 6_000)
     assert assembly.views()[1][2].log_directories_reading.is_current
+
+
+def test_a_broker_that_tells_of_partitions_that_cannot_be_changes_nothing() -> None:
+    assembly = SnapshotAssembly()
+    assembly.take_metadata(described(topic(1, 2)), 1_000)
+    for number in (-1, -7, 5):
+        odd = TopicPartition("orders", number)
+        for size in (10, 20):
+            told = LogDirectory("/d", ErrorCode.NONE, 100, 50, (ReplicaInfo(odd, size, 0, False),))
+            assembly.take_log_directories(ByBroker({1: [told]}), 2_000 + size)
+        assembly.take_high_watermarks(ends(b1={odd: 7}), 3_000)
+        assembly.take_log_ends(ends(b1={odd: 7}))
+        assert [each.partition for each in assembly.views()[0]["orders"].partitions] == [0, 1]

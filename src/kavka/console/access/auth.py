@@ -6,7 +6,8 @@ right it takes (route_rights.py).
 I1  A password is kept as scrypt's hash with a salt of its own, and nowhere else.
 I2  A name that is not there costs as much time as a wrong password: neither tells which of the two it was.
 I3  After `FREE_FAILURES` wrong attempts at a name, or from an address, each further one has to wait, longer each time;
-    while it waits the password is not even looked at, so a right one that was guessed then tells nothing.
+    while it waits the password is not even looked at, so a right one that was guessed then tells nothing. A browser
+    in which that name has logged in before counts by itself.
 
 Source: RFC 7914 (scrypt); the cost is OWASP's recommendation for 32 MiB.
 """
@@ -200,16 +201,17 @@ class LoginThrottle:
             if len(self._failures) > MOST_REMEMBERED:
                 self._failures.popitem(last=False)
 
-    def succeeded(self, name: str, address: str) -> None:
+    def succeeded(self, name: str, *addresses: str) -> None:
         """An attempt that was counted as failed before it was checked was right after all.
 
-        The name's failures are forgotten; of the address's this one only: else one's own login would clear the way for
+        The name's failures are forgotten; of an address's this one only: else one's own login would clear the way for
         more guesses at others'.
         """
         self._failures.pop(name, None)
-        known = self._failures.get(address)
-        if known is not None:
-            self._failures[address] = known._replace(times=max(known.times - 1, 0))
+        for address in addresses:
+            known = self._failures.get(address)
+            if known is not None:
+                self._failures[address] = known._replace(times=max(known.times - 1, 0))
 
     def _wait_of(self, key: str, now_s: float) -> float:
         known = self._failures.get(key)

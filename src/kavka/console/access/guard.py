@@ -8,7 +8,8 @@ I1  Beyond loopback nobody gets anything but the login page, its style and /metr
     a session; and the console does not start there while it has no user.
 I2  Nothing is changed by a request without the session's token in it, or from another origin (csrf.py).
     Nor does a page of another site have anything of the console inside it, be it only to cost (`is_foreign_load`).
-I3  At most `MOST_BODY_BYTES` of a request are held.
+I3  At most `MOST_BODY_BYTES` of a request are held, `MOST_ANONYMOUS_BYTES` of one by nobody, `MOST_HELD_BYTES` of all
+    that are under way, and none for longer than `BODY_S` before it is whole.
 I4  A stream of events ends after `STREAM_S` and begins anew with the session it has then: one that has expired, or
     whose user was removed, is not served on.
 """
@@ -17,8 +18,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hmac
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -33,13 +36,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kavka.console.access import csrf
 from kavka.console.access.audit import AuditLog, AuditRecord, Outcome
 from kavka.console.access.auth import LOCAL_USER, LoginThrottle, User, Users
-from kavka.console.access.sessions import ABSOLUTE_MS, COOKIE, Session, Sessions
+from kavka.console.access.sessions import ABSOLUTE_MS, Session, Sessions
 from kavka.console.settings import UserSettings
 from kavka.errors import ConfigError
 
 MOST_BODY_BYTES = 4 * 1024 * 1024
 """Of a form: a record of a megabyte in hex, and what stands around it."""
+MOST_ANONYMOUS_BYTES = 64 * 1024
+"""Of a login."""
+MOST_HELD_BYTES = 64 * 1024 * 1024
+BODY_S = 60.0
 MOST_FIELDS = 5_000
+MOST_DENIALS = 30
+"""Refusals of one user in a minute that the audit log takes; more are more of the same."""
+DEVICE_S = 365 * 24 * 3600
 STREAM_S = 300.0
 OPEN_PATHS = ("/login", "/static/")
 METRICS_PATH = "/metrics"
@@ -75,6 +85,9 @@ class Guard:
         self.now_ms = now_ms
         self.secure_cookies = secure_cookies
         self.login_required = login_required or not csrf.is_loopback(listens_on)
+        self.held_bytes = 0
+        """Of requests whose end has not come yet."""
+        self._denials: tuple[int, Counter[str]] = (0, Counter())
         self.refusal: Refusal = _plain_refusal
         """How a refused request is answered; the pages put one of theirs here."""
         if self.login_required and not self.users.all():
@@ -85,9 +98,25 @@ class Guard:
 
     def set_cookie(self, response_headers: MutableHeaders, session: Session) -> None:
         """Gives the browser the session's number."""
-        age = ABSOLUTE_MS // 1000
-        cookie = f"{COOKIE}={self.sessions.cookie_of(session.number)}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}"
-        response_headers.append("set-cookie", cookie + ("; Secure" if self.secure_cookies else ""))
+        value = self.sessions.cookie_of(session.number)
+        self._set_cookie(response_headers, self.sessions.cookie_name, value, "/", ABSOLUTE_MS // 1000)
+
+    def mark_device(self, response_headers: MutableHeaders, name: str) -> None:
+        """Marks the browser as one in which `name` has logged in."""
+        value = self.sessions.new_device(name)
+        self._set_cookie(response_headers, self.sessions.device_cookie_name, value, "/login", DEVICE_S)
+
+    def _set_cookie(self, headers: MutableHeaders, name: str, value: str, path: str, age_s: int) -> None:
+        cookie = f"{name}={value}; Path={path}; HttpOnly; SameSite=Lax; Max-Age={age_s}"
+        headers.append("set-cookie", cookie + ("; Secure" if self.secure_cookies else ""))
+
+    def takes_denial(self, user: str) -> bool:
+        """Whether the audit log takes one more refusal of this user: nobody is to fill it."""
+        minute = self.now_ms() // 60_000
+        if minute != self._denials[0]:
+            self._denials = (minute, Counter())
+        self._denials[1][user] += 1
+        return self._denials[1][user] <= MOST_DENIALS
 
 
 class GuardMiddleware:
@@ -108,7 +137,7 @@ class GuardMiddleware:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         guard, headers = self._guard, Headers(scope=scope)
-        cookie = _cookie(headers.get("cookie"))
+        cookie = _cookie(headers.get("cookie"), guard.sessions.cookie_name)
         is_use = LIVE_HEADER not in headers and EVENTS not in headers.get("accept", "")
         session = guard.sessions.find(cookie, guard.now_ms(), is_use=is_use)
         is_new = session is None
@@ -125,7 +154,7 @@ class GuardMiddleware:
             return
         if scope["method"] not in csrf.SAFE_METHODS:
             try:
-                receive = await _checked_body(request)
+                receive = await _checked_body(request, guard)
             except HTTPException as problem:
                 response = guard.refusal(request, problem.status_code, problem.detail)
                 await response(scope, receive, answer)
@@ -163,7 +192,9 @@ class GuardMiddleware:
             name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
         except ValueError:
             return None
-        keys = attempt_keys(request, name)
+        # Who was right before is not made to wait by others' wrong attempts at the name.
+        is_known = hmac.compare_digest(given.encode("utf-8", "replace"), self._basic[0].encode("utf-8", "replace"))
+        keys = (f"metrics of {name[:64]}",) if is_known else attempt_keys(request, name)
         if self._guard.throttle.wait_s(keys, now_s) > 0:
             return None
         self._guard.throttle.failed(keys, now_s)
@@ -175,8 +206,16 @@ class GuardMiddleware:
         return user
 
 
-def attempt_keys(request: Request, name: str) -> tuple[str, str]:
-    """What wrong logins are counted by."""
+def attempt_keys(request: Request, name: str) -> tuple[str, ...]:
+    """What wrong logins are counted by: the browser, where this name has logged in before, so that nobody else locks
+    its owner out; else the name and the address.
+
+    Source: OWASP's "Slow Down Online Guessing Attacks with Device Cookies".
+    """
+    sessions = request.state.guard.sessions
+    device = sessions.device_of(request.cookies.get(sessions.device_cookie_name), name)
+    if device is not None:
+        return (f"device {device}",)
     return (f"name {name[:64]}", f"address {address_of(request)}")
 
 
@@ -192,7 +231,6 @@ class _Answer:
         self._guard = guard
         self._scope = scope
         self._fresh = fresh
-        self._is_stream = False
         self._timeout: asyncio.Timeout | None = None
 
     async def run(self, app: ASGIApp, scope: Scope, receive: Receive) -> None:
@@ -215,19 +253,22 @@ class _Answer:
                 self._set_first_cookie(headers, self._fresh)
             if headers.get("content-type", "").startswith(EVENTS) and self._timeout is not None:
                 self._timeout.reschedule(asyncio.get_running_loop().time() + STREAM_S)
-            if message["status"] == 403:
-                self._write_down()
+            # Not what the door refuses: a page of another site could fill the log in somebody's name.
+            if self._timeout is not None and (message["status"] == 403 or self._scope["state"].get("is_denied")):
+                self._write_down(is_hidden=message["status"] != 403)
         await self._send(message)
 
     def _set_first_cookie(self, headers: MutableHeaders, session: Session) -> None:
         """Unless the page has given the browser another one, as a login does."""
-        if f"{COOKIE}=" not in "".join(headers.getlist("set-cookie")):
+        if f"{self._guard.sessions.cookie_name}=" not in "".join(headers.getlist("set-cookie")):
             self._guard.set_cookie(headers, session)
 
-    def _write_down(self) -> None:
-        """Somebody tried what they may not. Only of who is logged in: the log is not to be filled from outside."""
+    def _write_down(self, *, is_hidden: bool) -> None:
+        """Somebody tried what they may not: to change something, or to see a cluster that does not exist for them.
+        Only of who is logged in: the log is not to be filled from outside."""
         user: User | None = self._scope["state"]["user"]
-        if user is None or self._scope["method"] in csrf.SAFE_METHODS:
+        is_change = self._scope["method"] not in csrf.SAFE_METHODS
+        if user is None or not (is_change or is_hidden) or not self._guard.takes_denial(user.name):
             return
         request = Request(self._scope)
         now_ms = self._guard.now_ms()
@@ -238,34 +279,52 @@ class _Answer:
         self._guard.audit.record(record, Outcome.DENIED, now_ms)
 
 
-async def _checked_body(request: Request) -> Receive:
+async def _checked_body(request: Request, guard: Guard) -> Receive:
     """Reads the request, checks that it is from our own page; returns what gives it to the page. HTTPException else."""
     headers = request.headers
     if not csrf.is_same_origin(
         headers.get("host"), headers.get("origin"), headers.get("referer"), headers.get("sec-fetch-site")
     ):
         raise HTTPException(403, "This request comes from another site. Nothing was done.")
-    length = headers.get("content-length", "")
-    if length.isdecimal() and int(length) > MOST_BODY_BYTES:
-        raise HTTPException(413, f"At most {MOST_BODY_BYTES:,} bytes are taken. Nothing was done.")
-    body = bytearray()
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise HTTPException(400, "The request broke off. Nothing was done.")
-        body += message.get("body", b"")
-        if len(body) > MOST_BODY_BYTES:
-            raise HTTPException(413, f"At most {MOST_BODY_BYTES:,} bytes are taken. Nothing was done.")
-        if not message.get("more_body", False):
-            break
-    given = headers.get(csrf.HEADER, "") or await _field(request.scope, bytes(body))
+    try:
+        async with asyncio.timeout(BODY_S):
+            body = await _whole_body(request, guard)
+    except TimeoutError:
+        raise HTTPException(408, "The request did not arrive in time. Nothing was done.") from None
+    given = headers.get(csrf.HEADER, "") or await _field(request.scope, body)
     if not csrf.is_token(given, csrf.token(request)):
         raise HTTPException(
             403,
             "This form is older than your session (or not from this console). "
             "Nothing was done: go back, load the page again and send it again.",
         )
-    return _again(bytes(body), request.receive)
+    return _again(body, request.receive)
+
+
+async def _whole_body(request: Request, guard: Guard) -> bytes:
+    """Raises HTTPException where it is too large, or breaks off."""
+    most = MOST_ANONYMOUS_BYTES if request.state.user is None else MOST_BODY_BYTES
+    too_large = HTTPException(413, f"At most {most:,} bytes are taken. Nothing was done.")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and (len(length) > 18 or int(length) > most):
+        raise too_large
+    body = bytearray()
+    try:
+        while True:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise HTTPException(400, "The request broke off. Nothing was done.")
+            piece = message.get("body", b"")
+            body += piece
+            guard.held_bytes += len(piece)
+            if len(body) > most:
+                raise too_large
+            if guard.held_bytes > MOST_HELD_BYTES:
+                raise HTTPException(503, "The console is busy with other requests. Nothing was done.")
+            if not message.get("more_body", False):
+                return bytes(body)
+    finally:
+        guard.held_bytes -= len(body)
 
 
 async def _field(scope: Scope, body: bytes) -> str:
@@ -293,9 +352,9 @@ def _again(body: bytes, then: Receive | None) -> Receive:
     return receive
 
 
-def _cookie(header: str | None) -> str | None:
+def _cookie(header: str | None, name: str) -> str | None:
     try:
-        found = SimpleCookie(header or "").get(COOKIE)
+        found = SimpleCookie(header or "").get(name)
     except CookieError:
         return None
     return None if found is None else found.value

@@ -13,7 +13,8 @@ the console (tests/unit/console/test_route_rights.py fails for it, too).
                FORM           a role there for the topic that the form names (pages/actions.py asks `check_topics`)
 
 I1  A row names one method and one address. There is no default.
-I2  A cluster on which somebody has no role does not exist for them: 404, as for a name that was made up.
+I2  A cluster on which somebody has no role does not exist for them: 404, as for a name that was made up. The audit log
+    takes both down.
 """
 
 from __future__ import annotations
@@ -153,6 +154,7 @@ def check(request: HTTPConnection, need: Need) -> None:
         raise HTTPException(401, "log in first")
     cluster, topic = request.path_params.get("cluster", ""), request.path_params.get("topic", "")
     if cluster and not user.rights.on(cluster, Role.VIEWER):
+        request.state.is_denied = True  # For the audit log, which calls it by its name.
         raise HTTPException(404, f"There is no cluster {cluster!r} here.")
     if not _has(user.rights, need, cluster, topic):
         raise HTTPException(403, _missing(user, need, cluster, topic))

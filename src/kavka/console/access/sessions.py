@@ -7,7 +7,9 @@ removed user end it at once, wherever the cookie was copied to.
 
 I1  A login gets a number of its own; the number that a browser came with is never made a login's (session fixation).
 I2  A session ends `IDLE_MS` after it was last used and `ABSOLUTE_MS` after it began, whatever happens in between.
-I3  The database holds hashes of numbers only: who reads the file cannot log in with it.
+I3  A browser in which somebody has logged in before has a mark of that, signed, for this name alone: wrong attempts
+    elsewhere do not make it wait (guard.attempt_keys). It lets nobody in.
+I4  The database holds hashes of numbers only: who reads the file cannot log in with it.
 
 Source: OWASP's session management; itsdangerous for signatures.
 """
@@ -24,6 +26,8 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from kavka.console.access.auth import User, Users
 
 COOKIE = "kavka_console"
+DEVICE_COOKIE = "kavka_device"
+"""With a part of their console's own behind it: browsers hold the same cookies for all ports of a host."""
 IDLE_MS = 30 * 60 * 1000
 ABSOLUTE_MS = 12 * 60 * 60 * 1000
 SEEN_EVERY_MS = 30 * 1000
@@ -54,10 +58,27 @@ class Sessions:
         )
         self.key = self._load_key()
         self._signer = URLSafeSerializer(self.key, salt="kavka console session")
+        self._devices = URLSafeSerializer(self.key, salt="kavka console device")
+        own = hashlib.sha256(self.key).hexdigest()[:8]
+        self.cookie_name, self.device_cookie_name = f"{COOKIE}_{own}", f"{DEVICE_COOKIE}_{own}"
 
     def cookie_of(self, number: str) -> str:
         signed = self._signer.dumps(number)
         return signed if isinstance(signed, str) else signed.decode()
+
+    def new_device(self, name: str) -> str:
+        """What a browser in which `name` has logged in is marked with."""
+        signed = self._devices.dumps([name, secrets.token_urlsafe(12)])
+        return signed if isinstance(signed, str) else signed.decode()
+
+    def device_of(self, mark: str | None, name: str) -> str | None:
+        """The browser's number, where `name` has logged in before."""
+        try:
+            found = self._devices.loads(mark or "")
+        except BadSignature:
+            return None
+        is_theirs = isinstance(found, list) and len(found) == 2 and found[0] == name
+        return str(found[1]) if is_theirs else None
 
     def anonymous(self) -> Session:
         """For a browser that has no session: nothing is kept of it but its cookie, which CSRF tokens hang on."""

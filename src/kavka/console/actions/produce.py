@@ -99,7 +99,8 @@ class Produce(Action):
                 f"kavka produce {quoted(topic)} -b {watch.settings.bootstrap}{where} < record.txt",
                 f"kafka-console-producer.sh --bootstrap-server {watch.settings.bootstrap} --topic {quoted(topic)}",
             ),
-            wanted=f"key {shown_key.preview!r}, value {shown_value.preview!r}, {len(headers)} headers",
+            # For the audit log, which is read by those who may not read the topic: sizes, no contents.
+            wanted=f"{_size('key', key)}, {_size('value', value)}, {len(headers)} headers",
             button="Write it",
         )
 
@@ -151,6 +152,10 @@ class Produce(Action):
         if values.get("partition"):
             return whole(values, "partition", "the partition", most=count - 1)
         return None if key is None else partition_for_key(key, count)
+
+
+def _size(what: str, data: bytes | None) -> str:
+    return f"no {what}" if data is None else f"{what} of {len(data):,} bytes"
 
 
 def as_bytes(said: str, form: str) -> bytes:

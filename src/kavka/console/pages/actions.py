@@ -76,12 +76,13 @@ def _title(name: str) -> str:
 
 
 def entry_for(request: Request, entry: Entry) -> Entry:
-    """The entry as who asks may see it: a record that another wrote takes the right to read that topic's messages."""
+    """The entry as who asks may see it: about a record that another wrote only with the right to read that topic. (What
+    was in a record is in no entry, but in those of former versions.)"""
     if entry.action != Produce.name or entry.user == request.state.user.name:
         return entry
     if reads_values(request, entry.cluster, entry.target.removeprefix("topic ")):
         return entry
-    return entry._replace(wanted="a record, whose content is not shown to you")
+    return entry._replace(wanted="a record, about which you are not told more")
 
 
 def check_writable(watch: ClusterWatch) -> None:

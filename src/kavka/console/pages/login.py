@@ -92,6 +92,7 @@ async def _log_in(console: Console, request: Request) -> Response:
         guard.sessions.end(request.state.session.number)
     response = RedirectResponse(csrf.safe_path(target), 303)
     guard.set_cookie(response.headers, guard.sessions.begin(user, guard.now_ms()))
+    guard.mark_device(response.headers, user.name)
     _write_down(console, request, "login", user.name, Outcome.COMMITTED)
     return response
 
