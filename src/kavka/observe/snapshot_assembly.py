@@ -18,6 +18,7 @@ from typing import Final
 
 from kavka.client.admin import LogDirectory, Reassignment
 from kavka.client.cluster import PartitionMetadata, TopicMetadata
+from kavka.decisions import DECISIONS_TOPIC
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
 from kavka.observe.readings import ByBroker, Described
@@ -485,7 +486,8 @@ def _topic_view(topic: _Topic) -> TopicView:
     return TopicView(
         metadata.name,
         str(metadata.topic_id),
-        metadata.is_internal,
+        # Brokers do not call it so: whoever may read it reads it as any other topic. It is nobody's data all the same.
+        metadata.is_internal or metadata.name == DECISIONS_TOPIC,
         partitions,
         topic.configs,
         topic.records_per_s,

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from uuid import UUID
+
 import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("jinja2")
 
+from markupsafe import Markup
 from starlette.requests import Request
 
+from kavka.client.cluster import Broker, PartitionMetadata, TopicMetadata
 from kavka.console.look.templating import base_context, environment
 from kavka.console.look.view import cut, links, number, ordered
 from kavka.console.pages.preferences import own_path
+from kavka.console.pages.topics import Missing, missing_of
 from kavka.console.sources.znodes import MAX_DATA, meaning, readable
+from kavka.decisions import DECISIONS_TOPIC
 from kavka.model import TopicPartition
-from kavka.observe.snapshot import GroupOffset, GroupView, Reading
+from kavka.observe.readings import Described
+from kavka.observe.snapshot import ClusterSnapshot, GroupOffset, GroupView, Reading
+from kavka.observe.snapshot_assembly import SnapshotAssembly
 
 
 def request(query: str) -> Request:
@@ -111,6 +120,30 @@ def test_the_lag_of_one_topic_of_a_group() -> None:
     assert group.lag_of("orders") == 65
     assert group.lag_of("clicks") is None
     assert group.lag_of("elsewhere") == 0
+
+
+def test_a_command_names_the_cluster_and_quotes_what_the_cluster_named() -> None:
+    watch = SimpleNamespace(settings=SimpleNamespace(bootstrap="far:9092,away:9092"))
+    parts = environment().get_template("_parts.html").make_module({**base_context(request("")), "cluster": watch})
+    said = str(parts.kavka("kavka topics list", "kavka top"))  # type: ignore[attr-defined]
+    assert "<code>kavka topics list -b far:9092,away:9092; kavka top -b far:9092,away:9092</code>" in said
+    known = environment().from_string("{{ name|shell_word }}").render(name="x; rm -rf $HOME")
+    assert Markup(known).unescape() == "'x; rm -rf $HOME'"
+
+
+def test_brokers_whose_replicas_are_out_of_sync_are_dead_or_alive() -> None:
+    assembly = SnapshotAssembly()
+    partitions = (PartitionMetadata(0, 1, 0, (1, 2, 3), (1,), ()),)
+    topics = {
+        name: TopicMetadata(name, UUID(int=number), False, partitions)
+        for number, name in enumerate(("orders", DECISIONS_TOPIC))
+    }
+    brokers = {number: Broker(number, "host", 9092) for number in (1, 3)}
+    assembly.take_metadata(Described("c", 1, brokers, topics), 1_000)
+    views, broker_views, _ = assembly.views()
+    snapshot = ClusterSnapshot("c", "b", brokers=broker_views, topics=views)
+    assert missing_of(views["orders"], snapshot) == Missing([2], [3])
+    assert [views[name].is_internal for name in topics] == [False, True]
 
 
 def test_a_lag_that_counts_partitions_without_a_commit_is_said_to_be_the_most_it_can_be() -> None:

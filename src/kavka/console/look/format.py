@@ -9,6 +9,7 @@ by `data-at`.
 
 from __future__ import annotations
 
+import shlex
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -255,6 +256,11 @@ def words(context: Context, text: str) -> Markup:
     return escape(visible(found))
 
 
+def of_cluster(line: str, bootstrap: str) -> str:
+    """A command of kavka, to the cluster that is there."""
+    return f"{line} -b {shlex.quote(bootstrap)}"
+
+
 def filters() -> Mapping[str, Callable[..., object]]:
     """What templates call by name."""
     return {
@@ -269,6 +275,8 @@ def filters() -> Mapping[str, Callable[..., object]]:
         "rate": rate,
         "safe_text": safe,
         "not_known": not_known,
+        "of_cluster": of_cluster,
+        "shell_word": shlex.quote,
         "words": words,
         "short": _or_unknown(short),
     }

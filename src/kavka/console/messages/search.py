@@ -5,7 +5,8 @@ bytes are shown is decoding's.
 
 I1  A search ends after `SCAN_RECORDS`, `SCAN_BYTES` or `SCAN_S`, and says how far it came and where it goes on. With
     all that it asks the cluster for it takes `SEARCH_S` at most.
-I2  At most `Query.limit` records are held, each cut to what is shown: a topic of large records does not fill memory.
+I2  Of each partition little more than `Query.limit` records are held, each cut to what is shown, and what is held of
+    all was read within `SCAN_BYTES`: a topic of large records does not fill memory.
 I3  Nothing is committed and no group is joined: looking leaves no trace in the cluster.
 
 Newest first is read backwards in windows that grow; the others are read on from where they begin.
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum
 from typing import NamedTuple
@@ -35,8 +37,9 @@ SCAN_RECORDS = 20_000
 SCAN_BYTES = 64 * 1024 * 1024
 SCAN_S = 10.0
 MOST_SHOWN = 200
-FIRST_WINDOW = 200
-"""Offsets of each partition that are read first, from the end backwards."""
+FIRST_WINDOW = 16
+"""Offsets of each partition that are read first, from the end backwards: so few that also the largest records of one
+partition are read within SCAN_BYTES, and a search that goes on gets on."""
 WINDOW_GROWTH = 4
 FETCH_BYTES = 256 * 1024
 """Of one partition in one fetch: a look at the newest records reads no megabytes."""
@@ -71,7 +74,7 @@ class Filters(NamedTuple):
 
 class Query(NamedTuple):
     """What to look for. `number` is the offset, or the time in ms; `until_ms` bounds the records' times, 0 for none;
-    `resume`: where to go on, by partition, instead of `start`."""
+    `resume`: where to go on, by partition, instead of at the start; newest first it is the offset to go on below."""
 
     topic: str
     start: Start = Start.NEWEST
@@ -131,6 +134,12 @@ class _Budget:
         self.records += 1
         self.bytes += len(record.key or b"") + len(record.value or b"") + 50
 
+    @property
+    def left(self) -> int:
+        """How many records more, if they are as large as those before: a larger window would be read in vain."""
+        of_size = max(self.bytes // max(self.records, 1), 1)
+        return max(min(SCAN_RECORDS - self.records, (SCAN_BYTES - self.bytes) // of_size), 0)
+
     def used_up(self) -> str:
         if self.records >= SCAN_RECORDS:
             return "records"
@@ -156,7 +165,7 @@ class Messages:
             }
             ends = await list_offsets(self._cluster, dict.fromkeys(places, LATEST), read_committed=query.read_committed)
             logs = {place: (starts[place], ends[place].offset) for place in places}
-            if query.start is Start.NEWEST and not query.resume:
+            if query.start is Start.NEWEST:
                 return await self._newest(query, logs)
             return await self._onward(query, logs)
 
@@ -214,9 +223,11 @@ class Messages:
 
     async def _newest(self, query: Query, logs: Mapping[TopicPartition, tuple[int, int]]) -> Found:
         budget = _Budget()
-        high = {place: end for place, (_, end) in logs.items()}
-        low = dict(high)
-        found: list[Message] = []
+        begin = {
+            place: min(max(query.resume.get(place.partition, start if query.resume else end), start), end)
+            for place, (start, end) in logs.items()
+        }
+        high, matched = dict(begin), dict[TopicPartition, list[Message]]()
         window = max(min(FIRST_WINDOW, SCAN_RECORDS // max(len(logs), 1)), 1)
         stopped = ""
         while not stopped:
@@ -225,37 +236,51 @@ class Messages:
             if not todo:
                 stopped = "end"
                 break
-            matched, reached = await self._window(query, todo, budget)
-            found = _newest_first([*found, *matched])[: query.limit]
+            found, reached = await self._window(query, todo, budget)
+            for place in todo:
+                # Of a window that was not read to its end nothing counts: it has been read from below, and above it
+                # there would be a hole.
+                if reached[place] >= high[place]:
+                    matched.setdefault(place, []).extend(reversed(found.get(place, ())))
+                    high[place] = low[place]
             stopped = budget.used_up()
-            if stopped:
-                # The window was not read to its end, so of it only what was reached has been looked at.
-                low = {place: low[place] if reached.get(place, 0) >= high[place] else high[place] for place in high}
-            high = low
-            if len(found) >= query.limit:
+            if stopped and high == begin and window > 1:
+                # Of records so large that not even the first window was read to its end it takes one at a time.
+                window, budget, stopped = 1, _Budget(), ""
+                continue
+            if sum(map(len, matched.values())) >= query.limit:
                 stopped = stopped or "limit"
-            window *= WINDOW_GROWTH
-        ranges = {place.partition: Range(*logs[place], low[place], logs[place][1]) for place in sorted(logs)}
-        return Found(found, ranges, budget.records, budget.bytes, time.monotonic() - budget.began, stopped, {})
+            window = max(min(window * WINDOW_GROWTH, budget.left // len(todo)), 1)
+        shown, left = _newest_first(matched, query.limit)
+        at = {place: left.get(place, high[place]) for place in logs}
+        is_over = all(at[place] <= logs[place][0] for place in logs)
+        return Found(
+            shown,
+            {place.partition: Range(*logs[place], at[place], begin[place]) for place in sorted(logs)},
+            budget.records,
+            budget.bytes,
+            time.monotonic() - budget.began,
+            "end" if is_over else stopped,
+            {} if is_over else {place.partition: at[place] for place in sorted(logs)},
+        )
 
     async def _window(
         self, query: Query, todo: Mapping[TopicPartition, tuple[int, int]], budget: _Budget
-    ) -> tuple[list[Message], dict[TopicPartition, int]]:
-        """What matches in these ranges, and how far each was read."""
+    ) -> tuple[dict[TopicPartition, deque[Message]], dict[TopicPartition, int]]:
+        """Of each of these ranges the newest that match, one more than are wanted; and how far each was read."""
         consumer = Consumer(self._cluster, _settings(read_committed=query.read_committed))
-        matched: list[Message] = []
+        matched: dict[TopicPartition, deque[Message]] = {}
         try:
             consumer.assign(todo, offsets={place: first for place, (first, _) in todo.items()})
             waiting = set(todo)
             while waiting and not budget.used_up():
                 for record in await consumer.poll(max_records=POLL_RECORDS, timeout_ms=POLL_MS):
                     budget.took(record)
-                    if record.offset < todo[TopicPartition(record.topic, record.partition)][1]:
+                    place = TopicPartition(record.topic, record.partition)
+                    if record.offset < todo[place][1]:
                         message = await self._matching(record, query)
                         if message is not None:
-                            matched.append(message)
-                            if len(matched) > 4 * query.limit:
-                                matched = _newest_first(matched)[: query.limit]
+                            matched.setdefault(place, deque(maxlen=query.limit + 1)).append(message)
                 done = {place for place in waiting if consumer.position(place) >= todo[place][1]}
                 consumer.pause(done)
                 waiting -= done
@@ -390,8 +415,26 @@ async def _in_time() -> AsyncIterator[None]:
         raise ConnectionFailed(f"the cluster did not answer within {seconds} s") from None
 
 
-def _newest_first(found: list[Message]) -> list[Message]:
-    return sorted(found, key=lambda message: (message.timestamp_ms, message.offset, message.partition), reverse=True)
+def _newest_first(
+    matched: Mapping[TopicPartition, Sequence[Message]], limit: int
+) -> tuple[list[Message], dict[TopicPartition, int]]:
+    """At most `limit` of them, the newest first; and of each partition with more, the offset after the next one.
+
+    Each partition comes in its own order, by offset, so that a search can go on where it was cut: of all that are next
+    the one with the latest time is taken, whatever times stand behind it.
+    """
+    shown: list[Message] = []
+    at = dict.fromkeys(matched, 0)
+    while len(shown) < limit:
+        following = [matched[place][taken] for place, taken in at.items() if taken < len(matched[place])]
+        if not following:
+            break
+        newest = max(following, key=lambda message: (message.timestamp_ms, message.offset, message.partition))
+        shown.append(newest)
+        at[next(place for place in at if place.partition == newest.partition)] += 1
+    return shown, {
+        place: matched[place][taken].offset + 1 for place, taken in at.items() if taken < len(matched[place])
+    }
 
 
 def _has(data: bytes | None, shown: Decoded, text: str) -> bool:

@@ -7,7 +7,7 @@ that a look finds what is not. Must not know how any of it was read.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from starlette.routing import Route
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from kavka.console.console import Console
-    from kavka.observe.snapshot import PartitionView, TopicView
+    from kavka.observe.snapshot import ClusterSnapshot, PartitionView, TopicView
 
 UNHEALTHY: Final = "unhealthy"
 _COLUMNS: Final[dict[str, Callable[[TopicView], Any]]] = {
@@ -118,6 +118,19 @@ def _topics(console: Console, request: Request) -> Response:
     )
 
 
+class Missing(NamedTuple):
+    """Brokers whose replicas of a topic are out of sync."""
+
+    dead: list[int]
+    alive: list[int]
+
+
+def missing_of(topic: TopicView, snapshot: ClusterSnapshot) -> Missing:
+    behind = sorted({broker for each in topic.partitions for broker in each.out_of_sync})
+    alive = {broker.broker_id for broker in snapshot.alive_brokers}
+    return Missing([each for each in behind if each not in alive], [each for each in behind if each in alive])
+
+
 async def _topic(console: Console, request: Request) -> Response:
     watch = console.cluster(request)
     name = request.path_params["topic"]
@@ -150,6 +163,7 @@ async def _topic(console: Console, request: Request) -> Response:
         link=links(request),
         chosen=chosen,
         readers=readers,
+        missing=missing_of(found, watch.snapshot),
         window=window,
         membership=await history_charts.membership(watch, found.partitions[chosen], look, window)
         if found.partitions
