@@ -3,7 +3,7 @@
 Decides from grants. Must not know requests, how somebody logged in, nor what a page shows.
 
     grant    a role on the clusters that a pattern names, with the topics that patterns name. `reads_values`: messages,
-             too. `sees_masked`: also the fields of messages that the settings mask
+             too
 
 I1  What no grant gives is refused: who has none may do nothing.
 I2  A grant counts whole: the role of one grant is never joined with the topics or the messages of another.
@@ -42,7 +42,6 @@ class Grant(NamedTuple):
     cluster: str = "*"
     topics: tuple[str, ...] = ("*",)
     reads_values: bool = False
-    sees_masked: bool = False
 
     def is_on(self, cluster: str) -> bool:
         return fnmatchcase(cluster, self.cluster)
@@ -59,7 +58,7 @@ class Grant(NamedTuple):
         words = [f"{self.role.name.lower()} on {self.cluster}"]
         if not self.has_all_topics:
             words.append(f"topics {' '.join(self.topics)}")
-        words += ["values"] * self.reads_values + ["unmasked"] * self.sees_masked
+        words += ["values"] * self.reads_values
         return ", ".join(words)
 
 
@@ -95,15 +94,9 @@ class Rights(tuple[Grant, ...]):
     def reads_values(self, cluster: str, topic: str) -> bool:
         return any(grant.reads_values and grant.is_on(cluster) and grant.has_topic(topic) for grant in self)
 
-    def sees_masked(self, cluster: str, topic: str) -> bool:
-        return any(
-            grant.reads_values and grant.sees_masked and grant.is_on(cluster) and grant.has_topic(topic)
-            for grant in self
-        )
-
 
 def full(role: Role) -> Rights:
-    """Of a role without bounds: messages, too, but no field that the settings mask."""
+    """Of a role without bounds: messages, too."""
     return Rights([Grant(role, reads_values=True)])
 
 
@@ -116,7 +109,7 @@ def parse_grant(text: str) -> Grant:
     first, *rest = [part.strip() for part in text.split(",")]
     words = first.split()
     if len(words) != 3 or words[1] != "on":
-        raise ValueError(f"{text!r}: expected ROLE on CLUSTER[, topics PATTERN ...][, values][, unmasked]")
+        raise ValueError(f"{text!r}: expected ROLE on CLUSTER[, topics PATTERN ...][, values]")
     grant = Grant(role_named(words[0]), words[2])
     for part in rest:
         name, *patterns = part.split() or [""]
@@ -124,10 +117,6 @@ def parse_grant(text: str) -> Grant:
             grant = grant._replace(topics=tuple(patterns))
         elif part == "values":
             grant = grant._replace(reads_values=True)
-        elif part == "unmasked":
-            grant = grant._replace(sees_masked=True)
         else:
-            raise ValueError(f"{text!r}: {part!r} is neither topics PATTERN, nor values, nor unmasked")
-    if grant.sees_masked and not grant.reads_values:
-        raise ValueError(f"{text!r}: unmasked needs values beside it")
+            raise ValueError(f"{text!r}: {part!r} is neither topics PATTERN nor values")
     return grant

@@ -21,7 +21,8 @@ from kavka.console.access.auth import Users
 from kavka.console.access.guard import Guard, GuardMiddleware
 from kavka.console.access.route_rights import Need, Who, check
 from kavka.console.ledger import open_ledger
-from kavka.console.rights import Role
+from kavka.console.rights import Rights, Role
+from kavka.console.settings import UserSettings
 from kavka.errors import ConfigError
 from tests.kit.asgi_client import AsgiClient
 
@@ -141,6 +142,16 @@ class TestLogin:
             Site(tmp_path, listens_on=EVERYWHERE, users=False)
         for address in ("127.0.0.1", "::1", "[::1]", "localhost"):
             assert not Site(tmp_path, listens_on=address, users=False).guard.login_required
+
+    def test_it_does_not_start_with_a_user_of_the_settings_whom_nobody_can_log_in_as(self, tmp_path: Path) -> None:
+        ledger = open_ledger(tmp_path / "ledger.sqlite")
+        Users(ledger).add("ada", PASSWORD, Role.ADMIN)
+        known = [UserSettings("ada", Rights()), UserSettings("bob", Rights(), auth.password_text(PASSWORD))]
+        Guard(ledger, listens_on=EVERYWHERE, users=known)
+        unknown = [*known, UserSettings("eve", Rights())]
+        with pytest.raises(ConfigError, match="without a password: eve"):
+            Guard(ledger, listens_on=EVERYWHERE, users=unknown)
+        Guard(ledger, listens_on="127.0.0.1", users=unknown)
 
     def test_a_page_sends_who_is_not_logged_in_to_the_login_and_back(self, site: Site) -> None:
         answer = site.browser().get("/token?x=1&y=2")

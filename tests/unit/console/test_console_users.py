@@ -102,6 +102,11 @@ class TestRoles:
             role_named("root")
 
 
+def test_a_word_that_no_right_has_is_refused() -> None:
+    with pytest.raises(ValueError, match="'unmasked' is neither topics PATTERN nor values"):
+        parse_grant("viewer on prod, values, unmasked")
+
+
 class TestUsersOfSettings:
     """They have the rights that the settings say, and the settings' password, or the ledger's."""
 

@@ -104,6 +104,11 @@ class Users:
         names = {row["name"] for row in self._database.execute("SELECT name FROM users")} | set(self._hashes)
         return [found[0] for name in sorted(names) if (found := self.find(name)) is not None]
 
+    def without_password(self) -> list[str]:
+        """Users of the settings for whom there is none, there or in the database: nobody could log in as them."""
+        known = {row["name"] for row in self._database.execute("SELECT name FROM users")} | set(self._hashes)
+        return sorted(set(self._of_settings) - known)
+
     def find(self, name: str) -> tuple[User, int] | None:
         """The user, and when its password or rights were last changed (ms): sessions that are older are void."""
         row = self._database.execute("SELECT role, changed_ms FROM users WHERE name = ?", (name,)).fetchone()

@@ -64,8 +64,9 @@ Refusal = Callable[[Request, int, str], Response]
 class Guard:
     """Users, sessions, throttle and audit log of one console, and whether a login is needed.
 
-    listens_on: the address that the console listens on. Raises ConfigError where that is not loopback (or
-    `login_required` asks for logins) and there is no user yet. users: those of the settings.
+    listens_on: the address that the console listens on. users: those of the settings. Raises ConfigError where the
+    address is not loopback (or `login_required` asks for logins) and there is no user yet, or one of the settings has
+    no password.
     """
 
     def __init__(
@@ -94,6 +95,12 @@ class Guard:
             raise ConfigError(
                 f"the console would listen on {listens_on} and has no user: nobody could log in. "
                 "Add one first: kavka console user add NAME --role admin"
+            )
+        missing = self.users.without_password() if self.login_required else []
+        if missing:
+            raise ConfigError(
+                f"users of the settings without a password: {', '.join(missing)}. Give each a password there "
+                f"(kavka console user hash), or in the console's database: kavka console user add {missing[0]}"
             )
 
     def set_cookie(self, response_headers: MutableHeaders, session: Session) -> None:
