@@ -29,7 +29,7 @@ help: ## the targets
 setup: ## lays .venv with kavka in it, and the system packages that tests need
 	@tools/setup.sh
 
-check: setup ## format, lint, types, the rooms' borders and their picture, the table of settings, references in docs and code, sizes
+check: setup ## format, lint, types, the rooms' borders and their picture, the table of settings, references in docs and code, sizes, where a broker halts
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@.venv/bin/mypy
@@ -38,6 +38,7 @@ check: setup ## format, lint, types, the rooms' borders and their picture, the t
 	@$(PYTHON) tools/dependency_picture.py --check
 	@$(PYTHON) tools/references.py
 	@$(PYTHON) tools/sizes.py
+	@$(PYTHON) tools/invariants.py
 
 test: setup ## all tests that belong to every change
 	@$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
