@@ -21,7 +21,7 @@ EXPLORE_PARTS ?= 600
 EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % $(EXPLORE_PARTS))/$(EXPLORE_PARTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test unit conformance upstream ecosystem demo bench bench-cluster bench-spark chaos simulate explore fuzz kill9 messages picture clean
+.PHONY: help setup check release-check test unit conformance upstream ecosystem demo bench bench-cluster bench-spark chaos simulate explore fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -96,6 +96,9 @@ kill9: setup ## kill -9 under load, many times
 
 messages: setup ## writes src/kavka/protocol/messages anew from the kafka-clients jars
 	@$(PYTHON) tools/generate_messages.py
+
+release-check: ## builds what would be published, twice, and uses it from empty environments; files in dist/
+	@python3 tools/release_check.py
 
 picture: setup ## draws the imports between the rooms into ARCHITECTURE.md
 	@$(PYTHON) tools/dependency_picture.py
