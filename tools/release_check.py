@@ -194,7 +194,7 @@ def console(programs: Path, place: Path) -> None:
 
 def security(programs: Path, place: Path) -> None:
     with up(programs, place / "data", "--no-console", "--secure") as ready:
-        login = ("-b", ready["bootstrap"], "--client-config", str(place / "data" / "security" / "client.properties"))
+        login = ("-b", ready["bootstrap"], "--client-config", str(place / "data" / "security" / "admin.properties"))
         run(programs / "kavka", "produce", "secrets", *login, given="hush\n")
         must("hush" in run(programs / "kavka", "consume", "secrets", "-e", *login), "the record did not come back")
 
