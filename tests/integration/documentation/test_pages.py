@@ -21,10 +21,10 @@ PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 PATIENCE_S, LONG_PATIENCE_S = 150, 3_600
 
 MOST_NOT_RUN = {
-    "another machine": 28,
+    "another machine": 30,
     "a target": 6,
     "installs": 9,
-    "a fragment": 9,
+    "a fragment": 10,
     "an incident": 19,
     TAKES_MINUTES: 24,
     ELSEWHERE: 12,

@@ -140,7 +140,7 @@ class CompactionMachine(RuleBasedStateMachine):
 
 TestCompaction = CompactionMachine.TestCase
 TestCompaction.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
