@@ -38,12 +38,10 @@ PYTHONS: Final = ("python3.14", "python3.13", "python3.12", "python3.11")
 TOOLS: Final = ("build>=1.2", "cyclonedx-bom>=6")
 READY_S: Final = 60
 FIXTURE: Final = """
-from kavka.client import KafkaClient  # noqa: F401 - what users import is there
-
-
-async def test_a_record_comes_back(kavka_cluster):
-    await kavka_cluster.create_topic("greetings")
-    assert await kavka_cluster.leader("greetings") is not None
+def test_a_topic_has_a_leader(kavka_cluster):
+    kavka_cluster.create_topic("greetings", partitions=3)
+    kavka_cluster.kill(kavka_cluster.leader("greetings", 0))
+    assert kavka_cluster.leader("greetings", 0) is not None
 """
 
 
@@ -175,7 +173,7 @@ def base(programs: Path, place: Path) -> None:
         run(kavka, "why", "-b", broker)
     run(programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "pytest")
     (place / "test_greetings.py").write_text(FIXTURE, encoding="utf-8")
-    run(programs / "python", "-m", "pytest", "-q", "test_greetings.py", cwd=place)
+    run(programs / "python", "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", place, "test_greetings.py", cwd=place)
 
 
 def console(programs: Path, place: Path) -> None:
