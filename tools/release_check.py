@@ -229,9 +229,17 @@ def use(python: str, wheel: Path, extra: str) -> None:
 
 def pythons() -> list[str]:
     """The oldest Python that kavka takes, and the newest that is here."""
-    here = [name for name in PYTHONS if shutil.which(name)]
+    here = [name for name in PYTHONS if _answers(name)]
     must(bool(here), "no Python from 3.11 on is here")
     return list(dict.fromkeys((here[-1], here[0])))
+
+
+def _answers(name: str) -> bool:
+    """Whether this is an interpreter; some tools put a program of its name there that only says where to find one."""
+    return (
+        shutil.which(name) is not None
+        and subprocess.run([name, "-V"], capture_output=True, check=False).returncode == 0
+    )
 
 
 # -- 4. the bill of materials
