@@ -130,8 +130,9 @@ class _Budget:
         self.records = 0
         self.bytes = 0
 
-    def took(self, record: ConsumerRecord) -> None:
-        self.records += 1
+    def took(self, record: ConsumerRecord, *, is_wanted: bool = True) -> None:
+        """is_wanted: False for what only came along, in a batch with others."""
+        self.records += is_wanted
         self.bytes += len(record.key or b"") + len(record.value or b"") + 50
 
     @property
@@ -275,9 +276,10 @@ class Messages:
             waiting = set(todo)
             while waiting and not budget.used_up():
                 for record in await consumer.poll(max_records=POLL_RECORDS, timeout_ms=POLL_MS):
-                    budget.took(record)
                     place = TopicPartition(record.topic, record.partition)
-                    if record.offset < todo[place][1]:
+                    is_wanted = record.offset < todo[place][1]
+                    budget.took(record, is_wanted=is_wanted)
+                    if is_wanted:
                         message = await self._matching(record, query)
                         if message is not None:
                             matched.setdefault(place, deque(maxlen=query.limit + 1)).append(message)
