@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("playwright.sync_api")
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kavka.client.admin import Admin
@@ -54,7 +54,19 @@ class Live:
         return f"{self.console.address}/c/live{path}"
 
     def topic(self, name: str, brokers: tuple[int, ...], *, size: int = SIZE_BYTES) -> None:
-        self.admin.create_topics([NewTopic(name, 1, replica_assignment=[list(brokers)])])[name].result(30)
+        wanted = NewTopic(name, 1, replica_assignment=[list(brokers)])
+
+        def is_made() -> bool:
+            try:
+                self.admin.create_topics([wanted])[name].result(30)
+            except KafkaException as refused:
+                # Of a controller that has just changed; librdkafka hands it on.
+                if refused.args[0].code() != KafkaError.NOT_CONTROLLER:
+                    raise
+                return False
+            return True
+
+        eventually("a topic", is_made)
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
         for _number in range(size // 100_000):
             producer.produce(name, os.urandom(100_000), partition=0)
