@@ -11,7 +11,11 @@ import pytest
 
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
 from kavka.broker.late import Late
-from kavka.broker.metadata.controller_messages import EPOCH_DURING_DELETE, LEADER_DURING_DELETE
+from kavka.broker.metadata.controller_messages import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    MAX_PARTITION_INDEX,
+)
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint, MetadataCache
 from kavka.broker.metadata.state_changes import FULL_UPDATE, Hosted, StateChangePorts, StateChanges
 from kavka.broker.settings.topic_settings import log_config
@@ -518,6 +522,34 @@ def test_brokers_and_the_controller_are_known_from_the_first_message_on(tmp_path
         assert room.metadata.controller_id == THIRD
 
     runs(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("index", [2**30, MAX_PARTITION_INDEX + 1, -1, -(2**31)])
+def test_a_partition_number_that_lies_costs_nothing_and_keeps_the_others(tmp_path: Path, index: int) -> None:
+    """Found by the fuzzer: an UpdateMetadata with partition 2^30 held every client up for minutes."""
+
+    async def scenario(room: Room) -> None:
+        assert await room.publish({0: OTHER, index: OTHER}) is ErrorCode.NONE
+        topic = room.metadata.topic("orders")
+        assert topic is not None
+        assert len(topic.partitions) == 1
+        assert await room.lead(partition=index) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert await room.lead() is ErrorCode.NONE
+
+    runs(tmp_path, scenario)
+    assert [entry.name for entry in tmp_path.iterdir() if entry.is_dir()] == ["orders-0"]
+
+
+@pytest.mark.parametrize("name", ["..", "../elsewhere", "no/such", "", "x" * 250, "\N{SNOWMAN}"])
+def test_a_topic_name_that_is_none_makes_no_directory_and_no_metadata(tmp_path: Path, name: str) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.lead(topic=name) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert await room.publish({0: OTHER}, topic=name) is ErrorCode.NONE
+        assert room.metadata.topic(name) is None
+
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    runs(tmp_path / "a" / "b", scenario)
+    assert sorted(entry.name for entry in tmp_path.rglob("*") if entry.is_dir()) == ["a", "b"]
 
 
 def test_a_deleted_topic_is_gone_and_one_that_follows_it_stays(tmp_path: Path) -> None:

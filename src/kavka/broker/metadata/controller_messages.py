@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, BrokerMetadata, Endpoint, PartitionMetadata
+from kavka.controller.decide.topic_plans import topic_name_error
 from kavka.model import NO_EPOCH, BrokerId, LeaderAndIsr, LeaderEpoch, TopicPartition
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ LEADER_DURING_DELETE: Final = -2
 """As a leader in UpdateMetadata: the partition's topic is being deleted."""
 EPOCH_DURING_DELETE: Final = -2
 """As a leader epoch in StopReplica: the topic is being deleted, whatever epoch its leaders had reached."""
+MAX_PARTITION_INDEX: Final = 1_000_000
+"""No controller makes a partition above it: one request makes at most 10,000. Metadata has a place for each partition
+up to a topic's highest, so a message that named partition 2^30 held up every client for minutes."""
+MAX_SHOWN: Final = 64
+"""Characters of an impossible topic name that the log shows."""
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """Kafka's numbers of them. Before version 3 of UpdateMetadata they were the names of the listeners too."""
 
@@ -49,6 +55,19 @@ class Stop(NamedTuple):
     topic_partition: TopicPartition
     leader_epoch: LeaderEpoch
     delete: bool
+
+
+def impossible_topic(name: str) -> str | None:
+    """Why no topic has this name, or None. Such a name may lead to a directory elsewhere, or to another znode."""
+    problem = topic_name_error(name)
+    if problem is None or len(name) <= MAX_SHOWN:
+        return problem
+    return f"Topic name is invalid: {name[:MAX_SHOWN]!r}..."
+
+
+def is_possible_index(partition: int) -> bool:
+    """Whether a topic may have a partition of this number."""
+    return 0 <= partition <= MAX_PARTITION_INDEX
 
 
 def orders_of(request: LeaderAndIsrRequest) -> Iterator[Order]:

@@ -37,9 +37,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from kavka.broker.late import Late
 from kavka.broker.metadata.controller_messages import (
     LEADER_DURING_DELETE,
+    MAX_PARTITION_INDEX,
     Order,
     Stop,
     broker_of,
+    impossible_topic,
+    is_possible_index,
     orders_of,
     partition_of,
     stops_of,
@@ -217,14 +220,14 @@ class StateChanges:
 
         Serves clients in between: to lead ten thousand new partitions takes a second.
         """
-        orders = list(orders_of(request))
+        errors: Errors = {}
+        orders = _possible_orders(request, errors)
         async with self._turn:
             refusal = self._refusal(request.controller_epoch, request.broker_epoch)
             if refusal is not ErrorCode.NONE:
                 _log_refusal("LeaderAndIsr", request.controller_id, request.controller_epoch, refusal)
                 return refusal, {}
             await self._topics.require_topics(dict.fromkeys(order.topic_partition.topic for order in orders))
-            errors: Errors = {}
             for start in range(0, len(orders), PARTITIONS_AT_ONCE):
                 self._take_roles(orders[start : start + PARTITIONS_AT_ONCE], errors)
                 await asyncio.sleep(0)
@@ -374,14 +377,15 @@ class StateChanges:
                 self._recorder.on_live_brokers(BrokerId(broker.id) for broker in request.live_brokers)
             if self._fetchers is not None:
                 self._fetchers.set_endpoints(self._endpoints())
-            await self._topics.require_topics(name for name, _topic_id, _states in topics_of(request))
+            topics = [topic for topic in topics_of(request) if _is_possible(topic[0])]
+            await self._topics.require_topics(name for name, _topic_id, _states in topics)
             deleted = []
-            for name, topic_id, states in topics_of(request):
+            for name, topic_id, states in topics:
                 if await self._update_topic(name, topic_id, states):
                     deleted.append(name)
             if request.type == FULL_UPDATE:
                 # What is not in it was deleted by a controller that did not live to say so.
-                named = {name for name, _topic_id, _states in topics_of(request)}
+                named = {name for name, _topic_id, _states in topics}
                 gone = [topic.name for topic in self._metadata.topics() if topic.name not in named]
                 for name in gone:
                     self._forget_topic(name)
@@ -433,7 +437,9 @@ class StateChanges:
         partitions = dict(enumerate(known.partitions)) if known is not None and is_known else {}
         for number, state in enumerate(states, 1):
             topic_partition = TopicPartition(name, state.partition_index)
-            if state.leader == LEADER_DURING_DELETE:
+            if not is_possible_index(state.partition_index):
+                logger.warning("metadata of a partition ignored", partition=str(topic_partition), why=IMPOSSIBLE_INDEX)
+            elif state.leader == LEADER_DURING_DELETE:
                 partitions.pop(state.partition_index, None)
                 self._published.forget(topic_partition)
             else:
@@ -589,6 +595,7 @@ class StateChanges:
             self._obey_settings(name, hosted)
 
 
+IMPOSSIBLE_INDEX: Final = f"no topic has a partition of this number: it is not from 0 to {MAX_PARTITION_INDEX}"
 UNKNOWN_PARTITION: Final = PartitionMetadata((), LeaderAndIsr(NO_LEADER, NO_EPOCH, (), -1))
 """A partition below the highest known one that nothing was heard of yet."""
 
@@ -597,6 +604,31 @@ def _stale(partition: Partition, order: Order) -> ErrorCode:
     """What is answered to an order that changed nothing: one that is known already is no error."""
     is_known = order.state.leader_epoch == partition.leader_epoch
     return ErrorCode.NONE if is_known else ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+def _possible_orders(request: LeaderAndIsrRequest, errors: Errors) -> list[Order]:
+    """The orders for partitions that a topic can have. The others get an error and harm none of these: a garbled topic
+    in ZooKeeper must not keep good ones without leaders."""
+    possible: dict[str, bool] = {}
+    kept = []
+    for order in orders_of(request):
+        topic, partition = order.topic_partition
+        if topic not in possible:
+            possible[topic] = _is_possible(topic)
+        if possible[topic] and is_possible_index(partition):
+            kept.append(order)
+            continue
+        if possible[topic]:
+            logger.warning("leadership refused", partition=str(order.topic_partition), why=IMPOSSIBLE_INDEX)
+        errors[order.topic_partition] = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return kept
+
+
+def _is_possible(topic: str) -> bool:
+    why = impossible_topic(topic)
+    if why is not None:
+        logger.warning("controller's word on a topic ignored", why=why)
+    return why is None
 
 
 def _log_refusal(message: str, controller_id: int, controller_epoch: int, refusal: ErrorCode) -> None:
