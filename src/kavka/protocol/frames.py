@@ -66,10 +66,10 @@ class BufferPool:
     some wait.
     """
 
-    __slots__ = ("_free", "_limit_bytes", "_retained_bytes", "_used", "free_bytes", "lent_bytes")
+    __slots__ = ("_free", "_retained_bytes", "_used", "free_bytes", "lent_bytes", "limit_bytes")
 
     def __init__(self, *, limit_bytes: int = LIMIT_BYTES, retained_bytes: int = RETAINED_BYTES) -> None:
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._free: dict[int, list[bytearray]] = {}
         self._retained_bytes = retained_bytes
         self._used = False
@@ -78,7 +78,7 @@ class BufferPool:
 
     @property
     def tight(self) -> bool:
-        return self.lent_bytes > self._limit_bytes
+        return self.lent_bytes > self.limit_bytes
 
     def take(self, size: int) -> bytearray:
         """A buffer of at least `size` bytes with unknown content."""
@@ -158,6 +158,11 @@ class FrameReader:
     def held_bytes(self) -> int:
         """Memory that the frame under way holds."""
         return len(self._partial) if self._partial is not None else 0
+
+    @property
+    def arrived_bytes(self) -> int:
+        """Of the frame under way."""
+        return self._filled if self._partial is not None else 0
 
     def target(self, shared: memoryview) -> memoryview:
         """Where to receive the next bytes: in `shared`, or in the buffer of the frame under way."""

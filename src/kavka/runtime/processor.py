@@ -10,7 +10,7 @@ A socket is read as long as there is no reason to pause it:
 
     IN_FLIGHT   so many requests wait for their answers (max_in_flight_requests)
     OUTPUT      the client does not take its answers (max_output_bytes); read again when half of that is left
-    MEMORY      half-received requests of all connections hold too much (max_receiving_bytes)
+    MEMORY      half-received requests of all connections hold too much (max_receiving_bytes; `memory_shortage`)
     QUEUE       queued.max.requests wait for the handler (only with a thread of its own)
     MUTED       the client is over its quota (KIP-219)
     STOPPING    the broker goes down, or the connection is to be closed after its last answers
@@ -61,6 +61,7 @@ from kavka.runtime.connection_log import ConnectionLog
 from kavka.runtime.request_channel import RequestMetrics, RequestTimes
 
 if TYPE_CHECKING:
+    from kavka.runtime.memory_shortage import MemoryShortage
     from kavka.runtime.network import Wire
 
 SHARED_BYTES = 64 * 1024
@@ -82,8 +83,6 @@ TURN_BYTES = 4 * 1024 * 1024
 _FILE_ERRORS = (errno.EIO, errno.ESTALE)
 """What sendfile says of the file and never of the socket."""
 
-STARVING_S = 5.0
-"""How long the one connection that may go on though memory is short may keep silent before it is closed."""
 SWEEP_S = 1.0
 """The longest time between two looks at idle connections."""
 
@@ -164,6 +163,12 @@ class SocketConnection:
         """Whether answers are still owed or under way."""
         return self._sending is not None or self.protocol.in_flight > 0 or self.protocol.reader.backlog is not None
 
+    @property
+    def anonymous_bytes(self) -> int:
+        """What is held of a client that must say who it is, and has not yet."""
+        gate = self.protocol.gate
+        return 0 if gate is None or gate.is_open else self.protocol.reader.held_bytes
+
     def is_broken(self) -> bool:
         """Whether the kernel knows of an error that nobody was told of yet."""
         return self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
@@ -223,9 +228,9 @@ class SocketConnection:
             self._end_by_violation(protocol.violation)
             return
         if protocol.reader.held_bytes and self._processor.pool.tight:
-            self._processor.wait_for_memory(self)
-        elif self._processor.short_of_memory:
-            self._processor.on_memory(self)
+            self._processor.on_shortage(self)
+        elif self._processor.shortage is not None:
+            self._processor.shortage.on_given(self)
         if protocol.reader.backlog is not None:
             self._schedule_going_on()
 
@@ -523,7 +528,8 @@ class Processor:
         self.shared = bytearray(SHARED_BYTES)
         self.connections: dict[int, SocketConnection] = {}
         """By descriptor."""
-        self.short_of_memory = False
+        self.shortage: MemoryShortage | None = None
+        """While half-received requests hold too much."""
         self._swept_at = (loop.time(), loop.time())
         """When the last two looks at idle connections were."""
         self._handler = handler
@@ -532,8 +538,6 @@ class Processor:
         self._on_close = ports.on_close
         self._usual_room = min(BATCH, limits.max_in_flight_requests)
         self._to_flush: list[SocketConnection] = []
-        self._privileged: SocketConnection | None = None
-        self._starved: deque[SocketConnection] = deque()
         self._sweeping: asyncio.TimerHandle | None = None
         self._all_closed: asyncio.Event | None = None
 
@@ -687,30 +691,13 @@ class Processor:
             if protocol.output_bytes or protocol.mute_ms or protocol.closing:
                 connection.flush()
 
-    # Memory of half-received requests
+    def on_shortage(self, connection: SocketConnection) -> None:
+        """`connection` holds a part of a request, and all together hold too much."""
+        if self.shortage is None:
+            from kavka.runtime.memory_shortage import MemoryShortage  # late: few brokers ever see one
 
-    def wait_for_memory(self, connection: SocketConnection) -> None:
-        """Too much is held. One connection may go on, so that some request gets complete; the others wait."""
-        self.short_of_memory = True
-        if self._privileged is None:
-            self._privileged = connection
-        elif self._privileged is not connection:
-            connection.pause(MEMORY)
-            self._starved.append(connection)
-
-    def on_memory(self, connection: SocketConnection) -> None:
-        """`connection` got a request complete, or closed: the next may go on, or all where there is enough."""
-        if self._privileged is connection and not connection.protocol.reader.held_bytes:
-            self._privileged = None
-        enough = not self.pool.tight
-        if enough:
-            self._privileged = None
-            self.short_of_memory = False
-        while self._starved and (enough or self._privileged is None):
-            next_one = self._starved.popleft()
-            if not next_one.closed:
-                self._privileged = None if enough else next_one
-                next_one.resume(MEMORY)
+            self.shortage = MemoryShortage(self)
+        self.shortage.on_held(connection)
 
     # Idle connections
 
@@ -720,10 +707,8 @@ class Processor:
         idle_s = self.limits.max_idle_ms / 1000 if self.limits.max_idle_ms >= 0 else math.inf
         now = self.loop.time()
         self.pool.trim()
-        privileged = self._privileged
-        if privileged is not None and privileged.active_at < now - STARVING_S:
-            self.log.warning("connection closed: its request does not go on, and memory is short for others")
-            privileged.close()
+        if self.shortage is not None:
+            self.shortage.look(now)
         oldest = now - idle_s
         for connection in [one for one in self.connections.values() if one.active_at < oldest]:
             if not connection.protocol.in_flight:
@@ -762,8 +747,8 @@ class Processor:
 
     def on_closed(self, connection: SocketConnection) -> None:
         del self.connections[connection.descriptor]
-        if self.short_of_memory:
-            self.on_memory(connection)
+        if self.shortage is not None:
+            self.shortage.on_given(connection)
         self._on_close(connection.protocol.context)
         if not self.connections and self._all_closed is not None:
             self._all_closed.set()

@@ -86,6 +86,10 @@ class TlsConnection(SocketConnection):
         return self.protocol.context.client_host
 
     @property
+    def anonymous_bytes(self) -> int:
+        return super().anonymous_bytes if self._channel is not None else self._counted
+
+    @property
     def is_stepping(self) -> bool:
         """Whether a step of the handshake is under way, so that the client owes nothing."""
         return bool(self.paused & HANDSHAKE)

@@ -20,6 +20,7 @@ import pytest
 
 from kavka.errors import ConfigError
 from kavka.protocol.connection import ConnectionContext, Request, Response, ServerConnection
+from kavka.runtime import memory_shortage
 from kavka.runtime.processor import SHARED_BYTES
 
 Eventually = Callable[[Callable[[], bool]], None]
@@ -189,6 +190,86 @@ def test_half_received_requests_of_all_hold_no_more_than_they_may(start_server: 
     # The step of the one that goes over it, and what arrived at first from each of the others.
     assert largest <= 1_000_000 + (1 << 20) + 8 * 100_000
     assert server.call(lambda: server.server._processor.pool.lent_bytes) == 0
+
+
+def hold_a_part(server: Any, count: int) -> list[Any]:
+    """Clients that send a large part of a request each; returns when it has arrived."""
+    clients = [server.connect() for _ in range(count)]
+    before = server.call(lambda: server.server._processor.pool.lent_bytes)
+    for client in clients:
+        client.socket.sendall(pack(">i", 900_000) + bytes(600_000))
+    deadline = time.monotonic() + 20
+    while server.call(lambda: server.server._processor.pool.lent_bytes) <= max(before, 1_000_000):
+        assert time.monotonic() < deadline
+    return clients
+
+
+def test_a_request_that_trickles_does_not_keep_others_waiting(
+    start_server: Any, log_lines: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory is short, and one connection may go on: it brings a byte now and then, for ever."""
+    monkeypatch.setattr(memory_shortage, "STARVING_S", 1.0)
+    server = start_server(echo, max_receiving_bytes=1_000_000)
+    slow = hold_a_part(server, 3)
+    stop = threading.Event()
+
+    def trickle() -> None:
+        while not stop.wait(0.1):
+            for client in slow:
+                with contextlib.suppress(OSError):
+                    client.socket.sendall(b"\0")
+
+    trickling = threading.Thread(target=trickle)
+    trickling.start()
+    try:
+        body = os.urandom(300_000)
+        assert server.connect().ask(1, body) == body
+    finally:
+        stop.set()
+        trickling.join()
+    assert any("too slowly" in line["event"] for line in log_lines)
+
+
+def test_a_long_request_that_goes_on_is_not_slow(start_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes longer than silence may, and brings enough meanwhile."""
+    monkeypatch.setattr(memory_shortage, "STARVING_S", 0.2)
+    monkeypatch.setattr(memory_shortage, "SLOWEST_BYTES", 64 * 1024)
+    server = start_server(echo, max_receiving_bytes=1_000_000)
+    client = server.connect()
+    body = bytes(3_000_000)
+    request = request_bytes(1, body)
+    for start in range(0, len(request), 100_000):
+        client.socket.sendall(request[start : start + 100_000])
+        time.sleep(0.06)
+    assert client.answer() == (1, body)
+
+
+def test_who_is_not_known_yet_gives_way_when_memory_is_short(start_server: Any, log_lines: list[Any]) -> None:
+    """Half requests of clients that have to log in, and do not: who is in is served at once."""
+    server = start_server(echo, max_receiving_bytes=2_000_000)
+    good = server.connect()
+    assert good.ask(1, b"a") == b"a"
+    server.call(lambda: setattr(server.acceptor, "new_gate", lambda context: ClosedGate()))
+    unknown = hold_a_part(server, 2)
+    began = time.monotonic()
+    body = os.urandom(1_500_000)
+    assert good.ask(2, body) == body
+    assert time.monotonic() - began < memory_shortage.STARVING_S
+    assert any(client.is_closed_by_server() for client in unknown)
+    assert any("has not said who it is" in line["event"] for line in log_lines)
+    assert server.call(lambda: server.server._processor.shortage) is None
+
+
+class ClosedGate:
+    """A gate that nobody passes."""
+
+    is_open = False
+    max_frame_bytes = 1_000_000
+    limit_name = "sasl.server.max.receive.size"
+    failure_delay_ms = 0
+
+    def on_violation(self, violation: Any) -> None:
+        pass
 
 
 @pytest.mark.setting("connections.max.idle.ms")
