@@ -9,6 +9,7 @@ I2  (T2) `unsent` is ciphertext that the kernel did not take. While there is any
 I3  (T3) OpenSSL is given whole records only; the rest waits in `held`.
 I4  (T5) One call encrypts at most TURN_BYTES, and decrypts what one receive of RECEIVE_BYTES brought.
 I5  (T7) Records that bring no plaintext are counted: FRUITLESS_RECORDS in a row are an error (key updates, empty ones).
+    Key updates among others ask for answers, which nobody needs to take: more than OWED_BYTES of them are an error.
 
 `ssl.SSLObject` over `MemoryBIO` and not `SSLSocket`: no socket call is made inside OpenSSL, so that a step of a
 handshake may run on another thread and half a record costs nothing. In a bare loop it takes 15 to 25 % less CPU, too.
@@ -29,6 +30,9 @@ RECEIVE_BYTES: Final = 64 * 1024
 """Ciphertext received with one call; 256 KiB are slower (the second-level cache)."""
 SCRATCH_BYTES: Final = RECEIVE_BYTES + LARGEST_RECORD_BYTES + 5
 FRUITLESS_RECORDS: Final = 16
+OWED_BYTES: Final = 16 * 1024
+"""Answers of OpenSSL's own that the other side did not take. One to a key update has 27 bytes, and a peer needs such an
+update after gigabytes."""
 _JOINED_BYTES: Final = 256 * 1024
 """So many bytes of several pieces are joined before they are encrypted."""
 
@@ -68,6 +72,7 @@ class TlsChannel:
         "_incoming",
         "_outgoing",
         "_over",
+        "_owed_bytes",
         "_scratch",
         "_socket",
         "_tls",
@@ -84,6 +89,7 @@ class TlsChannel:
         self._scratch = scratch
         self._fruitless = 0
         self._over = False
+        self._owed_bytes = 0
         self.held = held
         """The beginning of a record that is not whole yet."""
         self.unsent: memoryview | bytes = b""
@@ -155,8 +161,17 @@ class TlsChannel:
                 self._push()  # the alert
             raise
         if self._outgoing.pending:
-            self._push()
+            self._answer()
         return filled
+
+    def _answer(self) -> None:
+        """Sends what OpenSSL has to say about what came."""
+        owed_bytes = self._owed_bytes + self._outgoing.pending
+        self._push()
+        self._owed_bytes = owed_bytes if self.unsent else 0
+        if self._owed_bytes > OWED_BYTES:
+            self.failure = ConnectionAbortedError("key updates whose answers are not taken")
+            raise self.failure
 
     def send(self, data: Bytes, flags: int = 0, /) -> int:
         """Encrypts and sends; how much of `data` was taken. Raises BlockingIOError while there is `unsent`."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import ssl
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from kavka.runtime.tls_channel import SCRATCH_BYTES, TURN_BYTES, TlsChannel, TlsSession
+from kavka.runtime.tls_channel import OWED_BYTES, SCRATCH_BYTES, TURN_BYTES, TlsChannel, TlsSession
 from tests.kit.certificates import Authority
 
 
@@ -125,3 +127,51 @@ def test_a_changed_record_is_an_error_and_an_alert(pair: Pair) -> None:
         pair.channel.recv_into(memoryview(bytearray(10)))
     assert pair.channel.failure is not None
     assert pair.wire.recv(100)[:1] == b"\x17"  # the alert, encrypted
+
+
+def test_key_updates_whose_answers_are_not_taken_end_the_connection(pair: Pair) -> None:
+    """Each asks for an answer of OpenSSL's own. With a byte of data among them none is fruitless, and a client that reads
+    nothing would have the answers pile up for as long as it likes."""
+    ask_for_new_keys = _key_updates(pair.client.tls)
+    target = memoryview(bytearray(100))
+    with pytest.raises(ConnectionAbortedError, match="key updates"):
+        for _ in range(200):
+            for _ in range(100):
+                ask_for_new_keys()
+            pair.client.tls.write(b"x")
+            pair.wire.sendall(pair.client.outgoing.read())
+            assert pair.channel.recv_into(target) == 1
+            assert len(pair.channel.unsent) <= OWED_BYTES + 100 * 64
+    assert pair.channel.failure is not None
+
+
+def test_key_updates_whose_answers_are_taken_are_no_harm(pair: Pair) -> None:
+    ask_for_new_keys = _key_updates(pair.client.tls)
+    target = memoryview(bytearray(100))
+    for _ in range(50):
+        for _ in range(100):
+            ask_for_new_keys()
+        pair.client.tls.write(b"x")
+        pair.wire.sendall(pair.client.outgoing.read())
+        assert pair.channel.recv_into(target) == 1
+        assert pair.channel.send(b"y") == 1
+        assert pair.read(1) == b"y"
+
+
+def _key_updates(tls: ssl.SSLObject) -> Callable[[], None]:
+    """What puts a key update into the outgoing bytes. Python's ssl has no call for it, and so OpenSSL is asked."""
+    found = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libssl.so" in line}
+    if not found or sys.implementation.name != "cpython" or sys.version_info >= (3, 15) or sys.flags.debug:
+        pytest.skip("the place of OpenSSL's state in an SSLObject is not known here")
+    library = ctypes.CDLL(found.pop())
+    library.SSL_key_update.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    library.SSL_do_handshake.argtypes = [ctypes.c_void_p]
+    inner = tls._sslobj  # type: ignore[attr-defined]
+    # struct PySSLSocket: the object's head of 16 bytes, the Python socket, then OpenSSL's SSL.
+    state = ctypes.cast(id(inner) + 24, ctypes.POINTER(ctypes.c_void_p))[0]
+
+    def update() -> None:
+        assert library.SSL_key_update(state, 1) == 1
+        library.SSL_do_handshake(state)
+
+    return update
