@@ -100,7 +100,7 @@ class Handshakes:
         """With the group of its address, the oldest first."""
         self._begun_of: Counter[str] = Counter()
         self._waiting: dict[str, deque[tuple[TlsConnection, bytes]]] = {}
-        """By address, the next one first."""
+        """By the group of its address, the next one first."""
         self._looking: asyncio.TimerHandle | None = None
 
     @property
@@ -121,7 +121,7 @@ class Handshakes:
         elif len(self._begun) < self._most or self._make_room(group_of(connection.address)):
             self._begin(connection, records)
         else:
-            self._waiting.setdefault(connection.address, deque()).append((connection, records))
+            self._waiting.setdefault(group_of(connection.address), deque()).append((connection, records))
 
     def leave(self, connection: TlsConnection) -> None:
         """The handshake is over, or the connection closed."""
@@ -161,11 +161,11 @@ class Handshakes:
 
     def _begin_next(self) -> None:
         while self._waiting and len(self._begun) < self._most:
-            address = next(iter(self._waiting))
-            queue = self._waiting.pop(address)
+            group = next(iter(self._waiting))
+            queue = self._waiting.pop(group)
             connection, records = queue.popleft()
             if queue:
-                self._waiting[address] = queue  # behind the other addresses
+                self._waiting[group] = queue  # behind the other addresses
             if not connection.closed:
                 self._begin(connection, records)
 

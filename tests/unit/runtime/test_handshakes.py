@@ -1,0 +1,64 @@
+"""Whose handshake is next."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kavka.runtime.handshakes import Handshakes
+
+
+class Steps:
+    """In the place of the thread: notes whose step is to be done, and does none."""
+
+    def __init__(self) -> None:
+        self.addresses: list[str] = []
+
+    def put(self, loop: Any, connection: Client, session: Any, records: bytes) -> None:
+        self.addresses.append(connection.address)
+
+
+class Client:
+    """A connection whose handshake never ends."""
+
+    closed = False
+    is_stepping = True
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def session(self) -> None:
+        return None
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def order_of(*addresses: str) -> list[str]:
+    """In which order handshakes begin that waited for one place."""
+
+    async def run() -> list[str]:
+        steps: Any = Steps()
+        handshakes = Handshakes(asyncio.get_running_loop(), steps, most=1, timeout_ms=60_000)
+        clients: list[Any] = [Client("192.0.2.1"), *map(Client, addresses)]
+        for client in clients:
+            handshakes.enter(client)
+            handshakes.go_on(client, b"hello")
+        begun = 0
+        while begun < len(clients):
+            begun = len(steps.addresses)
+            handshakes.leave(next(each for each in handshakes._begun))
+        return list(steps.addresses[1:])
+
+    return asyncio.run(run())
+
+
+def test_addresses_take_turns() -> None:
+    crowd, other = "192.0.2.7", "192.0.2.8"
+    assert order_of(crowd, crowd, crowd, other) == [crowd, other, crowd, crowd]
+
+
+def test_the_addresses_of_one_ipv6_network_have_one_turn() -> None:
+    """Whoever has one such network has as many addresses in it as he likes."""
+    network, other = [f"2001:db8::{number:x}" for number in range(1, 4)], "2001:db8:1::1"
+    assert order_of(*network, other) == [network[0], other, *network[1:]]
