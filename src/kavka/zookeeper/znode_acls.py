@@ -17,7 +17,8 @@ CREATOR_ALL: Final = Acl(Permission.ALL, "auth", "")
 """ZooKeeper puts whoever asks in its place, and refuses the list of one who has not said who it is."""
 WORLD_READ: Final = Acl(Permission.READ, "world", "anyone")
 _OPEN: Final = "/consumers"
-_SENSITIVE: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens", UNKNOWN_USERS_PATH)
+SENSITIVE: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens", UNKNOWN_USERS_PATH)
+"""Credentials, passwords of key stores, delegation tokens, and what salts are made from: below a cluster's chroot."""
 
 
 def open_acl(_path: str) -> AclList:
@@ -29,4 +30,4 @@ def secure_acl(path: str) -> AclList:
     """The list of a new node at `path`, which is below the chroot."""
     if path == _OPEN:
         return OPEN_ACL
-    return (CREATOR_ALL,) if path.startswith(_SENSITIVE) else (CREATOR_ALL, WORLD_READ)
+    return (CREATOR_ALL,) if path.startswith(SENSITIVE) else (CREATOR_ALL, WORLD_READ)

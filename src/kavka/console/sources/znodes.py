@@ -4,7 +4,7 @@ Decides how long a session is kept, which znodes' data is not shown, and what da
 cluster, begun when somebody looks and ended when nobody has for IDLE_S, or the console stops.
 
     I1  no operation here writes; a chroot in the address is the root of what is shown, and is never made
-    I2  data of SECRET paths is not read: credentials and tokens stay in ZooKeeper
+    I2  data of sensitive paths is not read, wherever a cluster has its chroot: credentials and tokens stay in ZooKeeper
     I3  at most MAX_DATA bytes and MAX_CHILDREN names are shown
 """
 
@@ -22,6 +22,7 @@ from kavka.runtime.network import SocketNetwork
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.decide.connect_string import parse_connect_string
 from kavka.zookeeper.port import NoNode, Rejected, SessionExpired
+from kavka.zookeeper.znode_acls import SENSITIVE
 
 if TYPE_CHECKING:
     from kavka.zookeeper.port import Stat
@@ -32,7 +33,6 @@ PATIENCE_S: Final = 5.0
 IDLE_S: Final = 120.0
 MAX_DATA: Final = 64 * 1024
 MAX_CHILDREN: Final = 2_000
-SECRET: Final = ("/config/users", "/config/clients", "/delegation_token")
 _MEANINGS: Final = {
     "/brokers/ids": "Each live broker has an ephemeral node here. The node disappears when the broker's session ends.",
     "/brokers/topics": "Topics, with the replicas of each partition.",
@@ -128,7 +128,7 @@ class ZnodeTrees:
 
 async def _read(client: ZooKeeperClient, chroot: str, path: str) -> Znode:
     full = (chroot + path).rstrip("/") or "/"
-    hidden = any(path == secret or path.startswith(f"{secret}/") for secret in SECRET)
+    hidden = is_secret(full)
     if hidden:
         stat = await client.exists(full)
         if stat is None:
@@ -151,6 +151,11 @@ async def _read(client: ZooKeeperClient, chroot: str, path: str) -> Znode:
         max(len(children) - MAX_CHILDREN, 0),
         meaning(path),
     )
+
+
+def is_secret(path: str) -> bool:
+    """Whether a node's data is kept back: it is a sensitive one, or below one, of a cluster at any chroot."""
+    return any(f"{sensitive}/" in f"{path}/" for sensitive in SENSITIVE)
 
 
 def _order(name: str) -> tuple[int, int, str]:
