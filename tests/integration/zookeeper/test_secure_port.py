@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kavka.config import BrokerConfig
 from kavka.config.zookeeper import zookeeper_tls
 from kavka.errors import ConfigError, ConnectionFailed
+from kavka.runtime import zookeeper_secure_port
 from kavka.runtime.loop import new_event_loop
 from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
 from kavka.runtime.zookeeper_tls import ZooKeeperTls, server_certificates
@@ -90,9 +91,10 @@ class Place:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(main())
 
-    def open(self, data: bytes = b"") -> socket.socket:
+    def open(self, data: bytes = b"", *, source: str = HOST) -> socket.socket:
         """A connection without TLS that says something."""
-        connection = socket.create_connection((HOST, self.server.secure_port), timeout=10)
+        place = (HOST, self.server.secure_port)
+        connection = socket.create_connection(place, timeout=10, source_address=(source, 0))
         connection.sendall(data)
         return connection
 
@@ -205,6 +207,25 @@ def test_handshakes_that_do_not_go_on_count_as_connections_of_their_host(place: 
         await client.close()
 
     place.run(scenario, hosts=4)
+
+
+@pytest.mark.parametrize("addresses", [1, 8], ids=["of one address", "of many addresses"])
+def test_half_open_handshakes_keep_nobody_else_out(
+    place: Place, addresses: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All places are taken, more wait, and none of them goes on: a broker comes in all the same, from elsewhere."""
+    monkeypatch.setattr(zookeeper_secure_port, "MOST_HANDSHAKES", 8)
+    monkeypatch.setattr(zookeeper_secure_port, "HANDSHAKE_S", 600.0)
+
+    async def scenario(place: Place) -> None:
+        half = [place.open(hello()[:100], source=f"127.0.1.{1 + number % addresses}") for number in range(16)]
+        client = await place.client(place.broker_file)
+        await client.create("/n")
+        for connection in half:
+            connection.close()
+        await client.close()
+
+    place.run(scenario)
 
 
 @pytest.mark.thorough
