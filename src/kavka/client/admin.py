@@ -146,6 +146,8 @@ class ConfigEntry(NamedTuple):
     is_sensitive: bool
     synonyms: tuple[ConfigSynonym, ...]
     documentation: str | None
+    kind: int = 0
+    """Kafka's code of the type, as `kavka.config.setting.Type` has it; 0 where the broker does not say."""
 
     @property
     def is_default(self) -> bool:
@@ -737,6 +739,7 @@ def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
         config.is_sensitive,
         tuple(ConfigSynonym(s.name, s.value, _source(s.source)) for s in config.synonyms),
         config.documentation,
+        config.config_type,
     )
 
 

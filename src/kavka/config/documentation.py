@@ -7,7 +7,7 @@ I1. Every row of every table has a text, and every text has a row (tests/unit/co
 from __future__ import annotations
 
 from kavka.config.broker_settings import BrokerSettings, DynamicOnlySettings
-from kavka.config.effect import Effect, standing
+from kavka.config.effect import Effect, Standing, standing
 from kavka.config.group import ClientMetricsSettings, GroupSettings
 from kavka.config.setting import Settings
 from kavka.config.topic import TopicSettings
@@ -36,15 +36,24 @@ def documentation(name: str, table: type[Settings]) -> str:
 def in_force(name: str, table: type[Settings]) -> str:
     """How the effect of `name` of `table` differs here from Kafka's; "" if it does not."""
     effect, why = standing(name, table)
-    match effect:
-        case Effect.NONE:
-            return f"No effect here: {why}"
-        case Effect.REFUSED:
-            return f"Not supported: {why}"
-        case Effect.AT_START if why:
-            return f"In force at start only: {why}"
-        case _:
-            return ""
+    return f"{_SAID[effect]}{why}" if why and effect in _SAID else ""
+
+
+def effect_said(text: str) -> tuple[str, Standing | None]:
+    """What a broker says of a setting, apart from the effect that it says it has here (`in_force`); None: it says none,
+    as Apache Kafka never does."""
+    for effect, phrase in _SAID.items():
+        meaning, found, why = text.partition(phrase)
+        if found and (not meaning or meaning.endswith(" ")):
+            return meaning.strip(), Standing(effect, why.strip())
+    return text.strip(), None
+
+
+_SAID = {
+    Effect.NONE: "No effect here: ",
+    Effect.REFUSED: "Not supported: ",
+    Effect.AT_START: "In force at start only: ",
+}
 
 
 def unit(name: str) -> str:

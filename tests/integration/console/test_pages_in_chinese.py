@@ -65,6 +65,8 @@ def everywhere() -> list[str]:
         f"{C}/{section}" for section in ("zookeeper", "zookeeper/brokers/ids", "simulator", "brokers/1", "brokers/3")
     ]
     pages += [f"{C}/topics/{TOPIC}", f"{C}/topics/none-such", f"{C}/groups/{GROUP}", f"{C}/brokers/77"]
+    pages += [f"{C}/topics/{TOPIC}/settings{query}" for query in ("", "?with=single&all=1", "?q=no-such")]
+    pages += [f"{C}/brokers/1/settings?only=none", f"{C}/do/set-config?topic={TOPIC}&setting=retention.ms"]
     pages += [f"{C}/topics/{TOPIC}/messages{query}" for query in ("", "/0/0", "?value=no+such", "?start=x", "/0/99999")]
     pages += [f"{C}/do/{action}" for action in ACTIONS]
     pages += [f"{C}/do/{action}?topic={TOPIC}" for action in ON_TOPIC]

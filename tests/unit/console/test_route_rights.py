@@ -47,6 +47,7 @@ MESSAGES = C + "/topics/{topic}/messages"
 FORMS = {
     "create-topic": CHANGERS,
     "alter-config": CHANGERS,
+    "set-config": CHANGERS,
     "add-partitions": CHANGERS,
     "produce": CHANGERS,
     "delete-topic": ADMINS,
@@ -79,6 +80,8 @@ WHOSE = {
     f"GET {C}/topics": OF_CLUSTER,
     f"GET {C}/done/{{number:int}}": OF_CLUSTER,
     f"GET {C}/topics/{{topic}}": OF_CLUSTER,
+    f"GET {C}/topics/{{topic}}/settings": OF_CLUSTER,
+    f"POST {C}/topics/{{topic}}/settings": OF_CLUSTER,
     f"GET {MESSAGES}": READERS,
     f"GET {MESSAGES}/tail": READERS,
     f"GET {MESSAGES}/{{partition:int}}/{{offset:int}}": READERS,
@@ -88,6 +91,7 @@ WHOSE = {
         for name in (
             "brokers",
             "brokers/{broker:int}",
+            "brokers/{broker:int}/settings",
             "groups",
             "groups/{group:path}",
             "decisions",

@@ -77,6 +77,9 @@ NEEDS: Final[dict[tuple[str, str], Need]] = {
     ("GET", "/c/{cluster}/brokers/{broker:int}"): Need(Who.ALL_TOPICS),
     ("GET", "/c/{cluster}/topics"): Need(Who.CLUSTER),
     ("GET", "/c/{cluster}/topics/{topic}"): Need(Who.TOPIC),
+    ("GET", "/c/{cluster}/topics/{topic}/settings"): Need(Who.TOPIC),
+    ("POST", "/c/{cluster}/topics/{topic}/settings"): Need(Who.TOPIC),
+    ("GET", "/c/{cluster}/brokers/{broker:int}/settings"): Need(Who.ALL_TOPICS),
     ("GET", _MESSAGES): Need(Who.VALUES),
     ("GET", f"{_MESSAGES}/tail"): Need(Who.VALUES),
     ("GET", f"{_MESSAGES}/{{partition:int}}/{{offset:int}}"): Need(Who.VALUES),
@@ -102,6 +105,7 @@ NEEDS: Final[dict[tuple[str, str], Need]] = {
 _FORMS: Final = {
     "create-topic": Need(Who.FORM, _OPERATE),
     "alter-config": Need(Who.FORM, _OPERATE),
+    "set-config": Need(Who.FORM, _OPERATE),
     "add-partitions": Need(Who.FORM, _OPERATE),
     "delete-topic": Need(Who.FORM, _ADMINISTER),
     "delete-records": Need(Who.FORM, _ADMINISTER),

@@ -4,6 +4,7 @@ Decides what each action asks for, shows and sends. Must not know HTML.
 
 action   the way of every action: form, preview, run
 topics   create, settings, more partitions, delete, delete records; brokers' settings
+one_setting  one setting, in a form made for its type
 groups   set committed offsets, delete groups
 produce  one record
 typed_time  the instant that a typed time means

@@ -38,8 +38,9 @@ LONGEST_FIELD = 2 * 1024 * 1024
 
 
 class Field(NamedTuple):
-    """One field of a form. kind: text, number (a whole one), decimal, area, box, choice, hidden, or moment (a time,
-    read in the zone that the field `zone` names). `label` and `hint`
+    """One field of a form. kind: text, number (a whole one), decimal, area, box, choice, hidden, moment (a time,
+    read in the zone that the field `zone` names), note (a text to read), or facts (to read: names and values in turn,
+    in `choices`). `label` and `hint`
     are texts of ours."""
 
     name: str

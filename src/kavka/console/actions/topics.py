@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 MOST_PARTITIONS = 10_000
 """Of one topic, in a form: more is taken for a slip."""
+HIDDEN = "(hidden)"
 OWN_SOURCES = (ConfigSource.TOPIC, ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 
@@ -157,7 +158,7 @@ class AlterConfig(Action):
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         resource = self._resource(values)
         entries = await self._entries(watch, resource)
-        known = "\n".join(f"{entry.name}={entry.value or ''}" for entry in entries if _is_own(entry))
+        known = "\n".join(f"{entry.name}={entry.value or ''}" for entry in entries if is_own(entry))
         return (
             *self._which(values),
             Field(
@@ -182,18 +183,13 @@ class AlterConfig(Action):
         for error in failures.values():
             raise ActionRefused(f"{error.code.name}: {error}")
         now = {entry.name: entry for entry in entries}
-        rows = []
-        for change in changes:
-            entry = now[change.name]
-            before = "(hidden)" if entry.is_sensitive else entry.value or ""
-            after = change.value if change.value is not None else _inherited(entry)
-            rows.append(Change(change.name, before, after))
+        rows = [shown_change(now[change.name], change) for change in changes]
         return Preview(
             _target(resource),
             Statement("Settings of {what} that change: {n}.", {"n": len(rows), "what": _target(resource)}),
             tuple(rows),
             tuple(_config_warnings(watch, resource, changes)),
-            self._commands(watch, resource, changes),
+            self._commands(watch, resource, [without_secret(now[change.name], change) for change in changes]),
             before="\n".join(f"{row.what}={row.before}" for row in rows),
             wanted="\n".join(f"{row.what}={row.after}" for row in rows),
             button="Change them",
@@ -207,7 +203,7 @@ class AlterConfig(Action):
 
     async def look(self, watch: ClusterWatch, values: Values) -> str:
         entries = await self._entries(watch, self._resource(values))
-        return "\n".join(f"{entry.name}={entry.value}" for entry in entries if _is_own(entry))
+        return "\n".join(f"{entry.name}={entry.value}" for entry in entries if is_own(entry))
 
     def link(self, base: str, values: Values) -> str:
         if values.get("topic"):
@@ -233,7 +229,7 @@ class AlterConfig(Action):
 
     def _changes(self, values: Values, entries: Sequence[ConfigEntry]) -> list[ConfigChange]:
         wanted = settings(values, "settings")
-        own = {entry.name: entry for entry in entries if _is_own(entry)}
+        own = {entry.name: entry for entry in entries if is_own(entry)}
         changes = [
             ConfigChange(name, value)
             for name, value in sorted(wanted.items())
@@ -495,8 +491,22 @@ def _target(resource: ConfigResource) -> str:
     return f"broker {resource.name}" if resource.name else "all brokers"
 
 
-def _is_own(entry: ConfigEntry) -> bool:
+def is_own(entry: ConfigEntry) -> bool:
+    """Whether it was set at run time, and can be taken away again."""
     return entry.source in OWN_SOURCES and not entry.is_read_only
+
+
+def shown_change(entry: ConfigEntry, change: ConfigChange) -> Change:
+    """What a page and the audit log may have of it: neither the former nor the new value of a sensitive setting."""
+    before = HIDDEN if entry.is_sensitive else entry.value or ""
+    if change.value is None:
+        return Change(change.name, before, _inherited(entry))
+    return Change(change.name, before, HIDDEN if entry.is_sensitive else change.value)
+
+
+def without_secret(entry: ConfigEntry, change: ConfigChange) -> ConfigChange:
+    """For a command line that is shown."""
+    return change._replace(value="...") if entry.is_sensitive and change.value is not None else change
 
 
 def _inherited(entry: ConfigEntry) -> str:

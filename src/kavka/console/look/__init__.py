@@ -11,5 +11,6 @@ sentence_translation  sentences of brokers and errors, recognised by their form 
 decision_text         a why-record: what changed, why, and its evidence in words
 health_text           a health report: the colour, the words, the links
 replica_history       who was in an ISR and when; what a broker's death costs
+setting_rows          settings: value, default, source, meaning, effect; two beside each other
 history_charts        a cluster's history and decisions as charts and lists
 """

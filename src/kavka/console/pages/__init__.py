@@ -3,6 +3,7 @@
 wall          all clusters; the overview of one
 brokers       all brokers, and one
 topics        all topics, and one
+settings      all settings of a topic or a broker, compared with another's or a file's
 messages      a topic's records: search, one record, live tail
 groups        all groups, and one
 decisions     why-records, and one with what led to it

@@ -17,6 +17,7 @@ from kavka.console.access.guard import MOST_FIELDS, address_of
 from kavka.console.access.route_rights import check_topics, reads_values, sees_all
 from kavka.console.actions.action import LONGEST_FIELD, Action, ActionRefused, Preview, Values, carry_out
 from kavka.console.actions.groups import DeleteGroup, ResetOffsets
+from kavka.console.actions.one_setting import SetConfig
 from kavka.console.actions.produce import Produce
 from kavka.console.actions.topics import AddPartitions, AlterConfig, CreateTopic, DeleteRecords, DeleteTopic
 from kavka.console.look.format import path_part, visible, zone_name_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 ACTIONS: tuple[Action, ...] = (
     CreateTopic(),
     AlterConfig(),
+    SetConfig(),
     AddPartitions(),
     DeleteTopic(),
     DeleteRecords(),
