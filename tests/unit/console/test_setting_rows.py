@@ -6,12 +6,12 @@ import pytest
 
 pytest.importorskip("jinja2")
 
-from kavka.client.admin import ConfigChange, ConfigEntry, ConfigSource, ConfigSynonym
+from kavka.client.admin import ConfigChange, ConfigEntry, ConfigResource, ConfigSource, ConfigSynonym, ResourceType
 from kavka.config.broker_settings import BrokerSettings
 from kavka.config.documentation import documentation, effect_said, in_force
 from kavka.config.effect import standing
 from kavka.config.topic import TopicSettings
-from kavka.console.actions.topics import shown_change, without_secret
+from kavka.console.actions.topics import is_own, shown_change, without_secret
 from kavka.console.look.setting_rows import (
     HIDDEN,
     IN_FORCE,
@@ -35,8 +35,12 @@ def entry(name: str, value: str | None, source: ConfigSource = ConfigSource.DEFA
     return made._replace(**more)  # type: ignore[arg-type]  # each test names fields of it
 
 
+def as_row(told: ConfigEntry) -> SettingRow:
+    return row_of(told, ConfigSource.TOPIC)
+
+
 def rows(*entries: ConfigEntry) -> list[SettingRow]:
-    return [row_of(each) for each in entries]
+    return [as_row(each) for each in entries]
 
 
 class TestEffects:
@@ -50,17 +54,17 @@ class TestEffects:
             assert effect == (expected if said else None), name
 
     def test_a_setting_without_effect_and_one_that_is_refused_cannot_be_changed(self) -> None:
-        none = row_of(entry("background.threads", "10", documentation="Threads. No effect here: one thread is enough."))
+        none = as_row(entry("background.threads", "10", documentation="Threads. No effect here: one thread is enough."))
         assert (none.effect, none.why, none.meaning) == (NONE, "one thread is enough.", "Threads.")
-        refused = row_of(entry("local.retention.ms", "-2", documentation="Keeps. Not supported: it would be ignored."))
+        refused = as_row(entry("local.retention.ms", "-2", documentation="Keeps. Not supported: it would be ignored."))
         assert (refused.effect, refused.can_change) == (REFUSED, False)
 
     def test_what_only_the_file_says_counts_at_the_start(self) -> None:
-        assert row_of(entry("port", "1", is_read_only=True)).effect == START
-        assert row_of(entry("retention.ms", "1")).effect == IN_FORCE
+        assert as_row(entry("port", "1", is_read_only=True)).effect == START
+        assert as_row(entry("retention.ms", "1")).effect == IN_FORCE
 
     def test_a_throttle_can_be_set_although_brokers_call_it_read_only(self) -> None:
-        assert row_of(entry("leader.replication.throttled.rate", "1", is_read_only=True)).can_change
+        assert as_row(entry("leader.replication.throttled.rate", "1", is_read_only=True)).can_change
 
 
 class TestRows:
@@ -70,14 +74,14 @@ class TestRows:
             ConfigSynonym("log.retention.ms", "9", ConfigSource.STATIC_BROKER),
             ConfigSynonym("log.retention.hours", "168", ConfigSource.DEFAULT),
         )
-        row = row_of(entry("retention.ms", "5000", ConfigSource.TOPIC, synonyms=chain, kind=5))
+        row = as_row(entry("retention.ms", "5000", ConfigSource.TOPIC, synonyms=chain, kind=5))
         assert (row.default, row.source, row.is_own, row.readable) == ("604800000", "this topic", True, "5.0 s")
         assert [each.value for each in row.chain] == ["5000", "9", "168"]
         assert (row.type_name, row.unit) == ("long", "milliseconds")
 
     def test_a_sensitive_value_is_nowhere_in_a_row(self) -> None:
         chain = (ConfigSynonym("ssl.key.password", "hunter2", ConfigSource.STATIC_BROKER),)
-        found = row_of(entry("ssl.key.password", "hunter2", is_sensitive=True, synonyms=chain))
+        found = as_row(entry("ssl.key.password", "hunter2", is_sensitive=True, synonyms=chain))
         assert found.value == HIDDEN
         assert "hunter2" not in repr(found)
 
@@ -90,14 +94,14 @@ class TestRows:
 
     def test_tags_of_apache_kafkas_documentation_are_not_shown(self) -> None:
         text = 'Either <code>delete</code> or &quot;compact&quot;, see <a href="#x">here</a>.'
-        assert row_of(entry("cleanup.policy", "delete", documentation=text)).meaning == (
+        assert as_row(entry("cleanup.policy", "delete", documentation=text)).meaning == (
             'Either delete or "compact", see here.'
         )
 
     def test_a_choice_of_few_values_is_offered_as_such(self) -> None:
-        assert row_of(entry("unclean.leader.election.enable", "false")).choices == ("true", "false")
-        assert "zstd" in row_of(entry("compression.type", "producer")).choices
-        assert row_of(entry("cleanup.policy", "delete")).choices == (), "it is a list"
+        assert as_row(entry("unclean.leader.election.enable", "false")).choices == ("true", "false")
+        assert "zstd" in as_row(entry("compression.type", "producer")).choices
+        assert as_row(entry("cleanup.policy", "delete")).choices == (), "it is a list"
 
     def test_long_numbers_are_said_in_units(self) -> None:
         assert readable("604800000", "milliseconds") == "7 d"
@@ -136,6 +140,17 @@ class TestComparing:
             "segment.ms": "left",
             "cleanup.policy": "same",
         }
+
+    def test_what_was_set_for_all_brokers_is_not_a_topics_own(self) -> None:
+        # Apache Kafka 4 tells min.insync.replicas of a topic so.
+        inherited = entry("min.insync.replicas", "1", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        assert compared_with_file(rows(inherited), {}) == []
+        topic, one, every = (
+            ConfigResource(ResourceType.TOPIC, "a"),
+            ConfigResource(ResourceType.BROKER, "1"),
+            ConfigResource(ResourceType.BROKER, ""),
+        )
+        assert [is_own(inherited, resource) for resource in (topic, one, every)] == [False, False, True]
 
     def test_a_name_that_is_no_setting_is_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"no setting retention\.min"):

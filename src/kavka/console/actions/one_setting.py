@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kavka.client.admin import Admin, ConfigChange, ConfigEntry, ConfigOperation, ConfigResource
 from kavka.console.actions.action import ActionRefused, Field, Values, text
-from kavka.console.actions.topics import AlterConfig, is_own
+from kavka.console.actions.topics import AlterConfig, is_own, own_source
 from kavka.console.look.setting_rows import NONE, REFUSED, START, SettingRow, row_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class SetConfig(AlterConfig):
         resource = self._resource(values)
         setting = text(values, "setting", "the setting's name")
         entry = self._entry(setting, await self._entries(watch, resource))
-        row = row_of(entry)
+        row = row_of(entry, own_source(resource))
         self._check(row)
         value = values.get("value", row.value if not row.is_sensitive else "")
         fields = [
@@ -39,7 +39,7 @@ class SetConfig(AlterConfig):
             Field("facts", "", "facts", choices=_facts(row)),
             _typed(row, value),
         ]
-        if is_own(entry):
+        if is_own(entry, resource):
             label = "Take its own value away, so that what it inherits counts again"
             fields.append(Field("reset", label, "box", values.get("reset", "")))
         return fields
@@ -53,13 +53,13 @@ class SetConfig(AlterConfig):
         )
         return found[resource]
 
-    def _changes(self, values: Values, entries: Sequence[ConfigEntry]) -> list[ConfigChange]:
+    def _changes(self, values: Values, entries: Sequence[ConfigEntry], resource: ConfigResource) -> list[ConfigChange]:
         entry = self._entry(text(values, "setting", "the setting's name"), entries)
-        self._check(row_of(entry))
+        self._check(row_of(entry, own_source(resource)))
         if values.get("reset"):
-            return [ConfigChange(entry.name, None, ConfigOperation.DELETE)] if is_own(entry) else []
+            return [ConfigChange(entry.name, None, ConfigOperation.DELETE)] if is_own(entry, resource) else []
         value = values.get("value", "").strip()
-        if is_own(entry) and not entry.is_sensitive and value == (entry.value or ""):
+        if is_own(entry, resource) and not entry.is_sensitive and value == (entry.value or ""):
             return []
         return [ConfigChange(entry.name, value)]
 

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 MOST_PARTITIONS = 10_000
 """Of one topic, in a form: more is taken for a slip."""
 HIDDEN = "(hidden)"
-OWN_SOURCES = (ConfigSource.TOPIC, ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 
 class CreateTopic(Action):
@@ -158,7 +157,7 @@ class AlterConfig(Action):
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         resource = self._resource(values)
         entries = await self._entries(watch, resource)
-        known = "\n".join(f"{entry.name}={entry.value or ''}" for entry in entries if is_own(entry))
+        known = "\n".join(f"{entry.name}={entry.value or ''}" for entry in entries if is_own(entry, resource))
         return (
             *self._which(values),
             Field(
@@ -173,7 +172,7 @@ class AlterConfig(Action):
     async def preview(self, watch: ClusterWatch, values: Values) -> Preview:
         resource = self._resource(values)
         entries = await self._entries(watch, resource)
-        changes = self._changes(values, entries)
+        changes = self._changes(values, entries, resource)
         if not changes:
             raise ActionRefused("nothing changes: these are the settings that it has")
         if any(change.name not in {entry.name for entry in entries} for change in changes):
@@ -197,13 +196,14 @@ class AlterConfig(Action):
 
     async def execute(self, watch: ClusterWatch, values: Values) -> None:
         resource = self._resource(values)
-        changes = self._changes(values, await self._entries(watch, resource))
+        changes = self._changes(values, await self._entries(watch, resource), resource)
         for error in (await Admin(watch.cluster).alter_configs({resource: changes})).values():
             raise error
 
     async def look(self, watch: ClusterWatch, values: Values) -> str:
-        entries = await self._entries(watch, self._resource(values))
-        return "\n".join(f"{entry.name}={entry.value}" for entry in entries if is_own(entry))
+        resource = self._resource(values)
+        entries = await self._entries(watch, resource)
+        return "\n".join(f"{entry.name}={entry.value}" for entry in entries if is_own(entry, resource))
 
     def link(self, base: str, values: Values) -> str:
         if values.get("topic"):
@@ -227,9 +227,9 @@ class AlterConfig(Action):
         found = await Admin(watch.cluster).describe_configs([resource], include_synonyms=True)
         return found[resource]
 
-    def _changes(self, values: Values, entries: Sequence[ConfigEntry]) -> list[ConfigChange]:
+    def _changes(self, values: Values, entries: Sequence[ConfigEntry], resource: ConfigResource) -> list[ConfigChange]:
         wanted = settings(values, "settings")
-        own = {entry.name: entry for entry in entries if is_own(entry)}
+        own = {entry.name: entry for entry in entries if is_own(entry, resource)}
         changes = [
             ConfigChange(name, value)
             for name, value in sorted(wanted.items())
@@ -491,9 +491,17 @@ def _target(resource: ConfigResource) -> str:
     return f"broker {resource.name}" if resource.name else "all brokers"
 
 
-def is_own(entry: ConfigEntry) -> bool:
-    """Whether it was set at run time, and can be taken away again."""
-    return entry.source in OWN_SOURCES and not entry.is_read_only
+def own_source(resource: ConfigResource) -> ConfigSource:
+    """Where what was set at run time for this topic, this broker, or all brokers is told to come from."""
+    if resource.resource_type is ResourceType.TOPIC:
+        return ConfigSource.TOPIC
+    return ConfigSource.DYNAMIC_BROKER if resource.name else ConfigSource.DYNAMIC_DEFAULT_BROKER
+
+
+def is_own(entry: ConfigEntry, resource: ConfigResource) -> bool:
+    """Whether it was set at run time for just this, and can be taken away again. What was set for all brokers is
+    inherited by each of them and by topics."""
+    return entry.source is own_source(resource) and not entry.is_read_only
 
 
 def shown_change(entry: ConfigEntry, change: ConfigChange) -> Change:

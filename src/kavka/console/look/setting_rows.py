@@ -44,7 +44,6 @@ SOURCES: Final[Mapping[ConfigSource, str]] = {
     ConfigSource.STATIC_BROKER: "the broker's file",
     ConfigSource.DEFAULT: "default",
 }
-OWN: Final = frozenset((ConfigSource.TOPIC, ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER))
 _EFFECTS: Final = {Effect.NONE: NONE, Effect.REFUSED: REFUSED, Effect.AT_START: START, Effect.IN_FORCE: IN_FORCE}
 _THROTTLES: Final = (".throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second")
 """Brokers call them read-only, although they can be set at run time, and nothing else sets them."""
@@ -73,7 +72,7 @@ class SettingRow(NamedTuple):
     default: str | None
     source: str
     is_own: bool
-    """Set at run time, for this topic or broker, or as the default of all brokers."""
+    """Set at run time for just this topic or this broker."""
     is_default: bool
     is_sensitive: bool
     can_change: bool
@@ -101,7 +100,8 @@ class Difference(NamedTuple):
     source_right: str = ""
 
 
-def row_of(entry: ConfigEntry) -> SettingRow:
+def row_of(entry: ConfigEntry, own: ConfigSource) -> SettingRow:
+    """own: the source of what was set for just this topic or this broker."""
     meaning, said = effect_said(_plain(entry.documentation or ""))
     is_throttle = entry.name.endswith(_THROTTLES)
     effect = START if entry.is_read_only and not is_throttle else IN_FORCE
@@ -130,7 +130,7 @@ def row_of(entry: ConfigEntry) -> SettingRow:
         "" if entry.is_sensitive else readable(value, kinds),
         default,
         SOURCES.get(entry.source, entry.source.name.lower()),
-        entry.source in OWN,
+        entry.source is own,
         entry.source is ConfigSource.DEFAULT,
         entry.is_sensitive,
         effect == IN_FORCE,

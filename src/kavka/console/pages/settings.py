@@ -16,6 +16,7 @@ from kavka.client.admin import Admin, ConfigResource, ResourceType
 from kavka.console.access.guard import MOST_FIELDS
 from kavka.console.access.route_rights import check_topics, rights_of
 from kavka.console.actions.action import LONGEST_FIELD
+from kavka.console.actions.topics import own_source
 from kavka.console.console import absent
 from kavka.console.look.setting_rows import (
     LONGEST_FILE,
@@ -166,7 +167,7 @@ def _show(
 
 async def _rows(watch: ClusterWatch, resource: ConfigResource) -> list[SettingRow]:
     found = await Admin(watch.cluster).describe_configs([resource], include_synonyms=True, include_documentation=True)
-    return [row_of(entry) for entry in found[resource]]
+    return [row_of(entry, own_source(resource)) for entry in found[resource]]
 
 
 def _check_topic(watch: ClusterWatch, name: str) -> None:
