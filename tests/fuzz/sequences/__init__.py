@@ -1,0 +1,11 @@
+"""Well-formed requests in any order, right ones and wrong ones, from many clients at once.
+
+The bytes are always right. What is wrong is what they say: a member id of another group, an epoch of long ago, the id
+of a topic that was deleted, a commit of a stranger, two group protocols in one group.
+
+knowledge.py   what answers have told: members, transactions, topics, sessions
+requests.py    requests made of what is known, right for the most part
+clients.py     connections that send them, and the rules that every answer must keep
+run.py         the same against a broker in a process of its own, and in virtual time; `make fuzz`
+mutants.py     bugs put back, and whether a sequence shows them
+"""

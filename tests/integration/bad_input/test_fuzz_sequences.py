@@ -1,0 +1,41 @@
+"""Well-formed requests in any order: a slice of what `make fuzz` does with a million of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kavka.simulator.world import BrokerBug
+from tests.fuzz.sequences.mutants import MUTANTS, hunt
+from tests.fuzz.sequences.run import in_process, in_virtual_time
+from tests.simulation.mutation import Mutant
+
+
+def test_no_sequence_of_requests_halts_a_broker_or_keeps_it_from_opening_what_it_wrote(tmp_path: Path) -> None:
+    report = in_process(1, 2_000, tmp_path, quiet=True)
+    assert report.findings == []
+    assert report.accepted > 500, "most requests are refused, and what they lead to is not seen"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_sequence_of_requests_in_virtual_time_breaks_a_rule(seed: int) -> None:
+    report = in_virtual_time(seed, 800)
+    assert report.findings == []
+    assert report.accepted > 200
+
+
+def test_the_same_seed_sends_the_same_requests() -> None:
+    assert in_virtual_time(7, 300).latest == in_virtual_time(7, 300).latest
+
+
+def test_a_halt_that_any_client_could_cause_is_found_when_it_is_put_back() -> None:
+    found = hunt(MUTANTS[0])
+    assert found is not None
+    assert BrokerBug.__name__ in found[1]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("mutant", MUTANTS[1:], ids=lambda mutant: mutant.name)
+def test_what_keeps_clients_choices_away_from_kavkas_own_moves_is_missed(mutant: Mutant) -> None:
+    assert hunt(mutant) is not None
