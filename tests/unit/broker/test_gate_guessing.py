@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.authentication.failures import Failures
-from kavka.broker.authentication.gate import MAX_HELD, GatePorts, Gates, SaslGate
+from kavka.broker.authentication.gate import MAX_HELD, MAX_HELD_BYTES, GatePorts, Gates, SaslGate
 from kavka.config.sasl import SaslListener
 from kavka.decisions import Decision
 from kavka.model import BrokerId
@@ -161,6 +161,22 @@ async def test_no_more_than_a_hundred_of_an_address_wait_and_the_next_one_fails(
     assert world.gates.counts["CLIENTS"].succeeded == MAX_HELD + 1
     await world.client().log_in("right")  # Nobody is counted twice: there is room again.
     assert world.gates.counts["CLIENTS"].succeeded == MAX_HELD + 2
+
+
+@virtually
+async def test_those_who_wait_hold_bounded_memory_however_many_addresses_they_have(world: World) -> None:
+    """Each message is as long as a frame may be, and each address is another network."""
+    hosts = [f"2001:db8:{number:x}::1" for number in range(12)]
+    for host in hosts:
+        await world.guess(FREE + 8, host=host)
+    waiting: list[asyncio.Task[Response]] = []
+    for host in hosts:
+        waiting += [world.client(host=host).try_in_task("x" * 1_000_000) for _ in range(2)]
+        await asyncio.sleep(0)
+    assert 0 < world.gates._held.size_bytes <= MAX_HELD_BYTES
+    await asyncio.wait(waiting)
+    assert world.gates._held.size_bytes == 0
+    assert world.gates.counts["CLIENTS"].succeeded == 0
 
 
 @virtually

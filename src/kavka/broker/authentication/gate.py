@@ -12,7 +12,8 @@ decision; here it is read from bytes, answered, counted and, where it failed, de
     I4  a failed authentication is answered after connection.failed.authentication.delay.ms, and then the connection is
         closed; until then nothing is read from it
     I5  where an address has failed too often, no proof of its clients is looked at, and nothing more is read from them,
-        until its wait is over; at most MAX_HELD of them wait, and further ones fail. Those who are in go on
+        until its wait is over; at most MAX_HELD of them wait, with MAX_HELD_BYTES of all addresses together, and
+        further ones fail. Those who are in go on
 
 Source: Kafka's SaslServerAuthenticator, Selector (delayed close), SocketServer.Processor (expired sessions). I5 is
 kavka's own (`security.guessing`).
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
 _correlation: Final = Struct(">i").pack
 MAX_HELD: Final = 100
 """Clients of one address that wait on a listener because it failed too often."""
+MAX_HELD_BYTES: Final = 16 * 1024 * 1024
+"""What all clients that wait have sent. A password takes a hundred bytes, a token some thousands; an attacker with many
+addresses would send as much as a frame may have, from each of them."""
 NO_GUESSES: Final = frozenset(
     {
         FailureReason.UNSUPPORTED_MECHANISM,
@@ -128,6 +132,27 @@ class GatePorts(NamedTuple):
     beside: Callable[[Callable[[], None]], Awaitable[None]] = at_once
 
 
+class Held:
+    """The clients of one broker that wait (I5), by address and listener, and what they have sent."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        self._clients: Counter[tuple[str, str]] = Counter()
+
+    def has_room(self, place: tuple[str, str], size_bytes: int) -> bool:
+        return self._clients[place] < MAX_HELD and self.size_bytes + size_bytes <= MAX_HELD_BYTES
+
+    def add(self, place: tuple[str, str], size_bytes: int) -> None:
+        self._clients[place] += 1
+        self.size_bytes += size_bytes
+
+    def remove(self, place: tuple[str, str], size_bytes: int) -> None:
+        self.size_bytes -= size_bytes
+        self._clients[place] -= 1
+        if not self._clients[place]:
+            del self._clients[place]
+
+
 class Gates:
     """The gates of one broker."""
 
@@ -135,7 +160,7 @@ class Gates:
         self.counts = {name: ListenerCounts() for name in listeners}
         self._listeners = listeners
         self._ports = ports
-        self._held: Counter[tuple[str, str]] = Counter()
+        self._held = Held()
 
     def register(self, registry: Registry) -> None:
         """Has `registry` show what is counted."""
@@ -161,11 +186,10 @@ class SaslGate:
         listener: SaslListener,
         counts: ListenerCounts,
         ports: GatePorts,
-        held: Counter[tuple[str, str]],
+        held: Held,
     ) -> None:
         self.is_open = False
         self._held = held
-        """How many clients wait, by address and listener."""
         self._context = context
         self._counts = counts
         self._ports = ports
@@ -229,7 +253,7 @@ class SaslGate:
 
     def _hold(self, request: Request, serve: Handler) -> Outcome:
         place = (group_of(self._context.client_host), self._context.listener_name)
-        if self._held[place] >= MAX_HELD:
+        if not self._held.has_room(place, len(request.body)):
             return self._failed(self._server.on_broken(FailureReason.TOO_MANY), None)
         # Its own bytes: a view would keep the buffer that all connections share.
         own = request._replace(body=memoryview(bytearray(request.body)))
@@ -239,16 +263,14 @@ class SaslGate:
         """What becomes of the request when its turn has come: another's failure may have made the wait longer."""
         me = asyncio.current_task()
         assert me is not None, "the processor makes a task of it"
-        self._held[place] += 1
+        self._held.add(place, len(request.body))
         self._context.hold(me)  # Nobody waits for a client that is gone.
         try:
             while wait_ms := self._wait_ms():  # noqa: ASYNC110  # it is known for how long
                 await asyncio.sleep(wait_ms / 1000)
         finally:
             self._context.release(me)
-            self._held[place] -= 1
-            if not self._held[place]:
-                del self._held[place]
+            self._held.remove(place, len(request.body))
         outcome = self._before(request, serve)
         return outcome if isinstance(outcome, Response) else await outcome
 
