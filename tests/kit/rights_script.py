@@ -24,6 +24,7 @@ from kavka.protocol.messages import (
     delete_topics_request,
     describe_configs_request,
     describe_producers_request,
+    describe_user_scram_credentials_request,
     elect_leaders_request,
     incremental_alter_configs_request,
     list_offsets_request,
@@ -56,12 +57,14 @@ Right = tuple[ResourceType, str, Operation]
 
 
 class Case(NamedTuple):
-    """A request, and the rights that are tried with it, each set alone; with none at all in any case."""
+    """A request, and the rights that are tried with it, each set alone; with none at all in any case. `in_order`: what
+    is answered comes in an order that Apache Kafka does not leave to a table of hashes."""
 
     name: str
     request: Callable[[], Message]
     version: int
     rights: tuple[tuple[Right, ...], ...]
+    in_order: bool = False
 
 
 def creation(
@@ -125,29 +128,30 @@ def codes(value: Any, path: str = "") -> Iterator[tuple[str, object]]:
             yield from codes(each, path)
 
 
-def outcome(client: BrokerClient, request: Message, version: int) -> list[tuple[str, object]] | str:
+def outcome(client: BrokerClient, case: Case) -> list[tuple[str, object]] | str:
     try:
-        return sorted(codes(client.ask(request, version)), key=str)
+        found = codes(client.ask(case.request(), case.version))
+        return list(found) if case.in_order else sorted(found, key=str)
     except Closed:
         return "closed"
     except TimeoutError:
         return "no answer"
 
 
-def run(port: int) -> dict[str, Any]:
-    """What is answered, by case and by rights."""
+def run(port: int, cases: Iterable[Case] = ()) -> dict[str, Any]:
+    """What is answered, by case and by rights; without `cases`, all of them."""
     found: dict[str, Any] = {}
     with BrokerClient(port) as admin:
         reserve(admin)
         for name in ("orders", "other"):
             admin.create_topic(name)
         wait_for_coordinators(admin)
-        for case in CASES:
+        for case in cases or CASES:
             for rights in ((), *case.rights):
                 assert not set(add(admin, [creation(*right, host=CLIENT) for right in rights])) - {0}
                 label = " + ".join(f"{operation.word} {kind.word}:{name}" for kind, name, operation in rights)
                 with BrokerClient(port, source=CLIENT, timeout_s=10) as client:
-                    found[f"{case.name} with {label or 'nothing'}"] = outcome(client, case.request(), case.version)
+                    found[f"{case.name} with {label or 'nothing'}"] = outcome(client, case)
                 remove_all(admin, CLIENT)
     return found
 
@@ -542,6 +546,78 @@ CASES: tuple[Case, ...] = (
         ((_cluster(DESCRIBE),), (_cluster(ACTION),)),
     ),
     Case("WriteTxnMarkers", _markers, 1, ((_cluster(ALTER),), (_cluster(ACTION),))),
+    Case(
+        "DescribeUserScramCredentials of named ones",
+        lambda: m.DescribeUserScramCredentialsRequest(
+            users=[describe_user_scram_credentials_request.UserName(name=name) for name in ("alice", "bob", "alice")]
+        ),
+        0,
+        ((_cluster(DESCRIBE),),),
+        in_order=True,
+    ),
+    Case(
+        "FindCoordinator of repeated ids",
+        lambda: m.FindCoordinatorRequest(key_type=1, coordinator_keys=["y", "x", "y", "z", "x"]),
+        4,
+        ((_id(DESCRIBE),),),
+        in_order=True,
+    ),
+    Case(
+        "DescribeTransactions, some of them refused",
+        lambda: m.DescribeTransactionsRequest(transactional_ids=["y", "x", "z", "x", "y"]),
+        0,
+        ((_id(DESCRIBE),),),
+        in_order=True,
+    ),
+    Case(
+        "DescribeProducers, some of them refused",
+        lambda: m.DescribeProducersRequest(
+            topics=[
+                describe_producers_request.TopicRequest(name=name, partition_indexes=[0])
+                for name in ("other", "orders", "gone", "no spaces", "orders")
+            ]
+        ),
+        0,
+        ((_topic(READ),), (_topic(READ, "gone"),)),
+        in_order=True,
+    ),
+    Case(
+        "DescribeGroups, some of them refused",
+        lambda: m.DescribeGroupsRequest(groups=["h", "g", "i", "g", "h"]),
+        5,
+        ((_group(DESCRIBE),),),
+        in_order=True,
+    ),
+    Case(
+        "CreateTopics of KRaft's log",
+        lambda: m.CreateTopicsRequest(
+            topics=[
+                create_topics_request.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+                for name in ("__cluster_metadata", "fresh")
+            ],
+            timeout_ms=10_000,
+            validate_only=True,
+        ),
+        7,
+        (((T, "fresh", CREATE),), ((T, "__cluster_metadata", CREATE),)),
+        in_order=True,
+    ),
+    Case(
+        "DeleteTopics of nothing",
+        lambda: m.DeleteTopicsRequest(topics=[delete_topics_request.DeleteTopicState(name=None)], timeout_ms=10_000),
+        6,
+        ((_topic(Operation.DELETE),),),
+    ),
+    Case(
+        "DeleteTopics, some of them refused",
+        lambda: m.DeleteTopicsRequest(
+            topics=[delete_topics_request.DeleteTopicState(name=name) for name in ("other", "gone", "hidden")],
+            timeout_ms=10_000,
+        ),
+        6,
+        ((_topic(Operation.DELETE, "gone"),),),
+        in_order=True,
+    ),
 )
 _EVERY_ACL: dict[str, Any] = {
     "resource_type_filter": 1,

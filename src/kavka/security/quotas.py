@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
@@ -222,9 +223,11 @@ def _number(config: Mapping[str, str], key: str, form: _Form) -> float | None:
     if text is None:
         return None
     if form is _Form.DOUBLE:
-        number = float(text)
+        number = java_number(text)
         return None if math.isnan(number) else number
     most = _MAX_LONG if form is _Form.LONG else _MAX_INT
+    if not _JAVA_WHOLE.fullmatch(text):
+        raise ValueError(f"{key} is no whole number: {text[:40]!r}")
     whole = int(text)
     if not -most - 1 <= whole <= most:
         raise ValueError(f"{key} is beyond a {form.value}: {text[:40]!r}")
@@ -289,6 +292,26 @@ def _whole(key: str, value: float, form: _Form) -> int:
     if abs(float(whole) - value) > _EPSILON:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Configuration {key} must be a {form.value} value")
     return whole
+
+
+_JAVA_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,400}")
+_JAVA_NUMBER: Final = re.compile(
+    r"[\0-\x20]*(?P<number>[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?=[fFdD\0-\x20]|\Z)))"
+    r"[fFdD]?[\0-\x20]*"
+)
+
+
+def java_number(text: str) -> float:
+    """The number that Kafka reads in a text: what Java's Double.parseDouble takes, but for hexadecimal ones. Python's
+    own takes more, `1_000` and `nan` among it. Raises ValueError.
+
+    >>> java_number("1.0E7"), java_number(" .5d "), java_number("-Infinity")
+    (10000000.0, 0.5, -inf)
+    """
+    found = _JAVA_NUMBER.fullmatch(text[:400])
+    if found is None or len(text) > 400:
+        raise ValueError(f"no number: {text[:40]!r}")
+    return float(found["number"])
 
 
 def java_double(value: float) -> str:
@@ -360,7 +383,7 @@ def shown(entity: Entity, config: Mapping[str, str]) -> dict[str, float]:
     limits = {}
     for key in sorted(entity.keys & config.keys()):
         try:
-            limits[key] = float(config[key])
+            limits[key] = java_number(config[key])
         except ValueError:
             continue
     return limits

@@ -196,6 +196,14 @@ def delete_topics(session: WireSession, version: int) -> None:
         session.record("by unknown id", delete(ids=(UNKNOWN_ID,)), version)
 
 
+@scenario(ApiKey.DELETE_TOPICS, min_version=6)
+def delete_topics_of_nothing(session: WireSession, version: int) -> None:
+    nothing = delete_topics_request.DeleteTopicState(name=None)
+    session.record("neither name nor id", m.DeleteTopicsRequest(topics=[nothing], timeout_ms=15_000), version)
+    both = [nothing, delete_topics_request.DeleteTopicState(name=session.name("unknown"))]
+    session.record("beside an unknown one", m.DeleteTopicsRequest(topics=both, timeout_ms=15_000), version)
+
+
 @scenario(ApiKey.DELETE_TOPICS)
 def delete_topics_without_time(session: WireSession, version: int) -> None:
     topic = session.topic("hurried")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from kavka.errors import ErrorCode, RequestError
@@ -213,8 +215,25 @@ def test_stored_limits_are_read_as_numbers() -> None:
     assert limit_of(QuotaKind.FETCH, stored) is None
     assert connection_rate_of({"connection_creation_rate": "7"}) == 7
     assert shown(Entity("u"), stored) == {"producer_byte_rate": 1024.0, "request_percentage": 1e7}
-    with pytest.raises(ValueError, match="invalid literal"):
-        limit_of(QuotaKind.PRODUCE, {"producer_byte_rate": "much"})
+
+
+@pytest.mark.parametrize("text", ["much", "1_000", "1.0", " 1000", "1000 ", "\u0661", "", "9223372036854775808"])
+def test_a_stored_whole_number_is_one_as_java_reads_it(text: str) -> None:
+    """Python reads 1_000 and other digits than ours: two brands on one ZooKeeper would hold clients to two limits."""
+    with pytest.raises(ValueError, match="byte_rate"):
+        limit_of(QuotaKind.PRODUCE, {"producer_byte_rate": text})
+
+
+@pytest.mark.parametrize("text", ["much", "1_0", "nan", "inf", "infinity", "-nan", "\u0661", "", "1e", "1.0L"])
+def test_a_stored_number_is_one_as_java_reads_it(text: str) -> None:
+    with pytest.raises(ValueError, match="no number"):
+        limit_of(QuotaKind.REQUEST, {"request_percentage": text})
+    assert shown(Entity("u"), {"request_percentage": text}) == {}
+
+
+@pytest.mark.parametrize(("text", "number"), [("1.", 1.0), (" .5d", 0.5), ("+1E+3F", 1000.0), ("Infinity", math.inf)])
+def test_forms_of_numbers_that_java_has_and_python_has_not(text: str, number: float) -> None:
+    assert limit_of(QuotaKind.REQUEST, {"request_percentage": text}) == number
 
 
 def test_a_limit_that_another_broker_stored_as_no_number_is_none() -> None:

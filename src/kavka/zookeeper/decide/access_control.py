@@ -6,11 +6,13 @@ Source: Apache ZooKeeper's documentation on access control (its schemes and perm
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import NamedTuple, Protocol
 
 from kavka.zookeeper.port import OPEN_ACL, Acl, AclList, InvalidAcl, NoAuth, Permission
 
-_SCHEMES = frozenset({"world", "ip", "digest", "sasl", "x509", "super"})
+_V4_PART = re.compile(r"\+?[0-9]{1,9}")
+_KERBEROS_NAME = re.compile(r"[^/@]*(/[^/@]*)?@[^/@]*")
 
 
 class Identity(NamedTuple):
@@ -48,13 +50,31 @@ def resolve_acl(who: Proven | None, acl: AclList, path: str) -> AclList:
         if entry.scheme == "auth":
             identities = who.identities if who is not None else ()
             resolved.extend(Acl(entry.permissions, i.scheme, i.id) for i in identities if i.scheme != "ip")
-        elif entry.scheme not in _SCHEMES or (entry.scheme == "world" and entry.id != "anyone"):
+        elif not _can_be_named(entry.scheme, entry.id):
             raise InvalidAcl(path, f"{entry.scheme}:{entry.id}")
         else:
             resolved.append(entry)
     if not resolved:
         raise InvalidAcl(path, "empty")
     return intern_acl(tuple(dict.fromkeys(resolved)))
+
+
+def _can_be_named(scheme: str, identity: str) -> bool:
+    """Whether a list may name it, as ZooKeeper's providers of authentication say. Of IP addresses ZooKeeper takes those
+    of version 4 alone. The names of certificates are not looked at."""
+    match scheme:
+        case "world":
+            return identity == "anyone"
+        case "digest":
+            return len(identity.rstrip(":").split(":")) == 2  # Java's split leaves out what is empty at the end.
+        case "ip":
+            return _network(identity) is not None
+        case "sasl":
+            return "@" not in identity or _KERBEROS_NAME.fullmatch(identity) is not None
+        case "x509":
+            return True
+        case _:
+            return False
 
 
 def intern_acl(acl: AclList) -> AclList:
@@ -76,7 +96,22 @@ def _matches(acl: Acl, identities: tuple[Identity, ...]) -> bool:
 
 
 def _in_network(address: str, network: str) -> bool:
+    found = _network(network)
     try:
-        return ipaddress.ip_address(address) in ipaddress.ip_network(network, strict=False)
+        return found is not None and ipaddress.ip_address(address) in found
     except ValueError:
         return False
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """The addresses that an entry names: one, or with `/` and a number of bits all that begin like it."""
+    address, slash, bits = text.partition("/")
+    if slash and not _V4_PART.fullmatch(bits):
+        return None
+    parts = address.split(".")
+    if len(parts) == 4 and all(map(_V4_PART.fullmatch, parts)):
+        address = ".".join(str(int(part)) for part in parts)  # As Java reads it: 127.0.0.01 is 127.0.0.1.
+    try:
+        return ipaddress.ip_network(f"{address}/{int(bits)}" if slash else address, strict=False)
+    except ValueError:
+        return None

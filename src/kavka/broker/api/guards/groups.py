@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.api.guards.guard import Then, sort_out, then_add
+from kavka.broker.api.guards.guard import Then, sort_out, then_add, then_join
 from kavka.broker.api.security.authorized_operations import NOT_ASKED
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -109,13 +109,14 @@ def find_coordinator(broker: ApiBroker, caller: Caller, message: FindCoordinator
             return None
         return FindCoordinatorResponse(error_code=error, error_message=error.name, node_id=-1, host="", port=-1)
     errors = {key: _lookup_error(caller, message.key_type, key) for key in message.coordinator_keys}
-    message.coordinator_keys = [key for key in message.coordinator_keys if errors[key] is None]
     refused = [
-        Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message="")
-        for key, error in errors.items()
-        if error is not None
+        None
+        if error is None
+        else Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message="")
+        for key, error in ((key, errors[key]) for key in message.coordinator_keys)
     ]
-    return then_add(refused, to="coordinators")
+    message.coordinator_keys = [key for key in message.coordinator_keys if errors[key] is None]
+    return then_join(refused, to="coordinators")
 
 
 def _lookup_error(caller: Caller, key_type: int, key: str) -> ErrorCode | None:

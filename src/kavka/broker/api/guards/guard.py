@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kavka.errors import ErrorCode
@@ -35,6 +35,27 @@ def sort_out(items: Iterable[Item], refusal: Callable[[Item], Refusal | None]) -
         else:
             refused.append(denied)
     return left, refused
+
+
+def then_join(refused: Sequence[Refusal | None], to: str) -> Then | None:
+    """As `then_add`, in the request's order. `refused` has a place for each item, None for one that the handler sees;
+    the handler answers all of these, in their order."""
+    if not any(refusal is not None for refusal in refused):
+        return None
+
+    def join(answer: Any) -> Any:
+        if getattr(answer, "error_code", ErrorCode.NONE) == ErrorCode.NONE:
+            setattr(answer, to, joined(refused, getattr(answer, to)))
+        return answer
+
+    return Then(join)
+
+
+def joined(refused: Iterable[Refusal | None], answers: Iterable[Refusal]) -> list[Refusal]:
+    """The refusals, with the answers in the places between them."""
+    rest = iter(answers)
+    found = (next(rest, None) if refusal is None else refusal for refusal in refused)
+    return [each for each in found if each is not None] + list(rest)
 
 
 def then_add(refused: list[Any], to: str) -> Then | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kavka.broker.api.guards.guard import Then, sort_out, then_add
 from kavka.broker.api.security.authorized_operations import NOT_ASKED
 from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, NO_TOPIC_ID
+from kavka.controller.decide.topic_plans import CLUSTER_METADATA_TOPIC
 from kavka.errors import ErrorCode
 from kavka.protocol.connection import CLOSE_CONNECTION
 from kavka.protocol.messages.create_partitions_request import CreatePartitionsRequest
@@ -201,7 +202,7 @@ def create_topics(broker: ApiBroker, caller: Caller, message: CreateTopicsReques
         ]
         return CreateTopicsResponse(topics=elsewhere)
     times = Counter(topic.name for topic in message.topics)
-    once = {name for name, count in times.items() if count == 1}
+    once = {name for name, count in times.items() if count == 1} - {CLUSTER_METADATA_TOPIC}
     allowed = once
     if not caller.may_on_cluster(Operation.CREATE, quietly=True) and not (
         caller.is_broker() and caller.may_on_cluster(Operation.CLUSTER_ACTION, quietly=True)
@@ -218,8 +219,9 @@ def create_topics(broker: ApiBroker, caller: Caller, message: CreateTopicsReques
         )
         for name in sorted(once - allowed)
     ]
-    # A topic that is named twice stays: the handler refuses it.
-    message.topics = [topic for topic in message.topics if topic.name in allowed or times[topic.name] > 1]
+    # A topic that is named twice stays, and so does KRaft's log: the handler refuses them, whoever asks.
+    message.topics = [topic for topic in message.topics if topic.name in allowed or topic.name not in once]
+    place = {name: number for number, name in enumerate(times)}
 
     def change(answer: CreateTopicsResponse) -> CreateTopicsResponse:
         for topic in answer.topics:
@@ -227,7 +229,7 @@ def create_topics(broker: ApiBroker, caller: Caller, message: CreateTopicsReques
                 topic.topic_config_error_code = _DENIED
                 topic.num_partitions = topic.replication_factor = -1
                 topic.configs = []
-        answer.topics = [*answer.topics, *refused]
+        answer.topics = sorted([*answer.topics, *refused], key=lambda topic: place.get(topic.name, 0))
         return answer
 
     return Then(change)
@@ -258,21 +260,35 @@ def delete_topics(broker: ApiBroker, caller: Caller, message: DeleteTopicsReques
     if not broker.config.delete_topic_enable:
         is_known = version >= _DELETION_DISABLED_SINCE
         return _none_deleted(message, ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST)
+    wanted: list[object] = [*message.topic_names]
     if version < _DELETION_BY_ID:
         names = set(message.topic_names)
         allowed = caller.allowed(Operation.DELETE, ResourceType.TOPIC, names)
         message.topic_names = [name for name in message.topic_names if name in allowed]
         refused = [_undeleted(name, NO_TOPIC_ID) for name in sorted(names - allowed)]
     else:
+        wanted += [topic.topic_id if topic.topic_id.int else topic.name for topic in message.topics]
         message.topics, refused = sort_out(message.topics, lambda topic: _refused_deletion(broker, caller, topic))
-    return then_add(refused, to="responses")
+    if not refused:
+        return None
+    place = {each: number for number, each in reversed([*enumerate(wanted)])}
+
+    def change(answer: DeleteTopicsResponse) -> DeleteTopicsResponse:
+        answer.responses = sorted(
+            [*answer.responses, *refused], key=lambda result: place.get(result.topic_id, place.get(result.name, 0))
+        )
+        return answer
+
+    return Then(change)
 
 
 def _refused_deletion(broker: ApiBroker, caller: Caller, topic: DeleteTopicState) -> DeletableTopicResult | None:
     by_id = bool(topic.topic_id.int)
     name = broker.metadata.topic_name(topic.topic_id) if by_id else topic.name
-    if (not by_id and name is None) or (by_id and topic.name is not None):
-        return None  # Neither by name nor by id, or by both: the handler refuses it.
+    if by_id and topic.name is not None:
+        return None  # By both: the handler refuses it.
+    if not by_id and name is None:
+        return _undeleted(None, topic.topic_id)  # Nobody may delete what is nothing.
     if name is None:
         return _undeleted(None, topic.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
     if by_id and not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name):

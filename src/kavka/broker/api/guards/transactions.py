@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.api.guards.guard import Then, sort_out, then_add
+from kavka.broker.api.guards.guard import Then, joined, sort_out, then_add, then_join
 from kavka.broker.api.guards.whole import refusal
 from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS
 from kavka.controller.decide.topic_plans import topic_name_error
@@ -175,17 +175,17 @@ def describe_producers(broker: ApiBroker, caller: Caller, message: DescribeProdu
         ]
         return TopicResponse(name=topic.name, partitions=partitions)
 
-    message.topics, refused = sort_out(message.topics, refusal)
-    return then_add(refused, to="topics")
+    refused = [refusal(topic) for topic in message.topics]
+    message.topics = [topic for topic, denied in zip(message.topics, refused, strict=True) if denied is None]
+    return then_join(refused, to="topics")
 
 
 def describe_transactions(broker: ApiBroker, caller: Caller, message: DescribeTransactionsRequest) -> Any:
     """De X; of its topics those are shown that the caller may describe."""
     allowed = caller.allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, message.transactional_ids)
     refused = [
-        TransactionState(error_code=_ID, transactional_id=each)
+        None if each in allowed else TransactionState(error_code=_ID, transactional_id=each)
         for each in message.transactional_ids
-        if each not in allowed
     ]
     message.transactional_ids = [each for each in message.transactional_ids if each in allowed]
 
@@ -196,7 +196,7 @@ def describe_transactions(broker: ApiBroker, caller: Caller, message: DescribeTr
                 for topic in state.topics
                 if caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, quietly=True)
             ]
-        answer.transaction_states = [*answer.transaction_states, *refused]
+        answer.transaction_states = joined(refused, answer.transaction_states)
         return answer
 
     return Then(change)

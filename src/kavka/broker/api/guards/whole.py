@@ -28,6 +28,10 @@ from kavka.protocol.messages.alter_user_scram_credentials_response import (
 from kavka.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
 from kavka.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
 from kavka.protocol.messages.describe_client_quotas_response import DescribeClientQuotasResponse
+from kavka.protocol.messages.describe_user_scram_credentials_response import (
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
 from kavka.protocol.messages.elect_leaders_response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from kavka.protocol.messages.write_txn_markers_response import (
     WritableTxnMarkerPartitionResult,
@@ -73,6 +77,11 @@ def refusal(key: ApiKey, message: Any) -> Any:
             return _reassignments(message)
         case ApiKey.ALTER_CLIENT_QUOTAS:
             return _quotas(message)
+        case ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS:
+            users = [
+                DescribeUserScramCredentialsResult(error_code=CODE, error_message=WHY) for _ in message.users or ()
+            ]
+            return DescribeUserScramCredentialsResponse(error_code=CODE, error_message=WHY, results=users)
         case ApiKey.DESCRIBE_CLIENT_QUOTAS:
             return DescribeClientQuotasResponse(error_code=CODE, error_message=WHY, entries=None)
     if key in _SHARE_STATES:
