@@ -23,7 +23,7 @@ EXPLORE_PARTS ?= 600
 EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % $(EXPLORE_PARTS))/$(EXPLORE_PARTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check release-check test unit conformance upstream ecosystem demo bench bench-cluster bench-spark chaos simulate explore fuzz kill9 messages picture clean
+.PHONY: help setup check release-check test unit conformance upstream ecosystem demo playground serve-playground bench bench-cluster bench-spark chaos simulate explore fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -104,6 +104,12 @@ messages: setup ## writes src/kavka/protocol/messages anew from the kafka-client
 
 release-check: ## builds what would be published, twice, and uses it from empty environments; files in dist/
 	@python3 tools/release_check.py
+
+playground: setup ## the cluster in a page: build/site/play and build/site/learn, static files that any web server can show
+	@$(PYTHON) playground/build.py
+
+serve-playground: playground ## the same, shown on http://127.0.0.1:8000/play/
+	@$(PYTHON) -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 picture: setup ## draws the imports between the rooms into ARCHITECTURE.md
 	@$(PYTHON) tools/dependency_picture.py
