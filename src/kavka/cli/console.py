@@ -176,7 +176,7 @@ def serve_console(wishes: Wishes, *, log_level: str, as_json: bool, beside: bool
 def _settings(wishes: Wishes) -> ConsoleSettings:
     """Raises ConfigError, Failure."""
     from kavka.console.settings import ConsoleSettings, parse_settings, with_bootstrap, with_environment
-    from kavka.console.tls import ServerTlsSettings
+    from kavka.runtime.server_tls import ServerTlsSettings
 
     settings, file, zookeeper = ConsoleSettings(), wishes.file, wishes.zookeeper
     if file is not None:

@@ -22,7 +22,6 @@ history      how clusters were: series over time, in SQLite
 ledger       the SQLite file of what must not be lost: users, sessions, audit log, jobs
 settings     which clusters the console shows, where it listens, who may do what
 rights       what somebody may do: roles on clusters, with topics, with messages
-tls          the console's own certificate, taken anew when its files change
 
 templates/, static/ and translations/ are the package's data.
 """

@@ -48,7 +48,7 @@ from typing import Any, Final
 
 from kavka.client.security import PASSWORD_MECHANISMS, SaslMechanism, SaslSettings, TlsSettings
 from kavka.console.rights import Rights, parse_grant
-from kavka.console.tls import ServerTlsSettings
+from kavka.runtime.server_tls import ServerTlsSettings
 from kavka.errors import ConfigError
 from kavka.observe.cluster_settings import ClusterSettings
 from kavka.observe.health.findings import Thresholds

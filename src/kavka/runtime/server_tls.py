@@ -1,4 +1,4 @@
-"""ServerTls: the console's own certificate, taken from files, and taken anew when they change.
+"""ServerTls: the certificate of a web server of ours, taken from files, and taken anew when they change.
 
 Decides when files have changed and whether what they hold may take the old one's place. Must not know HTTP.
 
@@ -91,5 +91,5 @@ class ServerTls:
             # An empty password: an encrypted key must not make OpenSSL ask the terminal.
             context.load_cert_chain(certificate, key, "")
         except (OSError, ValueError) as problem:
-            raise ConfigError(f"the console's certificate {' and '.join(self._settings.files)}: {problem}") from problem
+            raise ConfigError(f"the certificate {' and '.join(self._settings.files)}: {problem}") from problem
         return context
