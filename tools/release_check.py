@@ -201,6 +201,20 @@ def kerberos(programs: Path, place: Path) -> None:
     run(programs / "python", "-c", "import gssapi, kavka.broker.authentication", cwd=place)
 
 
+def schema_registry(programs: Path, place: Path) -> None:
+    with up(programs, place / "data", "--no-console") as ready:
+        words = [programs / "kavka", "schema-registry", "-b", ready["bootstrap"], "--port", "0", "--json"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                address = json.loads(process.stdout.readline())["address"]
+                body = json.dumps({"schema": '"string"'}).encode()
+                with urllib.request.urlopen(f"{address}/subjects/s/versions", body, timeout=30) as answer:
+                    must(json.loads(answer.read())["id"] == 1, "the first schema has not the id 1")
+            finally:
+                process.terminate()
+
+
 def spark(programs: Path, place: Path) -> None:
     run(programs / "kavka", "spark", "doctor", cwd=place)
 
@@ -210,6 +224,7 @@ USES: Final[dict[str, Callable[[Path, Path], None]]] = {
     "console": console,
     "security": security,
     "kerberos": kerberos,
+    "schema-registry": schema_registry,
     "spark": spark,
 }
 """By extra; "" is kavka alone."""

@@ -8,6 +8,7 @@ Each folder is a room, and its `__init__.py` is the room's map. ARCHITECTURE.md 
     studies       "what if": lag policies, in-sync replicas beside majorities
     observe       a cluster as an outsider sees it: readings, health, changes
     replay        a flight recording decided again
+    schema_registry  a schema registry with Confluent's interface, beside any Kafka
     runtime       the real host: sockets, disks, processes
     simulator     the other host: whole clusters in virtual time, from one seed
     broker        one broker: its APIs, and the parts that it is put together from

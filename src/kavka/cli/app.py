@@ -34,7 +34,8 @@ TABLE: Final = (
     Entry("container", "container", RUN, "Start a broker from a container's environment."),
     Entry("zookeeper", "zookeeper", RUN, "Start a ZooKeeper server."),
     Entry("console", "console", RUN, "Serve the console: web pages about clusters."),
-    Entry("health", "health", LOOK, "Check a cluster: its score, what failed, what to do."),
+    Entry("schema-registry", "schema_registry", RUN, "Serve a schema registry beside any Kafka."),
+    Entry("health", "health", LOOK, "Check a cluster: score, what failed, what to do."),
     Entry("top", "top", LOOK, "Watch brokers, busy topics and groups that lag."),
     Entry("brokers", "brokers", LOOK, "Show brokers, with what each leads and stores."),
     Entry("durability", "durability", LOOK, "Show what a broker's death would lose or block now."),
@@ -52,10 +53,10 @@ TABLE: Final = (
     Entry("transactions", "transactions", CHANGE, "List transactions, and end those that hang."),
     Entry("records", "records", CHANGE, "Delete the oldest records of topics."),
     Entry("reassign", "reassign", CHANGE, "Move partitions to other brokers."),
-    Entry("log-dirs", "log_dirs", CHANGE, "Show log directories, or move replicas between them."),
+    Entry("log-dirs", "log_dirs", CHANGE, "Show log directories; move replicas between them."),
     Entry("elect", "elect", CHANGE, "Elect leaders: the preferred ones, or any live one."),
     Entry("features", "features", CHANGE, "Show and change the cluster's feature levels."),
-    Entry("why", "why", UNDERSTAND, "Explain why a leader moved, an ISR shrank, and so on."),
+    Entry("why", "why", UNDERSTAND, "Explain why leaders moved, ISRs shrank, and so on."),
     Entry("replay", "replay", UNDERSTAND, "Replay what brokers recorded, decision by decision."),
     Entry("simulate", "simulate", UNDERSTAND, "Run a cluster under faults in virtual time."),
     Entry("lag-policy", "lag_policy", UNDERSTAND, "Compare rules for when a follower leaves the ISR."),
@@ -97,7 +98,7 @@ app = CommandLine(
     name="kavka",
     cls=Kavka,
     help="Kafka's classic core in Python: brokers, and tools that fit Apache Kafka too."
-    "\n\nExamples\n\nkavka up & echo hello | kavka produce greetings; kavka consume greetings -e",
+    "\n\nExamples\n\nkavka up & echo hi | kavka produce hello; kavka consume hello -e",
     add_completion=True,
 )
 

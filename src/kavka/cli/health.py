@@ -47,7 +47,7 @@ def health(
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Check a cluster: its score, what failed, what to do.
+    """Check a cluster: score, what failed, what to do.
 
     Each failed check names the objects that fail it, and why. The exit status is 1 if a check failed (see --fail-on).
 

@@ -136,6 +136,9 @@ def render_group(group: Any, ctx: Context) -> str:
     else:
         del lines[1]  # Without these empty lines all commands fit on a screen.
         lines.remove("")
+        if len(examples) == 1:
+            index = lines.index(f"  {examples[0]}")
+            lines[index - 1 : index + 1] = [f"{_bold('Example:')} {examples[0]}"]
         lines += [*_sections(listed), *_paragraphs([f"Options: {', '.join(map(_name, options))}"])]
         lines[-1] = f"`{ctx.command_path} COMMAND --help` shows a command's options, with examples."
     return "\n".join(lines) + "\n"

@@ -39,7 +39,7 @@ def log_dirs(
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Show log directories, or move replicas between them.
+    """Show log directories; move replicas between them.
 
     [bold]Examples[/bold]
 

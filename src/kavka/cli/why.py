@@ -67,7 +67,7 @@ def why(
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Explain why a leader moved, an ISR shrank, and so on.
+    """Explain why leaders moved, ISRs shrank, and so on.
 
     It shows what the brokers decided, when, and on which evidence.
 

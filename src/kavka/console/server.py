@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from kavka.console.app import create_app
-from kavka.runtime.server_tls import ServerTls
 from kavka.errors import AddressProblem, AddressUnavailable
 from kavka.runtime.loop import new_event_loop
 from kavka.runtime.ports import listen, require_free
+from kavka.runtime.server_tls import ServerTls
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

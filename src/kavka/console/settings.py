@@ -48,10 +48,10 @@ from typing import Any, Final
 
 from kavka.client.security import PASSWORD_MECHANISMS, SaslMechanism, SaslSettings, TlsSettings
 from kavka.console.rights import Rights, parse_grant
-from kavka.runtime.server_tls import ServerTlsSettings
 from kavka.errors import ConfigError
 from kavka.observe.cluster_settings import ClusterSettings
 from kavka.observe.health.findings import Thresholds
+from kavka.runtime.server_tls import ServerTlsSettings
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8090

@@ -1,0 +1,159 @@
+"""Whether what was written with one Avro schema can be read with another.
+
+Decides that, with a reason for each place where it fails. Must not know which of two schemas is the newer one.
+
+I1  Each pair of types is looked at once: records that contain themselves end, and no schema makes exponential work.
+
+    writer -> reader        int -> long, float, double;  long -> float, double;  float -> double;  string <-> bytes
+    a union                 each type that may have been written must be readable; one type that fits is enough to read
+    records, enums, fixed   equal by their names without namespace, or by an alias of the reader's
+    a field of the reader   has its name or one of its aliases in what was written, or a default
+    a symbol written        is one of the reader's, or the reader's enum has a default
+
+Source: the Avro 1.11 specification, "Schema Resolution"; Apache Avro's SchemaCompatibility for the reasons' names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from kavka.schema_registry.avro import ABSENT, AvroField, AvroType
+
+MOST_REASONS: Final = 50
+_Pair: TypeAlias = tuple[int, int]
+_PROMOTIONS: Final[Mapping[str, frozenset[str]]] = {
+    "long": frozenset({"int"}),
+    "float": frozenset({"int", "long"}),
+    "double": frozenset({"int", "long", "float"}),
+    "bytes": frozenset({"string"}),
+    "string": frozenset({"bytes"}),
+}
+
+
+class Misfit(NamedTuple):
+    """One reason: its kind, where in the reader's schema, a sentence, and what it is about."""
+
+    kind: str
+    path: str
+    description: str
+    about: str
+
+    def __str__(self) -> str:
+        return f"{{errorType:'{self.kind}', description:'{self.description}', additionalInfo:'{self.about}'}}"
+
+
+def misfits(reader: AvroType, writer: AvroType) -> list[Misfit]:
+    """Why a reader with the one schema cannot read what was written with the other; empty where it can."""
+    failed: dict[_Pair, list[Misfit]] = {}
+    while True:
+        resolution = _Resolution(failed)
+        found = resolution.check(reader, writer, "")
+        wrong = resolution.wrongly_assumed()
+        if not wrong:
+            return found[:MOST_REASONS]
+        failed |= wrong  # Each round adds a pair at least, of which there are finitely many.
+
+
+class _Resolution:
+    """One look at all pairs. failed: those of which it is known from an earlier look that they do not fit."""
+
+    def __init__(self, failed: Mapping[_Pair, list[Misfit]]) -> None:
+        self._known: dict[_Pair, list[Misfit]] = dict(failed)
+        """A pair that is being looked at counts as fitting until that is known."""
+        self._open: set[_Pair] = set()
+        self._assumed: set[_Pair] = set()
+
+    def wrongly_assumed(self) -> dict[_Pair, list[Misfit]]:
+        """Pairs that were taken for fitting while they were being looked at, and do not fit: what was concluded from
+        that must be looked at again."""
+        return {pair: self._known[pair] for pair in self._assumed if self._known[pair]}
+
+    def check(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+        pair = (id(reader), id(writer))
+        if pair in self._open:
+            self._assumed.add(pair)
+            return []
+        known = self._known.get(pair)
+        if known is None:
+            self._open.add(pair)
+            known = self._known[pair] = self._check(reader, writer, path)
+            self._open.discard(pair)
+        return known
+
+    def _check(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+        if writer.kind == "union":
+            return self._from_union(reader, writer, path)
+        if reader.kind == "union":
+            if any(not self.check(each, writer, f"{path}/{index}") for index, each in enumerate(reader.branches)):
+                return []
+            name = writer.name or writer.kind
+            text = f"The union at path '{path or '/'}' has no type that reads what was written as {name}"
+            return [Misfit("MISSING_UNION_BRANCH", path, text, name)]
+        if reader.kind == writer.kind:
+            return self._same_kind(reader, writer, path)
+        if writer.kind in _PROMOTIONS.get(reader.kind, ()):
+            return []
+        text = f"The type {reader.kind} at path '{path or '/'}' does not read what was written as {writer.kind}"
+        return [Misfit("TYPE_MISMATCH", path, text, f"reader type: {reader.kind} not compatible with {writer.kind}")]
+
+    def _from_union(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+        found: list[Misfit] = []
+        for each in writer.branches:
+            found += self.check(reader, each, path)
+        return found
+
+    def _same_kind(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+        match reader.kind:
+            case "array" | "map":
+                assert reader.inner is not None
+                assert writer.inner is not None
+                what = "items" if reader.kind == "array" else "values"
+                return self.check(reader.inner, writer.inner, f"{path}/{what}")
+            case "fixed":
+                return self._name(reader, writer, path) or self._size(reader, writer, path)
+            case "enum":
+                return self._name(reader, writer, path) or self._symbols(reader, writer, path)
+            case "record" | "error":
+                return self._name(reader, writer, path) + self._fields(reader, writer, path)
+            case _:
+                return []
+
+    def _name(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+        if reader.short_name == writer.short_name or writer.name in reader.aliases:
+            return []
+        text = f"The {reader.kind} at path '{path or '/'}' is called {reader.name}, and {writer.name} was written"
+        return [Misfit("NAME_MISMATCH", f"{path}/name", text, f"expected: {writer.name}")]
+
+    def _size(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+        if reader.size == writer.size:
+            return []
+        text = f"{reader.name} at path '{path or '/'}' has {reader.size} bytes, and {writer.size} were written"
+        return [Misfit("FIXED_SIZE_MISMATCH", f"{path}/size", text, f"expected: {writer.size}, found: {reader.size}")]
+
+    def _symbols(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+        missing = [each for each in writer.symbols if each not in reader.symbols]
+        if not missing or reader.default_symbol is not None:
+            return []
+        text = f"{reader.name} at path '{path or '/'}' lacks symbols that may have been written, and has no default"
+        return [Misfit("MISSING_ENUM_SYMBOLS", f"{path}/symbols", text, f"[{', '.join(missing)}]")]
+
+    def _fields(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+        written = {each.name: each for each in writer.fields}
+        found: list[Misfit] = []
+        for index, each in enumerate(reader.fields):
+            where = f"{path}/fields/{index}"
+            source = _source(each, written)
+            if source is not None:
+                found += self.check(each.type, source.type, where + "/type")
+            elif each.default is ABSENT and not (each.type.kind == "enum" and each.type.default_symbol is not None):
+                text = f"The field '{each.name}' at path '{where}' has no default value, and was not written"
+                found.append(Misfit("READER_FIELD_MISSING_DEFAULT_VALUE", where, text, each.name))
+        return found
+
+
+def _source(wanted: AvroField, written: Mapping[str, AvroField]) -> AvroField | None:
+    for name in (wanted.name, *wanted.aliases):
+        if name in written:
+            return written[name]
+    return None
