@@ -112,6 +112,8 @@ API_RIGHTS: Final[Mapping[int, ApiRights]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: _items((_DE, _G), (_DE, _T)),
     ApiKey.SHARE_GROUP_HEARTBEAT: _items((_R, _G), (_DE, _T)),
     ApiKey.SHARE_GROUP_DESCRIBE: _items((_DE, _G), (_DE, _T)),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: _items((_R, _G), (_DE, _T), (_C, _K), (_C, _T)),
+    ApiKey.STREAMS_GROUP_DESCRIBE: _items((_DE, _G), (_DE, _T)),
     ApiKey.SHARE_FETCH: _items((_R, _G), (_R, _T)),
     ApiKey.SHARE_ACKNOWLEDGE: _items((_R, _G), (_R, _T)),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: _OF_BROKERS,

@@ -97,6 +97,8 @@ SERVED: dict[int, Served] = {
     ApiKey.WRITE_SHARE_GROUP_STATE: _row(0, 1),
     ApiKey.DELETE_SHARE_GROUP_STATE: _row(0, 0),
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _row(0, 1),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: _row(0, 0),
+    ApiKey.STREAMS_GROUP_DESCRIBE: _row(0, 0),
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _row(0, 0),
     ApiKey.PUSH_TELEMETRY: _row(0, 0),
     ApiKey.LIST_CONFIG_RESOURCES: _row(0, 1),

@@ -9,6 +9,7 @@ pays neither the time nor the memory for what it does not need. Which parts are 
     | transactions             | the first order about the transactions topic, or the first request about one      |
     | states of share groups   | the first order about the topic of their states, or the first request about one   |
     | share groups' records    | the first ShareFetch or ShareAcknowledge                                          |
+    | streams groups' topics   | the first heartbeat of a group whose internal topics are missing                  |
     | moves of logs            | the first AlterReplicaLogDirs                                                     |
     | quotas of clients        | the first quota that is set for a user or a client id                             |
     | a cleaner's pass         | the first log that is compacted (`upkeep/log_cleaner.py`)                         |

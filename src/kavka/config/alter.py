@@ -69,6 +69,19 @@ _GROUP_BOUNDS: Final = {
         "group_consumer_min_assignment_interval_ms",
         "group_consumer_max_assignment_interval_ms",
     ),
+    "streams.session.timeout.ms": (
+        "group_streams_min_session_timeout_ms",
+        "group_streams_max_session_timeout_ms",
+    ),
+    "streams.heartbeat.interval.ms": (
+        "group_streams_min_heartbeat_interval_ms",
+        "group_streams_max_heartbeat_interval_ms",
+    ),
+    "streams.assignment.interval.ms": (
+        "group_streams_min_assignment_interval_ms",
+        "group_streams_max_assignment_interval_ms",
+    ),
+    "streams.num.standby.replicas": ("", "group_streams_max_standby_replicas"),
 }
 """The broker's settings that bound what a group may ask for."""
 _THREADS: Final = ("num.io.threads", "num.replica.fetchers", "num.recovery.threads.per.data.dir", "background.threads")
@@ -175,7 +188,7 @@ def alter_group_incrementally(
                 raise ConfigError(f"{name} would have no effect: {found.why}")
             bounds = _GROUP_BOUNDS.get(name)
             if bounds is not None:
-                least, most = (getattr(broker, attribute) for attribute in bounds)
+                least, most = (getattr(broker, attribute) if attribute else 0 for attribute in bounds)
                 if not least <= value <= most:
                     raise InvalidValue(name, value, f"Value must be at least {least} and at most {most}")
     except ConfigError as error:

@@ -365,6 +365,7 @@ class BrokerConfig(BrokerSettings):
             for kind in ("consumer", "share", "streams"):
                 self._at_least(f"group.{kind}.max.{what}", f"group.{kind}.{what}")
                 self._at_least(f"group.{kind}.{what}", f"group.{kind}.min.{what}")
+        self._at_least("group.streams.max.standby.replicas", "group.streams.num.standby.replicas")
         if not 0 <= self.offsets_topic_compression_codec < len(_CODECS):
             raise InvalidValue(
                 "offsets.topic.compression.codec",

@@ -216,7 +216,7 @@ class BrokerSettings(Settings):
     )
     group_coordinator_new_enable = boolean(False, internal=True)
     group_coordinator_rebalance_protocols = string_list(
-        "classic,consumer", one_of("consumer", "classic", "share", "streams")
+        "classic,consumer,streams", one_of("consumer", "classic", "share", "streams")
     )
     group_coordinator_threads = integer(1, at_least(1))
     group_initial_rebalance_delay_ms = integer(3_000)

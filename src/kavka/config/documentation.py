@@ -262,9 +262,9 @@ _BROKER = {
     "group.coordinator.cached.buffer.max.bytes": "The largest write buffer that the coordinator keeps for its next "
     "write.",
     "group.coordinator.new.enable": "Whether Kafka's rewritten coordinator is used.",
-    "group.coordinator.rebalance.protocols": "The group protocols that are served. classic must be among them. "
-    "share and streams are allowed, as in Kafka 4's default; share groups follow share.version, and groups of the "
-    "streams protocol are not served.",
+    "group.coordinator.rebalance.protocols": "The group protocols that are served, while the feature levels "
+    "group.version and streams.version are 1. classic must be among them. share is allowed; share groups follow "
+    "share.version alone.",
     "group.coordinator.threads": "Threads of the group coordinator.",
     "group.initial.rebalance.delay.ms": "How long the first rebalance of an empty group waits for more members.",
     "group.max.session.timeout.ms": "The longest session timeout that a member may ask for.",

@@ -66,7 +66,6 @@ _TIERED: Final = "It governs remote log storage. That is refused, see remote.log
 _SHARE: Final = "Share groups are served, all of them, while the feature share.version is 1."
 _SHARE_CLASSES: Final = "Share groups have the simple assignor, and their states are in __share_group_state."
 _SHARE_PRUNING: Final = "What is superseded in __share_group_state is not deleted yet."
-_STREAMS: Final = "It governs groups of the streams protocol, which are not served."
 _PASSWORDS: Final = "It encrypts passwords that are set at run time. Such changes are refused."
 _JAVA_METRICS: Final = "It governs Java's metrics. Use kavka.metrics.port for kavka's metrics."
 _THREADS: Final = (
@@ -175,15 +174,6 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
     (
         _SHARE_PRUNING,
         "share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.state.topic.prune.interval.ms",
-    ),
-    (
-        _STREAMS,
-        "group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms "
-        "group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms "
-        "group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size "
-        "group.streams.max.standby.replicas group.streams.min.assignment.interval.ms "
-        "group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms "
-        "group.streams.num.standby.replicas group.streams.session.timeout.ms",
     ),
     (
         _JAVA_METRICS,
@@ -421,8 +411,6 @@ def standing(name: str, table: type[Settings]) -> Standing:
             return Standing(Effect.AT_START, f"Other classes are refused: {_CLASSES[name][1]}")
         row = table.rows.get(name)
         return Standing(Effect.AT_START if row is not None and row.mode is Mode.READ_ONLY else Effect.IN_FORCE)
-    if table is GroupSettings and name.startswith("streams."):
-        return Standing(Effect.NONE, _STREAMS)
     if table in (GroupSettings, ClientMetricsSettings, DynamicOnlySettings):
         return Standing(Effect.IN_FORCE)
     if (refusal := _TOPIC_REFUSED.get(name)) is not None:

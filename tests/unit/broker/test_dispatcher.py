@@ -32,6 +32,7 @@ def versions_asked(context: ConnectionContext) -> Response:
         features=SimpleNamespace(finalized=SimpleNamespace(epoch=1, levels={})),
         serves_consumer_groups=lambda: True,
         serves_share_groups=lambda: True,
+        serves_streams_groups=lambda: True,
         telemetry=SimpleNamespace(is_wanted=True),
     )
     body = encode(ApiVersionsRequest(client_software_name="c", client_software_version="1"), 3)

@@ -20,6 +20,7 @@ from kavka.broker.api import acknowledgements
 from kavka.broker.api.guards.guard import Then
 from kavka.broker.api.loader import guard
 from kavka.broker.api.records import fetch
+from kavka.broker.api.streams import streams_group_heartbeat
 from kavka.broker.api_rights import API_RIGHTS
 from kavka.broker.api_table import SERVED
 from kavka.broker.authorization.authorization import Authorization, AuthorizationPorts, Caller
@@ -84,6 +85,8 @@ def broker() -> Any:
         is_informed=True,
         serves_consumer_groups=lambda: True,
         serves_share_groups=lambda: True,
+        serves_streams_groups=lambda: True,
+        invalid_topic_name=lambda name: None,
         transactions=SimpleNamespace(on_begun=lambda transactional_id, producer: None),
     )
 
@@ -148,8 +151,8 @@ def asked_by(key: ApiKey) -> set[Right]:
     return asked
 
 
-ASKED_BY_HANDLERS = {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
-"""What these are about is in a session, not in the request."""
+ASKED_BY_HANDLERS = {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.STREAMS_GROUP_HEARTBEAT}
+"""What these are about is in a session, not in the request; or, of the last one, follows from the group."""
 
 
 @pytest.mark.parametrize("key", sorted(set(SERVED) - ASKED_BY_HANDLERS))
@@ -172,6 +175,21 @@ def test_fetch_asks_what_its_row_says() -> None:
             left, (denied,) = fetch._ask(caller, [spec], to_follower=to_follower)
             assert not left
             assert denied.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_the_guard_and_the_handler_of_streams_groups_ask_what_their_row_says() -> None:
+    key = ApiKey.STREAMS_GROUP_HEARTBEAT
+    asked = asked_by(key)
+    on_cluster = (Operation.CREATE, ResourceType.CLUSTER)
+    for refused, expected in (
+        (frozenset[Right](), []),
+        (frozenset({on_cluster}), []),
+        (frozenset({on_cluster, (Operation.CREATE, ResourceType.TOPIC)}), ["a", "b"]),
+    ):
+        for recording, caller in callers(key, 0, refused):
+            assert streams_group_heartbeat.not_to_create(caller, ["a", "b"]) == expected
+            asked |= recording.asked
+    assert asked == API_RIGHTS[key].items
 
 
 @pytest.mark.parametrize("key", [ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE])

@@ -20,6 +20,8 @@ def test_a_group_sets_what_the_broker_allows() -> None:
     assert set_once == {"consumer.session.timeout.ms": "50000"}
     again = alter_group_incrementally("g", set_once, set_to("consumer.heartbeat.interval.ms", "6000"), BROKER)
     assert again == {**set_once, "consumer.heartbeat.interval.ms": "6000"}
+    standbys = alter_group_incrementally("g", {}, set_to("streams.num.standby.replicas", "2"), BROKER)
+    assert standbys == {"streams.num.standby.replicas": "2"}
     removal = [Change("consumer.session.timeout.ms", Operation.DELETE, None)]
     assert alter_group_incrementally("g", set_once, removal, BROKER) == {}
 
@@ -33,6 +35,12 @@ def test_a_group_sets_what_the_broker_allows() -> None:
         ("g", "consumer.session.timeout.ms", "soon"),
         ("g", "consumer.session.timeout.ms", None),
         ("g", "retention.ms", "1"),
+        ("g", "streams.session.timeout.ms", "60001"),
+        ("g", "streams.heartbeat.interval.ms", "4999"),
+        ("g", "streams.assignment.interval.ms", "15001"),
+        ("g", "streams.num.standby.replicas", "3"),
+        ("g", "streams.num.standby.replicas", "-1"),
+        ("g", "streams.initial.rebalance.delay.ms", "-1"),
     ],
 )
 def test_a_group_sets_nothing_else(group: str, name: str, value: str | None) -> None:

@@ -60,6 +60,7 @@ ASKED_FOR_ANEW = {
     # By each heartbeat.
     "group.consumer.assignment.interval.ms",
     "group.share.assignment.interval.ms",
+    "group.streams.assignment.interval.ms",
     # By the next start, and the next stop.
     "num.recovery.threads.per.data.dir",
 }

@@ -5,6 +5,7 @@ Each module opens with what the API does here (Behaviour), which versions it has
     records       write, read, find and delete records
     groups        groups of consumers and their committed offsets
     share         share groups: members, records under locks, states of partitions
+    streams       streams groups: members, topologies, tasks
     transactions  transactions and their producers
     topics        which topics exist; create, delete and enlarge them
     configs       settings, levels of loggers, quotas
@@ -17,6 +18,7 @@ Each module opens with what the API does here (Behaviour), which versions it has
     ports         what a broker must have so that all of this can be served; each room has a `ports` of its own
     endpoints     where clients reach the live brokers
     by_topic      partitions gathered by topic, as answers list them
+    topology_names  the topics that an application of Kafka Streams names
     acknowledgements  what both requests of share groups say of records
 
 A handler is `handle(broker, request, message)`. `broker` is known by the Protocol in the room's `ports`; `message` is

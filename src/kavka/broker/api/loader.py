@@ -74,7 +74,7 @@ def version_refusal() -> Any:
 def guard(key: ApiKey) -> Guard:
     """What asks for the rights of an API, and takes out what is refused. Raises LookupError where it has none: such an
     API is not served with an authorizer."""
-    from kavka.broker.api.guards import configs, groups, records, share, tokens, topics, transactions, whole
+    from kavka.broker.api.guards import configs, groups, records, share, streams, tokens, topics, transactions, whole
     from kavka.broker.api.guards.guard import nothing_to_ask
     from kavka.broker.api_rights import API_RIGHTS
 
@@ -101,6 +101,8 @@ def guard(key: ApiKey) -> Guard:
         ApiKey.SHARE_GROUP_DESCRIBE: share.share_group_describe,
         ApiKey.SHARE_FETCH: nothing_to_ask,  # Its handler asks, as for Fetch.
         ApiKey.SHARE_ACKNOWLEDGE: nothing_to_ask,  # The same.
+        ApiKey.STREAMS_GROUP_HEARTBEAT: streams.streams_group_heartbeat,
+        ApiKey.STREAMS_GROUP_DESCRIBE: streams.streams_group_describe,
         ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
         ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
         ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
@@ -217,6 +219,19 @@ def _groups(key: ApiKey) -> Handle | None:
             from kavka.broker.api.groups import consumer_group_describe
 
             return consumer_group_describe.handle
+    return None
+
+
+def _streams(key: ApiKey) -> Handle | None:
+    match key:
+        case ApiKey.STREAMS_GROUP_HEARTBEAT:
+            from kavka.broker.api.streams import streams_group_heartbeat
+
+            return streams_group_heartbeat.handle
+        case ApiKey.STREAMS_GROUP_DESCRIBE:
+            from kavka.broker.api.streams import streams_group_describe
+
+            return streams_group_describe.handle
     return None
 
 
@@ -483,6 +498,7 @@ _ROOMS: tuple[Callable[[ApiKey], Handle | None], ...] = (
     _records,
     _groups,
     _share,
+    _streams,
     _transactions,
     _topics,
     _configs,

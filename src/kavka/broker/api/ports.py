@@ -15,6 +15,7 @@ from kavka.broker.api.groups.ports import GroupsBroker
 from kavka.broker.api.records.ports import RecordsBroker
 from kavka.broker.api.security.ports import SecurityBroker
 from kavka.broker.api.share.ports import ShareBroker
+from kavka.broker.api.streams.ports import StreamsBroker
 from kavka.broker.api.topics.ports import TopicsBroker
 from kavka.broker.api.transactions.ports import TransactionsBroker
 
@@ -27,6 +28,7 @@ class ApiBroker(
     RecordsBroker,
     GroupsBroker,
     ShareBroker,
+    StreamsBroker,
     TransactionsBroker,
     TopicsBroker,
     ConfigsBroker,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kavka.broker.late import Late
-from kavka.broker.metadata.features import Features, serves_consumer_groups
+from kavka.broker.metadata.features import Features, serves_consumer_groups, serves_streams_groups
 from kavka.broker.metadata.metadata_cache import (
     GROUP_METADATA_TOPIC,
     SHARE_STATE_TOPIC,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from kavka.broker.share.room import ShareRoom
     from kavka.broker.telemetry.client_telemetry import ClientTelemetry
     from kavka.broker.topics.auto_creation import AutoCreation
+    from kavka.broker.topics.streams_topics import StreamsTopics
     from kavka.broker.topics.topic_creation import TopicCreation
     from kavka.broker.transactions.producer_ids import ProducerIds
     from kavka.broker.upkeep.flushes import Flushes
@@ -84,6 +85,7 @@ class Inner(NamedTuple):
     transaction_room: Late[TransactionRoom]
     share: Late[ShareRoom]
     share_states: Late[ShareCoordinator]
+    streams_topics: Late[StreamsTopics]
     moves: Late[LogMoves]
     quota_store: Late[QuotaStore]
 
@@ -151,6 +153,7 @@ class Broker:
     verification = _LatePart(lambda inner: inner.transaction_room().verification)
     share = _LatePart(lambda inner: inner.share())
     share_states = _LatePart(lambda inner: inner.share_states())
+    streams_topics = _LatePart(lambda inner: inner.streams_topics())
     moves = _LatePart(lambda inner: inner.moves())
     quota_store = _LatePart(lambda inner: inner.quota_store())
 
@@ -188,6 +191,10 @@ class Broker:
     def serves_share_groups(self) -> bool:
         """Whether share groups (KIP-932) are served."""
         return self.features.share_version() >= 1
+
+    def serves_streams_groups(self) -> bool:
+        """Whether streams groups (KIP-1071) are served."""
+        return serves_streams_groups(self.config, self.features.streams_version())
 
     def following(self, topic_partition: TopicPartition) -> FetchState | None:
         """How a partition that is followed here stands with its leader; None if it is not followed."""

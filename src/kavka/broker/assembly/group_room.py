@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.coordinators.consumer_groups import KnownTopics, consumer_group_limits
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
-from kavka.broker.metadata.features import Features, serves_consumer_groups
+from kavka.broker.coordinators.streams_groups import streams_group_limits
+from kavka.broker.metadata.features import Features, serves_consumer_groups, serves_streams_groups
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
 from kavka.broker.share.limits import share_group_limits
 from kavka.coordinator.groups.classic.decide.membership import GroupLimits
 from kavka.coordinator.groups.consumer.flow import Surroundings
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.coordinator.groups.share.flow import ShareStates, ShareSurroundings
+from kavka.coordinator.groups.streams.flow import StreamsSurroundings
 from kavka.records.compression import Compression
 from kavka.replication.replica_manager import ReplicaManager
 
@@ -70,5 +72,12 @@ def new_groups(
             is_enabled=lambda: features.share_version() >= 1,
             wall_ms=ports.wall_ms,
             states=states,
+        ),
+        streams=StreamsSurroundings(
+            KnownTopics(metadata),
+            limits=lambda group_id: streams_group_limits(configs.broker, configs.group(group_id)),
+            is_enabled=lambda: serves_streams_groups(configs.broker, features.streams_version()),
+            wall_ms=ports.wall_ms,
+            on_rebalance=lambda rebalance: base.record(rebalance.as_decision(ports.wall_ms(), base.broker_id)),
         ),
     )

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.quotas.client_quotas import ClientQuotas
     from kavka.broker.quotas.quota_store import QuotaStore
+    from kavka.broker.topics.streams_topics import StreamsTopics
     from kavka.broker.upkeep.log_moves import LogMoves
     from kavka.coordinator.groups.coordinator import GroupCoordinator
     from kavka.flight.recorder import FlightRecorder
@@ -259,8 +260,7 @@ def join(base: Base, opened: Opened) -> Running:
     config, ports, configs, logs = base.config, base.ports, base.configs, opened.logs
     serving = _new_serving(base, opened)
     control = _new_control(base, opened, serving)
-    creation = _new_topic_creation(base, serving, control)
-    serving.share.topic.creation = creation
+    creation = serving.share.topic.creation = _new_topic_creation(base, serving, control)
     decision_topic = _new_decision_topic(base, serving, creation)
     decisions = _new_decision_log(base, decision_topic, serving.recorder)
     maintenance = _new_maintenance(base, logs)
@@ -308,6 +308,7 @@ def join(base: Base, opened: Opened) -> Running:
             serving.transaction_room,
             serving.share.room(lookups),
             serving.share.states,
+            _late_streams_topics(base, creation),
             _late_moves(base, logs),
             _late_quota_store(base),
         ),
@@ -325,6 +326,17 @@ def _new_topic_creation(base: Base, serving: Serving, control: Control) -> Topic
         control.controller_link,
         control.state_changes.await_topic,
     )
+
+
+def _late_streams_topics(base: Base, creation: TopicCreation) -> Late[StreamsTopics]:
+    loop = asyncio.get_running_loop()
+
+    def make() -> StreamsTopics:
+        from kavka.broker.topics.streams_topics import StreamsTopics
+
+        return StreamsTopics(creation.create_all, base.tasks.spawn, lambda: int(loop.time() * 1000))
+
+    return Late(make)
 
 
 def _join_settings(base: Base, logs: LogManager, control: Control, maintenance: LogMaintenance) -> None:

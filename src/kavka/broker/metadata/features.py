@@ -8,6 +8,7 @@ Reads /feature and every registration, and follows their changes. Which level fo
                          (KIP-890)
     group.version        0: classic groups only; 1: consumer groups too (KIP-848)
     share.version        0: no share groups; 1: share groups (KIP-932)
+    streams.version      0: no streams groups; 1: streams groups (KIP-1071)
 
 `metadata.version` and `kraft.version` belong to clusters without ZooKeeper.
 
@@ -39,9 +40,17 @@ logger = Logger(__name__)
 TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
 SHARE_VERSION: Final = "share.version"
+STREAMS_VERSION: Final = "streams.version"
 CONSUMER_PROTOCOL: Final = "consumer"
 """What group.coordinator.rebalance.protocols calls KIP-848."""
-SUPPORTED: Final[SupportedFeatures] = {GROUP_VERSION: (0, 1), SHARE_VERSION: (0, 1), TRANSACTION_VERSION: (0, 2)}
+STREAMS_PROTOCOL: Final = "streams"
+"""What it calls KIP-1071."""
+SUPPORTED: Final[SupportedFeatures] = {
+    GROUP_VERSION: (0, 1),
+    SHARE_VERSION: (0, 1),
+    STREAMS_VERSION: (0, 1),
+    TRANSACTION_VERSION: (0, 2),
+}
 """What this broker supports, and registers with."""
 RETRY_S: Final = 1.0
 """How long after a failure of ZooKeeper the levels are read again."""
@@ -78,6 +87,10 @@ class Features:
     def share_version(self) -> int:
         """0 or 1."""
         return self.finalized.levels.get(SHARE_VERSION, 0)
+
+    def streams_version(self) -> int:
+        """0 or 1."""
+        return self.finalized.levels.get(STREAMS_VERSION, 0)
 
     async def start(self) -> None:
         """Reads the levels and follows them from then on. While ZooKeeper does not answer there are none."""
@@ -177,3 +190,9 @@ def serves_consumer_groups(config: BrokerConfig, group_version: int) -> bool:
     """True if the newer protocol is served: the cluster has its feature level, and the broker's settings allow it."""
     protocols = [protocol.lower() for protocol in config.group_coordinator_rebalance_protocols]
     return group_version >= 1 and CONSUMER_PROTOCOL in protocols
+
+
+def serves_streams_groups(config: BrokerConfig, streams_version: int) -> bool:
+    """True if groups of the streams protocol are served: as for consumer groups."""
+    protocols = [protocol.lower() for protocol in config.group_coordinator_rebalance_protocols]
+    return streams_version >= 1 and STREAMS_PROTOCOL in protocols

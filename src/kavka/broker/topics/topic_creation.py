@@ -121,13 +121,13 @@ class TopicCreation:
 
     async def create_named(self, names: Sequence[str]) -> Mapping[str, ErrorCode]:
         """The errors of those that are not there now."""
-        return await self._create([self._wishes.of(name) for name in names])
+        return await self.create_all([self._wishes.of(name) for name in names])
 
     async def create_one(self, wish: TopicRequest) -> ErrorCode:
         """NONE where the topic is there now."""
-        return (await self._create([wish])).get(wish.name, ErrorCode.NONE)
+        return (await self.create_all([wish])).get(wish.name, ErrorCode.NONE)
 
-    async def _create(self, wishes: Sequence[TopicRequest]) -> dict[str, ErrorCode]:
+    async def create_all(self, wishes: Sequence[TopicRequest]) -> dict[str, ErrorCode]:
         """Creates topics here or, if another broker is the controller, there. Returns the errors of those that do not
         exist now."""
         try:

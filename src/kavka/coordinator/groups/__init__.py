@@ -7,5 +7,6 @@ decide/             one partition's groups and offsets: what each request is ans
 classic/            the JoinGroup and SyncGroup protocol
 consumer/           the newer protocol (KIP-848)
 share/              share groups (KIP-932)
+streams/            streams groups (KIP-1071)
 offsets/            what groups committed, and what waits for the end of a transaction
 """

@@ -46,6 +46,9 @@ from kavka.coordinator.groups.shard_writer import OffsetsLog, ShardWriter
 from kavka.coordinator.groups.share.decide.group import ShareGroup
 from kavka.coordinator.groups.share.decide.heartbeat import ShareAnswer, ShareHeartbeat
 from kavka.coordinator.groups.share.flow import ShareGroupFlow, ShareSurroundings
+from kavka.coordinator.groups.streams.decide.group import StreamsGroup
+from kavka.coordinator.groups.streams.decide.heartbeat import StreamsAnswer, StreamsHeartbeat
+from kavka.coordinator.groups.streams.flow import StreamsGroupFlow, StreamsSurroundings
 from kavka.coordinator.shared.active_shards import ActiveShards
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
@@ -59,6 +62,7 @@ _T = TypeVar("_T")
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 SHARE: Final = "share"
+STREAMS: Final = "streams"
 """Kinds of groups, under the names that ListGroups gives."""
 
 
@@ -94,8 +98,9 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         *,
         offset_metadata_max_bytes: int,
         share: ShareSurroundings | None = None,
+        streams: StreamsSurroundings | None = None,
     ) -> None:
-        """`share` is what share groups need; without it there are none."""
+        """`share` and `streams` are what groups of these kinds need; without it there are none."""
         super().__init__(log, missing_topic=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self._loop = loop
         self._around = around
@@ -111,6 +116,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         self.write_change = self._writer.write_change
         self._consumers = ConsumerGroupFlow(self, around)
         self._shares = None if share is None else ShareGroupFlow(self, share)
+        self._streams = None if streams is None else StreamsGroupFlow(self, streams)
         self.offsets = OffsetsFlow(self, log, self._writer, self._consumers, around)
 
     def now_ms(self) -> int:
@@ -144,6 +150,8 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             self.arm(active, group_id)
         if self._shares is not None:
             self._shares.on_loaded(active)
+        if self._streams is not None:
+            self._streams.on_loaded(active)
         self.deliver(effects)
 
     def _on_other_count(self, count: int) -> None:
@@ -158,7 +166,8 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
     def _report_strays(self, active: ActiveGroupShard) -> None:
         """Groups of a former number of partitions are where nobody looks for them (Placement)."""
         shard = active.shard
-        known = dict.fromkeys((*shard.groups, *shard.consumer_groups, *shard.share_groups, *shard.offsets.group_ids()))
+        newer = (*shard.consumer_groups, *shard.share_groups, *shard.streams_groups)
+        known = dict.fromkeys((*shard.groups, *newer, *shard.offsets.group_ids()))
         if self._placement.count:
             strays = [group_id for group_id in known if self._placement.of(group_id) != active.partition]
             if strays:
@@ -218,7 +227,9 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
                 return answer
         now_ms = self.now_ms()
         shard = active.shard
-        if group_id in shard.share_groups:
+        if self._streams is not None and group_id in shard.streams_groups:
+            await self._streams.give_way(active, group_id)
+        if group_id in shard.share_groups or group_id in shard.streams_groups:
             return JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         if request.member_id and group_id not in shard.groups:
             return JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
@@ -306,6 +317,14 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         return await self._shares.heartbeat(self.shard_of(request.group_id), request)
 
+    async def streams_heartbeat(self, request: StreamsHeartbeat) -> StreamsAnswer:
+        """Answers when the records that the heartbeat led to are committed (KIP-1071). Raises `RequestError`."""
+        if not request.group_id.strip():
+            raise RequestError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        if self._streams is None:
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+        return await self._streams.heartbeat(self.shard_of(request.group_id), request)
+
     # -- administration
 
     def list_groups(self) -> list[GroupListing]:
@@ -327,6 +346,10 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
                 GroupListing(shares.group_id, SHARE, shares.state, SHARE)
                 for shares in active.shard.share_groups.values()
             )
+            listing.extend(
+                GroupListing(streams.group_id, STREAMS, streams.state, STREAMS)
+                for streams in active.shard.streams_groups.values()
+            )
         return sorted(listing, key=lambda group: group.group_id)
 
     def describe_group(self, group_id: str) -> ClassicGroup | None:
@@ -341,6 +364,10 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         """The share group; None if there is none. Raises `RequestError`."""
         return self.shard_of(group_id).shard.share_groups.get(group_id)
 
+    def describe_streams_group(self, group_id: str) -> StreamsGroup | None:
+        """The streams group; None if there is none. Raises `RequestError`."""
+        return self.shard_of(group_id).shard.streams_groups.get(group_id)
+
     def assignors(self, group_id: str) -> Sequence[str]:
         """The assignors that the members of a consumer group may ask for, the default first."""
         return self._around.limits(group_id).assignors
@@ -348,7 +375,8 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
     def is_there(self, group_id: str) -> bool:
         """Whether there is a group of any kind. Raises `RequestError`."""
         shard = self.shard_of(group_id, empty_allowed=True).shard
-        return group_id in shard.groups or group_id in shard.consumer_groups or group_id in shard.share_groups
+        kinds = (shard.groups, shard.consumer_groups, shard.share_groups, shard.streams_groups)
+        return any(group_id in groups for groups in kinds)
 
     async def delete_group(self, group_id: str) -> None:
         """Deletes an empty group with its offsets. The group without a name, to which any client may commit, can be
@@ -429,7 +457,8 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         if active.is_gone:
             return
         shard = active.shard
-        group = shard.consumer_groups.get(group_id) or shard.share_groups.get(group_id) or shard.groups.get(group_id)
+        newer = shard.consumer_groups.get(group_id) or shard.share_groups.get(group_id)
+        group = newer or shard.streams_groups.get(group_id) or shard.groups.get(group_id)
         deadline_ms = None if group is None else group.next_deadline_ms()
         armed = active.timers.get(group_id)
         if deadline_ms is None:
@@ -456,6 +485,10 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         shares = active.shard.share_groups.get(group_id)
         if shares is not None and self._shares is not None:
             self._shares.on_time(active, shares)
+            return
+        streams = active.shard.streams_groups.get(group_id)
+        if streams is not None and self._streams is not None:
+            self._streams.on_time(active, streams)
             return
         group = active.shard.groups.get(group_id)
         if group is None or group.state is GroupState.DEAD:

@@ -16,6 +16,7 @@ from kavka.coordinator.groups.active_group_shard import ActiveGroupShard
 from kavka.coordinator.groups.consumer.decide.records import ConsumerGroupRecord, decode_consumer_group_record
 from kavka.coordinator.groups.decide.records import DecodedRecord, decode_record
 from kavka.coordinator.groups.share.decide.records import ShareGroupRecord, decode_share_group_record
+from kavka.coordinator.groups.streams.decide.records import StreamsGroupRecord, decode_streams_group_record
 from kavka.coordinator.shared.active_shards import ShardLog
 from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, split_version
@@ -50,7 +51,7 @@ class ShardWriter:
 
     def decoded(
         self, partition: int, record: CoordinatorRecord
-    ) -> DecodedRecord | ConsumerGroupRecord | ShareGroupRecord | None:
+    ) -> DecodedRecord | ConsumerGroupRecord | ShareGroupRecord | StreamsGroupRecord | None:
         """What a record says; None for a kind that is not known here, or for garbage, which is logged."""
         try:
             decoded = decode_record(record.key, record.value)
@@ -59,7 +60,10 @@ class ShardWriter:
             key_version, key = split_version(record.key)
             value = None if record.value is None else split_version(record.value)
             found = decode_consumer_group_record(key_version, key, value)
-            return decode_share_group_record(key_version, key, value) if found is None else found
+            if found is not None:
+                return found
+            shares = decode_share_group_record(key_version, key, value)
+            return decode_streams_group_record(key_version, key, value) if shares is None else shares
         except ProtocolViolation as garbage:
             logger.warning("coordinator record skipped", partition=partition, why=str(garbage))
             return None

@@ -18,8 +18,8 @@ import org.apache.kafka.streams.state.KeyValueStore;
 /**
  * A Kafka Streams application with exactly_once_v2: how often did each value come so far?
  *
- * <p>Counts HOST:PORT,... APPLICATION STATE_DIRECTORY INPUT OUTPUT REPLICATION_FACTOR counts until it is ended. It has a
- * repartition topic (the value becomes the key), a store with a changelog, and writes every new count to OUTPUT. Prints
+ * <p>Counts HOST:PORT,... APPLICATION STATE_DIRECTORY INPUT OUTPUT REPLICATION_FACTOR [GROUP_PROTOCOL] counts until it is
+ * ended. With GROUP_PROTOCOL streams the broker divides the tasks. It has a repartition topic (the value becomes the key), a store with a changelog, and writes every new count to OUTPUT. Prints
  * the states of the client, and what a thread died of.
  */
 public final class Counts {
@@ -34,8 +34,12 @@ public final class Counts {
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, "200");
         settings.put("statestore.cache.max.bytes", "0"); // every count comes out, not only the last before a commit
         settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
-        settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), "6000"); // how long the killed one is missed
-        settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), "1000");
+        if (arguments.length > 6) {
+            settings.put("group.protocol", arguments[6]); // 3.9 has no constant for it
+        } else {
+            settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), "6000"); // how long a killed one is missed
+            settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), "1000");
+        }
 
         StreamsBuilder builder = new StreamsBuilder();
         builder.stream(arguments[3], Consumed.with(Serdes.String(), Serdes.String()))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_LEVEL_0 = 4
 _OF_CONSUMER_GROUPS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
+_OF_STREAMS_GROUPS = (ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE)
 _OF_SHARE_GROUPS = (
     ApiKey.SHARE_GROUP_HEARTBEAT,
     ApiKey.SHARE_GROUP_DESCRIBE,
@@ -88,6 +89,8 @@ def _unserved(broker: ClusterBroker) -> tuple[ApiKey, ...]:
         unserved += _OF_CONSUMER_GROUPS  # librdkafka would wait for ever.
     if not broker.serves_share_groups():
         unserved += _OF_SHARE_GROUPS
+    if not broker.serves_streams_groups():
+        unserved += _OF_STREAMS_GROUPS
     if not broker.telemetry.is_wanted:
         unserved += _OF_CLIENT_METRICS
     return unserved

@@ -56,3 +56,6 @@ class ClusterBroker(Protocol):
 
     def serves_share_groups(self) -> bool:
         """Whether share groups (KIP-932) are served now."""
+
+    def serves_streams_groups(self) -> bool:
+        """Whether streams groups (KIP-1071) are served now."""

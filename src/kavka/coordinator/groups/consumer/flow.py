@@ -180,8 +180,8 @@ class ConsumerGroupFlow:
         records: list[CoordinatorRecord] = []
         frozen: ClassicGroup | None = None
         if group is None:
-            if group_id in shard.share_groups:
-                raise _no_share(group_id)
+            if group_id in shard.share_groups or group_id in shard.streams_groups:
+                raise _of_another_kind(group_id)
             # Looked at after the last wait: a classic member may have joined meanwhile.
             frozen = shard.groups.get(group_id)
             group = self._new_group(group_id, frozen, request, records)
@@ -448,7 +448,7 @@ class ConsumerGroupFlow:
         self._carrier.arm(active, group_id)
 
 
-def _no_share(group_id: str) -> RequestError:
+def _of_another_kind(group_id: str) -> RequestError:
     return RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
 

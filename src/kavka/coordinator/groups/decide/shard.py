@@ -42,6 +42,9 @@ from kavka.coordinator.groups.offsets.decide.commits import NO_RETENTION, Commit
 from kavka.coordinator.groups.offsets.decide.group_offsets import GroupOffsets, OffsetKey
 from kavka.coordinator.groups.share.decide import records as share_records
 from kavka.coordinator.groups.share.decide.group import ShareGroup
+from kavka.coordinator.groups.streams.decide import records as streams_records
+from kavka.coordinator.groups.streams.decide.group import StreamsGroup
+from kavka.coordinator.groups.streams.decide.records import StreamsGroupRecord
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 
@@ -62,7 +65,8 @@ class Expiry(NamedTuple):
 
 
 class GroupShard:
-    """Groups by id, and their offsets. A group is classic (`groups`), a consumer group or a share group, never two."""
+    """Groups by id, and their offsets. A group is classic (`groups`), a consumer, a share or a streams group, never
+    two."""
 
     def __init__(self, limits: GroupLimits, *, offset_metadata_max_bytes: int) -> None:
         self.limits = limits
@@ -70,6 +74,7 @@ class GroupShard:
         self.groups: dict[str, ClassicGroup] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.share_groups: dict[str, ShareGroup] = {}
+        self.streams_groups: dict[str, StreamsGroup] = {}
         self._new: dict[str, None] = {}
         self.offsets = GroupOffsets()
 
@@ -106,14 +111,17 @@ class GroupShard:
 
         Raises `RequestError`: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
         """
-        consumers = self.consumer_groups.get(group_id)
+        newer = self._of_members_with_epochs(group_id)
         group = self.groups.get(group_id)
-        if consumers is None and (group is None or group.state is GroupState.DEAD):
+        if newer is None and (group is None or group.state is GroupState.DEAD):
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND)
-        if (consumers is not None and consumers.members) or (group is not None and group.state is not GroupState.EMPTY):
+        if (newer is not None and newer.members) or (group is not None and group.state is not GroupState.EMPTY):
             raise RequestError(ErrorCode.NON_EMPTY_GROUP)
-        end = [group_tombstone(group_id)] if consumers is None else group_tombstones(consumers)
+        end = [group_tombstone(group_id)] if newer is None else _group_tombstones(newer)
         return [*map(_tombstone, self.offsets.keys_of(group_id)), *end]
+
+    def _of_members_with_epochs(self, group_id: str) -> ConsumerGroup | StreamsGroup | None:
+        return self.consumer_groups.get(group_id) or self.streams_groups.get(group_id)
 
     # -- offsets
 
@@ -130,6 +138,8 @@ class GroupShard:
                 api_version=request.api_version,
                 is_transactional=False,
             )
+        elif group_id in self.streams_groups:
+            self._check_streams_commit(request, is_transactional=False)
         else:
             self._group_for_commit(group_id, generation, now_ms).check_commit(
                 member_id, group_instance_id, generation, now_ms
@@ -145,25 +155,37 @@ class GroupShard:
         group_id, member_id, group_instance_id, generation = request[:4]
         offsets = request.offsets
         consumers = self.consumer_groups.get(group_id)
-        if consumers is None:
+        if consumers is None and group_id not in self.streams_groups:
             self._group_for_commit(group_id, generation, now_ms).check_transactional_commit(
                 member_id, group_instance_id, generation
             )
         elif generation >= 0 or member_id or group_instance_id is not None:
             # As in a classic group, who names neither member nor epoch is let through: producers of before KIP-447.
             try:
-                consumers.check_commit(
-                    member_id,
-                    generation,
-                    lambda: ((topic_id(each.topic), each.partition) for each in offsets),
-                    api_version=FIRST_COMMIT_VERSION,
-                    is_transactional=True,
-                )
+                if consumers is None:
+                    self._check_streams_commit(request, is_transactional=True)
+                else:
+                    consumers.check_commit(
+                        member_id,
+                        generation,
+                        lambda: ((topic_id(each.topic), each.partition) for each in offsets),
+                        api_version=FIRST_COMMIT_VERSION,
+                        is_transactional=True,
+                    )
             except RequestError as refused:
                 if refused.code is ErrorCode.STALE_MEMBER_EPOCH:
                     raise RequestError(ErrorCode.ILLEGAL_GENERATION) from refused
                 raise
         return self._decide_commit(group_id, offsets, wall_ms, NO_EXPIRY)
+
+    def _check_streams_commit(self, request: CommitRequest, *, is_transactional: bool) -> None:
+        self.streams_groups[request.group_id].check_commit(
+            request.member_id,
+            request.generation,
+            ((each.topic, each.partition) for each in request.offsets),
+            api_version=request.api_version,
+            is_transactional=is_transactional,
+        )
 
     def _group_for_commit(self, group_id: str, generation: int, now_ms: int) -> ClassicGroup:
         if group_id in self.share_groups:
@@ -197,7 +219,7 @@ class GroupShard:
 
         Raises `RequestError`: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP of members that are no consumers.
         """
-        group = self.consumer_groups.get(group_id) or self.groups.get(group_id)
+        group = self._of_members_with_epochs(group_id) or self.groups.get(group_id)
         if group is None or (isinstance(group, ClassicGroup) and group.state is GroupState.DEAD):
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND)
         if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY and not group.is_of_consumers:
@@ -219,7 +241,7 @@ class GroupShard:
 
         Nothing while a transaction may still change the offset.
         """
-        group = self.consumer_groups.get(group_id) or self.groups.get(group_id)
+        group = self._of_members_with_epochs(group_id) or self.groups.get(group_id)
         if group is None or (isinstance(group, ClassicGroup) and group.state is GroupState.DEAD):
             return Expiry((), is_deleted=False)
         records = []
@@ -237,12 +259,12 @@ class GroupShard:
         if is_deleted and isinstance(group, ClassicGroup):
             records.append(group_tombstone(group_id))
         elif is_deleted and not isinstance(group, ClassicGroup):
-            records.extend(group_tombstones(group))
+            records.extend(_group_tombstones(group))
         return Expiry(records, is_deleted=is_deleted)
 
     def _is_over(
         self,
-        group: ClassicGroup | ConsumerGroup,
+        group: ClassicGroup | ConsumerGroup | StreamsGroup,
         topic: str,
         committed: CommittedOffset,
         wall_ms: int,
@@ -265,7 +287,7 @@ class GroupShard:
 
     def replay(
         self,
-        record: DecodedRecord | ConsumerGroupRecord | share_records.ShareGroupRecord,
+        record: DecodedRecord | ConsumerGroupRecord | share_records.ShareGroupRecord | StreamsGroupRecord,
         position: int,
         now_ms: int,
         *,
@@ -284,11 +306,14 @@ class GroupShard:
                     self.groups.pop(group_id, None)
                     self.consumer_groups.pop(group_id, None)
                     self.share_groups.pop(group_id, None)
+                    self.streams_groups.pop(group_id, None)
                     self.group_or_new(group_id, now_ms).restore(stored_group(value), now_ms)
             case EpochRecord(group_id, None):
                 self.consumer_groups.pop(group_id, None)
                 if self.offsets.has_any(group_id):
                     self.ensure_group(group_id, now_ms)
+            case StreamsGroupRecord():
+                self._replay_streams(record, now_ms)
             case (
                 share_records.ShareEpochRecord()
                 | share_records.ShareMemberRecord()
@@ -319,9 +344,24 @@ class GroupShard:
             self.groups.pop(record.group_id, None)
         share_records.apply_to(group, record)
 
+    def _replay_streams(self, record: StreamsGroupRecord, now_ms: int) -> None:
+        group_id = record.group_id
+        if record.change == streams_records.GroupChange(None):
+            self.streams_groups.pop(group_id, None)
+            if self.offsets.has_any(group_id):
+                self.ensure_group(group_id, now_ms)
+            return
+        group = self.streams_groups.get(group_id)
+        if group is None:
+            if record.is_deletion:
+                return
+            group = self.streams_groups[group_id] = StreamsGroup(group_id)
+            self.groups.pop(group_id, None)
+        streams_records.apply_to(group, record.change)
+
     def ensure_group(self, group_id: str, now_ms: int) -> None:
         """What has offsets is a group: an empty one, if it is not there."""
-        if group_id not in self.consumer_groups and group_id not in self.share_groups:
+        if group_id not in self.share_groups and self._of_members_with_epochs(group_id) is None:
             self.group_or_new(group_id, now_ms)
 
     def end_transaction(self, producer_id: int, now_ms: int, *, committed: bool) -> None:
@@ -352,3 +392,7 @@ class GroupShard:
 
 def _tombstone(key: OffsetKey) -> CoordinatorRecord:
     return offset_record(key.group_id, key.topic, key.partition, None)
+
+
+def _group_tombstones(group: ConsumerGroup | StreamsGroup) -> list[CoordinatorRecord]:
+    return group_tombstones(group) if isinstance(group, ConsumerGroup) else streams_records.group_tombstones(group)

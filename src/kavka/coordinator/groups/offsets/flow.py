@@ -137,9 +137,10 @@ class OffsetsFlow:
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
         """Whether a member may fetch its group's offsets; of a classic group, always. Raises `RequestError`."""
-        consumers = self._find(group_id, empty_allowed=True).shard.consumer_groups.get(group_id)
-        if consumers is not None:
-            consumers.check_fetch(member_id, member_epoch)
+        shard = self._find(group_id, empty_allowed=True).shard
+        group = shard.consumer_groups.get(group_id) or shard.streams_groups.get(group_id)
+        if group is not None:
+            group.check_fetch(member_id, member_epoch)
 
     def fetch(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
         return self._find(group_id, empty_allowed=True).shard.offsets.get(group_id, topic, partition)
@@ -175,7 +176,9 @@ class OffsetsFlow:
             if active.loading:
                 continue
             shard = active.shard
-            groups = dict.fromkeys((*shard.groups, *shard.consumer_groups, *shard.offsets.group_ids()))
+            groups = dict.fromkeys(
+                (*shard.groups, *shard.consumer_groups, *shard.streams_groups, *shard.offsets.group_ids())
+            )
             for number, group_id in enumerate(groups, 1):
                 if active.is_gone:
                     break

@@ -151,7 +151,7 @@ class ShareGroupFlow:
         group = shard.share_groups.get(group_id)
         if group is not None:
             return group
-        if group_id in shard.consumer_groups or group_id in shard.groups:
+        if group_id in shard.consumer_groups or group_id in shard.groups or group_id in shard.streams_groups:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
         if not may_be_new:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")

@@ -1,0 +1,125 @@
+"""What the topology of a Kafka Streams application needs: numbers of tasks and partitions, topics to create, flaws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from kavka.coordinator.groups.streams.decide.topology import (
+    Configured,
+    CopartitionGroup,
+    StatusCode,
+    Topology,
+    configure,
+    topology_of,
+)
+from kavka.errors import ErrorCode, RequestError
+from kavka.protocol.messages.streams_group_heartbeat_request import Subtopology as RequestedSubtopology
+from tests.kit.group_surroundings import HandMadeTopics
+from tests.kit.streams_case import COUNTS, internal, part, topology
+
+
+def found(application: Topology, **counts: int) -> Configured:
+    return configure(application, HandMadeTopics(**counts))
+
+
+def refusal(application: Topology, **counts: int) -> str:
+    with pytest.raises(RequestError) as refused:
+        found(application, **counts)
+    assert refused.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
+    return refused.value.message
+
+
+def test_a_part_has_as_many_tasks_as_its_largest_source_has_partitions() -> None:
+    configured = found(topology(part("0", "small", "large")), small=2, large=5)
+    assert configured.subtopologies is not None
+    assert configured.subtopologies["0"].task_count == 5
+    assert configured.is_ready
+
+
+def test_source_topics_that_are_missing_are_named() -> None:
+    configured = found(topology(part("0", "t", "b", "a"), part("1", "c", "d")), t=1)
+    assert configured.subtopologies is None
+    assert configured.status is not None
+    assert configured.status.code is StatusCode.MISSING_SOURCE_TOPICS
+    assert configured.status.detail == "Source topics a, b, c and 1 additional topics are missing."
+
+
+def test_an_internal_topic_is_created_with_what_the_application_says() -> None:
+    changelog = internal("store", replicas=3, **{"cleanup.policy": "compact"})
+    configured = found(topology(part("0", "t", changelogs=[changelog])), t=6)
+    assert configured.missing == {"store": changelog._replace(partition_count=6)}
+    assert configured.status is not None
+    assert configured.status.code is StatusCode.MISSING_INTERNAL_TOPICS
+
+
+def test_a_repartition_topic_has_the_most_partitions_of_what_is_written_into_it() -> None:
+    """Also where that is a repartition topic itself."""
+    application = topology(
+        part("0", "t", "u", sinks=["first"]),
+        part("1", repartitions=[internal("first")], sinks=["second"]),
+        part("2", repartitions=[internal("second")]),
+    )
+    configured = found(application, t=2, u=3)
+    assert {name: topic.partition_count for name, topic in configured.missing.items()} == {"first": 3, "second": 3}
+    assert configured.subtopologies is not None
+    assert [each.task_count for each in configured.subtopologies.values()] == [3, 3, 3]
+
+
+def test_topics_that_are_there_must_have_the_expected_number_of_partitions() -> None:
+    names = [topic.name for topic in COUNTS.subtopologies["1"].changelogs]
+    configured = found(COUNTS, t=4, **{names[0]: 5})
+    assert configured.status is not None
+    assert configured.status.code is StatusCode.INCORRECTLY_PARTITIONED_TOPICS
+    assert configured.status.detail == (
+        f"Existing topic {names[0]} has different number of partitions: expected 4, found 5"
+    )
+
+
+def joined(sources: Sequence[str], fixed: int) -> Topology:
+    """A part that reads `sources` together with a repartition topic."""
+    places = CopartitionGroup(tuple(range(len(sources))), (), (0,))
+    return topology(
+        part("0", *sources, repartitions=[internal("r", fixed)], together=[places]), part("1", "t", sinks=["r"])
+    )
+
+
+def test_a_repartition_topic_has_as_many_partitions_as_what_is_read_with_it() -> None:
+    configured = found(joined(["u"], 0), t=9, u=4)
+    assert configured.missing["r"].partition_count == 4
+    configured = found(joined(["u"], 3), t=9, u=4)
+    assert configured.status is not None
+    assert configured.status.code is StatusCode.INCORRECTLY_PARTITIONED_TOPICS
+    assert configured.status.detail == (
+        "Number of partitions [3] of repartition topic [r] doesn't match number of partitions [4] of the source topic."
+    )
+
+
+def test_topics_that_are_read_together_have_the_same_number_of_partitions() -> None:
+    configured = found(joined(["u", "v"], 0), t=9, u=4, v=5)
+    assert configured.status is not None
+    assert configured.status.detail == "Following topics do not have the same number of partitions: [{u=4, v=5}]"
+
+
+@pytest.mark.parametrize(
+    ("application", "why"),
+    [
+        (topology(part("0", "t"), epoch=-1), "Topology epoch must be non-negative."),
+        (topology(part("0", "t"), part("1")), "No source topics found for subtopology 1"),
+        (topology(part("0", "t", changelogs=[internal("c", 3)])), "Changelog topic c must have an undefined"),
+        (topology(part("0", "t", repartitions=[internal("r", -1)])), "negative partition count"),
+        (topology(part("0", "t", repartitions=[internal("r")])), "never used as a sink topic"),
+        (topology(part("0", repartitions=[internal("r")], sinks=["r"])), "loops in the topology"),
+        (topology(part("0", "t", together=[CopartitionGroup((1,), (), ())])), "names no topic of its"),
+        (topology(part("0", "t", together=[CopartitionGroup((-1,), (), ())])), "names no topic of its"),
+        (topology(part("0", "t", together=[CopartitionGroup((), (), (0,))])), "names no topic of its"),
+    ],
+)
+def test_a_topology_that_cannot_be_meant_is_refused(application: Topology, why: str) -> None:
+    assert why in refusal(application, t=4)
+
+
+def test_a_part_that_is_there_twice_is_refused() -> None:
+    with pytest.raises(RequestError, match="is there twice"):
+        topology_of(0, [RequestedSubtopology(subtopology_id="0"), RequestedSubtopology(subtopology_id="0")])
