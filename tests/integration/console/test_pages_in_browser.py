@@ -45,6 +45,9 @@ PAGES = {
     "topic": f"{C}/topics/{TOPIC}",
     "settings": f"{C}/topics/{TOPIC}/settings",
     "settings of brokers": f"{C}/brokers/1/settings?with=2&all=1",
+    "access": f"{C}/access",
+    "users": f"{C}/access/users",
+    "quotas": f"{C}/access/quotas",
     "groups": f"{C}/groups",
     "group": f"{C}/groups/billing",
     "decisions": f"{C}/decisions",
@@ -62,7 +65,7 @@ PAGES = {
     "missing": f"{C}/topics/there-is-none",
 }
 
-ALIKE = ("znode", "simulator alone", "its topics")
+ALIKE = ("users", "quotas", "znode", "simulator alone", "its topics")
 """Pages that are much like another one: the thorough run looks at them, too."""
 FORMS = (
     "create-topic",
@@ -71,6 +74,9 @@ FORMS = (
     "alter-config?broker=1",
     f"set-config?topic={TOPIC}&setting=min.insync.replicas",
     "reset-offsets?group=billing",
+    "add-acl",
+    "set-user",
+    "set-quota",
     "delete-group?group=billing",
     "reassign",
     "replication-factor",

@@ -20,7 +20,16 @@ from tests.kit.process_cluster import eventually
 TOPIC, GROUP, MOVED = "orders", "billing", "moved"
 SETTINGS = {"replica.lag.time.max.ms": "2000", "min.insync.replicas": "2", "kavka.decisions.topic.enable": "true"}
 C = "/c/live"
-ACTIONS = ("create-topic", "reassign", "replication-factor", "decommission", "elect")
+ACTIONS = (
+    "create-topic",
+    "reassign",
+    "replication-factor",
+    "decommission",
+    "elect",
+    "add-acl",
+    "set-user",
+    "set-quota",
+)
 ON_TOPIC = ("alter-config", "add-partitions", "delete-topic", "delete-records", "produce")
 ON_GROUP = ("reset-offsets", "delete-group")
 
@@ -65,6 +74,7 @@ def everywhere() -> list[str]:
         f"{C}/{section}" for section in ("zookeeper", "zookeeper/brokers/ids", "simulator", "brokers/1", "brokers/3")
     ]
     pages += [f"{C}/topics/{TOPIC}", f"{C}/topics/none-such", f"{C}/groups/{GROUP}", f"{C}/brokers/77"]
+    pages += [f"{C}/access{part}" for part in ("", "/users", "/quotas")]
     pages += [f"{C}/topics/{TOPIC}/settings{query}" for query in ("", "?with=single&all=1", "?q=no-such")]
     pages += [f"{C}/brokers/1/settings?only=none", f"{C}/do/set-config?topic={TOPIC}&setting=retention.ms"]
     pages += [f"{C}/topics/{TOPIC}/messages{query}" for query in ("", "/0/0", "?value=no+such", "?start=x", "/0/99999")]

@@ -6,6 +6,9 @@ action   the way of every action: form, preview, run
 topics   create, settings, more partitions, delete, delete records; brokers' settings
 one_setting  one setting, in a form made for its type
 groups   set committed offsets, delete groups
+acls     add and remove access control lists
+users    set and remove passwords for SCRAM
+quotas   limits of users, client ids and addresses
 produce  one record
 typed_time  the instant that a typed time means
 """

@@ -40,7 +40,7 @@ LONGEST_FIELD = 2 * 1024 * 1024
 class Field(NamedTuple):
     """One field of a form. kind: text, number (a whole one), decimal, area, box, choice, hidden, moment (a time,
     read in the zone that the field `zone` names), note (a text to read), or facts (to read: names and values in turn,
-    in `choices`). `label` and `hint`
+    in `choices`), or secret (never given back in a form). `label` and `hint`
     are texts of ours."""
 
     name: str
@@ -81,6 +81,8 @@ class Preview(NamedTuple):
     button: str = "Do it"
     is_danger: bool = False
     type_name: str = ""
+    undo: tuple[str, ...] = ()
+    """Command lines that take it back, where that can be; the audit log has them, too."""
 
     @property
     def fingerprint(self) -> str:

@@ -9,6 +9,7 @@ groups        all groups, and one
 decisions     why-records, and one with what led to it
 durability    what is lost if a broker dies now
 churn         how often brokers leave and join ISRs
+access_lists  access control lists, users, quotas
 zookeeper     ZooKeeper's servers and its tree
 simulator     runs of the simulator
 actions       form, preview and outcome of every action

@@ -15,11 +15,14 @@ from starlette.routing import Route
 from kavka.console.access.audit import AlreadyDone, AuditRecord, Entry
 from kavka.console.access.guard import MOST_FIELDS, address_of
 from kavka.console.access.route_rights import check_topics, reads_values, sees_all
+from kavka.console.actions.acls import AddAcl, RemoveAcl
 from kavka.console.actions.action import LONGEST_FIELD, Action, ActionRefused, Preview, Values, carry_out
 from kavka.console.actions.groups import DeleteGroup, ResetOffsets
 from kavka.console.actions.one_setting import SetConfig
 from kavka.console.actions.produce import Produce
+from kavka.console.actions.quotas import SetQuota
 from kavka.console.actions.topics import AddPartitions, AlterConfig, CreateTopic, DeleteRecords, DeleteTopic
+from kavka.console.actions.users import RemoveUser, SetUser
 from kavka.console.look.format import path_part, visible, zone_name_of
 from kavka.console.rights import role_named
 from kavka.errors import ConnectionFailed
@@ -42,6 +45,11 @@ ACTIONS: tuple[Action, ...] = (
     Produce(),
     ResetOffsets(),
     DeleteGroup(),
+    AddAcl(),
+    RemoveAcl(),
+    SetUser(),
+    RemoveUser(),
+    SetQuota(),
 )
 OWN_FIELDS = ("csrf", "step", "confirmation", "fingerprint", "shown_ms", "typed")
 
@@ -160,7 +168,8 @@ class _Pages:
             problem = "The name you typed does not match. Nothing was done."
             return self._preview(request, watch, values, preview, problem=problem)
         user = request.state.user
-        command = "\n".join(preview.commands)
+        undo = ("# to undo it:", *preview.undo) if preview.undo else ()
+        command = "\n".join((*preview.commands, *undo))
         record = AuditRecord(
             key,
             user.name,
