@@ -29,6 +29,7 @@ The ground floor is single modules that every room may use:
     model         nouns that all rooms share: partitions, offsets, brokers, slices of files
     errors        the protocol's error codes, failures of the world, our own bugs
     decisions     a why-record as a value
+    traces        where the time of one request went, as a value
     network       the Network port
     filesystem    the FileSystem port
     metrics       counters, gauges and histograms under Kafka's names

@@ -57,6 +57,7 @@ class DecisionKind(Enum):
     GROUP_REBALANCED = "group rebalanced"
     ACCESS_DENIED = "access denied"
     THROTTLED = "throttled"
+    REQUEST_SLOW = "request slow"
     AUTHENTICATION_FAILED = "authentication failed"
     TOKEN_CHANGED = "delegation token changed"
     TOKEN_REFUSED = "delegation token refused"

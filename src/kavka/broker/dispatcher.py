@@ -79,7 +79,7 @@ class Dispatcher:
     ) -> Response | Awaitable[Response]:
         """As `handle`, and counts what the request uses up of its client's quotas."""
         meter = quotas.meter(request)
-        request = Request(request.header, request.body, request.context, meter)
+        request = request._replace(meter=meter)
         version = request.header.api_version
         message = decode(handler.request_type, request.body, version)
         result = self._call(handler, request, message)

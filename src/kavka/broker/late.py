@@ -12,6 +12,7 @@ pays neither the time nor the memory for what it does not need. Which parts are 
     | streams groups' topics   | the first heartbeat of a group whose internal topics are missing                  |
     | moves of logs            | the first AlterReplicaLogDirs                                                     |
     | quotas of clients        | the first quota that is set for a user or a client id                             |
+    | traces of requests       | the first slow request, or the first one of the sample                            |
     | a cleaner's pass         | the first log that is compacted (`upkeep/log_cleaner.py`)                         |
     | an API's handler         | the first request of the API (`api/loader.py`)                                    |
     | a ZooKeeper, or a client | the settings say which of the two a broker needs (`runtime/server.py`)            |

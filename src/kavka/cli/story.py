@@ -41,10 +41,14 @@ class Subject(NamedTuple):
     denied: bool = False
     """Requests that were refused for want of a right; `topic` and `principal` narrow them."""
     principal: str | None = None
+    slow: bool = False
+    """Requests that took too long; `topic` narrows them."""
 
     def __str__(self) -> str:
         if self.denied:
             return "requests that were denied"
+        if self.slow:
+            return "slow requests"
         if self.topic is not None:
             return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
         if self.broker is not None:
@@ -70,7 +74,13 @@ class Subject(NamedTuple):
                 and self.topic in (None, evidence.get("topic"))
                 and self.principal in (None, evidence.get("principal"))
             )
+        if self.slow:
+            is_slow = decision.kind is DecisionKind.REQUEST_SLOW
+            return is_slow and self.topic in (None, decision.evidence.get("topic"))
         if self.topic is not None:
+            if decision.kind is DecisionKind.REQUEST_SLOW:
+                same = self.partition in (None, decision.evidence.get("partition"))
+                return same and decision.evidence.get("topic") == self.topic
             if decision.partition is None:  # The topic was created or deleted, or given more partitions.
                 return decision.evidence.get("topic") == self.topic
             return self.names(decision.partition)
@@ -84,7 +94,7 @@ class Subject(NamedTuple):
 
 
 def parse_subject(words: Sequence[str]) -> Subject:
-    """TOPIC-PARTITION, TOPIC, `broker N`, `group G`, `controller` or `denied`. Raises ValueError.
+    """TOPIC-PARTITION, TOPIC, `broker N`, `group G`, `controller`, `denied` or `slow`. Raises ValueError.
 
     A topic whose name ends like a partition (`a-1`) is told apart by its partitions only: `a-1` is partition 1 of `a`.
     """
@@ -93,6 +103,8 @@ def parse_subject(words: Sequence[str]) -> Subject:
             return Subject()
         case ["denied"]:
             return Subject(denied=True)
+        case ["slow"]:
+            return Subject(slow=True)
         case ["controller"]:
             return Subject(controller=True)
         case ["broker", number]:
@@ -109,7 +121,7 @@ def parse_subject(words: Sequence[str]) -> Subject:
                 return Subject(topic=topic, partition=int(number))
             return Subject(topic=name)
     raise ValueError(
-        f"{' '.join(words)!r}: name TOPIC-PARTITION, TOPIC, `broker N`, `group G`, `controller` or `denied`"
+        f"{' '.join(words)!r}: name TOPIC-PARTITION, TOPIC, `broker N`, `group G`, `controller`, `denied` or `slow`"
     )
 
 
@@ -119,7 +131,7 @@ def select(decisions: Iterable[RecordedDecision], subject: Subject, *, at_ms: in
     own = [decision for decision in everything if subject.concerns(decision)]
     if at_ms is not None:
         own = _around(own, at_ms)
-    if subject.topic is None or subject.denied:
+    if subject.topic is None or subject.denied or subject.slow:
         return own
     brokers = {broker for decision in own for broker in _brokers(decision)}
     told = {id(decision) for decision in own}  # Identity within this call only; the order is `everything`'s.
@@ -187,6 +199,25 @@ def tell(decisions: Sequence[Decision], subject: Subject) -> Iterator[str]:
         details = _details(decision)
         if details:
             yield f"                 ({details})"
+
+
+def dominant_stages(decisions: Iterable[Decision]) -> Iterator[str]:
+    """Which stage took most of the time of slow requests, and which broker: a line for each, the most frequent first.
+
+    A why-record stands for itself and for those before it that got none.
+    """
+    counts: dict[tuple[str, int], int] = {}
+    apis: dict[tuple[str, int], dict[str, None]] = {}
+    for decision in decisions:
+        evidence = decision.evidence
+        place = (str(evidence.get("stage", "?")), int(decision.about_broker))
+        more = evidence.get("unrecorded_before", 0)
+        counts[place] = counts.get(place, 0) + 1 + (more if isinstance(more, int) else 0)
+        apis.setdefault(place, {})[str(evidence.get("api", "?"))] = None
+    total = sum(counts.values())
+    for (stage, broker_id), count in sorted(counts.items(), key=lambda each: -each[1]):
+        named = printable(", ".join(apis[stage, broker_id]))
+        yield f"{count:>6,} of {total:,}  {stage}, broker {broker_id}  ({named})"
 
 
 def headline(decision: Decision) -> str:

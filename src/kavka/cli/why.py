@@ -18,7 +18,7 @@ from kavka.cli.help import CommandLine
 from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Failure, counted, note, usage
 from kavka.cli.session import bootstrap_of
-from kavka.cli.story import NEAR_MS, Subject, headline, parse_subject, select, tell
+from kavka.cli.story import NEAR_MS, Subject, dominant_stages, headline, parse_subject, select, tell
 from kavka.cli.times import moment_ms, parse_duration
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def why(
         list[str] | None,
         typer.Argument(
             metavar="SUBJECT",
-            help="TOPIC-PARTITION, TOPIC, broker N, group G, controller or denied; everything by default.",
+            help="TOPIC-PARTITION, TOPIC, broker N, group G, controller, denied or slow; everything by default.",
         ),
     ] = None,
     at: Annotated[
@@ -62,7 +62,9 @@ def why(
     principal: Annotated[
         str | None, typer.Option("--principal", metavar="PRINCIPAL", help="With denied: only this principal's.")
     ] = None,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="With denied: only this topic.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME", help="With denied, slow: only this topic.")
+    ] = None,
     brief: Annotated[bool, typer.Option("--brief", help="One line per decision, without reasons.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -79,7 +81,7 @@ def why(
 
     kavka why broker 2 --since 2h
 
-    kavka why denied --topic orders
+    kavka why slow
     """
     subject = _subject(words or [], topic=topic, principal=principal)
     now_ms = time.time_ns() // 1_000_000
@@ -108,6 +110,8 @@ def _subject(words: Sequence[str], *, topic: str | None, principal: str | None) 
         usage(str(problem), "for example: kavka why orders-3, kavka why broker 2, kavka why controller")
     if subject.denied:
         return subject._replace(topic=topic, principal=principal)
+    if subject.slow and principal is None:
+        return subject._replace(topic=topic)
     if topic is not None or principal is not None:
         usage("--topic and --principal belong to `kavka why denied`", "for example: kavka why denied --topic orders")
     return subject
@@ -118,6 +122,7 @@ def _is_unheard_of(subject: Subject, decisions: Sequence[RecordedDecision]) -> b
     return (
         subject.topic is not None
         and not subject.denied
+        and not subject.slow
         and not any(subject.names(recorded.decision.partition) for recorded in decisions)
     )
 
@@ -233,6 +238,10 @@ def _show(
         return
     for line in tell(told, subject):
         print(line)
+    if subject.slow:
+        print("\nWhere most of their time went, and which broker was waited for:")
+        for line in dominant_stages(told):
+            print(line)
     remedies = dict.fromkeys(str(each.evidence["remedy"]) for each in told if "remedy" in each.evidence)
     if subject.denied and remedies:
         print("\nIf they should be allowed:")

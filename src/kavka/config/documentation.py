@@ -594,6 +594,12 @@ _BROKER = {
     "kavka.decisions.ring.bytes": "The size of the ring of decisions in the first log directory. kavka why reads it "
     "when no broker answers.",
     "kavka.decisions.retention.ms": "The retention.ms that __kavka_decisions gets when it is created.",
+    "kavka.slow.request.ms": "A request that takes longer than this keeps its stages for kavka trace and leaves a "
+    "why-record (kavka why slow). Waiting by design does not count: a fetch for data, a member for others. -1 turns it "
+    "off.",
+    "kavka.request.trace.sample": "One request in so many keeps its stages for kavka trace, slow or not. 0 turns the "
+    "sample off.",
+    "kavka.request.traces.ring.bytes": "The size of the ring of request traces in the first log directory.",
     "kavka.authentication.free.failures": "How many logins a minute may fail at an address before its clients "
     "wait; 0: they never do.",
     "kavka.authentication.max.delay.ms": "How long the clients of an address that fails to log in wait at most.",

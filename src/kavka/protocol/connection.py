@@ -97,6 +97,7 @@ class ConnectionContext:
         "listener_name",
         "principal",
         "turn",
+        "watch",
     )
 
     def __init__(
@@ -121,6 +122,8 @@ class ConnectionContext:
         self.client_software_version = "unknown"
         self.turn: asyncio.Future[None] | None = None
         """Done when the last request of those that must be carried out one after another lets the next one begin."""
+        self.watch: Watch | None = None
+        """Where handlers say what a slow request waited for; None where nobody measures requests."""
         self._held: dict[SupportsCancel, None] = {}
         self._ended = False
 
@@ -162,8 +165,35 @@ class Meter(Protocol):
         """So many partitions are to be made or deleted: whether they may be. Only a strict quota refuses."""
 
 
+class Trace(Protocol):
+    """What becomes of one request of the sample, told by its handler as it happens."""
+
+    def appended(self, topic: str, partition: int, first_offset: int, end_offset: int) -> None:
+        """Records from `first_offset` to before `end_offset` are in the leader's log."""
+
+    def followed(self, topic: str, partition: int, broker_id: int) -> None:
+        """A follower's fetch shows that it has these records."""
+
+    def committed(self, wait: object) -> None:
+        """The answer waits no more. `wait` is what it waited for, as in `Watch.waited`."""
+
+    def sent(self, topic: str, partition: int, offset: int) -> None:
+        """The answer has records from `offset` on."""
+
+
+class Watch(Protocol):
+    """Which requests are slow, and what they waited for."""
+
+    slow_ns: int
+    """A request that takes longer is slow."""
+
+    def waited(self, context: ConnectionContext, correlation_id: int, wait: object) -> None:
+        """A request that is not of the sample has waited that long: for what, as the room that measures it reads it."""
+
+
 class Request(NamedTuple):
-    """One request. `meter`: its client's quotas count what it uses up; None where there are none.
+    """One request. `meter`: its client's quotas count what it uses up; None where there are none. `trace`: the request
+    is one of the sample.
 
     `body` (what follows the header) and every `records` field decoded from it are views of a receive buffer. They may
     be changed in place. They are meant to live until the handler returns: one that is kept longer stays valid, but
@@ -174,6 +204,7 @@ class Request(NamedTuple):
     body: memoryview
     context: ConnectionContext
     meter: Meter | None = None
+    trace: Trace | None = None
 
 
 class Response(NamedTuple):
@@ -182,6 +213,20 @@ class Response(NamedTuple):
 
     chunks: Sequence[Chunk]
     mute_ms: int = 0
+
+
+class Answered(NamedTuple):
+    """A request whose answer is ready, and the nanoseconds of its stages until then. `began_ns` is when it was read."""
+
+    header: RequestHeader
+    context: ConnectionContext
+    response: Response
+    trace: Trace | None
+    began_ns: int
+    request_queue_ns: int
+    local_ns: int
+    remote_ns: int
+    response_queue_ns: int = 0
 
 
 LAST = -1

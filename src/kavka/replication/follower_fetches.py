@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from kavka.errors import ErrorCode, RequestError
-from kavka.model import NO_EPOCH, BrokerId, TopicPartition
+from kavka.model import NO_EPOCH, BrokerId, Offset, TopicPartition
 from kavka.replication.decide import divergence
 from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.decide.partition import Partition
@@ -55,6 +55,12 @@ class HostedPartitions(NamedTuple):
     now_ms: Callable[[], int]
 
 
+class Observer(Protocol):
+    """Is told when a follower is seen to have the records that it was given with (`FollowerFetches.observe`)."""
+
+    def followed(self, topic: str, partition: int, broker_id: int) -> None: ...
+
+
 class FollowerFetches:
     """Fetches of other brokers, of partitions that are led here."""
 
@@ -74,6 +80,8 @@ class FollowerFetches:
         self._is_prompt = is_prompt
         self._throttle = throttle
         self._appended: dict[Partition, None] = {}
+        self._observed: dict[Partition, list[tuple[Offset, Observer]]] = {}
+        """By partition: from which fetch offset on a follower has the records that somebody looks at. Mostly empty."""
         self.purgatory: Purgatory[list[FetchOutcome]] = Purgatory("FollowerFetch", loop)
 
     # -- fetching
@@ -138,11 +146,31 @@ class FollowerFetches:
             )
         except RequestError as fenced:
             return self._failures.outcome(spec, fenced)
+        if self._observed and partition in self._observed:
+            self._tell_observers(partition, spec, broker_id)
         if result.high_watermark_advanced or result.proposal is not None or result.log_start_moved:
             moved.append((partition, result))
             # The newest high watermark: the follower has it one round earlier.
             return outcome._replace(high_watermark=log.high_watermark, last_stable_offset=log.last_stable_offset)
         return outcome
+
+    def _tell_observers(self, partition: Partition, spec: FetchSpec, broker_id: BrokerId) -> None:
+        topic, index = partition.topic_partition
+        for end_offset, observer in self._observed[partition]:
+            if spec.fetch_offset >= end_offset:
+                observer.followed(topic, index, broker_id)
+
+    def observe(self, partition: Partition, end_offset: Offset, observer: Observer) -> None:
+        """Tells `observer` of each fetch that shows a follower to have everything below `end_offset`."""
+        self._observed.setdefault(partition, []).append((end_offset, observer))
+
+    def forget(self, partition: Partition, observer: Observer) -> None:
+        """Ends what `observe` began."""
+        rest = [each for each in self._observed.get(partition, ()) if each[1] is not observer]
+        if rest:
+            self._observed[partition] = rest
+        else:
+            self._observed.pop(partition, None)
 
     def read_again(
         self,

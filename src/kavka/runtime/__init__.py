@@ -9,8 +9,9 @@ socket_server      listener, processor and request_channel of one broker, put to
 listener           accepts connections; named_hosts: bounds by host; connection_log: log lines about them;
                    connection_rates: how fast they may come
 processor          reads requests from sockets and writes answers; processor_thread: one with its own thread;
-                   memory_shortage: who goes on while half-received requests hold too much
-request_channel    a request's way from its socket to its handler, with Kafka's request metrics
+                   processor_ports: what both are given; memory_shortage: who goes on while half-received requests
+                   hold too much
+request_channel    a request's way from its socket to its handler, with Kafka's request metrics; which are watched
 ports              sockets bound to an address
 network            the Network port; tls_network: the same over TLS; client_network: which of them a client needs
 tls_channel        a socket whose bytes are encrypted; tls_connection: a listener's connection over one

@@ -36,12 +36,11 @@ import os
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from heapq import nsmallest
 from itertools import islice
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from kavka.errors import InvariantViolation, ProtocolViolation, StorageError
 from kavka.model import Chunk, FileSlice
@@ -49,16 +48,18 @@ from kavka.protocol.api import RequestHeader
 from kavka.protocol.connection import (
     CLOSE_CONNECTION,
     LAST,
+    Answered,
     ConnectionContext,
     Handler,
     Request,
     Response,
     ServerConnection,
     Slot,
+    Trace,
 )
 from kavka.protocol.frames import BufferPool, is_viewed
-from kavka.runtime.connection_log import ConnectionLog
-from kavka.runtime.request_channel import RequestMetrics, RequestTimes
+from kavka.runtime.processor_ports import ProcessorPorts
+from kavka.runtime.request_channel import RequestTimes
 
 if TYPE_CHECKING:
     from kavka.runtime.memory_shortage import MemoryShortage
@@ -96,22 +97,6 @@ MUTED = 16
 STOPPING = 32
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """Bounds of one processor's connections; Kafka's setting, or kavka's own, behind each."""
-
-    max_request_bytes: int = 100 * 1024 * 1024
-    """socket.request.max.bytes"""
-    max_idle_ms: int = 10 * 60 * 1000
-    """connections.max.idle.ms"""
-    max_in_flight_requests: int = 1000
-    """kavka.max.in.flight.requests.per.connection: requests of one connection without an answer"""
-    max_output_bytes: int = 4 * 1024 * 1024
-    """kavka.max.output.bytes.per.connection: answers that one client did not take yet"""
-    max_receiving_bytes: int = 256 * 1024 * 1024
-    """queued.max.request.bytes, or where that is -1 kavka.max.receiving.bytes: memory of half-received requests"""
-
-
 class SocketConnection:
     """One socket and the state of its protocol."""
 
@@ -119,6 +104,7 @@ class SocketConnection:
         "_going_on",
         "_muted_until",
         "_muting",
+        "_notes",
         "_processor",
         "_send_began_ns",
         "_send_times",
@@ -149,6 +135,8 @@ class SocketConnection:
         self._muted_until = 0.0
         """When the last delay of its client's quotas is over, on the loop's clock."""
         self._muting: asyncio.TimerHandle | None = None
+        self._notes: list[Answered] | None = None
+        """Answers whose way is taken down, until they have left."""
         self._writing = False
         self._sending: deque[Chunk] | None = None
         self._sending_bytes = 0
@@ -430,6 +418,8 @@ class SocketConnection:
             self._processor.loop.remove_writer(self.descriptor)
             if self._send_times is not None:
                 self._send_times.api.response_send.record(perf_counter_ns() - self._send_began_ns)
+            if self._notes:
+                self._finish_notes(perf_counter_ns() - self._send_began_ns)
             self.resume(OUTPUT)
             if self.protocol.closing:
                 self.close()
@@ -440,7 +430,22 @@ class SocketConnection:
             self._send_times = times
             self._send_began_ns = began_ns
         else:
-            times.api.response_send.record(perf_counter_ns() - began_ns)
+            sent_ns = perf_counter_ns() - began_ns
+            times.api.response_send.record(sent_ns)
+            if self._notes:
+                self._finish_notes(sent_ns)
+
+    def note(self, times: RequestTimes, answered: Answered) -> None:
+        """An answer is about to leave that is slow, or of the sample, or after which its client has to wait."""
+        if answered.response.mute_ms > 0:
+            times.api.throttle.record(answered.response.mute_ms * 1_000_000)
+        self._notes = self._notes or []
+        self._notes.append(answered)
+
+    def _finish_notes(self, sent_ns: int) -> None:
+        notes, self._notes = self._notes, None
+        for answered in notes or ():
+            self._processor.watch.finish(answered, sent_ns)
 
     def _mute(self) -> None:
         """Until the longest of its delays is over: an answer that waited may come while the connection is muted."""
@@ -481,6 +486,8 @@ class SocketConnection:
         self.socket.close()
         self.protocol.close()
         self._sending = None
+        if self._notes:
+            self._finish_notes(perf_counter_ns() - self._send_began_ns if self._writing else 0)
         self._processor.on_closed(self)
 
 
@@ -502,20 +509,6 @@ Connect: TypeAlias = "Callable[[Processor, socket.socket, ConnectionContext], So
 """What makes the connections of a listener."""
 
 
-class ProcessorPorts(NamedTuple):
-    """What all processors of a server are given.
-
-    `on_halt` is called with a broken invariant; nothing is served after it. `on_close` is called for each connection
-    that closed, on the processor's loop.
-    """
-
-    limits: ConnectionLimits
-    metrics: RequestMetrics
-    log: ConnectionLog
-    on_halt: Callable[[InvariantViolation], None]
-    on_close: Callable[[ConnectionContext], None]
-
-
 class Processor:
     """Serves its connections on one loop, with direct calls of the handler."""
 
@@ -534,6 +527,7 @@ class Processor:
         """When the last two looks at idle connections were."""
         self._handler = handler
         self._metrics = ports.metrics
+        self.watch = ports.metrics.watch
         self._on_halt = ports.on_halt
         self._on_close = ports.on_close
         self._usual_room = min(BATCH, limits.max_in_flight_requests)
@@ -546,6 +540,7 @@ class Processor:
 
         `connect` makes its connection where that is not a plain one.
         """
+        context.watch = self.watch
         connection = (connect or SocketConnection)(self, connected, context)
         self.connections[connection.descriptor] = connection
         connection.start()
@@ -576,9 +571,13 @@ class Processor:
         protocol = connection.protocol
         handler = self._handler
         times_of = self._metrics.times
+        watch = self.watch
         began = perf_counter_ns()
         for request in requests:
             header = request.header
+            longest = watch.slow_ns
+            if watch.every and watch.is_due():
+                request, longest = watch.begin(request, began), -1
             try:
                 outcome = handler(request)
             except InvariantViolation as violation:
@@ -592,18 +591,21 @@ class Processor:
             if isinstance(outcome, Response):
                 times.at_once.record(now - began)
                 protocol.answer(header, outcome)
+                if now - began > longest or outcome.mute_ms:
+                    answered = Answered(header, protocol.context, outcome, request.trace, began, 0, now - began, 0)
+                    connection.note(times, answered)
                 if outcome is CLOSE_CONNECTION:
                     connection.pause(STOPPING)
                     break
             else:
                 times.deferred += 1
                 times.api.local.record(now - began)
-                self._defer(connection, header, outcome, times, began, now)
+                self._defer(connection, header, outcome, times, began, now, request.trace)
             began = now
         connection.flush()
         connection.sent_by(times, now)
 
-    def _defer(
+    def _defer(  # noqa: PLR0913 - called for every request that waits: no value is made for its arguments
         self,
         connection: SocketConnection,
         header: RequestHeader,
@@ -611,18 +613,20 @@ class Processor:
         times: RequestTimes,
         began: int,
         handled: int,
+        trace: Trace | None,
     ) -> None:
         slot = connection.protocol.defer(header)
         future = asyncio.ensure_future(outcome, loop=self.loop)
-        future.add_done_callback(partial(self._on_done, connection, slot, times, began, handled))
+        future.add_done_callback(partial(self._on_done, connection, slot, times, began, handled, trace))
 
-    def _on_done(
+    def _on_done(  # noqa: PLR0913
         self,
         connection: SocketConnection,
         slot: Slot,
         times: RequestTimes,
         began: int,
         handled: int,
+        trace: Trace | None,
         future: asyncio.Future[Response],
     ) -> None:
         if future.cancelled():
@@ -638,6 +642,9 @@ class Processor:
         now = perf_counter_ns()
         times.api.remote.record(now - handled)
         times.api.total.record(now - began)
+        if now - began > self.watch.slow_ns or trace is not None or response.mute_ms:
+            stages = (began, 0, handled - began, now - handled)
+            connection.note(times, Answered(slot.header, connection.protocol.context, response, trace, *stages))
         self.complete(connection, slot, response)
         connection.sent_by(times, now)
 

@@ -25,9 +25,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from kavka.protocol.connection import ConnectionContext, Request, Slot
+from kavka.protocol.connection import Answered, ConnectionContext, Request, Slot
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.processor import QUEUE, Connect, Processor, ProcessorPorts, SocketConnection
+from kavka.runtime.processor import QUEUE, Connect, Processor, SocketConnection
+from kavka.runtime.processor_ports import ProcessorPorts
 from kavka.runtime.request_channel import RequestChannel, RequestTimes, Ticket
 
 COPIED_BYTES = 16 * 1024
@@ -84,6 +85,20 @@ class QueueingProcessor(Processor):
         if ticket.failure is not None:
             self.log_failure(ticket.slot.header, connection.protocol.context, ticket.failure)
         self.complete(connection, ticket.slot, ticket.response)
+        took_ns = ticket.queued_ns + ticket.local_ns + ticket.remote_ns + ticket.response_queue_ns
+        if took_ns > self._metrics.watch.slow_ns or ticket.trace is not None or ticket.response.mute_ms:
+            answered = Answered(
+                ticket.slot.header,
+                ticket.context,
+                ticket.response,
+                ticket.trace,
+                ticket.put_ns,
+                ticket.queued_ns,
+                ticket.local_ns,
+                ticket.remote_ns,
+                ticket.response_queue_ns,
+            )
+            connection.note(ticket.times, answered)
         connection.sent_by(ticket.times, ticket.completed_ns)
 
     def on_room(self) -> None:

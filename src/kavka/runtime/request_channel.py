@@ -1,7 +1,7 @@
 """The way of a request from the socket to its handler and of its answer back, with Kafka's request metrics.
 
-What it decides: how many requests may wait for the handler, and how their times are counted. It must not know what a
-request means, nor how its bytes are sent.
+What it decides: how many requests may wait for the handler, how their times are counted, and which requests are
+sampled. It must not know what a request means, nor how its bytes are sent.
 
 Two ways lead to the handler:
 
@@ -12,12 +12,14 @@ Two ways lead to the handler:
 
 I1  Never more than `capacity` requests wait; a processor that finds no room stops reading until it is woken.
 I2  The handler runs on the broker's loop only, an answer is handled on its processor's loop only.
+I3  While no request is slow and none is sampled, `RequestWatch` costs two comparisons for each, and no memory.
 
 Source: Kafka's RequestChannel and the list of request metrics in Kafka's documentation on monitoring.
 
     RequestQueueTimeMs   in the channel             0 where the processor calls directly
     LocalTimeMs          in the handler
     RemoteTimeMs         waiting: replicas, data    0 where the handler answers at once
+    ThrottleTimeMs       for how long the client is not read from after the answer: it is over its quota
     ResponseQueueTimeMs  back to the processor      0 where the processor calls directly
     ResponseSendTimeMs   from the answer being ready until the kernel has all of it; counted once for the answers that
                          leave together, for the API of the last one
@@ -35,10 +37,22 @@ from typing import Protocol
 
 from kavka.errors import InvariantViolation
 from kavka.metrics import Counter, Histogram, Registry
-from kavka.protocol.connection import CLOSE_CONNECTION, Handler, Request, Response
+from kavka.protocol.connection import (
+    CLOSE_CONNECTION,
+    Answered,
+    ConnectionContext,
+    Handler,
+    Request,
+    Response,
+    Trace,
+)
 
 MAX_BATCH = 64
 """Requests that are handled before the broker's loop looks at anything else."""
+MAX_WAITS = 1_000
+"""What so many slow requests waited for is remembered until their answers are sent; then all is forgotten."""
+NEVER_NS = 1 << 62
+"""No request takes so long."""
 
 _MS_PER_NS = 1e-6
 _GROUP = "kafka.network"
@@ -48,7 +62,7 @@ _KIND = "RequestMetrics"
 class ApiTimes:
     """Times of one API's requests that were not answered at once, in nanoseconds."""
 
-    __slots__ = ("local", "remote", "request_queue", "response_queue", "response_send", "total")
+    __slots__ = ("local", "remote", "request_queue", "response_queue", "response_send", "throttle", "total")
 
     def __init__(self) -> None:
         self.request_queue = Histogram(scale=_MS_PER_NS)
@@ -56,6 +70,8 @@ class ApiTimes:
         self.remote = Histogram(scale=_MS_PER_NS)
         self.response_queue = Histogram(scale=_MS_PER_NS)
         self.response_send = Histogram(scale=_MS_PER_NS)
+        self.throttle = Histogram(scale=_MS_PER_NS)
+        """Of the requests after which their client had to wait."""
         self.total = Histogram(scale=_MS_PER_NS)
 
 
@@ -75,10 +91,78 @@ class RequestTimes:
         """Requests whose handler failed."""
 
 
+class TraceKeeper(Protocol):
+    """Who keeps the stages of requests. Called on the broker's loop."""
+
+    def begin(self, began_ns: int) -> Trace:
+        """A request of the sample is about to be handled."""
+        ...
+
+    def keep(self, answered: Answered, send_ns: int, wait: object) -> None:
+        """An answer has left: of a sampled request, or of one that may be slow. `wait` is what its handler said."""
+        ...
+
+
+class RequestWatch:
+    """Which requests are looked at: those over `slow_ns`, and every one of `every`."""
+
+    def __init__(self) -> None:
+        self.slow_ns = NEVER_NS
+        self.every = 0
+        """0: there is no sample."""
+        self._left = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._keeper: Callable[[], TraceKeeper] | None = None
+        self._waits: dict[tuple[str, int], object] = {}
+
+    def open(self, keeper: Callable[[], TraceKeeper]) -> None:
+        """From now on somebody keeps traces, on this loop. `keeper` makes it with its first use."""
+        self._loop = asyncio.get_running_loop()
+        self._keeper = keeper
+
+    def set(self, slow_ms: int, every: int) -> None:
+        """Takes over the settings; a `slow_ms` of -1 and an `every` of 0 mean never."""
+        self.slow_ns = NEVER_NS if slow_ms < 0 else slow_ms * 1_000_000
+        self.every = self._left = every
+
+    def is_due(self) -> bool:
+        """Whether the next request is one of the sample. Asked on the broker's loop only, where `every` is not 0."""
+        self._left -= 1
+        if self._left > 0:
+            return False
+        self._left = self.every
+        return self._keeper is not None
+
+    def begin(self, request: Request, began_ns: int) -> Request:
+        """The request, with what takes down its way."""
+        assert self._keeper is not None
+        return request._replace(trace=self._keeper().begin(began_ns))
+
+    def waited(self, context: ConnectionContext, correlation_id: int, wait: object) -> None:
+        if len(self._waits) >= MAX_WAITS:
+            self._waits.clear()
+        self._waits[context.connection_id, correlation_id] = wait
+
+    def finish(self, answered: Answered, send_ns: int) -> None:
+        """The answer has left, or never will; on any thread."""
+        if self._loop is None:
+            return
+        if asyncio.get_running_loop() is self._loop:
+            self._keep(answered, send_ns)
+        else:
+            self._loop.call_soon_threadsafe(self._keep, answered, send_ns)
+
+    def _keep(self, answered: Answered, send_ns: int) -> None:
+        assert self._keeper is not None
+        key = (answered.context.connection_id, answered.header.correlation_id)
+        self._keeper().keep(answered, send_ns, self._waits.pop(key, None))
+
+
 class RequestMetrics:
-    """Counts requests. `api_name` gives the name of an API key."""
+    """Counts requests. `api_name` gives the name of an API key. `watch` has those that are looked at closer."""
 
     def __init__(self, registry: Registry, api_name: Callable[[int], str]) -> None:
+        self.watch = RequestWatch()
         self._registry = registry
         self._api_name = api_name
         self._by_version: dict[int, RequestTimes] = {}
@@ -122,6 +206,7 @@ class RequestMetrics:
         derive("RequestQueueTimeMs", lambda: with_zeros(api.request_queue), request=name)
         derive("LocalTimeMs", lambda: _merged((api.local, *at_once())), request=name)
         derive("RemoteTimeMs", lambda: with_zeros(api.remote), request=name)
+        derive("ThrottleTimeMs", lambda: with_zeros(api.throttle), request=name)
         derive("ResponseQueueTimeMs", lambda: with_zeros(api.response_queue), request=name)
         derive("ResponseSendTimeMs", lambda: api.response_send, request=name)
         derive("TotalTimeMs", lambda: _merged((api.total, *at_once())), request=name)
@@ -153,7 +238,21 @@ class Asker(Protocol):
 class Ticket:
     """A request on its way through the channel, and its answer on the way back."""
 
-    __slots__ = ("asker", "completed_ns", "failure", "put_ns", "request", "response", "times")
+    __slots__ = (
+        "asker",
+        "completed_ns",
+        "context",
+        "failure",
+        "local_ns",
+        "put_ns",
+        "queued_ns",
+        "remote_ns",
+        "request",
+        "response",
+        "response_queue_ns",
+        "times",
+        "trace",
+    )
 
     def __init__(self, asker: Asker, request: Request, times: RequestTimes) -> None:
         self.asker = asker
@@ -163,6 +262,9 @@ class Ticket:
         self.completed_ns = 0
         self.response: Response = CLOSE_CONNECTION
         self.failure: BaseException | None = None
+        self.context = request.context
+        self.trace: Trace | None = None
+        self.queued_ns = self.local_ns = self.remote_ns = self.response_queue_ns = 0
 
 
 class RequestChannel:
@@ -183,8 +285,10 @@ class RequestChannel:
         capacity: int,
         *,
         on_halt: Callable[[InvariantViolation], None],
+        watch: RequestWatch | None = None,
     ) -> None:
         self._loop = loop
+        self._watch = watch or RequestWatch()
         self.handler = handler
         self._capacity = capacity
         self._on_halt = on_halt
@@ -247,7 +351,11 @@ class RequestChannel:
         started = perf_counter_ns()
         api = ticket.times.api
         ticket.times.deferred += 1
-        api.request_queue.record(started - ticket.put_ns)
+        ticket.queued_ns = started - ticket.put_ns
+        api.request_queue.record(ticket.queued_ns)
+        if self._watch.every and self._watch.is_due():
+            request = self._watch.begin(request, ticket.put_ns)
+            ticket.trace = request.trace
         try:
             outcome = self.handler(request)
         except InvariantViolation as violation:
@@ -257,7 +365,8 @@ class RequestChannel:
             ticket.failure = error
             outcome = CLOSE_CONNECTION
         handled = perf_counter_ns()
-        api.local.record(handled - started)
+        ticket.local_ns = handled - started
+        api.local.record(ticket.local_ns)
         if isinstance(outcome, Response):
             self._send_back(ticket, outcome)
         else:
@@ -274,7 +383,8 @@ class RequestChannel:
             return
         else:
             ticket.failure = error
-        ticket.times.api.remote.record(perf_counter_ns() - handled_ns)
+        ticket.remote_ns = perf_counter_ns() - handled_ns
+        ticket.times.api.remote.record(ticket.remote_ns)
         self._send_back(ticket, response)
 
     def _send_back(self, ticket: Ticket, response: Response) -> None:
@@ -293,7 +403,8 @@ class RequestChannel:
         answers = self._answers[asker]
         for _ in range(len(answers)):
             ticket = answers.popleft()
-            ticket.times.api.response_queue.record(perf_counter_ns() - ticket.completed_ns)
+            ticket.response_queue_ns = perf_counter_ns() - ticket.completed_ns
+            ticket.times.api.response_queue.record(ticket.response_queue_ns)
             asker.on_answer(ticket)
 
 

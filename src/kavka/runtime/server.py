@@ -180,6 +180,9 @@ class Server:
         idle = IdleShare(threading.get_ident())
         self.metrics.gauge("kafka.server", "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent", idle.read)
         door.open(Dispatcher(broker), broker.gates)
+        assert self._sockets is not None, "they were bound"
+        self._sockets.watch.open(lambda: broker.request_traces)
+        self._watch_requests(broker.config)
         if self._tls is not None:
             broker.spawn(self._tls.watch(broker.record))
         for acceptor in acceptors:
@@ -331,8 +334,14 @@ class Server:
     def _on_config(self, config: BrokerConfig) -> None:
         """The broker's settings changed at run time, or were set again to what they were."""
         self._change_limits(config)
+        self._watch_requests(config)
         if self._tls is not None:
             self._tls.reload(config)
+
+    def _watch_requests(self, config: BrokerConfig) -> None:
+        """Takes over which requests are looked at closer."""
+        assert self._sockets is not None
+        self._sockets.watch.set(config.kavka_slow_request_ms, config.kavka_request_trace_sample)
 
     def _change_limits(self, config: BrokerConfig) -> None:
         """Takes over what changed at run time: at once, or when the names of hosts in it were looked up."""

@@ -26,7 +26,8 @@ from kavka.metrics import Member, Registry
 from kavka.protocol.connection import ConnectionContext, Handler
 from kavka.runtime.connection_log import ConnectionLog
 from kavka.runtime.listener import Acceptor, Admission, ConnectionQuota, ListenerLimits, NewGate
-from kavka.runtime.processor import Connect, ConnectionLimits, Processor, ProcessorPorts
+from kavka.runtime.processor import Connect, Processor
+from kavka.runtime.processor_ports import ConnectionLimits, ProcessorPorts
 from kavka.runtime.processor_thread import ProcessorThread, QueueingProcessor
 from kavka.runtime.request_channel import RequestChannel, RequestMetrics
 
@@ -119,6 +120,8 @@ class SocketServer:
         self._fruitless = 0
         self._acceptors: list[Acceptor] = []
         self._metrics = RequestMetrics(registry, api_name)
+        self.watch = self._metrics.watch
+        """Which requests are looked at closer."""
         self._processor = Processor(loop, handler, self._ports(on_halt=on_halt, on_close=self._on_close))
         self._threads: list[ProcessorThread] = []
         self.channel: RequestChannel | None = None
@@ -214,7 +217,9 @@ class SocketServer:
         return ProcessorPorts(self._limits.connection, self._metrics, self._log, on_halt, on_close)
 
     def _start_threads(self, handler: Handler, on_halt: Callable[[InvariantViolation], None]) -> None:
-        channel = self.channel = RequestChannel(self._loop, handler, self._limits.queued_max_requests, on_halt=on_halt)
+        channel = self.channel = RequestChannel(
+            self._loop, handler, self._limits.queued_max_requests, on_halt=on_halt, watch=self.watch
+        )
 
         def make(loop: asyncio.AbstractEventLoop) -> QueueingProcessor:
             return QueueingProcessor(

@@ -18,7 +18,7 @@ from kavka.metrics import Registry
 from kavka.protocol.connection import Handler
 from kavka.runtime.listener import Acceptor, ListenerLimits
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.processor import ConnectionLimits
+from kavka.runtime.processor_ports import ConnectionLimits
 from kavka.runtime.socket_server import SocketServer, SocketServerLimits
 
 Result = TypeVar("Result")

@@ -19,6 +19,7 @@ from kavka.protocol.messages.describe_producers_request import DescribeProducers
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kavka.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from kavka.records.builder import ProducerStamp
+from kavka.traces import RING_FILES, RequestTrace, decode_trace
 from tests.integration.settings.running_broker import RunningBroker, eventually, records
 from tests.kit.broker_client import BrokerClient, produce_of
 
@@ -139,3 +140,47 @@ def test_a_resource_that_is_named_twice_is_refused_each_time_and_the_others_chan
         (once, 0),
         (twice, INVALID_REQUEST),
     ]
+
+
+def traces(broker: RunningBroker) -> list[RequestTrace]:
+    """What the broker has kept of requests."""
+    lines = [line for name in RING_FILES if (file := broker.directory / name).exists() for line in file.open("rb")]
+    return [decode_trace(line) for line in lines if line.endswith(b"\n")]
+
+
+@pytest.mark.setting("kavka.request.trace.sample")
+def test_requests_are_sampled_from_when_they_shall_be(broker: RunningBroker) -> None:
+    topic = broker.topic()
+    assert not any(trace.sampled for trace in traces(broker))
+    broker.set(kavka_request_trace_sample=2)
+    for _ in range(20):
+        assert broker.error(topic, records(b"v")) == 0
+
+    def sampled() -> list[RequestTrace]:
+        return [
+            trace
+            for trace in traces(broker)
+            if trace.sampled and trace.api == "Produce" and trace.partitions[0].topic == topic
+        ]
+
+    found = eventually("ten of twenty", lambda: found if len(found := sampled()) == 10 else None)
+    assert found is not None
+    assert all(trace.partitions[0].end_offset == trace.partitions[0].first_offset + 1 for trace in found)
+
+
+@pytest.mark.setting("kavka.slow.request.ms")
+def test_requests_are_slow_from_the_time_that_they_shall_be(broker: RunningBroker) -> None:
+    topic = broker.topic()
+
+    def kept() -> int:
+        return sum(not trace.sampled and trace.api == "Produce" for trace in traces(broker))
+
+    before = kept()
+    broker.set(kavka_slow_request_ms=0)  # All of them.
+    assert broker.error(topic, records(b"v")) == 0
+    eventually("the trace", lambda: kept() == before + 1)
+    broker.set(kavka_slow_request_ms=-1)
+    after = kept()
+    assert broker.error(topic, records(b"v")) == 0
+    time.sleep(0.2)  # Four times as long as a trace takes to the disk.
+    assert kept() == after

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.output import Failure
-from kavka.cli.story import Subject, headline, parse_subject, select, tell
+from kavka.cli.story import Subject, dominant_stages, headline, parse_subject, select, tell
 from kavka.cli.times import moment_ms, parse_duration
 from kavka.cli.why import why
 from kavka.decisions import RING_FILES, Decision, DecisionKind, RecordedDecision, encode_decision
@@ -57,6 +57,7 @@ def went(at_ms: int, broker: int) -> Decision:
         (["orders-3"], Subject(topic="orders", partition=3)),
         (["a-b-12"], Subject(topic="a-b", partition=12)),
         (["orders"], Subject(topic="orders")),
+        (["slow"], Subject(slow=True)),
         (["topic", "orders-3"], Subject(topic="orders-3")),
         (["broker", "2"], Subject(broker=2)),
         (["group", "billing"], Subject(group="billing")),
@@ -185,3 +186,31 @@ def test_a_broker_that_no_recorded_decision_names_is_a_failure(tmp_path: Path) -
     (tmp_path / RING_FILES[1]).write_bytes(line + b"\n")
     with pytest.raises(Failure, match="no decision in these directories names broker 9"):
         why(["broker", "9"], since="2000w", data=[str(tmp_path)])
+
+
+def slow(at_ms: int, stage: str, about: int, *, untold: int = 0, topic: str = "orders") -> Decision:
+    return Decision(
+        DecisionKind.REQUEST_SLOW,
+        START_MS + at_ms,
+        BrokerId(1),
+        "it took long",
+        about_broker=BrokerId(about),
+        evidence={"api": "Produce", "stage": stage, "topic": topic, "partition": 3, "unrecorded_before": untold},
+    )
+
+
+def test_slow_requests_are_counted_by_stage_and_broker_with_those_that_got_no_record() -> None:
+    told = [slow(0, "remote", 3), slow(60_000, "remote", 3, untold=7), slow(1, "local", 1)]
+    assert list(dominant_stages(told)) == [
+        "     9 of 10  remote, broker 3  (Produce)",
+        "     1 of 10  local, broker 1  (Produce)",
+    ]
+
+
+def test_a_slow_request_belongs_to_its_partition_its_topic_and_the_broker_that_was_waited_for() -> None:
+    found = [recorded(slow(0, "remote", 3)), recorded(slow(1, "remote", 3, topic="other")), recorded(went(2, 2))]
+    assert len(select(found, Subject(slow=True))) == 2
+    assert len(select(found, Subject(slow=True, topic="orders"))) == 1
+    assert [each.at_ms for each in select(found, Subject(topic="orders", partition=3))][:1] == [START_MS]
+    assert select(found, Subject(topic="orders", partition=4)) == []
+    assert len(select(found, Subject(broker=3))) == 2

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import structlog
 
 from kavka.metrics import Counter, Histogram, Registry
-from kavka.protocol.connection import CLOSE_CONNECTION, Request, Response
+from kavka.protocol.api import RequestHeader
+from kavka.protocol.connection import CLOSE_CONNECTION, UNREAD, Answered, ConnectionContext, Request, Response
 from kavka.runtime import connection_log
 from kavka.runtime.connection_log import ConnectionLog
-from kavka.runtime.request_channel import RequestChannel, RequestMetrics, Ticket
+from kavka.runtime.request_channel import MAX_WAITS, NEVER_NS, RequestChannel, RequestMetrics, RequestWatch, Ticket
 
 PRODUCE = 0
 
@@ -57,6 +58,84 @@ def test_a_request_that_waited_for_nothing_has_waited_for_no_time() -> None:
     assert read(registry, "LocalTimeMs", request="Produce").sum == pytest.approx(0.012)
 
 
+def test_the_delay_of_a_client_over_its_quota_is_counted_as_throttle_time() -> None:
+    requests, registry = metrics()
+    times = requests.times(PRODUCE, 9)
+    for _ in range(3):
+        times.at_once.record(5_000)
+    times.api.throttle.record(250_000_000)
+    throttle = read(registry, "ThrottleTimeMs", request="Produce")
+    assert throttle.count == 3
+    assert throttle.sum == pytest.approx(250.0)
+
+
+class Keeper:
+    """Who keeps traces, in a list."""
+
+    def __init__(self) -> None:
+        self.kept: list[object] = []
+
+    def begin(self, began_ns: int) -> Any:
+        return f"trace from {began_ns}"
+
+    def keep(self, answered: Answered, send_ns: int, wait: object) -> None:
+        self.kept.append((answered.header.correlation_id, send_ns, wait))
+
+
+def answered(correlation_id: int) -> Answered:
+    header = RequestHeader(PRODUCE, 9, correlation_id, "app")
+    return Answered(header, CONTEXT, CLOSE_CONNECTION, None, 0, 0, 0, 0)
+
+
+CONTEXT = ConnectionContext("c", "127.0.0.1", 1, "L")
+
+
+@pytest.mark.setting("kavka.request.trace.sample")
+def test_of_every_so_many_requests_one_is_of_the_sample() -> None:
+    async def scenario() -> None:
+        watch = RequestWatch()
+        watch.set(1_000, 3)
+        assert not any(watch.is_due() for _ in range(7))  # Nobody is there to keep it.
+        watch.open(Keeper)
+        watch.set(1_000, 3)
+        assert [watch.is_due() for _ in range(7)] == [False, False, True, False, False, True, False]
+        assert watch.begin(Request(UNREAD, memoryview(b""), CONTEXT), 5).trace == "trace from 5"
+        watch.set(-1, 0)
+        assert (watch.slow_ns, watch.every) == (NEVER_NS, 0)
+
+    asyncio.run(scenario())
+
+
+def test_what_a_request_waited_for_comes_with_its_answer_and_is_forgotten_then() -> None:
+    async def scenario() -> None:
+        keeper, watch = Keeper(), RequestWatch()
+        watch.finish(answered(1), 9)
+        watch.open(lambda: keeper)
+        watch.waited(CONTEXT, 7, "for broker 3")
+        watch.finish(answered(7), 9)
+        watch.finish(answered(7), 9)
+        assert keeper.kept == [(7, 9, "for broker 3"), (7, 9, None)]
+        for number in range(MAX_WAITS + 5):
+            watch.waited(CONTEXT, number, number)
+        assert len(watch._waits) == 5
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_of_another_thread_is_kept_on_the_brokers_loop() -> None:
+    async def elsewhere(watch: RequestWatch) -> None:
+        watch.finish(answered(7), 9)
+
+    async def scenario() -> None:
+        keeper, watch = Keeper(), RequestWatch()
+        watch.open(lambda: keeper)
+        await asyncio.to_thread(asyncio.run, elsewhere(watch))
+        await asyncio.sleep(0)
+        assert keeper.kept == [(7, 9, None)]
+
+    asyncio.run(scenario())
+
+
 def test_errors_are_counted() -> None:
     requests, registry = metrics()
     requests.times(PRODUCE, 9).errors += 1
@@ -86,7 +165,13 @@ def test_an_answer_that_comes_after_its_processor_has_ended_is_no_failure() -> N
         channel = RequestChannel(loop, lambda _request: waiting, 1, on_halt=complaints.append)
         processor = Ended()
         channel.join(processor)
-        channel.put(Ticket(processor, cast("Request", object()), requests.times(PRODUCE, 9)))
+        channel.put(
+            Ticket(
+                processor,
+                Request(UNREAD, memoryview(b""), ConnectionContext("c", "127.0.0.1", 1, "L")),
+                requests.times(PRODUCE, 9),
+            )
+        )
         channel.wait_for_room(processor)
         processor.loop.close()
         await asyncio.sleep(0)

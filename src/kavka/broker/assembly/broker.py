@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kavka.broker.authentication.gate import Gates
     from kavka.broker.authentication.tokens import Tokens
     from kavka.broker.authorization.authorization import Authorization
+    from kavka.broker.decisions.request_traces import RequestTraces
     from kavka.broker.membership.registrar import Registrar
     from kavka.broker.metadata.controller_link import ControllerLink
     from kavka.broker.metadata.first_metadata import FirstMetadata
@@ -88,6 +89,7 @@ class Inner(NamedTuple):
     streams_topics: Late[StreamsTopics]
     moves: Late[LogMoves]
     quota_store: Late[QuotaStore]
+    request_traces: Late[RequestTraces]
 
 
 _T = TypeVar("_T")
@@ -156,6 +158,7 @@ class Broker:
     streams_topics = _LatePart(lambda inner: inner.streams_topics())
     moves = _LatePart(lambda inner: inner.moves())
     quota_store = _LatePart(lambda inner: inner.quota_store())
+    request_traces = _LatePart(lambda inner: inner.request_traces())
 
     # -- how it stands
 

@@ -17,6 +17,7 @@ from kavka.broker.assembly.broker import Broker, Inner
 from kavka.broker.assembly.ends import Ends, Stage
 from kavka.broker.assembly.following import Following
 from kavka.broker.assembly.late_share import LateShare, LateStates
+from kavka.broker.assembly.late_traces import late_request_traces
 from kavka.broker.assembly.local_requests import LocalRequests
 from kavka.broker.assembly.ports import Ports
 from kavka.broker.assembly.relay import Relay
@@ -261,8 +262,7 @@ def join(base: Base, opened: Opened) -> Running:
     serving = _new_serving(base, opened)
     control = _new_control(base, opened, serving)
     creation = serving.share.topic.creation = _new_topic_creation(base, serving, control)
-    decision_topic = _new_decision_topic(base, serving, creation)
-    decisions = _new_decision_log(base, decision_topic, serving.recorder)
+    decision_topic, decisions = _new_decision_log(base, serving, creation)
     maintenance = _new_maintenance(base, logs)
     base.on_storage_error.add(_new_directory_failures(base, opened, serving, control).on_storage_error)
     _join_settings(base, logs, control, maintenance)
@@ -311,6 +311,7 @@ def join(base: Base, opened: Opened) -> Running:
             _late_streams_topics(base, creation),
             _late_moves(base, logs),
             _late_quota_store(base),
+            late_request_traces(base, serving.metadata),
         ),
     )
     control.local.open(broker)
@@ -769,11 +770,13 @@ def _new_decision_topic(base: Base, serving: Serving, creation: TopicCreation) -
     )
 
 
-def _new_decision_log(base: Base, topic: ReplicatedDecisionTopic, recorder: FlightRecorder | None) -> DecisionLog:
-    config, ports = base.config, base.ports
+def _new_decision_log(
+    base: Base, serving: Serving, creation: TopicCreation
+) -> tuple[ReplicatedDecisionTopic, DecisionLog]:
+    config, ports, topic = base.config, base.ports, _new_decision_topic(base, serving, creation)
     on_decision = Relay[Decision]()
-    if recorder is not None:
-        on_decision.add(recorder.on_decision)
+    if serving.recorder is not None:
+        on_decision.add(serving.recorder.on_decision)
     on_decision.add(ports.on_decision)
     decisions = DecisionLog(
         topic,
@@ -783,7 +786,7 @@ def _new_decision_log(base: Base, topic: ReplicatedDecisionTopic, recorder: Flig
         on_decision=on_decision,
     )
     base.record.add(decisions.record)
-    return decisions
+    return topic, decisions
 
 
 async def _patiently(work: Awaitable[None]) -> bool:

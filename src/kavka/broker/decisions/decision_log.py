@@ -90,6 +90,37 @@ class Ring(NamedTuple):
     size_bytes: int
 
 
+class LineRing:
+    """Lines in two files: the older one, `names[0]`, is replaced when the newer is full."""
+
+    def __init__(self, ring: Ring, names: tuple[str, str]) -> None:
+        self._filesystem = ring.filesystem
+        self.directory = ring.directory
+        self._names = names
+        self._file_bytes = ring.size_bytes // 2
+        self._file: File | None = None
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Raises StorageError. The files are made with the first line."""
+        data = b"".join(line + b"\n" for line in lines)
+        older, newer = (f"{self.directory}/{name}" for name in self._names)
+        if self._file is None:
+            self._file = self._filesystem.open(newer, create=True)
+        size = self._file.size()
+        if size and size + len(data) > self._file_bytes:
+            self._file.close()
+            try:
+                self._filesystem.rename(newer, older)
+            except FileNotFoundError:
+                pass  # Somebody took it away; the ring goes on without it.
+            self._file = self._filesystem.open(newer, create=True)
+        self._file.append(data)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
 class _Pending(NamedTuple):
     """A decision on its way to the topic; `data` is its JSON."""
 
@@ -116,12 +147,9 @@ class DecisionLog:
         self._quiet = quiet
         self._on_decision = on_decision
         self._topic = topic
-        self._filesystem = ring.filesystem
-        self._directory = ring.directory
         self._id_prefix = id_prefix
-        self._file_bytes = ring.size_bytes // 2
         self._sequence = 0
-        self._ring: File | None = None
+        self._ring = LineRing(ring, RING_FILES)
         self._ring_failed = False
         self._unwritten: list[bytes] = []
         self._pending: deque[_Pending] = deque(maxlen=MAX_PENDING)
@@ -178,25 +206,11 @@ class DecisionLog:
         if self._ring_failed or not lines:
             return
         try:
-            self._write_ring(b"".join(line + b"\n" for line in lines))
+            self._ring.write(lines)
         except StorageError as failure:
             # The directory's own users find out and take it offline; decisions go on to the topic.
             self._ring_failed = True
-            logger.warning("ring of decisions not written", directory=self._directory, why=str(failure))
-
-    def _write_ring(self, data: bytes) -> None:
-        older, newer = (f"{self._directory}/{name}" for name in RING_FILES)
-        if self._ring is None:
-            self._ring = self._filesystem.open(newer, create=True)
-        size = self._ring.size()
-        if size and size + len(data) > self._file_bytes:
-            self._ring.close()
-            try:
-                self._filesystem.rename(newer, older)
-            except FileNotFoundError:
-                pass  # Somebody took it away; the ring goes on without it.
-            self._ring = self._filesystem.open(newer, create=True)
-        self._ring.append(data)
+            logger.warning("ring of decisions not written", directory=self._ring.directory, why=str(failure))
 
     # -- the topic
 
@@ -212,8 +226,7 @@ class DecisionLog:
         if self._flushing is not None:
             self._flushing.cancel()
             self._flush()
-        if self._ring is not None:
-            self._ring.close()
+        self._ring.close()
 
     def abort(self) -> None:
         """Stops at once; what was not written yet is lost, as in a kill."""
@@ -221,8 +234,7 @@ class DecisionLog:
             self._running.cancel()
         if self._flushing is not None:
             self._flushing.cancel()
-        if self._ring is not None:
-            self._ring.close()
+        self._ring.close()
 
     async def _carry(self) -> None:
         pause_s = RETRY_S

@@ -235,6 +235,8 @@ def _response(
         name, index = spec.topic_partition
         if outcome.error not in _NOT_HERE:  # Else any client could make counters for topics that do not exist.
             _count(broker.replicas.traffic.of(name), outcome, to_follower=to_follower)
+        if request.trace is not None and outcome.size_bytes:
+            request.trace.sent(name, index, spec.fetch_offset)
         key = (name, spec.topic_id)
         topic = topics.get(key)
         if topic is None:
@@ -251,10 +253,7 @@ def _response(
             aborted_transactions=[] if outcome.error in _NOT_HERE else None,
         )
         if outcome.aborted_transactions is not None:
-            data.aborted_transactions = [
-                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in outcome.aborted_transactions
-            ]
+            data.aborted_transactions = _aborted(outcome)
         if outcome.preferred_read_replica >= 0:
             data.preferred_read_replica = outcome.preferred_read_replica
         if outcome.diverging_epoch is not None:
@@ -273,3 +272,10 @@ def _response(
             for node in addresses_of(broker.metadata, request, leaders)
         ]
     return response
+
+
+def _aborted(outcome: FetchOutcome) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+        for aborted in outcome.aborted_transactions or ()
+    ]

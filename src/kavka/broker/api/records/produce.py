@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.endpoints import addresses_of
 from kavka.broker.api.records.current_leader import leader_of
+from kavka.broker.decisions.produce_waits import NS_PER_S, Asked, Wait, observed, what_was_waited_for
 from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS
 from kavka.broker.transactions.produce import Unverified, unverified_batches, verify
 from kavka.errors import ErrorCode, RecordsError
@@ -124,6 +126,8 @@ def _append_all(
                 outcome = refused[TopicPartition(name, data.index)]
             else:
                 outcome = _append(broker, request, message, name, data, wall_ms)
+                if request.trace is not None and outcome.error is ErrorCode.NONE and name is not None:
+                    request.trace.appended(name, data.index, outcome.base_offset, outcome.committed_at)
             answer = _answer(broker, request, name, data.index, outcome)
             if outcome.error is not ErrorCode.NONE:
                 failed = True
@@ -141,7 +145,8 @@ def _append_all(
     if version >= 10 and failed:
         _add_endpoints(broker, request, response)
     if pending or flushing:
-        return _await(broker, response, pending, flushing, message.timeout_ms)
+        asked = Asked(request.context, request.header.correlation_id, request.trace)
+        return _await(broker, asked, response, pending, flushing, message.timeout_ms)
     return response
 
 
@@ -228,14 +233,37 @@ def _add_endpoints(broker: RecordsBroker, request: Request, response: ProduceRes
 
 async def _await(
     broker: RecordsBroker,
+    asked: Asked,
     response: ProduceResponse,
     pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]],
     flushing: list[tuple[PartitionProduceResponse, AppendOutcome]],
     timeout_ms: int,
 ) -> ProduceResponse:
     """The response, once what it acknowledges is committed, and on the disk where flush.messages asks for it."""
-    await asyncio.gather(_flush(broker, flushing), _commit(broker, pending, timeout_ms))
+    replicas, loop = broker.replicas, asyncio.get_running_loop()
+    began = loop.time()
+    with observed(replicas, asked.trace, _waits(pending)) if asked.trace is not None else nullcontext():
+        flush_s, _ = await asyncio.gather(_timed_flush(broker, flushing), _commit(broker, pending, timeout_ms))
+    watch = asked.context.watch
+    if asked.trace is not None:
+        asked.trace.committed(what_was_waited_for(replicas, _waits(pending), flush_s))
+    elif watch is not None and (loop.time() - began) * NS_PER_S >= watch.slow_ns // 2:
+        watch.waited(asked.context, asked.correlation_id, what_was_waited_for(replicas, _waits(pending), flush_s))
     return response
+
+
+def _waits(pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]]) -> list[Wait]:
+    return [Wait(topic, answer.index, outcome.base_offset, outcome.committed_at) for topic, answer, outcome in pending]
+
+
+async def _timed_flush(broker: RecordsBroker, flushing: list[tuple[PartitionProduceResponse, AppendOutcome]]) -> float:
+    """Returns for how many seconds the disk was waited for."""
+    if not flushing:
+        return 0.0
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await _flush(broker, flushing)
+    return loop.time() - began
 
 
 async def _commit(

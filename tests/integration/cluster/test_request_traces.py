@@ -1,0 +1,131 @@
+"""Slow requests on three brokers: the stage and the broker that a fault made slow are the ones that are named."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from kavka.decisions import RING_FILES as DECISION_RINGS
+from kavka.decisions import Decision, DecisionKind, decode_decision
+from kavka.testing import Cluster
+from kavka.traces import RING_FILES, RequestTrace, Stage, decode_trace, verdict
+from tests.kit.command_line import run_alone
+
+SLOW_MS = 400
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    settings = {"kavka.slow.request.ms": SLOW_MS, "kavka.request.trace.sample": 1}
+    with Cluster(brokers=3, settings=settings) as running:
+        yield running
+
+
+def lines(cluster: Cluster, broker_id: int, names: tuple[str, str]) -> list[bytes]:
+    found: list[bytes] = []
+    for name in names:
+        for path in (cluster.directory / f"broker-{broker_id}").rglob(name):
+            found += [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    return found
+
+
+def traces(cluster: Cluster, broker_id: int, topic: str) -> list[RequestTrace]:
+    """Of the Produce requests that the broker has kept."""
+    found = [decode_trace(line) for line in lines(cluster, broker_id, RING_FILES)]
+    return [each for each in found if each.api == "Produce" and each.partitions and each.partitions[0].topic == topic]
+
+
+def told(cluster: Cluster, broker_id: int, topic: str) -> list[Decision]:
+    found = [decode_decision(line).decision for line in lines(cluster, broker_id, DECISION_RINGS)]
+    return [each for each in found if each.kind is DecisionKind.REQUEST_SLOW and each.evidence.get("topic") == topic]
+
+
+def run(cluster: Cluster, *words: str) -> str:
+    ended = run_alone(*words, KAVKA_BOOTSTRAP=cluster.bootstrap_servers)
+    assert ended.returncode == 0, ended.stderr.decode()
+    return ended.stdout.decode()
+
+
+def produce(cluster: Cluster, topic: str, **settings: object) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "client.id": "app", "acks": "all", **settings})
+    producer.produce(topic, b"value")
+    assert producer.flush(30) == 0
+
+
+def the_trace(cluster: Cluster, topic: str) -> RequestTrace:
+    leader = cluster.leader(topic)
+    cluster.wait_until(lambda: traces(cluster, leader, topic))
+    return traces(cluster, leader, topic)[-1]
+
+
+def test_a_sampled_record_tells_when_each_replica_had_it(cluster: Cluster) -> None:
+    cluster.create_topic("sampled")
+    produce(cluster, "sampled")
+    trace, leader = the_trace(cluster, "sampled"), cluster.leader("sampled")
+    assert trace.sampled
+    assert trace.broker_id == leader
+    assert (trace.partitions[0].first_offset, trace.partitions[0].end_offset) == (0, 1)
+    assert {step.broker_id for step in trace.followers} == {1, 2, 3} - {leader}
+    last_us = max(step.fetched_us for step in trace.followers)
+    assert 0 <= trace.partitions[0].appended_us <= last_us <= trace.committed_us <= trace.stages.total
+
+
+def test_a_paused_follower_is_named(cluster: Cluster) -> None:
+    cluster.create_topic("paused")
+    leader = cluster.leader("paused")
+    follower = next(each for each in (1, 2, 3) if each != leader)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "client.id": "app", "acks": "all"})
+    producer.list_topics("paused")
+    cluster.pause(follower)
+    producer.produce("paused", b"value")
+    producer.poll(2 * SLOW_MS / 1000)
+    time.sleep(2 * SLOW_MS / 1000)
+    cluster.resume(follower)
+    assert producer.flush(30) == 0
+    found = verdict(the_trace(cluster, "paused"))
+    assert (found.stage, found.broker_id) == (Stage.REMOTE, follower)
+    cluster.wait_until(lambda: told(cluster, leader, "paused"))
+    assert [each.about_broker for each in told(cluster, leader, "paused")] == [follower]
+
+
+def test_a_follower_with_a_slow_disk_is_named(cluster: Cluster) -> None:
+    cluster.create_topic("slow-follower")
+    leader = cluster.leader("slow-follower")
+    follower = next(each for each in (1, 2, 3) if each != leader)
+    cluster.slow_disk(follower, 1.5 * SLOW_MS)
+    try:
+        produce(cluster, "slow-follower")
+    finally:
+        cluster.slow_disk(follower, 0)
+    found = verdict(the_trace(cluster, "slow-follower"))
+    assert (found.stage, found.broker_id) == (Stage.REMOTE, follower)
+
+
+def test_a_client_over_its_quota_is_told_apart_from_a_slow_broker(cluster: Cluster) -> None:
+    cluster.create_topic("throttled", replicas=1)
+    leader = cluster.leader("throttled")
+    run(cluster, "quotas", "set", "--client-id", "greedy", "--produce", "20000")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "client.id": "greedy", "acks": "all"})
+
+    def is_delayed() -> bool:
+        producer.produce("throttled", bytes(15_000))
+        assert producer.flush(30) == 0
+        return any(each.stages.throttle for each in traces(cluster, leader, "throttled"))
+
+    cluster.wait_until(is_delayed)
+    delayed = next(each for each in traces(cluster, leader, "throttled") if each.stages.throttle)
+    found = verdict(delayed)
+    assert (found.stage, found.broker_id, delayed.client_id) == (Stage.THROTTLE, leader, "greedy")
+
+
+def test_why_slow_names_stages_and_brokers_from_any_broker(cluster: Cluster) -> None:
+    """After the tests above."""
+    cluster.wait_until(lambda: "request slow" in run(cluster, "why", "slow"))
+    told = run(cluster, "why", "slow")
+    assert "in stage remote: broker" in told
+    summary = told.split("which broker was waited for:")[1]
+    assert "remote, broker" in summary
+    assert "(Produce)" in summary
