@@ -45,6 +45,8 @@ PAGES = {
     "topic": f"{C}/topics/{TOPIC}",
     "settings": f"{C}/topics/{TOPIC}/settings",
     "settings of brokers": f"{C}/brokers/1/settings?with=2&all=1",
+    "clients": f"{C}/topics/{TOPIC}/clients",
+    "clients of a broker": f"{C}/brokers/1/clients",
     "access": f"{C}/access",
     "users": f"{C}/access/users",
     "quotas": f"{C}/access/quotas",
@@ -65,7 +67,7 @@ PAGES = {
     "missing": f"{C}/topics/there-is-none",
 }
 
-ALIKE = ("users", "quotas", "znode", "simulator alone", "its topics")
+ALIKE = ("clients of a broker", "users", "quotas", "znode", "simulator alone", "its topics")
 """Pages that are much like another one: the thorough run looks at them, too."""
 FORMS = (
     "create-topic",

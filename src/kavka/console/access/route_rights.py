@@ -80,6 +80,8 @@ NEEDS: Final[dict[tuple[str, str], Need]] = {
     ("GET", "/c/{cluster}/topics/{topic}/settings"): Need(Who.TOPIC),
     ("POST", "/c/{cluster}/topics/{topic}/settings"): Need(Who.TOPIC),
     ("GET", "/c/{cluster}/brokers/{broker:int}/settings"): Need(Who.ALL_TOPICS),
+    ("GET", "/c/{cluster}/topics/{topic}/clients"): Need(Who.TOPIC),
+    ("GET", "/c/{cluster}/brokers/{broker:int}/clients"): Need(Who.ALL_TOPICS),
     ("GET", _MESSAGES): Need(Who.VALUES),
     ("GET", f"{_MESSAGES}/tail"): Need(Who.VALUES),
     ("GET", f"{_MESSAGES}/{{partition:int}}/{{offset:int}}"): Need(Who.VALUES),

@@ -9,6 +9,7 @@ groups        all groups, and one
 decisions     why-records, and one with what led to it
 durability    what is lost if a broker dies now
 churn         how often brokers leave and join ISRs
+clients       who reads and who writes a topic, a partition, what a broker leads
 access_lists  access control lists, users, quotas
 zookeeper     ZooKeeper's servers and its tree
 simulator     runs of the simulator

@@ -4,5 +4,6 @@ Each module bounds what it reads and how long that takes. None knows a page.
 
 churn        the windows that the isr-churn pipeline counted
 znodes       ZooKeeper's tree, read and never written
+clients      who reads and who writes partitions
 simulations  runs of the simulator, each in a process of its own
 """

@@ -1,0 +1,80 @@
+"""Who reads and who writes, from what brokers tell: joined, summed, with a rate of two readings."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from kavka.client.transaction_admin import ListedTransaction, ShownProducer
+from kavka.console.sources import clients
+from kavka.console.sources.clients import Reader, WriterReader, readers
+from kavka.model import TopicPartition
+from kavka.observe.snapshot import GroupOffset, GroupView, MemberView
+
+ZERO, ONE, OTHER = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+def member(name: str, *partitions: TopicPartition) -> MemberView:
+    return MemberView(name, None, "app", "/10.0.0.7", partitions, None)
+
+
+def group(name: str, members: tuple[MemberView, ...], **committed: int) -> GroupView:
+    lags = tuple(GroupOffset(TopicPartition("a", int(key[1:])), 5, 5 + lag) for key, lag in committed.items())
+    return GroupView(
+        name, "classic", "Stable" if members else "Empty", "consumer", "range", 1, members=members, offsets=lags
+    )
+
+
+def producer(partition: TopicPartition, sequence: int, *, epoch: int = 0, start: int = -1) -> ShownProducer:
+    return ShownProducer(partition, 7, epoch, 0, sequence, 1_000, start)
+
+
+def test_readers_are_the_members_that_have_one_of_the_partitions() -> None:
+    some = group("g", (member("m1", ZERO, OTHER), member("m2", OTHER)), p0=3)
+    assert readers([some], frozenset((ZERO, ONE))) == (
+        Reader("g", "Stable", "m1", "app", "10.0.0.7", (ZERO,), some.offsets[0].lag),
+    )
+
+
+def test_a_group_that_is_away_is_a_reader_of_what_it_committed() -> None:
+    away = group("g", (), p0=3, p1=4)
+    (found,) = readers([away], frozenset((ZERO, ONE)))
+    assert (found.member_id, found.partitions, found.lag) == ("", (ZERO, ONE), away.lag)
+    assert readers([away], frozenset((ZERO,)), with_away=False) == ()
+
+
+class TestRates:
+    def test_a_rate_is_what_came_between_two_readings(self) -> None:
+        reader = WriterReader()
+        (first,) = reader.joined([producer(ZERO, 99), producer(ONE, 9)], {}, 0)
+        assert first.rate is None
+        (second,) = reader.joined([producer(ZERO, 299), producer(ONE, 9)], {}, 2_000)
+        assert (second.rate, second.partitions) == (100.0, (ZERO, ONE))
+
+    def test_numbers_go_round(self) -> None:
+        reader = WriterReader()
+        reader.joined([producer(ZERO, 2**31 - 1)], {}, 0)
+        assert reader.joined([producer(ZERO, 9)], {}, 1_000)[0].rate == 10.0
+
+    def test_another_epoch_begins_anew_and_a_reading_too_soon_keeps_the_rate(self) -> None:
+        reader = WriterReader()
+        reader.joined([producer(ZERO, 0)], {}, 0)
+        reader.joined([producer(ZERO, 50)], {}, 1_000)
+        assert reader.joined([producer(ZERO, 50)], {}, 1_200)[0].rate == 50.0
+        assert reader.joined([producer(ZERO, 60, epoch=1)], {}, 3_000)[0].rate is None
+        assert reader.joined([producer(ZERO, 90, epoch=1)], {}, 3_000 + clients.RATE_MOST_MS + 1)[0].rate is None
+
+    def test_readings_to_compare_with_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(clients, "MOST_READINGS", 2)
+        reader = WriterReader()
+        for number in range(5):
+            reader.joined([producer(TopicPartition("a", number), 1)], {}, 0)
+        assert reader.joined([producer(TopicPartition("a", 0), 2)], {}, 2_000)[0].rate is None, "it was forgotten"
+        assert reader.joined([producer(TopicPartition("a", 4), 2)], {}, 2_000)[0].rate is not None
+
+
+def test_an_open_transaction_is_told_with_its_name_and_where_it_begins() -> None:
+    known = {7: ListedTransaction("pay", 1, 7, "Ongoing")}
+    (found,) = WriterReader().joined([producer(ZERO, 3, start=40), producer(ONE, 3)], known, 0)
+    assert (found.transactional_id, found.state, found.open_in) == ("pay", "Ongoing", ((ZERO, 40),))
