@@ -10,6 +10,7 @@ import itertools
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
@@ -142,6 +143,12 @@ class BrokerClient:
         settings = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
         return int(self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 5).topics[0].error_code)
+
+    def topic_id(self, name: str) -> uuid.UUID:
+        """The id of a topic that is there."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+        found: uuid.UUID = self.ask(request, 12).topics[0].topic_id
+        return found
 
     def topics(self, *names: str) -> dict[str, Any]:
         """Metadata of topics by name, all of them where none is named. Creates none."""

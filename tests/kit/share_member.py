@@ -13,28 +13,65 @@ from kavka.protocol.messages.share_group_heartbeat_request import ShareGroupHear
 from tests.kit.broker_client import BrokerClient, read_records
 from tests.kit.process_cluster import eventually
 
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+
 
 class ShareMember(BrokerClient):
-    """`epoch` is that of its share session, which its fetches and acknowledgements carry on."""
+    """`epoch` is that of its share session, which its fetches and acknowledgements carry on; `member_epoch` is what the
+    group's coordinator gave it last."""
 
     def __init__(self, port: int, group: str, name: str = "", *, host: str = "127.0.0.1") -> None:
         super().__init__(port, host=host)
         self.group = group
         self.name = name or uuid.uuid4().hex
         self.epoch = 0
+        self.member_epoch = 0
 
     def join(self, *topics: str) -> Any:
         """The answer to a first heartbeat, once the group's coordinator is there."""
-        request = ShareGroupHeartbeatRequest(
-            group_id=self.group, member_id=self.name, member_epoch=0, subscribed_topic_names=list(topics)
-        )
+        request = self.joining(*topics)
 
         def joined() -> Any:
             self.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group]), 6)
             answer = self.ask(request, 1)
-            return None if answer.error_code else answer
+            if answer.error_code:
+                return None
+            self.member_epoch = answer.member_epoch
+            return answer
 
         return eventually("a member joins", joined)
+
+    def joining(self, *topics: str) -> ShareGroupHeartbeatRequest:
+        """A first heartbeat."""
+        return ShareGroupHeartbeatRequest(
+            group_id=self.group, member_id=self.name, member_epoch=0, subscribed_topic_names=list(topics)
+        )
+
+    def join_assigned(self, *topics: str) -> None:
+        """Joins, and goes on with heartbeats until it has a partition: where states are made, that takes a while."""
+        answer = self.join(*topics)
+        if answer.assignment and answer.assignment.topic_partitions:
+            return
+
+        def has_partitions() -> bool:
+            answer = self.beat()
+            return bool(answer.assignment and answer.assignment.topic_partitions)
+
+        eventually("the member has a partition", has_partitions)
+
+    def beat(self) -> Any:
+        """The answer to a heartbeat that says nothing new."""
+        answer = self.ask(
+            ShareGroupHeartbeatRequest(group_id=self.group, member_id=self.name, member_epoch=self.member_epoch), 1
+        )
+        if answer.error_code == 0:
+            self.member_epoch = answer.member_epoch
+        return answer
+
+    def leave(self) -> None:
+        """Is no member any more; its share session goes on."""
+        answer = self.ask(ShareGroupHeartbeatRequest(group_id=self.group, member_id=self.name, member_epoch=-1), 1)
+        assert answer.error_code == 0, answer
 
     def fetch_answer(self, topic_id: uuid.UUID, partition: int = 0, *, wait_ms: int = 5_000, **fields: Any) -> Any:
         """The whole answer."""

@@ -129,6 +129,72 @@ DIFFERENCES = (
         0,
         "another transaction was begun, in which there is nothing: INVALID_TXN_STATE would end librdkafka's producer",
     ),
+    Difference(
+        "share_(acknowledge|fetch|group_heartbeat)_refused",
+        ".*",
+        r".*\.error_message",
+        "<text>",
+        "kavka says in words what was wrong; Kafka gives the code alone",
+    ),
+    Difference(
+        "describe_share_group_offsets",
+        "four accepted, two rejected|all of a group|with an unknown topic",
+        r".*\.start_offset",
+        4,
+        "kavka stores the start offset as it is after a change, Kafka as it was before; the lag is the same",
+    ),
+    Difference(
+        "delete_share_groups",
+        "a new one of this name, described",
+        r".*\.lag",
+        10,
+        "as the row below",
+    ),
+    Difference(
+        "delete_share_groups",
+        "a new one of this name, described",
+        r".*\.start_offset",
+        0,
+        "where a group begins is stored before anything is given out, so that a leader who dies then loses no record",
+    ),
+    Difference(
+        "share_fetch_refused",
+        "another's acknowledgement",
+        r".*\.acknowledge_error_code",
+        42,
+        "nobody was given a record behind the last that was acquired, so none is remembered; Kafka remembers its batch",
+    ),
+    Difference(
+        "share_fetch_refused",
+        "unknown topic",
+        r"\.error_code",
+        0,
+        "an unknown topic among others is told of with UNKNOWN_TOPIC_ID; Kafka's UNKNOWN_SERVER_ERROR is an exception",
+    ),
+    Difference("share_fetch_refused", "unknown topic", r"\.acquisition_lock_timeout_ms", 30_000, "as the row above"),
+    Difference(
+        "share_fetch_refused",
+        "unknown topic",
+        r"\.responses",
+        [
+            {
+                "topic_id": "<id>",
+                "partitions": [
+                    {
+                        "partition_index": 0,
+                        "error_code": 100,
+                        "error_message": None,
+                        "acknowledge_error_code": 0,
+                        "acknowledge_error_message": None,
+                        "current_leader": {"leader_id": 0, "leader_epoch": 0},
+                        "records": [],
+                        "acquired_records": [],
+                    }
+                ],
+            }
+        ],
+        "as the row above",
+    ),
 )
 
 

@@ -2,6 +2,7 @@
 
     python -m tests.conformance.wire.golden --record                 starts both lines of Apache Kafka and records anew
     python -m tests.conformance.wire.golden --record --zk HOST:PORT --kraft HOST:PORT     records from running ones
+    python -m tests.conformance.wire.golden --record --only 'share_.*'                    the others stay as they are
     python -m tests.conformance.wire.golden --compare HOST:PORT      prints what a running broker answers differently
 
 A file per API in golden/: scenario, step, then each different answer with the versions in which each line gave it. The
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -117,23 +119,26 @@ def _with_last(items: Iterable[Any]) -> Iterator[tuple[bool, Any]]:
         yield index == len(listed) - 1, item
 
 
-def runs_of(host: str, port: int) -> Iterator[tuple[Scenario, int]]:
+def runs_of(host: str, port: int, only: str = ".*") -> Iterator[tuple[Scenario, int]]:
     """Every scenario with every version that the broker serves and that Apache Kafka 4 has not dropped."""
     session = WireSession(host, port)
     served = served_versions(session)
     session.close()
     for scenario in SCENARIOS:
+        if scenario.beside not in served or not re.fullmatch(only, scenario.name):
+            continue
         low, high = served.get(scenario.api, (0, -1))
         for version in range(max(low, scenario.min_version), high + 1):
             yield scenario, version
 
 
-def record(addresses: dict[str, str]) -> Golden:
-    """Runs everything against Apache Kafka; addresses: host:port for each of LINES."""
-    golden = Golden()
+def record(addresses: dict[str, str], only: str = ".*") -> Golden:
+    """Runs what `only` matches against Apache Kafka; addresses: host:port for each of LINES."""
+    known = Golden.load().answers
+    golden = Golden({run: lines for run, lines in known.items() if not re.fullmatch(only, run[0])})
     for line, address in addresses.items():
         host, _, port = address.rpartition(":")
-        for scenario, version in runs_of(host, int(port)):
+        for scenario, version in runs_of(host, int(port), only):
             if sys.stderr.isatty():
                 print(f"\r{line} {scenario.name} v{version}\033[K", end="", file=sys.stderr, flush=True)
             answers = run_scenario(scenario, host, int(port), version)
@@ -204,13 +209,14 @@ def compare(address: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", action="store_true", help="record what Apache Kafka answers")
+    parser.add_argument("--only", metavar="PATTERN", default=".*", help="the scenarios to record")
     parser.add_argument("--zk", metavar="HOST:PORT", help="a running Apache Kafka 3.9 with ZooKeeper")
     parser.add_argument("--kraft", metavar="HOST:PORT", help="a running Apache Kafka 4.3 in KRaft mode")
     parser.add_argument("--compare", metavar="HOST:PORT", help="any running broker")
     options = parser.parse_args()
     if options.record:
         with live(options.zk, options.kraft) as addresses:
-            record(addresses).save(SCENARIOS)
+            record(addresses, options.only).save(SCENARIOS)
     if options.compare:
         sys.exit(1 if compare(options.compare) else 0)
 

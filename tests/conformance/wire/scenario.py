@@ -2,7 +2,7 @@
 
 Not among the steps is what Apache Kafka itself never answers: records that are null, the same resource twice in
 AlterConfigs, a topic assigned to no broker (3.9), a consumer's subscription that is not in its format (4.3), no
-transaction at all in AddPartitionsToTxn 4.
+transaction at all in AddPartitionsToTxn 4, offsets of a share group in a partition that does not exist.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ Steps = Callable[[WireSession, int], None]
 
 
 class Scenario(NamedTuple):
-    """`steps(session, version)` asks and records. Versions below `min_version` cannot say what it wants to know."""
+    """`steps(session, version)` asks and records. Versions below `min_version` cannot say what it wants to know, and
+    brokers that do not serve `beside` have nothing of what it is about."""
 
     name: str
     api: ApiKey
     min_version: int
     steps: Steps
+    beside: ApiKey
 
 
 SCENARIOS: list[Scenario] = []
@@ -45,11 +47,11 @@ FLOOR = {
 }
 
 
-def scenario(api: ApiKey, *, min_version: int = 0) -> Callable[[Steps], Steps]:
+def scenario(api: ApiKey, *, min_version: int = 0, beside: ApiKey | None = None) -> Callable[[Steps], Steps]:
     """Registers a function as a scenario under its own name."""
 
     def register(steps: Steps) -> Steps:
-        SCENARIOS.append(Scenario(steps.__name__, api, max(min_version, FLOOR.get(api, 0)), steps))
+        SCENARIOS.append(Scenario(steps.__name__, api, max(min_version, FLOOR.get(api, 0)), steps, beside or api))
         return steps
 
     return register
@@ -78,6 +80,7 @@ for _module in (
     "scenarios_groups",
     "scenarios_records",
     "scenarios_security",
+    "scenarios_share",
     "scenarios_topic_ids",
     "scenarios_topics",
     "scenarios_transactions",

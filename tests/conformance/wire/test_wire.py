@@ -26,6 +26,7 @@ RUNS = [
 Address = tuple[str, int]
 INT16_MAX = 32_767
 
+KEYS_OF_SHARE_GROUPS = {ApiKey(key) for key in (*range(76, 80), *range(83, 88), *range(90, 93))}
 KEYS_OF_3_9 = (*range(52), 56, 57, 58, 60, 61, 65, 66, 67, 68, 69)
 
 # APIs whose newest version is not served here, with the reason.
@@ -130,10 +131,15 @@ def test_every_api_of_apache_kafka_3_9_is_served_but_the_one_for_forwarding(kavk
     """Of the keys that it advertises on ZooKeeper; 4.3's own test is that of the newest versions, above."""
     session = WireSession(*kavka_address)
     try:
-        assert served_versions(session).keys() == set(KEYS_OF_3_9) - {ApiKey.ENVELOPE} | {
-            ApiKey.LIST_CONFIG_RESOURCES,
-            ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        }
+        assert (
+            served_versions(session).keys()
+            == set(KEYS_OF_3_9) - {ApiKey.ENVELOPE}
+            | {
+                ApiKey.LIST_CONFIG_RESOURCES,
+                ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+            }
+            | KEYS_OF_SHARE_GROUPS
+        )
     finally:
         session.close()
 

@@ -44,7 +44,7 @@ LEFT_OUT = frozenset(
         "zk_migration_ready",
     }
 )
-TEXTS = frozenset({"error_message", "batch_index_error_message", "documentation"})
+TEXTS = frozenset({"error_message", "acknowledge_error_message", "batch_index_error_message", "documentation"})
 BROKER_IDS = frozenset({"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", "isr_nodes"})
 TIMES = frozenset({"log_append_time_ms", "timestamp", "last_timestamp", "transaction_start_time_ms"})
 IN_ORDER = frozenset({"synonyms", "batches"})

@@ -97,10 +97,7 @@ def guard(key: ApiKey) -> Guard:
         ApiKey.DELETE_GROUPS: groups.delete_groups,
         ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.consumer_group_heartbeat,
         ApiKey.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
-        ApiKey.SHARE_GROUP_HEARTBEAT: share.share_group_heartbeat,
-        ApiKey.SHARE_GROUP_DESCRIBE: share.share_group_describe,
-        ApiKey.SHARE_FETCH: nothing_to_ask,  # Its handler asks, as for Fetch.
-        ApiKey.SHARE_ACKNOWLEDGE: nothing_to_ask,  # The same.
+        **share.GUARDS,
         ApiKey.STREAMS_GROUP_HEARTBEAT: streams.streams_group_heartbeat,
         ApiKey.STREAMS_GROUP_DESCRIBE: streams.streams_group_describe,
         ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
@@ -273,6 +270,18 @@ def _share(key: ApiKey) -> Handle | None:
             from kavka.broker.api.share import read_share_group_state_summary
 
             return read_share_group_state_summary.handle
+        case ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS:
+            from kavka.broker.api.share import describe_share_group_offsets
+
+            return describe_share_group_offsets.handle
+        case ApiKey.ALTER_SHARE_GROUP_OFFSETS:
+            from kavka.broker.api.share import alter_share_group_offsets
+
+            return alter_share_group_offsets.handle
+        case ApiKey.DELETE_SHARE_GROUP_OFFSETS:
+            from kavka.broker.api.share import delete_share_group_offsets
+
+            return delete_share_group_offsets.handle
     return None
 
 

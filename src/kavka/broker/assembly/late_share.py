@@ -14,6 +14,7 @@ from kavka.broker.assembly.ends import Stage
 from kavka.broker.late import Late
 from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
 from kavka.errors import ErrorCode, RequestError
+from kavka.model import Offset
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.parts import Base
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 INITIALIZE_PATIENCE_S: Final = 2.5
 """How long a group's coordinator asks for new states; it asks again with a later heartbeat."""
-DELETE_PATIENCE_S: Final = 10.0
+CHANGE_PATIENCE_S: Final = 10.0
+"""How long an administrator's change of states is tried."""
 
 
 class TopicOfStates:
@@ -53,13 +55,45 @@ class LateStates:
     ) -> Mapping[uuid.UUID, frozenset[int]]:
         return await self._persister().initialize(group_id, state_epoch, topics, INITIALIZE_PATIENCE_S)
 
-    async def delete(self, group_id: str, topics: Mapping[uuid.UUID, Sequence[int]]) -> None:
+    async def set(
+        self, group_id: str, state_epoch: int, offsets: Mapping[uuid.UUID, Mapping[int, Offset]]
+    ) -> Mapping[tuple[uuid.UUID, int], ErrorCode]:
         from kavka.coordinator.share_state.decide.records import ShareKey
 
         persister = self._persister()
-        for topic_id, indexes in topics.items():
-            for index in indexes:
-                await persister.delete(ShareKey(group_id, topic_id, index), DELETE_PATIENCE_S)
+        keys = [(topic_id, index) for topic_id, wanted in offsets.items() for index in wanted]
+        outcomes = await asyncio.gather(
+            *(
+                persister.begin(
+                    ShareKey(group_id, topic_id, index), state_epoch, offsets[topic_id][index], CHANGE_PATIENCE_S
+                )
+                for topic_id, index in keys
+            ),
+            return_exceptions=True,
+        )
+        return {key: _error(outcome) for key, outcome in zip(keys, outcomes, strict=True)}
+
+    async def delete(self, group_id: str, topics: Mapping[uuid.UUID, Sequence[int]]) -> Mapping[uuid.UUID, ErrorCode]:
+        from kavka.coordinator.share_state.decide.records import ShareKey
+
+        persister = self._persister()
+        keys = [ShareKey(group_id, topic_id, index) for topic_id, indexes in topics.items() for index in indexes]
+        outcomes = await asyncio.gather(
+            *(persister.delete(key, CHANGE_PATIENCE_S) for key in keys), return_exceptions=True
+        )
+        errors = dict.fromkeys(topics, ErrorCode.NONE)
+        for key, outcome in zip(keys, outcomes, strict=True):
+            errors[key.topic_id] = errors[key.topic_id] or _error(outcome)
+        return errors
+
+
+def _error(outcome: BaseException | None) -> ErrorCode:
+    """The error of a request that was answered, or refused."""
+    if outcome is None:
+        return ErrorCode.NONE
+    if isinstance(outcome, RequestError):
+        return ErrorCode(outcome.code)
+    raise outcome
 
 
 class LateShare:
@@ -70,6 +104,7 @@ class LateShare:
     ) -> None:
         self._base = base
         self._loop = loop
+        self._metadata = metadata
         self._replicas = replicas
         self.topic = TopicOfStates()
 
@@ -92,7 +127,7 @@ class LateShare:
         def make() -> ShareRoom:
             from kavka.broker.assembly.share_parts import new_share_room
 
-            return new_share_room(self._base, self._loop, self._replicas, self.persister, lookups)
+            return new_share_room(self._base, self._loop, self._metadata, self._replicas, self.persister, lookups)
 
         room = Late(make)
 

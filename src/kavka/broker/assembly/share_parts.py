@@ -16,7 +16,9 @@ from kavka.broker.reads.timestamp_lookups import TimestampLookups
 from kavka.broker.share.fetches import ShareFetches
 from kavka.broker.share.leaders import LeaderPorts, ShareLeaders
 from kavka.broker.share.limits import share_settings
-from kavka.broker.share.persister import PersisterPorts, SharePersister
+from kavka.broker.share.offsets import ShareOffsets
+from kavka.broker.share.peers import PeerPorts, SharePeers
+from kavka.broker.share.persister import SharePersister
 from kavka.broker.share.room import ShareRoom
 from kavka.coordinator.share_state.coordinator import ShareCoordinator, ShareStatePorts
 from kavka.coordinator.share_state.decide.records import ShareKey
@@ -68,22 +70,14 @@ def new_share_states(
 def new_persister(
     base: Base, metadata: MetadataCache, states: Late[ShareCoordinator], topic: TopicOfStates
 ) -> SharePersister:
-    return SharePersister(
-        metadata,
-        states,
-        PersisterPorts(
-            base.broker_id,
-            base.config.inter_broker_listener,
-            base.config.request_timeout_ms,
-            topic.ensure,
-            base.open_peer,
-        ),
-    )
+    ports = PeerPorts(base.broker_id, base.config.inter_broker_listener, base.config.request_timeout_ms, base.open_peer)
+    return SharePersister(metadata, states, SharePeers(metadata, ports), topic.ensure)
 
 
 def new_share_room(
     base: Base,
     loop: asyncio.AbstractEventLoop,
+    metadata: MetadataCache,
     replicas: ReplicaManager,
     persister: Late[SharePersister],
     lookups: TimestampLookups,
@@ -114,5 +108,6 @@ def new_share_room(
         persister(),
         leaders,
         ShareFetches(loop, replicas, leaders, base.on_storage_error),
+        ShareOffsets(metadata, replicas, persister()),
         most_sessions=most_sessions,
     )

@@ -7,6 +7,8 @@ Which record is whose is decided in `kavka.share`; what is stored, in `kavka.coo
     fetches.py         reads for members, and waits where there is nothing to give
     sessions.py        who fetches what: sessions of members, which end with their connections
     persister.py       reads and writes states at their coordinator, which may be another broker
+    offsets.py         how far groups are, and how much is left for them
+    peers.py           the other brokers, asked for states and ends of logs
     state_requests.py  the coordinator's requests and answers
     limits.py          the settings of a group, within those of the broker
 """

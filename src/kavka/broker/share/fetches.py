@@ -179,6 +179,8 @@ class ShareFetches:
 
     def _read(self, asked: FetchWish, partition: PartitionId, led: LedShare, max_bytes: int) -> _Read | Given | None:
         """Whole batches from the next offset on that can be given; None where there are none, or none may be."""
+        if led.is_dropped:  # Since it was found. What it gave out would be given out by another, too.
+            return Given(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         settings = self._leaders.settings(asked.group_id)
         records, log = led.records, led.hosted.log
         records.archive_below(log.log_start_offset)

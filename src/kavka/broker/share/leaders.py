@@ -13,6 +13,8 @@ Loads their states, writes what was decided, and watches their locks. Decides no
     I5  the offset at which a group begins is stored before anything is given out. Kafka stores it with the first
         change: 1. a group begins at the end of the log; 2. a member gets a record that is written then; 3. the leader
         dies before the member has accepted it; 4. the next leader begins at the end of the log, behind the record
+    I6  a group without a session here has no share-partition here, once all is written: its positions may be set anew
+        meanwhile, and who comes back is to find those
 
 Source: Kafka's SharePartitionManager and SharePartition.
 """
@@ -88,6 +90,8 @@ class LedShare:
         self.timer: asyncio.TimerHandle | None = None
         self.is_writing = False
         self.is_dropped = False
+        self.is_unused = False
+        """No member of the group has a session here (I6)."""
 
     def is_current(self) -> bool:
         return not self.is_dropped and self.hosted.is_leader and self.hosted.leader_epoch == self.leader_epoch
@@ -102,6 +106,8 @@ class ShareLeaders:
         self._ports = ports
         self._led: dict[ShareKey, LedShare] = {}
         self._loading: dict[ShareKey, asyncio.Task[LedShare]] = {}
+        self._unwanted: set[ShareKey] = set()
+        """What is being loaded for a group that has lost its last session since (I6)."""
 
     def now_ms(self) -> int:
         """The clock of locks, which never jumps."""
@@ -118,6 +124,7 @@ class ShareLeaders:
         hosted = self._hosted(key, topic)
         known = self._led.get(key)
         if known is not None and known.hosted is hosted and known.is_current():
+            known.is_unused = False
             return known
         if known is not None:
             self._drop(known, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -137,6 +144,7 @@ class ShareLeaders:
 
     def _on_loaded(self, key: ShareKey, done: asyncio.Task[LedShare]) -> None:
         self._loading.pop(key, None)
+        self._unwanted.discard(key)
         if not done.cancelled():
             done.exception()  # Who waits has it; where nobody waits any more, nobody asks for it.
 
@@ -153,7 +161,7 @@ class ShareLeaders:
                 )
         except RequestError as refused:
             raise RequestError(_load_error(refused.code), refused.message) from refused
-        if not hosted.is_leader or hosted.leader_epoch != epoch:
+        if not hosted.is_leader or hosted.leader_epoch != epoch or key in self._unwanted:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log_end = hosted.log.log_end_offset
         begin = min(max(begin, hosted.log.log_start_offset), log_end)
@@ -204,6 +212,8 @@ class ShareLeaders:
         self, led: LedShare, member_id: str, acknowledgements: Sequence[Acknowledgement]
     ) -> asyncio.Future[ErrorCode] | None:
         """What a member says of its records; the future is done when it is stored. Raises `RequestError`."""
+        if led.is_dropped:
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         limits = self._ports.settings(led.key.group_id).limits
         change = led.records.acknowledge(member_id, acknowledgements, self.now_ms(), limits)
         self.watch(led)
@@ -215,6 +225,15 @@ class ShareLeaders:
         for led in list(self._led.values()):
             if led.key.group_id == group_id and led.records.release(member_id, limits):
                 self._write_soon(led)
+
+    def forget(self, group_id: str) -> None:
+        """No member of the group has a session here any more (I6)."""
+        for led in list(self._led.values()):
+            if led.key.group_id == group_id:
+                led.is_unused = True
+                if not led.is_writing:
+                    self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._unwanted.update(key for key in self._loading if key.group_id == group_id)
 
     def _wait_for(self, led: LedShare, change: int) -> asyncio.Future[ErrorCode]:
         answer: asyncio.Future[ErrorCode] = self._ports.loop.create_future()
@@ -260,6 +279,8 @@ class ShareLeaders:
                 await self._write(led, led.records.take_write())
         finally:
             led.is_writing = False
+        if led.is_unused and not led.is_dropped:
+            self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     async def _write(self, led: LedShare, write: Write) -> None:
         """Stores one write, and has it hold, or not."""

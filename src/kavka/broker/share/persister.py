@@ -17,20 +17,22 @@ from typing import Any, Final, NamedTuple
 
 from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
 from kavka.broker.share import state_requests
+from kavka.broker.share.peers import SharePeers
 from kavka.coordinator.share_state.coordinator import ShareCoordinator
-from kavka.coordinator.share_state.decide.records import ShareKey
+from kavka.coordinator.share_state.decide.records import UNKNOWN_START, ShareKey
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
-from kavka.model import BrokerId, StateBatch
+from kavka.model import Offset, StateBatch
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages import delete_share_group_state_request as deletion
 from kavka.protocol.messages import initialize_share_group_state_request as initialization
 from kavka.protocol.messages import read_share_group_state_request as reading
+from kavka.protocol.messages import read_share_group_state_summary_request as summarizing
 from kavka.protocol.messages import write_share_group_state_request as writing
 from kavka.protocol.messages.delete_share_group_state_response import DeleteShareGroupStateResponse
 from kavka.protocol.messages.initialize_share_group_state_response import InitializeShareGroupStateResponse
 from kavka.protocol.messages.read_share_group_state_response import ReadShareGroupStateResponse
+from kavka.protocol.messages.read_share_group_state_summary_response import ReadShareGroupStateSummaryResponse
 from kavka.protocol.messages.write_share_group_state_response import WriteShareGroupStateResponse
-from kavka.protocol.peer import PeerConnection
 from kavka.share.decide.share_partition import Write
 
 _RETRIABLE: Final = (
@@ -41,7 +43,6 @@ _RETRIABLE: Final = (
 )
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
-CONNECT_TIMEOUT_MS: Final = 5_000
 
 
 class StoredState(NamedTuple):
@@ -52,14 +53,12 @@ class StoredState(NamedTuple):
     batches: Sequence[StateBatch]
 
 
-class PersisterPorts(NamedTuple):
-    """What the broker gives. `ensure_topic` creates the topic of the states; `open_peer` connects to a broker."""
+class StateSummary(NamedTuple):
+    """What is said of a state without its records; -1 where it is not known."""
 
-    broker_id: BrokerId
-    listener_name: str
-    request_timeout_ms: int
-    ensure_topic: Callable[[], Awaitable[None]]
-    open_peer: Callable[[str, int, int], Awaitable[PeerConnection]]
+    leader_epoch: int
+    start_offset: Offset
+    complete_count: int
 
 
 class _Question(NamedTuple):
@@ -71,16 +70,20 @@ class _Question(NamedTuple):
 
 
 class SharePersister:
-    """The way to all states. `coordinator` is this broker's own."""
+    """The way to all states. `coordinator` is this broker's own; `peers` are the others."""
 
     def __init__(
-        self, metadata: MetadataCache, coordinator: Callable[[], ShareCoordinator], ports: PersisterPorts
+        self,
+        metadata: MetadataCache,
+        coordinator: Callable[[], ShareCoordinator],
+        peers: SharePeers,
+        ensure_topic: Callable[[], Awaitable[None]],
     ) -> None:
+        """`ensure_topic` creates the topic of the states."""
         self._metadata = metadata
         self._coordinator = coordinator
-        self._ports = ports
-        self._connections: dict[BrokerId, PeerConnection] = {}
-        self._opening: dict[BrokerId, asyncio.Lock] = {}
+        self.peers = peers
+        self._ensure_topic = ensure_topic
 
     async def read(self, key: ShareKey, leader_epoch: int, patience_s: float) -> StoredState:
         """The state, for who leads in this epoch. Raises `RequestError`."""
@@ -132,7 +135,7 @@ class SharePersister:
         """Makes states without a start offset; those that are there now."""
         keys = [ShareKey(group_id, topic_id, index) for topic_id in topics for index in topics[topic_id]]
         outcomes = await asyncio.gather(
-            *(self._initialize(key, state_epoch, patience_s) for key in keys), return_exceptions=True
+            *(self.begin(key, state_epoch, UNKNOWN_START, patience_s) for key in keys), return_exceptions=True
         )
         done: dict[uuid.UUID, frozenset[int]] = {}
         for key, outcome in zip(keys, outcomes, strict=True):
@@ -142,8 +145,9 @@ class SharePersister:
                 raise outcome
         return done
 
-    async def _initialize(self, key: ShareKey, state_epoch: int, patience_s: float) -> None:
-        data = initialization.PartitionData(partition=key.partition, state_epoch=state_epoch, start_offset=-1)
+    async def begin(self, key: ShareKey, state_epoch: int, start_offset: Offset, patience_s: float) -> None:
+        """Makes a state, or has it begin anew; -1 for a start offset that is not known. Raises `RequestError`."""
+        data = initialization.PartitionData(partition=key.partition, state_epoch=state_epoch, start_offset=start_offset)
         message = initialization.InitializeShareGroupStateRequest(
             group_id=key.group_id,
             topics=[initialization.InitializeStateData(topic_id=key.topic_id, partitions=[data])],
@@ -156,6 +160,26 @@ class SharePersister:
             state_requests.initialize,
         )
         await self._ask(key, question, patience_s)
+
+    async def summary(self, key: ShareKey, patience_s: float) -> StateSummary:
+        """What is said of the state. Raises `RequestError`."""
+        message = summarizing.ReadShareGroupStateSummaryRequest(
+            group_id=key.group_id,
+            topics=[
+                summarizing.ReadStateSummaryData(
+                    topic_id=key.topic_id, partitions=[summarizing.PartitionData(partition=key.partition)]
+                )
+            ],
+        )
+        question = _Question(
+            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+            1,
+            message,
+            ReadShareGroupStateSummaryResponse,
+            state_requests.summary,
+        )
+        found = await self._ask(key, question, patience_s)
+        return StateSummary(found.leader_epoch, found.start_offset, found.delivery_complete_count)
 
     async def delete(self, key: ShareKey, patience_s: float) -> None:
         """Deletes a state, if there is one. Raises `RequestError`."""
@@ -193,36 +217,17 @@ class SharePersister:
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     async def _ask_once(self, key: ShareKey, question: _Question) -> Any:
-        await self._ports.ensure_topic()
+        await self._ensure_topic()
         index = self._coordinator().partition_for(str(key))
         known = self._metadata.partition(SHARE_STATE_TOPIC, index)
         if known is None or known.state.leader < 0:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if known.state.leader == self._ports.broker_id:
+        if known.state.leader == self.peers.broker_id:
             return await question.local(self._coordinator(), question.message)
-        connection = await self._connection(known.state.leader)
-        return await connection.request(
-            question.key,
-            question.version,
-            question.message,
-            question.answer_type,
-            timeout_ms=self._ports.request_timeout_ms,
+        return await self.peers.ask(
+            known.state.leader, question.key, question.version, question.message, question.answer_type
         )
-
-    async def _connection(self, broker_id: BrokerId) -> PeerConnection:
-        async with self._opening.setdefault(broker_id, asyncio.Lock()):
-            known = self._connections.get(broker_id)
-            if known is not None and known.is_open:
-                return known
-            endpoint = self._metadata.endpoint(broker_id, self._ports.listener_name)
-            if endpoint is None:
-                raise ConnectionFailed(f"broker {broker_id} is not alive")
-            opened = await self._ports.open_peer(endpoint.host, endpoint.port, CONNECT_TIMEOUT_MS)
-            self._connections[broker_id] = opened
-            return opened
 
     def close(self) -> None:
         """Ends the connections; what is in flight fails."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        self.peers.close()

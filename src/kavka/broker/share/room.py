@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from kavka.broker.share.fetches import ShareFetches
 from kavka.broker.share.leaders import ShareLeaders
+from kavka.broker.share.offsets import ShareOffsets
 from kavka.broker.share.persister import SharePersister
 from kavka.broker.share.sessions import ShareSessions
 
@@ -21,12 +22,14 @@ class ShareRoom:
         persister: SharePersister,
         leaders: ShareLeaders,
         fetches: ShareFetches,
+        offsets: ShareOffsets,
         most_sessions: Callable[[], int],
     ) -> None:
         self.persister = persister
         self.leaders = leaders
         self.fetches = fetches
-        self.sessions = ShareSessions(most_sessions, leaders.release)
+        self.offsets = offsets
+        self.sessions = ShareSessions(most_sessions, leaders.release, leaders.forget)
 
     def close(self) -> None:
         """Ends what is under way."""

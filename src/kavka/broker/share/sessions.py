@@ -13,6 +13,7 @@ Source: Kafka's ShareSessionCache and SharePartitionManager.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
@@ -60,11 +61,15 @@ class ShareSession:
 
 
 class ShareSessions:
-    """All sessions. `on_end` frees what a member holds."""
+    """All sessions. `on_end` frees what a member holds; `on_last_end` is told of a group that has none left."""
 
-    def __init__(self, most: Callable[[], int], on_end: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, most: Callable[[], int], on_end: Callable[[str, str], None], on_last_end: Callable[[str], None]
+    ) -> None:
         self._most = most
         self._release = on_end
+        self._forget = on_last_end
+        self._of_group: Counter[str] = Counter()
         self._sessions: dict[tuple[str, str], ShareSession] = {}
 
     def __len__(self) -> int:
@@ -80,6 +85,7 @@ class ShareSessions:
         session = ShareSession(group_id, member_id, self.end)
         session.partitions = dict.fromkeys(partitions)
         self._sessions[group_id, member_id] = session
+        self._of_group[group_id] += 1
         return session
 
     def known(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
@@ -99,3 +105,7 @@ class ShareSessions:
             del self._sessions[key]
             session.detach()
             self._release(session.group_id, session.member_id)
+            self._of_group[session.group_id] -= 1
+            if not self._of_group[session.group_id]:
+                del self._of_group[session.group_id]
+                self._forget(session.group_id)

@@ -313,9 +313,14 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         """Answers when the records that the heartbeat led to are committed (KIP-932). Raises `RequestError`."""
         if not request.group_id.strip():
             raise RequestError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        return await self.shares.heartbeat(self.shard_of(request.group_id), request)
+
+    @property
+    def shares(self) -> ShareGroupFlow:
+        """Share groups. Raises `RequestError` (UNSUPPORTED_VERSION) where there are none."""
         if self._shares is None:
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
-        return await self._shares.heartbeat(self.shard_of(request.group_id), request)
+        return self._shares
 
     async def streams_heartbeat(self, request: StreamsHeartbeat) -> StreamsAnswer:
         """Answers when the records that the heartbeat led to are committed (KIP-1071). Raises `RequestError`."""

@@ -1,12 +1,39 @@
-"""Guards of share groups' members. Of records their handlers ask: what these are about is in a session."""
+"""Guards of share groups: of their members and positions. Of records their handlers ask: what these are about is in a
+session."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from kavka.broker.api.guards.guard import Then
+from kavka.broker.api.guards.guard import Then, nothing_to_ask, sort_out, then_add
 from kavka.broker.api.security.authorized_operations import NOT_ASKED
 from kavka.errors import ErrorCode
+from kavka.protocol.api_keys import ApiKey
+from kavka.protocol.messages.alter_share_group_offsets_request import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from kavka.protocol.messages.alter_share_group_offsets_response import (
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from kavka.protocol.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
+from kavka.protocol.messages.delete_share_group_offsets_response import (
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+from kavka.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestTopic,
+)
+from kavka.protocol.messages.describe_share_group_offsets_response import (
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
 from kavka.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from kavka.protocol.messages.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse
 from kavka.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
@@ -14,6 +41,7 @@ from kavka.protocol.messages.share_group_heartbeat_response import ShareGroupHea
 from kavka.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
+    from kavka.broker.api.guards.guard import Guard
     from kavka.broker.api.ports import ApiBroker
     from kavka.broker.authorization.authorization import Caller
 
@@ -68,3 +96,109 @@ def share_group_describe(broker: ApiBroker, caller: Caller, message: ShareGroupD
         return answer
 
     return Then(change)
+
+
+def describe_share_group_offsets(broker: ApiBroker, caller: Caller, message: DescribeShareGroupOffsetsRequest) -> Any:
+    """De G; De T, and where all topics are asked for, those that the caller may not see are left out."""
+    groups = caller.allowed(Operation.DESCRIBE, ResourceType.GROUP, (group.group_id for group in message.groups))
+    message.groups, refused = sort_out(
+        message.groups,
+        lambda group: (
+            None
+            if group.group_id in groups
+            else DescribeShareGroupOffsetsResponseGroup(
+                group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+            )
+        ),
+    )
+    denied: dict[str, list[DescribeShareGroupOffsetsResponseTopic]] = {}
+    for group in message.groups:
+        if group.topics is not None:
+            names = {topic.topic_name for topic in group.topics}
+            seen = caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
+            denied[group.group_id] = [_undescribed(topic) for topic in group.topics if topic.topic_name not in seen]
+            group.topics = [topic for topic in group.topics if topic.topic_name in seen]
+
+    def change(answer: DescribeShareGroupOffsetsResponse) -> DescribeShareGroupOffsetsResponse:
+        for group in answer.groups:
+            if group.error_code == ErrorCode.NONE:
+                names = {topic.topic_name for topic in group.topics}
+                seen = caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
+                group.topics = [topic for topic in group.topics if topic.topic_name in seen]
+                group.topics += denied.get(group.group_id, [])
+        answer.groups = [*answer.groups, *refused]
+        return answer
+
+    return Then(change)
+
+
+def _undescribed(topic: DescribeShareGroupOffsetsRequestTopic) -> DescribeShareGroupOffsetsResponseTopic:
+    return DescribeShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name,
+        partitions=[
+            DescribeShareGroupOffsetsResponsePartition(
+                partition_index=index,
+                start_offset=-1,
+                lag=-1,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                error_message=ErrorCode.TOPIC_AUTHORIZATION_FAILED.name,
+            )
+            for index in topic.partitions
+        ],
+    )
+
+
+def alter_share_group_offsets(broker: ApiBroker, caller: Caller, message: AlterShareGroupOffsetsRequest) -> Any:
+    """R G, then R T; Kafka tells the id of a topic that the caller may not read."""
+    if not caller.may(Operation.READ, ResourceType.GROUP, message.group_id):
+        return AlterShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    allowed = caller.allowed(Operation.READ, ResourceType.TOPIC, (topic.topic_name for topic in message.topics))
+
+    def refusal(topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic | None:
+        if topic.topic_name in allowed:
+            return None
+        return AlterShareGroupOffsetsResponseTopic(
+            topic_name=topic.topic_name,
+            partitions=[
+                AlterShareGroupOffsetsResponsePartition(
+                    partition_index=partition.partition_index,
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    error_message=ErrorCode.TOPIC_AUTHORIZATION_FAILED.name,
+                )
+                for partition in topic.partitions
+            ],
+        )
+
+    message.topics, refused = sort_out(message.topics, refusal)
+    return then_add(refused, to="responses")
+
+
+def delete_share_group_offsets(broker: ApiBroker, caller: Caller, message: DeleteShareGroupOffsetsRequest) -> Any:
+    """D G, then R T."""
+    if not caller.may(Operation.DELETE, ResourceType.GROUP, message.group_id):
+        return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    allowed = caller.allowed(Operation.READ, ResourceType.TOPIC, (topic.topic_name for topic in message.topics))
+    message.topics, refused = sort_out(
+        message.topics,
+        lambda topic: (
+            None
+            if topic.topic_name in allowed
+            else DeleteShareGroupOffsetsResponseTopic(
+                topic_name=topic.topic_name,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                error_message=ErrorCode.TOPIC_AUTHORIZATION_FAILED.name,
+            )
+        ),
+    )
+    return then_add(refused, to="responses")
+
+
+GUARDS: Final[Mapping[ApiKey, Guard]] = {
+    ApiKey.SHARE_GROUP_HEARTBEAT: share_group_heartbeat,
+    ApiKey.SHARE_GROUP_DESCRIBE: share_group_describe,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: describe_share_group_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: alter_share_group_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: delete_share_group_offsets,
+    ApiKey.SHARE_FETCH: nothing_to_ask,  # Its handler asks, as for Fetch.
+    ApiKey.SHARE_ACKNOWLEDGE: nothing_to_ask,  # The same.
+}

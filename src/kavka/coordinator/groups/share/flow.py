@@ -6,6 +6,9 @@ Decides nothing: `decide.heartbeat` does, from the committed state. Must not kno
     I2  records whose outcome is unknown are replayed, and the request is answered with the error: as consumer groups do
     I3  who joins is answered when the states of its partitions are there, if they come within STATES_S. Kafka answers
         at once, without a partition, and the member gets one with its next heartbeat, 5 s later
+    I4  states are set and deleted in one turn of the group, and not while others are being made: 1. a group is deleted,
+        and its states with it; 2. meanwhile a member joins and has one made; 3. that one is deleted too, and the
+        member is assigned a partition that nobody can load
 
 Source: Kafka's GroupMetadataManager and GroupCoordinatorService.
 """
@@ -31,10 +34,20 @@ from kavka.coordinator.groups.share.decide.heartbeat import (
     decide_leave,
     initialized,
 )
+from kavka.coordinator.groups.share.decide.offsets import (
+    AlteredPartition,
+    DeletedTopic,
+    OffsetDeletion,
+    decide_alteration,
+    decide_offset_deletion,
+    decide_state_deletion,
+    deleted,
+)
 from kavka.coordinator.groups.share.decide.records import group_tombstones, states_record
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
+from kavka.model import Offset
 
 logger = Logger(__name__)
 
@@ -55,8 +68,16 @@ class ShareStates(Protocol):
         """Has states made; returns those that are there then."""
         ...
 
-    def delete(self, group_id: str, topics: Mapping[uuid.UUID, Sequence[int]]) -> Awaitable[None]:
-        """Has states deleted. Raises `RequestError`."""
+    def set(
+        self, group_id: str, state_epoch: int, offsets: Mapping[uuid.UUID, Mapping[int, Offset]]
+    ) -> Awaitable[Mapping[tuple[uuid.UUID, int], ErrorCode]]:
+        """Has states begin anew, at these offsets; an error for each partition."""
+        ...
+
+    def delete(
+        self, group_id: str, topics: Mapping[uuid.UUID, Sequence[int]]
+    ) -> Awaitable[Mapping[uuid.UUID, ErrorCode]]:
+        """Has states deleted; an error for each topic, NONE if all of its states are gone."""
         ...
 
 
@@ -96,6 +117,7 @@ class ShareGroupFlow:
     def __init__(self, carrier: ShareCarrier, around: ShareSurroundings) -> None:
         self._carrier = carrier
         self._around = around
+        self._making: dict[str, set[asyncio.Task[bool]]] = {}
 
     # -- requests
 
@@ -110,6 +132,8 @@ class ShareGroupFlow:
         if not decision.to_initialize:
             return decision.answer
         making = self._carrier.spawn(self._initialize(active, request.group_id, decision.epoch, decision.to_initialize))
+        self._making.setdefault(request.group_id, set()).add(making)
+        making.add_done_callback(lambda done: self._on_made(request.group_id, done))
         done, _late = await asyncio.wait([making], timeout=STATES_S)
         if not done or making.cancelled() or not making.result() or active.is_gone:
             return decision.answer
@@ -174,25 +198,113 @@ class ShareGroupFlow:
         self._carrier.arm(active, request.group_id)
         return ShareAnswer(request.member_id, request.member_epoch, 0)
 
+    # -- administration; each raises `RequestError`
+
     async def delete(self, active: ActiveGroupShard, group_id: str) -> None:
-        """Deletes a group without members, with the states of its partitions. Raises `RequestError`."""
+        """Deletes a group without members: first the states of its partitions, then the group."""
 
-        def check() -> ShareGroup:
+        async def work() -> None:
             group = self._group(active, group_id, may_be_new=False)
-            if group.members:
-                raise RequestError(ErrorCode.NON_EMPTY_GROUP)
-            return group
+            decision = decide_state_deletion(group, self._around.topics)
+            for error in (await self._delete_states(active, group_id, decision)).values():
+                if error is not ErrorCode.NONE:
+                    raise RequestError(error)
+            await self._write(active, group_tombstones(self._group(active, group_id, may_be_new=False)))
 
-        states = check().states
-        partitions = {
-            topic_id: sorted(named.partitions)
-            for part in (states.initializing, states.initialized)
-            for topic_id, named in part.items()
-        }
-        await self._around.states.delete(group_id, partitions)
-        await self._in_turn(active, group_id, lambda: (group_tombstones(check()), None))
+        await self._alone(active, group_id, work)
+
+    async def alter_offsets(
+        self, active: ActiveGroupShard, group_id: str, wanted: Mapping[str, Mapping[int, Offset]]
+    ) -> list[AlteredPartition]:
+        """Has a group without members, which may be new, begin at these offsets."""
+
+        async def work() -> list[AlteredPartition]:
+            group = self._group(active, group_id, may_be_new=True)
+            decision = decide_alteration(group, wanted, self._around.topics)
+            if not decision.offsets:
+                return list(decision.refused)
+            await self._write(active, decision.records)
+            found = await self._around.states.set(group_id, decision.epoch, decision.offsets)
+            done: dict[uuid.UUID, frozenset[int]] = {}
+            for (topic_id, index), error in found.items():
+                if error is ErrorCode.NONE:
+                    done[topic_id] = done.get(topic_id, frozenset()) | {index}
+            if done:
+                group = self._group(active, group_id, may_be_new=False)
+                await self._write(active, [states_record(group_id, initialized(group, done))])
+            altered = [
+                AlteredPartition(decision.names[topic_id], topic_id, index, error)
+                for (topic_id, index), error in found.items()
+            ]
+            return [*altered, *decision.refused]
+
+        return await self._alone(active, group_id, work)
+
+    async def delete_offsets(
+        self, active: ActiveGroupShard, group_id: str, topics: Sequence[str]
+    ) -> list[DeletedTopic]:
+        """Has a group without members forget what it did in these topics."""
+
+        async def work() -> list[DeletedTopic]:
+            group = self._group(active, group_id, may_be_new=False)
+            decision = decide_offset_deletion(group, topics, self._around.topics)
+            if not decision.topics:
+                return list(decision.refused)
+            found = await self._delete_states(active, group_id, decision)
+            done = [topic_id for topic_id, error in found.items() if error is ErrorCode.NONE]
+            if done:
+                await self._write(active, [deleted(self._group(active, group_id, may_be_new=False), done)])
+            return [
+                *(DeletedTopic(decision.topics[topic_id].name, topic_id, error) for topic_id, error in found.items()),
+                *decision.refused,
+            ]
+
+        return await self._alone(active, group_id, work)
+
+    async def _delete_states(
+        self, active: ActiveGroupShard, group_id: str, decision: OffsetDeletion
+    ) -> Mapping[uuid.UUID, ErrorCode]:
+        await self._write(active, decision.records)
+        partitions = {topic_id: sorted(named.partitions) for topic_id, named in decision.topics.items()}
+        return await self._around.states.delete(group_id, partitions)
+
+    async def _alone(self, active: ActiveGroupShard, group_id: str, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Does something of several steps in one turn of the group, though who asked may go away (I4)."""
+        if not self._around.is_enabled():
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+        await active.turns.take(group_id)
+        return await asyncio.shield(self._carrier.spawn(self._do_alone(active, group_id, work)))
+
+    async def _do_alone(self, active: ActiveGroupShard, group_id: str, work: Callable[[], Awaitable[_T]]) -> _T:
+        has_turn = True
+        try:
+            while making := self._making.get(group_id):
+                active.turns.give(group_id)  # What is being made takes a turn at its end.
+                has_turn = False
+                await asyncio.wait(list(making))
+                await active.turns.take(group_id)
+                has_turn = True
+            return await work()
+        finally:
+            if has_turn:
+                active.turns.give(group_id)
+
+    async def _write(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> None:
+        if active.is_gone:
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        if not records:
+            return
+        error = await self._carrier.write_change(active, records)
+        if error is not ErrorCode.NONE:
+            raise RequestError(error)
 
     # -- states
+
+    def _on_made(self, group_id: str, done: asyncio.Task[bool]) -> None:
+        making = self._making[group_id]
+        making.discard(done)
+        if not making:
+            del self._making[group_id]
 
     async def _initialize(
         self, active: ActiveGroupShard, group_id: str, epoch: int, wanted: Mapping[uuid.UUID, NamedPartitions]

@@ -49,7 +49,8 @@ class ShareStateShard:
             raise RequestError(ErrorCode.FENCED_STATE_EPOCH)
         snapshot_epoch = 0 if known is None else known.snapshot_epoch + 1
         leader_epoch = NO_EPOCH if known is None else known.leader_epoch
-        state = ShareState(snapshot_epoch, state_epoch, leader_epoch, start_offset, UNKNOWN_COUNT, wall_ms, wall_ms)
+        complete = UNKNOWN_COUNT if start_offset == UNKNOWN_START else 0
+        state = ShareState(snapshot_epoch, state_epoch, leader_epoch, start_offset, complete, wall_ms, wall_ms)
         return snapshot_record(key, state)
 
     def read(self, key: ShareKey, leader_epoch: int, wall_ms: int) -> tuple[ShareState, CoordinatorRecord | None]:

@@ -1,0 +1,112 @@
+"""DescribeShareGroupOffsets (key 90): where share groups are in partitions, and how much is left for them.
+
+Behaviour   With topics: what the states' coordinators say of each partition, whatever group it is of; -1 where there is
+            no state. Without (null): all partitions of a group that is coordinated here. The lag counts what is not
+            done yet, and is -1 where it is not known. A list without any topic answers nothing.
+Versions    0; 1 lag (KIP-1226).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kavka.broker.share.offsets import ShareOffset
+from kavka.coordinator.share_state.decide.records import ShareKey
+from kavka.errors import ErrorCode, RequestError
+from kavka.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from kavka.protocol.messages.describe_share_group_offsets_response import (
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from kavka.protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from kavka.broker.api.share.ports import ShareBroker
+    from kavka.protocol.connection import Request
+
+
+def handle(
+    broker: ShareBroker, request: Request, message: DescribeShareGroupOffsetsRequest
+) -> Awaitable[DescribeShareGroupOffsetsResponse]:
+    return _describe(broker, message)
+
+
+async def _describe(
+    broker: ShareBroker, message: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse:
+    return DescribeShareGroupOffsetsResponse(groups=[await _group(broker, group) for group in message.groups])
+
+
+async def _group(
+    broker: ShareBroker, asked: DescribeShareGroupOffsetsRequestGroup
+) -> DescribeShareGroupOffsetsResponseGroup:
+    try:
+        if not broker.serves_share_groups():
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+        keys, missing = _all_keys(broker, asked.group_id) if asked.topics is None else _keys(broker, asked)
+    except RequestError as refused:
+        return DescribeShareGroupOffsetsResponseGroup(
+            group_id=asked.group_id,
+            error_code=refused.code,
+            error_message=refused.message or ErrorCode(refused.code).name,
+        )
+    topics: dict[str, DescribeShareGroupOffsetsResponseTopic] = {}
+    for key, found in (await broker.share.offsets.describe(keys)).items():
+        topic = topics.get(keys[key])
+        if topic is None:
+            topic = topics[keys[key]] = DescribeShareGroupOffsetsResponseTopic(
+                topic_name=keys[key], topic_id=key.topic_id
+            )
+        topic.partitions.append(_partition(key.partition, found))
+    return DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=[*topics.values(), *missing])
+
+
+def _keys(
+    broker: ShareBroker, asked: DescribeShareGroupOffsetsRequestGroup
+) -> tuple[dict[ShareKey, str], list[DescribeShareGroupOffsetsResponseTopic]]:
+    """The share-partitions that are asked for, with their topics' names, and the topics that do not exist."""
+    keys: dict[ShareKey, str] = {}
+    missing: list[DescribeShareGroupOffsetsResponseTopic] = []
+    for topic in asked.topics or ():
+        topic_id = broker.metadata.topic_id(topic.topic_name)
+        if topic_id == ZERO_UUID:
+            partitions = [_partition(index, ShareOffset(-1, 0, -1)) for index in topic.partitions]
+            missing.append(
+                DescribeShareGroupOffsetsResponseTopic(
+                    topic_name=topic.topic_name, topic_id=ZERO_UUID, partitions=partitions
+                )
+            )
+            continue
+        for index in topic.partitions:
+            keys[ShareKey(asked.group_id, topic_id, index)] = topic.topic_name
+    return keys, missing
+
+
+def _all_keys(
+    broker: ShareBroker, group_id: str
+) -> tuple[dict[ShareKey, str], list[DescribeShareGroupOffsetsResponseTopic]]:
+    """All share-partitions of a group that have a state. Raises `RequestError`."""
+    group = broker.groups.describe_share_group(group_id) if group_id else None
+    keys = {}
+    for topic_id, named in group.states.initialized.items() if group is not None else ():
+        name = broker.metadata.topic_name(topic_id)
+        if name is not None:
+            keys.update({ShareKey(group_id, topic_id, index): name for index in sorted(named.partitions)})
+    return keys, []
+
+
+def _partition(index: int, found: ShareOffset) -> DescribeShareGroupOffsetsResponsePartition:
+    return DescribeShareGroupOffsetsResponsePartition(
+        partition_index=index,
+        start_offset=found.start_offset,
+        leader_epoch=found.leader_epoch,
+        lag=found.lag,
+        error_code=found.error,
+        error_message=None if found.error is ErrorCode.NONE else found.error.name,
+    )

@@ -1,0 +1,128 @@
+"""Kafka's `kafka-share-groups` of 4.3, unmodified: the same story on kavka and on Apache Kafka prints the same.
+
+Start offsets of groups that have members are left out: kavka stores the offset as it is after a change, Apache Kafka as
+it was before.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from kavka.protocol.messages import incremental_alter_configs_request as configs
+from kavka.records.builder import BatchBuilder
+from tests.apache_kafka import ApacheKafka, PeerMissing, run_tool
+from tests.kit.broker_client import BrokerClient
+from tests.kit.command_line import run_alone
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.process_cluster import eventually
+from tests.kit.share_member import ACCEPT, ShareMember
+
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough, pytest.mark.timeout(600)]
+
+TIME_MS = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KavkaProcess, ApacheKafka]]:
+    path = tmp_path_factory.mktemp("share-groups")
+    try:
+        kafka = ApacheKafka(path / "kraft", mode="kraft", heap="-Xmx512M -Xms256M")
+    except PeerMissing as missing:
+        pytest.skip(str(missing))
+    with kafka, KavkaProcess(path / "data", settings={"offsets.topic.num.partitions": "3"}) as broker:
+        switched = run_alone("features", "upgrade", "share.version=1", "-b", broker.bootstrap)
+        assert switched.returncode == 0, switched.stderr
+        yield broker, kafka
+
+
+def tool(bootstrap: str, *words: str) -> str:
+    """What the tool prints, without what must differ."""
+    try:
+        printed = run_tool("kraft", "share-groups", "--bootstrap-server", bootstrap, *words)
+    except subprocess.CalledProcessError as failed:
+        printed = f"status {failed.returncode}: {failed.stdout}"
+    printed = printed.replace(bootstrap, "HOST:PORT").replace(bootstrap.split(":")[1], "PORT")
+    printed = re.sub(r"\n\tat [^\n]*", "", printed)
+    printed = re.sub(r"HOST:PORT *\(\d+\)", "HOST:PORT (ID)", printed)
+    printed = re.sub(r"\[[0-9-]+ [0-9:,]+\] (WARN|ERROR|INFO)[^\n]*\n", "", printed)
+    return re.sub(r" +", " ", printed)
+
+
+def story(bootstrap: str, port: int) -> dict[str, str]:
+    """What the tool says of a group in each state of its life."""
+    topic, group = "orders", "workers"
+    told: dict[str, str] = {}
+
+    def say(step: str, *words: str, member: ShareMember | None = None) -> None:
+        told[step] = tool(bootstrap, *words)
+        if member is not None:
+            assert member.beat().error_code == 0  # The tool takes seconds, and there is a session to keep.
+
+    with BrokerClient(port) as client:
+        client.create_topic(topic)
+        builder = BatchBuilder()
+        for number in range(10):
+            builder.append(TIME_MS + number * 60_000, None, str(number).encode())
+        assert client.produce(topic, builder.build()).error_code == 0
+        change = configs.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
+        resource = configs.AlterConfigsResource(resource_type=32, resource_name=group, configs=[change])
+        client.ask(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        topic_id = client.topic_id(topic)
+    say("nothing", "--list")
+    say("unknown", "--describe", "--group", "nowhere")
+    with ShareMember(port, group, str(uuid.UUID(int=7))) as member:
+        member.join_assigned(topic)
+        assert eventually("records come", lambda: member.fetch(topic_id)) == [(0, 9, 1)]
+        assert member.acknowledge(topic_id, (0, 3, [ACCEPT])) == 0
+        say("listed", "--list", member=member)
+        say("listed with states", "--list", "--state", member=member)
+        say("listed in one state", "--list", "--state", "Empty", member=member)
+        say("members", "--describe", "--group", group, "--members", member=member)
+        say("members, more", "--describe", "--group", group, "--members", "--verbose", member=member)
+        say("state", "--describe", "--group", group, "--state", member=member)
+        say(
+            "with members",
+            "--reset-offsets",
+            "--group",
+            group,
+            "--topic",
+            topic,
+            "--to-earliest",
+            "--execute",
+            member=member,
+        )
+        say("no deletion either", "--delete", "--group", group, member=member)
+        say("nor of offsets", "--delete-offsets", "--group", group, "--topic", topic, member=member)
+        member.leave()
+    reset = ("--reset-offsets", "--group", group)
+    say("dry run", *reset, "--all-topics", "--to-latest", "--dry-run")
+    say("to the end", *reset, "--all-topics", "--to-latest", "--execute")
+    say("at the end", "--describe", "--group", group, "--offsets")
+    say("to the start", *reset, "--topic", topic, "--to-earliest", "--execute")
+    say("at the start", "--describe", "--group", group, "--offsets")
+    say("to a time", *reset, "--topic", f"{topic}:0", "--to-datetime", "2023-11-14T22:17:00.000", "--execute")
+    say("at that time", "--describe", "--group", group)
+    say("all groups", "--describe", "--all-groups")
+    say("a new group", "--reset-offsets", "--group", "new", "--topic", topic, "--to-earliest", "--execute")
+    say("offsets deleted", "--delete-offsets", "--group", group, "--topic", topic)
+    say("nothing left", "--describe", "--group", group)
+    say("deleted", "--delete", "--group", group, "--group", "new")
+    say("deleted again", "--delete", "--group", group)
+    say("nothing again", "--list")
+    return told
+
+
+def test_a_groups_life_prints_the_same(brokers: tuple[KavkaProcess, ApacheKafka]) -> None:
+    kavka, kafka = brokers
+    theirs = story(kafka.bootstrap, kafka.port)
+    ours = story(kavka.bootstrap, kavka.port)
+    assert {step: text for step, text in ours.items() if text != theirs[step]} == {}, theirs
+    assert ours["listed"] == "workers\n"
+    assert "workers Stable" in ours["listed with states"]
+    assert "workers orders 0 10 0" in ours["at the end"]
+    assert "workers orders 0 4 6" in ours["at that time"]

@@ -1,0 +1,343 @@
+"""Scenarios of share groups (KIP-932): their members, positions and deletion. Apache Kafka 3.9 has none of them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from kavka.protocol import messages as m
+from kavka.protocol.api import ApiKey
+from kavka.protocol.messages import alter_share_group_offsets_request as altering
+from kavka.protocol.messages import delete_share_group_offsets_request as deleting
+from kavka.protocol.messages import describe_share_group_offsets_request as describing
+from kavka.protocol.messages import incremental_alter_configs_request as configs
+from kavka.protocol.messages import share_acknowledge_request as acknowledging
+from kavka.protocol.messages import share_fetch_request as fetching
+from tests.conformance.wire.scenario import scenario
+from tests.conformance.wire.scenarios_groups import stable
+from tests.conformance.wire.wire_session import WireSession, batch
+
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+GROUP_RESOURCE = 32
+UNKNOWN_ID = uuid.UUID(int=0x1234_5678_9ABC_4DEF_8000_0000_0000_0001)
+
+
+def beat(group: str, member: str, epoch: int, *topics: str) -> Any:
+    return m.ShareGroupHeartbeatRequest(
+        group_id=group, member_id=member, member_epoch=epoch, subscribed_topic_names=list(topics) or None
+    )
+
+
+def describe(group: str, topics: dict[str, list[int]] | None) -> Any:
+    listed = None
+    if topics is not None:
+        listed = [
+            describing.DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ]
+    wanted = describing.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=listed)
+    return m.DescribeShareGroupOffsetsRequest(groups=[wanted])
+
+
+def alter(group: str, topics: dict[str, dict[int, int]]) -> Any:
+    listed = [
+        altering.AlterShareGroupOffsetsRequestTopic(
+            topic_name=name,
+            partitions=[
+                altering.AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset)
+                for index, offset in offsets.items()
+            ],
+        )
+        for name, offsets in topics.items()
+    ]
+    return m.AlterShareGroupOffsetsRequest(group_id=group, topics=listed)
+
+
+def delete(group: str, *topics: str) -> Any:
+    listed = [deleting.DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics]
+    return m.DeleteShareGroupOffsetsRequest(group_id=group, topics=listed)
+
+
+def fetch(group: str, member: str, epoch: int, topic: uuid.UUID, *acks: Any, **fields: Any) -> Any:
+    batches = [fetching.AcknowledgementBatch(first_offset=a, last_offset=b, acknowledge_types=c) for a, b, c in acks]
+    partition = fetching.FetchPartition(partition_index=0, acknowledgement_batches=batches)
+    return m.ShareFetchRequest(
+        **{
+            "group_id": group,
+            "member_id": member,
+            "share_session_epoch": epoch,
+            "max_wait_ms": 2_000,
+            "min_bytes": 1,
+            "max_bytes": 1 << 20,
+            "max_records": 500,
+            "batch_size": 500,
+            "topics": [fetching.FetchTopic(topic_id=topic, partitions=[partition])],
+            **fields,
+        }
+    )
+
+
+def acknowledge(group: str, member: str, epoch: int, topic: uuid.UUID, *acks: Any, **fields: Any) -> Any:
+    batches = [
+        acknowledging.AcknowledgementBatch(first_offset=a, last_offset=b, acknowledge_types=c) for a, b, c in acks
+    ]
+    partition = acknowledging.AcknowledgePartition(partition_index=0, acknowledgement_batches=batches)
+    return m.ShareAcknowledgeRequest(
+        group_id=group,
+        member_id=member,
+        share_session_epoch=epoch,
+        topics=[acknowledging.AcknowledgeTopic(topic_id=topic, partitions=[partition])],
+        **fields,
+    )
+
+
+class Queue:
+    """A share group with one member, on a topic of one partition with ten records, from the first on."""
+
+    def __init__(self, session: WireSession, records: int = 10) -> None:
+        self.session = session
+        self.group, self.topic = session.name("shares"), session.topic()
+        self.topic_id = session.topic_id(self.topic)
+        session.coordinator_serves(self.group)
+        change = configs.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
+        resource = configs.AlterConfigsResource(
+            resource_type=GROUP_RESOURCE, resource_name=self.group, configs=[change]
+        )
+        answer = session.connection.ask(m.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        assert answer.responses[0].error_code == 0, answer
+        session.produced(self.topic, batch([b"x"] * records))
+        self.member = str(uuid.uuid4())
+        self.joined(self.member)
+
+    def joined(self, member: str) -> None:
+        epoch = 0
+
+        def is_assigned() -> bool:
+            nonlocal epoch
+            answer = self.session.connection.ask(beat(self.group, member, epoch, *([self.topic] * (not epoch))), 1)
+            assert answer.error_code in (0, 15, 16), answer
+            epoch = epoch if answer.error_code else answer.member_epoch
+            return bool(answer.assignment and answer.assignment.topic_partitions)
+
+        self.session.until(is_assigned)
+
+    def left(self, member: str = "") -> None:
+        answer = self.session.connection.ask(beat(self.group, member or self.member, -1), 1)
+        assert answer.error_code == 0, answer
+
+    def took(self, member: str = "", **fields: Any) -> None:
+        """The member has opened its share session and acquired records."""
+        request = fetch(self.group, member or self.member, 0, self.topic_id, **fields)
+        answer = self.session.connection.ask(request, 2)
+        assert answer.responses[0].partitions[0].acquired_records, answer
+
+    def has_lag(self, lag: int) -> bool:
+        answer = self.session.connection.ask(describe(self.group, {self.topic: [0]}), 1)
+        return bool(answer.groups[0].topics[0].partitions[0].lag == lag)
+
+
+def without_epochs(session: WireSession, *steps: str) -> None:
+    """Leader epochs of states are raised by who reads first, and differ by history."""
+    for step in steps:
+        for group in session.recorded[step]["groups"]:
+            for topic in group["topics"]:
+                for partition in topic["partitions"]:
+                    partition.pop("leader_epoch")
+
+
+@scenario(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
+def describe_share_group_offsets(session: WireSession, version: int) -> None:
+    queue = Queue(session)
+    nowhere = session.name("nowhere")
+    session.record("unknown group, all", describe(session.name("none"), None), version)
+    session.record("unknown group, a partition", describe(session.name("none"), {queue.topic: [0]}), version)
+    session.record("group without a name", describe("", None), version)
+    session.record("no topic", describe(queue.group, {}), version)
+    session.record("no group", m.DescribeShareGroupOffsetsRequest(groups=[]), version)
+    session.record("unknown topic", describe(queue.group, {nowhere: [0, 1]}), version)
+    queue.took()
+    done = acknowledge(queue.group, queue.member, 1, queue.topic_id, (0, 3, [ACCEPT]), (6, 7, [REJECT]))
+    assert session.connection.ask(done, 2).responses[0].partitions[0].error_code == 0
+    session.until(lambda: queue.has_lag(4))
+    session.record("four accepted, two rejected", describe(queue.group, {queue.topic: [0]}), version)
+    session.record("all of a group", describe(queue.group, None), version)
+    both = describe(queue.group, {queue.topic: [0], nowhere: [0]})
+    session.record("with an unknown topic", both, version)
+    without_epochs(session, "four accepted, two rejected", "all of a group", "with an unknown topic")
+    stable(session, session.name("classic"))
+    session.record("a classic group", describe(session.name("classic"), None), version)
+
+
+@scenario(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
+def alter_share_group_offsets(session: WireSession, version: int) -> None:
+    queue = Queue(session)
+    nowhere, fresh = session.name("nowhere"), session.name("fresh")
+    session.record("with a member", alter(queue.group, {queue.topic: {0: 3}}), version)
+    queue.left()
+    session.record("group without a name", alter("", {queue.topic: {0: 3}}), version)
+    session.record("no topic", alter(queue.group, {}), version)
+    session.record("unknown topic", alter(queue.group, {nowhere: {0: 3, 1: 4}}), version)
+    session.record("partition that is not there", alter(queue.group, {queue.topic: {0: 2, 7: 3}}), version)
+    session.record("what is there", describe(queue.group, {queue.topic: [0]}), 1)
+    session.record("forwards", alter(queue.group, {queue.topic: {0: 6}}), version)
+    session.record("forwards, described", describe(queue.group, {queue.topic: [0]}), 1)
+    session.record("behind the end", alter(queue.group, {queue.topic: {0: 600}}), version)
+    session.record("behind the end, described", describe(queue.group, {queue.topic: [0]}), 1)
+    session.record("a group that is not there", alter(fresh, {queue.topic: {0: 5}}), version)
+    session.record("it is there then", describe(fresh, None), 1)
+    session.record("and is listed", m.ListGroupsRequest(types_filter=["share"]), 5, keep=session.ours)
+    session.record("and goes", m.DeleteGroupsRequest(groups_names=[fresh]), 2)
+    without_epochs(session, "what is there", "forwards, described", "behind the end, described", "it is there then")
+    stable(session, session.name("classic"))
+    session.record("a classic group", alter(session.name("classic"), {queue.topic: {0: 5}}), version)
+
+
+@scenario(ApiKey.DELETE_SHARE_GROUP_OFFSETS)
+def delete_share_group_offsets(session: WireSession, version: int) -> None:
+    queue = Queue(session)
+    other, nowhere = session.topic("other"), session.name("nowhere")
+    session.topic_id(other)
+    session.record("with a member", delete(queue.group, queue.topic), version)
+    queue.left()
+    session.record("group without a name", delete("", queue.topic), version)
+    session.record("unknown group", delete(session.name("none"), queue.topic), version)
+    session.record("no topic", delete(queue.group), version)
+    session.record("unknown topic", delete(queue.group, nowhere), version)
+    session.record("topic that it does not read", delete(queue.group, other), version)
+    session.record("its topic, with an unknown one", delete(queue.group, queue.topic, nowhere), version)
+    session.record("again", delete(queue.group, queue.topic), version)
+    session.record("what is left", describe(queue.group, {queue.topic: [0]}), 1)
+    session.record("what is left in all", describe(queue.group, None), 1)
+    stable(session, session.name("classic"))
+    session.record("a classic group", delete(session.name("classic"), queue.topic), version)
+
+
+@scenario(ApiKey.DELETE_GROUPS, min_version=2, beside=ApiKey.SHARE_GROUP_HEARTBEAT)
+def delete_share_groups(session: WireSession, version: int) -> None:
+    queue = Queue(session)
+    session.record("with a member", m.DeleteGroupsRequest(groups_names=[queue.group]), version)
+    queue.left()
+    session.record("empty", m.DeleteGroupsRequest(groups_names=[queue.group]), version)
+    session.record("again", m.DeleteGroupsRequest(groups_names=[queue.group]), version)
+    session.record("described", describe(queue.group, {queue.topic: [0]}), 1)
+    queue.joined(queue.member)
+    queue.took()  # Everything, from the start: nothing is left of what the former group of this name did.
+    session.record("a new one of this name, described", describe(queue.group, {queue.topic: [0]}), 1)
+    without_epochs(session, "a new one of this name, described")
+
+
+@scenario(ApiKey.LIST_GROUPS, min_version=5, beside=ApiKey.SHARE_GROUP_HEARTBEAT)
+def list_share_groups(session: WireSession, version: int) -> None:
+    queue = Queue(session)
+
+    def listed(step: str, states: list[str], types: list[str]) -> None:
+        request = m.ListGroupsRequest(states_filter=states, types_filter=types)
+        session.record(step, request, version, keep=session.ours)
+
+    listed("share", [], ["share"])
+    listed("Share, stable", ["Stable"], ["Share"])
+    listed("consumer", [], ["consumer"])
+    listed("empty", ["Empty"], ["share"])
+    queue.left()
+    listed("without members", ["empty"], ["share"])
+
+
+@scenario(ApiKey.SHARE_ACKNOWLEDGE, min_version=2)
+def share_acknowledge_refused(session: WireSession, version: int) -> None:
+    """What is not held, is another's, comes twice, overlaps or is reversed; and sessions' epochs."""
+    queue = Queue(session)
+    group, member, topic, other = queue.group, queue.member, queue.topic_id, str(uuid.uuid4())
+    queue.joined(other)
+
+    def ask(step: str, *acks: Any, epoch: int, who: str = member, where: uuid.UUID = topic, **fields: Any) -> None:
+        session.record(step, acknowledge(group, who, epoch, where, *acks, **fields), version)
+
+    ask("without a session", (0, 0, [ACCEPT]), epoch=1)
+    ask("in the first epoch", (0, 0, [ACCEPT]), epoch=0)
+    queue.took(max_records=4, share_acquire_mode=1)
+    connection = session.connect()
+    session.connection, mine = connection, session.connection
+    queue.took(other)
+    session.connection = mine
+    ask("another's", (4, 9, [ACCEPT]), epoch=1)
+    ask("partly another's", (2, 5, [ACCEPT]), epoch=2)
+    ask("past the end", (0, 20, [ACCEPT]), epoch=3)
+    ask("reversed", (3, 0, [ACCEPT]), epoch=4)
+    ask("overlapping", (0, 2, [ACCEPT]), (1, 3, [ACCEPT]), epoch=5)
+    ask("out of order", (2, 3, [ACCEPT]), (0, 1, [ACCEPT]), epoch=6)
+    ask("two types for four records", (0, 3, [ACCEPT, REJECT]), epoch=7)
+    ask("no type", (0, 3, []), epoch=8)
+    ask("unknown type", (0, 3, [5]), epoch=9)
+    ask("negative type", (0, 3, [-1]), epoch=10)
+    ask("renewal that is not announced", (0, 3, [RENEW]), epoch=11)
+    ask("unknown topic", (0, 3, [ACCEPT]), epoch=12, where=UNKNOWN_ID)
+    ask("stale epoch", (0, 3, [ACCEPT]), epoch=12)
+    ask("epoch to come", (0, 3, [ACCEPT]), epoch=40)
+    ask("unknown member", (0, 3, [ACCEPT]), epoch=13, who="nobody")
+    ask("no member", (0, 3, [ACCEPT]), epoch=13, who="")
+    ask("renewed", (0, 3, [RENEW]), epoch=13, is_renew_ack=True)
+    ask("some of them", (0, 1, [ACCEPT]), epoch=14)
+    ask("twice", (0, 1, [ACCEPT]), epoch=15)
+    ask("with some that are done", (1, 3, [ACCEPT]), epoch=16)
+    ask("one of each", (2, 3, [ACCEPT, RELEASE]), epoch=17)
+    ask("what was given back", (3, 3, [ACCEPT]), epoch=18)
+    ask("the last epoch", epoch=-1)
+    ask("after the last epoch", (3, 3, [ACCEPT]), epoch=19)
+
+
+@scenario(ApiKey.SHARE_FETCH, min_version=2)
+def share_fetch_refused(session: WireSession, version: int) -> None:
+    queue = Queue(session)
+    group, member, topic = queue.group, queue.member, queue.topic_id
+
+    def ask(step: str, *acks: Any, epoch: int, who: str = member, where: uuid.UUID = topic, **fields: Any) -> None:
+        session.record(step, fetch(group, who, epoch, where, *acks, **{"max_wait_ms": 0, **fields}), version)
+
+    ask("without a session", epoch=1)
+    ask("the last epoch of none", epoch=-1)
+    ask("first epoch with acknowledgements", (0, 0, [ACCEPT]), epoch=0)
+    ask("no member", epoch=0, who="")
+    ask("a member's name of 40 letters", epoch=0, who="m" * 40)
+    queue.took(max_records=4, share_acquire_mode=1)
+    ask("stale epoch", epoch=2)
+    ask("another's acknowledgement", (5, 5, [ACCEPT]), epoch=1, max_records=0)
+    ask("renewal with records", (0, 3, [RENEW]), epoch=2, is_renew_ack=True)
+    renewal = {"max_bytes": 0, "min_bytes": 0, "max_records": 0}
+    ask("renewal", (0, 3, [RENEW]), epoch=2, is_renew_ack=True, **renewal)
+    ask("accepted, and the rest", (0, 3, [ACCEPT]), epoch=3, max_wait_ms=2_000)
+    ask("nothing left", epoch=4)
+    ask("unknown topic", epoch=5, where=UNKNOWN_ID)
+    ask("the last epoch", epoch=-1)
+
+
+@scenario(ApiKey.SHARE_GROUP_DESCRIBE, min_version=1)
+def share_group_describe(session: WireSession, version: int) -> None:
+    queue = Queue(session)
+    none = session.name("none")
+    session.record("unknown", m.ShareGroupDescribeRequest(group_ids=[none]), version)
+    session.record("without a name", m.ShareGroupDescribeRequest(group_ids=[""]), version)
+    session.record("none", m.ShareGroupDescribeRequest(group_ids=[]), version)
+    stable(session, session.name("classic"))
+    session.record("a classic group", m.ShareGroupDescribeRequest(group_ids=[session.name("classic")]), version)
+    session.record("as a consumer group", m.ConsumerGroupDescribeRequest(group_ids=[queue.group]), 1)
+    session.record("as a classic group", m.DescribeGroupsRequest(groups=[queue.group]), 6)
+
+
+@scenario(ApiKey.SHARE_GROUP_HEARTBEAT, min_version=1)
+def share_group_heartbeat_refused(session: WireSession, version: int) -> None:
+    queue = Queue(session)
+
+    def ask(step: str, request: Any) -> None:
+        session.record(step, request, version)
+
+    ask("no group", beat("", "m", 0, queue.topic))
+    ask("blank group", beat(" ", "m", 0, queue.topic))
+    ask("no member", beat(queue.group, "", 0, queue.topic))
+    ask("no topics", beat(queue.group, "m", 0))
+    ask("epoch below -1", beat(queue.group, "m", -2, queue.topic))
+    ask("unknown member", beat(queue.group, "m", 3))
+    ask("unknown member leaves", beat(queue.group, "m", -1))
+    ask("unknown group", beat(session.name("none"), "m", 3))
+    ask("epoch to come", beat(queue.group, queue.member, 99))
+    stable(session, session.name("classic"))
+    ask("a classic group", beat(session.name("classic"), "m", 0, queue.topic))
