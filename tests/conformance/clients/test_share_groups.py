@@ -13,7 +13,6 @@ import pytest
 
 from tests.apache_kafka import ApacheKafka
 from tests.conformance.clients.check_program import set_up
-from tests.kit.command_line import run_alone
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.process_cluster import ProcessCluster
 
@@ -37,8 +36,6 @@ def run(program: list[str], bootstrap: str) -> None:
 
 def test_a_queue_on_kavka(program: list[str], tmp_path: Path) -> None:
     with KavkaProcess(tmp_path / "kavka") as broker:
-        switched = run_alone("features", "upgrade", "share.version=1", "-b", broker.bootstrap)
-        assert switched.returncode == 0, switched.stderr
         run(program, broker.bootstrap)
 
 
@@ -46,8 +43,6 @@ def test_a_queue_on_three_brokers(program: list[str], tmp_path: Path) -> None:
     """The states of most share-partitions are at another broker than their leader."""
     with ProcessCluster(tmp_path / "kavka", defaults={}) as cluster:
         cluster.start()
-        switched = run_alone("features", "upgrade", "share.version=1", "-b", cluster.bootstrap)
-        assert switched.returncode == 0, switched.stderr
         run(program, cluster.bootstrap)
 
 

@@ -12,17 +12,14 @@ Address = tuple[str, int]
 
 @pytest.fixture(scope="session")
 def kavka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    """A kavka broker whose groups do not wait for more members, as the recorded brokers were set; with share groups."""
+    """A kavka broker whose groups do not wait for more members, as the recorded brokers were set."""
     if given := os.environ.get("KAVKA_TEST_BOOTSTRAP"):
         yield address(given)
         return
-    from tests.kit.command_line import run_alone
     from tests.kit.kavka_process import KavkaProcess
 
     settings = {"group.initial.rebalance.delay.ms": "0"}
     with KavkaProcess(tmp_path_factory.mktemp("kavka-wire") / "data", settings=settings) as broker:
-        switched = run_alone("features", "upgrade", "share.version=1", "-b", broker.bootstrap)
-        assert switched.returncode == 0, switched.stderr
         yield address(broker.bootstrap)
 
 

@@ -22,7 +22,6 @@ from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequ
 from kavka.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from kavka.records.builder import BatchBuilder
 from tests.kit.broker_client import BrokerClient
-from tests.kit.command_line import run_alone
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.process_cluster import eventually
 from tests.kit.share_member import ACCEPT, RELEASE, ShareMember
@@ -34,8 +33,6 @@ GROUP_RESOURCE = 32
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KavkaProcess]:
     settings = {"share.coordinator.state.topic.num.partitions": "3", "offsets.topic.num.partitions": "1"}
     with KavkaProcess(tmp_path_factory.mktemp("share-offsets"), settings=settings) as process:
-        done = run_alone("features", "upgrade", "share.version=1", "-b", process.bootstrap)
-        assert done.returncode == 0, done.stderr
         yield process
 
 
@@ -199,8 +196,6 @@ def test_members_that_come_while_a_group_is_deleted_find_a_state(queue: Queue, b
 def test_what_was_set_and_deleted_survives_kill_9(tmp_path: Path) -> None:
     settings = {"share.coordinator.state.topic.num.partitions": "1", "offsets.topic.num.partitions": "1"}
     with KavkaProcess(tmp_path, settings=settings) as process:
-        done = run_alone("features", "upgrade", "share.version=1", "-b", process.bootstrap)
-        assert done.returncode == 0, done.stderr
         with BrokerClient(process.port) as client:
             altered, gone = Queue(client), Queue(client)
             for queue in (altered, gone):

@@ -45,13 +45,7 @@ GROUP_RESOURCE = 32
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KavkaProcess]:
     settings = {"share.coordinator.state.topic.num.partitions": "3", "offsets.topic.num.partitions": "1"}
     with KavkaProcess(tmp_path_factory.mktemp("share"), settings=settings) as process:
-        switch_on(process)
         yield process
-
-
-def switch_on(broker: KavkaProcess) -> None:
-    done = run_alone("features", "upgrade", "share.version=1", "-b", broker.bootstrap)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
@@ -103,15 +97,19 @@ def summary(client: BrokerClient, group: str, topic: uuid.UUID) -> Any:
     return answer.results[0].partitions[0]
 
 
-def test_until_they_are_switched_on_they_are_not_advertised(tmp_path: Path) -> None:
+def test_where_they_are_switched_off_they_are_not_advertised(tmp_path: Path) -> None:
+    def advertised() -> set[int]:
+        with BrokerClient(process.port) as client:
+            answer = client.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
+            return {row.api_key for row in answer.api_keys}
+
     with KavkaProcess(tmp_path / "data") as process:
-        with BrokerClient(process.port) as client:
-            answer = client.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
-            assert {76, 77, 78, 79}.isdisjoint(row.api_key for row in answer.api_keys)
-        switch_on(process)
-        with BrokerClient(process.port) as client:
-            answer = client.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
-            assert {76, 77, 78, 79} <= {row.api_key for row in answer.api_keys}
+        assert advertised() >= {*range(76, 80), *range(83, 88), *range(90, 93)}
+        off = run_alone("features", "downgrade", "share.version=0", "-b", process.bootstrap)
+        assert off.returncode == 0, off.stderr
+        assert advertised().isdisjoint({*range(76, 80), *range(83, 88), *range(90, 93)})
+        with ShareMember(process.port, "workers") as member:
+            assert member.fetch_answer(uuid.UUID(int=1)).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_share_groups_are_advertised_in_the_versions_of_kafka_4_3(client: BrokerClient) -> None:
@@ -258,7 +256,6 @@ def test_sessions_are_bounded_and_states_written_as_the_settings_say(tmp_path: P
         "offsets.topic.num.partitions": "1",
     }
     with KavkaProcess(tmp_path / "data", settings=settings) as process:
-        switch_on(process)
         with BrokerClient(process.port) as client:
             topic, found = topic_of(client, 6)
             group = group_of(client)
@@ -277,7 +274,6 @@ def test_sessions_are_bounded_and_states_written_as_the_settings_say(tmp_path: P
 def test_the_state_survives_kill_9(tmp_path: Path) -> None:
     settings = {"share.coordinator.state.topic.num.partitions": "1", "offsets.topic.num.partitions": "1"}
     with KavkaProcess(tmp_path, settings=settings) as process:
-        switch_on(process)
         with BrokerClient(process.port) as client:
             topic, found = topic_of(client, 4, 6)
             group = group_of(client)

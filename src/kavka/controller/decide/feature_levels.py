@@ -5,8 +5,7 @@ It must not know what a feature is good for, nor who asks.
 
     set to a level   that level, if all live brokers support it, else the highest that all of them do
     switched off     0
-    neither          the highest level that all live brokers support: a cluster of kavka's brokers alone has everything,
-                     but for what is `OFF_UNLESS_SET`
+    neither          the highest level that all live brokers support: a cluster of kavka's brokers alone has everything
 
 A broker of Apache Kafka 3.9 in ZooKeeper mode supports nothing, so next to one every level is 0; and it ends itself
 where /feature holds a level that it does not support. That is why defaults are not written there.
@@ -29,10 +28,6 @@ from kavka.zookeeper.znodes import FeatureNode
 
 SupportedFeatures: TypeAlias = Mapping[str, tuple[int, int]]
 """Of one broker: name to (lowest, highest) level."""
-
-
-OFF_UNLESS_SET = frozenset({"share.version"})
-"""Share groups are new here: whoever wants them switches them on (docs/groups.md says what is missing)."""
 
 
 class UpgradeType(IntEnum):
@@ -59,8 +54,7 @@ def levels_in_force(node: FeatureNode, brokers: Sequence[SupportedFeatures]) -> 
     levels = {}
     for name in common:
         highest = min(supported[name][1] for supported in brokers)
-        unset = 0 if name in OFF_UNLESS_SET else highest
-        wanted = 0 if name in node.held_at_zero else node.features.get(name, unset)
+        wanted = 0 if name in node.held_at_zero else node.features.get(name, highest)
         levels[name] = min(wanted, highest)
     return levels
 

@@ -67,7 +67,7 @@ class OffsetDeletion(NamedTuple):
 def require_empty(group: ShareGroup) -> None:
     """Raises `RequestError` (NON_EMPTY_GROUP)."""
     if group.members:
-        raise RequestError(ErrorCode.NON_EMPTY_GROUP, f"Group {group.group_id} is not empty.")
+        raise RequestError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
 
 def decide_alteration(group: ShareGroup, wanted: Mapping[str, Mapping[int, Offset]], topics: Topics) -> Alteration:
