@@ -6,11 +6,14 @@ JSON. It must not know Spark's calls or how much one micro-batch takes.
     {"orders": {"0": 23, "1": 42}, "topic ids": {"orders": "2f4c7c0e-..."}}
 
 is what a stream's checkpoint holds: as Spark's "kafka" source writes it, keys in order, and beside the topics (a name
-with a space is none) the ids that they had. A checkpoint of the "kafka" source is read as well.
+with a space is none) the ids that they had. A checkpoint of the "kafka" source is read as well. The end of the first
+micro-batch holds where the stream began, too, under "began at".
 
 Invariants
   I1  JSON of the same offsets is the same text: Spark compares texts.
-  I2  A topic that is not there counts as missing only after `topic_propagation_ms`: brokers learn of a new one one
+  I2  Spark does not keep where a Python source began: after a driver that died in the first micro-batch it asks anew,
+      and "latest" is later by then. So the first end holds the beginning, and no record between the two is lost.
+  I3  A topic that is not there counts as missing only after `topic_propagation_ms`: brokers learn of a new one one
       after another.
 """
 
@@ -19,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from kavka.client.answers import raise_for
@@ -35,6 +38,7 @@ from kavka_spark.plan import NO_TOPIC_ID
 from kavka_spark.source_options import Assign, AtOffsets, AtTimestamps, Bound, Edge, Subscribe, SubscribePattern, Topics
 
 TOPIC_IDS = "topic ids"
+BEGAN_AT = "began at"
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 _SHOWN = 10
 """Partitions that a message lists at most."""
@@ -45,20 +49,25 @@ class Offsets(NamedTuple):
 
     positions: dict[TopicPartition, int]
     topic_ids: dict[str, UUID]
+    began_at: Offsets | None = None
+    """Where the stream began; of the end of its first micro-batch only (I2)."""
 
     def to_json(self, *, with_ids: bool = True) -> dict[str, dict[str, Any]]:
-        """The JSON that a checkpoint holds (I1)."""
+        """The JSON that a checkpoint holds (I1). Without ids it is what Spark's "kafka" source reads, and no more."""
         written: dict[str, dict[str, Any]] = {}
         for topic, partition in sorted(self.positions):
             written.setdefault(topic, {})[str(partition)] = self.positions[TopicPartition(topic, partition)]
         if with_ids and self.topic_ids:
             written[TOPIC_IDS] = {topic: str(self.topic_ids[topic]) for topic in sorted(self.topic_ids)}
+        if with_ids and self.began_at is not None:
+            written[BEGAN_AT] = self.began_at.to_json()
         return written
 
     @classmethod
     def from_json(cls, written: Mapping[str, Mapping[str, Any]]) -> Offsets:
         """Raises ValueError for other JSON."""
-        topics = {name: partitions for name, partitions in written.items() if name != TOPIC_IDS}
+        topics = {name: partitions for name, partitions in written.items() if name not in (TOPIC_IDS, BEGAN_AT)}
+        began_at = written.get(BEGAN_AT)
         return cls(
             {
                 TopicPartition(topic, int(p)): int(at)
@@ -66,6 +75,7 @@ class Offsets(NamedTuple):
                 for p, at in partitions.items()
             },
             {topic: UUID(text) for topic, text in written.get(TOPIC_IDS, {}).items()},
+            None if began_at is None else cls.from_json(began_at),
         )
 
 
@@ -79,7 +89,7 @@ class Found(NamedTuple):
 
 
 async def find_partitions(cluster: Cluster, topics: Topics, *, patient: bool = True) -> Found:
-    """What `topics` matches now. With `patient`, waits a moment for a topic that does not exist yet; see I2."""
+    """What `topics` matches now. With `patient`, waits a moment for a topic that does not exist yet; see I3."""
     match topics:
         case Subscribe(names):
             described = await _describe(cluster, names, patient=patient)
@@ -113,11 +123,11 @@ async def resolve(
     bound: Bound,
     partitions: Iterable[TopicPartition],
     *,
-    option: str,
+    side: Literal["starting", "ending"],
     read_committed: bool,
     latest_where_no_timestamp: bool = True,
 ) -> dict[TopicPartition, int]:
-    """The bound's offset in each partition. `option` is where it comes from, for messages.
+    """The bound's offset in each partition. `side` says which of the query's bounds it is, for messages.
 
     Raises `SubscriptionError` where it leaves a partition out, names one that is not read, or (without
     `latest_where_no_timestamp`) where no record is as late as a timestamp.
@@ -129,15 +139,16 @@ async def resolve(
         case Edge.LATEST:
             return await offsets_at(cluster, dict.fromkeys(wanted, LATEST), read_committed=read_committed)
         case AtOffsets(offsets):
-            _check_cover(offsets, wanted, option)
+            _check_cover(offsets, wanted, f"{side}Offsets")
             special = {
                 p: offsets[p] for p in wanted if offsets[p] < 0
             }  # -1 and -2 mean in JSON what they mean on the wire.
             asked = await offsets_at(cluster, special, read_committed=read_committed)
             return {partition: asked.get(partition, offsets[partition]) for partition in wanted}
         case AtTimestamps(timestamps, everywhere):
+            option = f"{side}OffsetsByTimestamp"
             if everywhere is not None:
-                timestamps = dict.fromkeys(wanted, everywhere)
+                option, timestamps = f"{side}Timestamp", dict.fromkeys(wanted, everywhere)
             _check_cover(timestamps, wanted, option)
             found = await offsets_at(cluster, {p: timestamps[p] for p in wanted}, read_committed=read_committed)
             none = sorted(partition for partition, offset in found.items() if offset < 0)

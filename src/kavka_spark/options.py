@@ -49,6 +49,7 @@ CLIENT_SETTINGS = frozenset(
         "security.protocol",
         "socket.connection.setup.timeout.ms",
         "ssl.ca.location",
+        "ssl.cipher.suites",
         "ssl.endpoint.identification.algorithm",
         "ssl.key.password",
         "ssl.keystore.certificate.chain",
@@ -70,6 +71,7 @@ WITHOUT_EFFECT = frozenset(
         "client.rack",
         "connections.max.idle.ms",
         "enable.metrics.push",
+        "exclude.internal.topics",
         "group.id",
         "group.instance.id",
         "heartbeat.interval.ms",
@@ -241,4 +243,5 @@ def _tls(settings: Mapping[str, str]) -> TlsSettings:
         key=settings.get("ssl.keystore.key"),
         key_password=settings.get("ssl.key.password"),
         check_hostname=verified == "https",
+        cipher_suites=tuple(filter(None, (name.strip() for name in settings.get("ssl.cipher.suites", "").split(",")))),
     )

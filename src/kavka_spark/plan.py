@@ -5,14 +5,15 @@ Decides sizes only. It must not know a cluster.
 Invariants
   I1  The tasks' ranges are disjoint, not empty, and together exactly what was to be read.
   I2  Without `minPartitions` and `maxRecordsPerPartition` a partition of a topic is read by one task.
-  I3  Tasks depend on the ranges and the options alone: what is planned again is planned the same.
+  I3  Tasks depend on the ranges, the options and, where they are given, the sizes alone: what is planned again with the
+      same is planned the same.
 
 A task in Python costs tens of milliseconds however little it reads, so that small ranges share one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -20,8 +21,10 @@ from pyspark.sql.datasource import InputPartition
 
 NO_TOPIC_ID = UUID(int=0)
 SHARED_OFFSETS = 1_000
-"""Ranges share a task while they have no more together. Few enough that reading them in turn is no loss, whatever the
-size of their records."""
+"""Ranges share a task while they have no more together."""
+SHARED_BYTES = 4 * 1024 * 1024
+"""Nor while they have more bytes together, where it is known how large their records are: to read so much takes as long
+as a task costs."""
 MAX_TASKS_PER_RANGE = 10_000
 """Spark keeps all tasks of a stage in the driver's memory."""
 
@@ -71,17 +74,32 @@ def cut(
     return tasks
 
 
+def may_share(spans: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """The ranges that are small enough to share a task, by their number of offsets; none where there is one alone."""
+    small = [span for span in spans if 0 < span.size <= SHARED_OFFSETS]
+    return small if len(small) > 1 else []
+
+
 def as_tasks(
-    spans: Sequence[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
+    spans: Sequence[OffsetRange],
+    *,
+    min_partitions: int | None = None,
+    max_records: int | None = None,
+    offset_bytes: Mapping[tuple[str, int], float] | None = None,
 ) -> list[ReadTask]:
-    """The ranges as Spark's tasks, small ones together, in their order; with `min_partitions` each by itself."""
+    """The ranges as Spark's tasks, small ones together, in their order; with `min_partitions` each by itself.
+
+    `offset_bytes` has the mean size of an offset, by topic and partition, as far as it is known.
+    """
     limit = SHARED_OFFSETS if max_records is None else min(SHARED_OFFSETS, max_records)
+    known = offset_bytes or {}
     shared: list[list[OffsetRange]] = []
-    size = limit + 1
+    size, size_bytes = limit + 1, 0.0
     for span in cut(spans, min_partitions=min_partitions, max_records=max_records):
-        size += span.size
-        if size > limit or min_partitions is not None:
+        span_bytes = span.size * known.get((span.topic, span.partition), 0.0)
+        size, size_bytes = size + span.size, size_bytes + span_bytes
+        if size > limit or size_bytes > SHARED_BYTES or min_partitions is not None:
             shared.append([])
-            size = span.size
+            size, size_bytes = span.size, span_bytes
         shared[-1].append(span)
     return [ReadTask(tuple(together)) for together in shared] or [ReadTask(())]

@@ -134,13 +134,16 @@ class KavkaReader(DataSourceReader):
         from kavka_spark.connections import connection
         from kavka_spark.plan import as_tasks
 
-        opened = connection(self._options.connection)
-        spans = opened.run(_spans(opened, self._options, self._bounds))
+        options = self._options
+        opened = connection(options.connection)
+        spans = opened.run(_spans(opened, options, self._bounds))
+        sizes = {} if options.min_partitions is not None else opened.run(_offset_bytes(opened, options, spans))
         return list(
             as_tasks(
                 spans,
-                min_partitions=self._options.min_partitions,
-                max_records=self._options.max_records_per_partition,
+                min_partitions=options.min_partitions,
+                max_records=options.max_records_per_partition,
+                offset_bytes=sizes,
             )
         )
 
@@ -169,6 +172,20 @@ def read_task(options: SourceOptions, columns: tuple[str, ...], partition: Input
     return read_ranges(connection(options.connection), options, partition.spans, columns)
 
 
+async def _offset_bytes(
+    opened: WorkerConnection, options: SourceOptions, spans: list[OffsetRange]
+) -> dict[tuple[str, int], float]:
+    """About how many bytes an offset takes, of the ranges that may share a task: few offsets may be large records.
+
+    A stream does not ask: its tasks are a function of its offsets.
+    """
+    from kavka_spark.plan import may_share
+    from kavka_spark.trigger_limits import HEAD_BYTES, sample_ranges
+
+    samples = await sample_ranges(opened, options, may_share(spans), sample_bytes=HEAD_BYTES)
+    return {name: sample.size_bytes / sample.offsets for name, sample in samples.items()}
+
+
 async def _spans(opened: WorkerConnection, options: SourceOptions, bounds: Bounds) -> list[OffsetRange]:
     """The ranges of a batch query. Raises `DataLossError`, `SubscriptionError`."""
     import asyncio
@@ -186,11 +203,11 @@ async def _spans(opened: WorkerConnection, options: SourceOptions, bounds: Bound
             cluster,
             options.starting,
             found.partitions,
-            option="startingOffsets",
+            side="starting",
             read_committed=committed,
             latest_where_no_timestamp=options.latest_where_no_timestamp,
         ),
-        resolve(cluster, options.ending, found.partitions, option="endingOffsets", read_committed=committed),
+        resolve(cluster, options.ending, found.partitions, side="ending", read_committed=committed),
         edges(cluster, found.partitions, read_committed=committed),
     )
     chosen = [partition for partition in found.partitions if bounds.has(partition.partition)]
@@ -211,8 +228,10 @@ async def _spans(opened: WorkerConnection, options: SourceOptions, bounds: Bound
 def _held(
     options: SourceOptions, name: TopicPartition, start: int, end: int, earliest: int, latest: int
 ) -> tuple[int, int]:
-    """The part of a range that the log holds. Raises `DataLossError` if that is not all of it."""
-    from kavka_spark.errors import DataLossError
+    """The part of a range that the log holds. Raises `DataLossError` if that is not all of it, and `SubscriptionError`
+    where it begins behind its end."""
+    from kavka_spark.errors import DataLossError, SubscriptionError
+    from kavka_spark.source_options import AtOffsets
 
     if options.fail_on_data_loss:
         if start < min(earliest, end):
@@ -221,4 +240,8 @@ def _held(
         if max(start, end) > latest:
             reason = "the log ends before it"
             raise DataLossError(name.topic, name.partition, max(start, end - 1), earliest, latest, reason)
+    if end < start <= latest and isinstance(options.starting, AtOffsets) and options.starting.offsets[name] >= 0:
+        raise SubscriptionError(
+            f"option 'startingOffsets' begins {name} at {start}, behind its end at {end}: there is nothing to read"
+        )
     return max(start, earliest), min(end, latest)

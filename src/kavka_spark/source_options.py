@@ -19,6 +19,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from kavka.errors import ConfigError
+from kavka.logger import Logger
 from kavka.model import TopicPartition
 from kavka_spark.options import (
     ConnectionOptions,
@@ -29,6 +30,8 @@ from kavka_spark.options import (
     duration_ms,
     positive_int,
 )
+
+logger = Logger(__name__)
 
 CONSUMER_SETTINGS = frozenset(
     {
@@ -76,6 +79,7 @@ REFUSED = {
     "kafka.key.deserializer": "keys come as bytes; cast them in the query",
     "kafka.value.deserializer": "values come as bytes; cast them in the query",
     "kafka.interceptor.classes": "interceptors are Java classes, and the source is Python",
+    "kafka.security.providers": "they are Java classes, and the source uses Python's TLS",
 }
 """Options that Spark's source refuses too, and what to do instead."""
 
@@ -184,17 +188,9 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     if streaming:
         _refuse(given, "a stream has no end", "endingtimestamp", "endingoffsetsbytimestamp", "endingoffsets")
     else:
-        _refuse(
-            given,
-            "only a stream has triggers and finished micro-batches",
-            *(
-                "maxoffsetspertrigger",
-                "minoffsetspertrigger",
-                "maxtriggerdelay",
-                "maxbytespertrigger",
-                "kavka.group.id",
-            ),
-        )
+        _refuse(given, "only a stream has triggers and finished micro-batches", "maxbytespertrigger", "kavka.group.id")
+        _pass_over(given, "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
+        _check_order(starting, ending)
         if starting is Edge.LATEST or (isinstance(starting, AtOffsets) and LATEST in starting.offsets.values()):
             raise ConfigError("option 'startingOffsets' is latest: a batch query would read nothing")
     if ending is Edge.EARLIEST or (isinstance(ending, AtOffsets) and EARLIEST in ending.offsets.values()):
@@ -231,6 +227,24 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         group_id=given.get("kavka.group.id") or None,
         topic_ids=boolean(given, "kavka.offsets.topic.ids", default=True),
     )
+
+
+def _pass_over(given: Mapping[str, str], *names: str) -> None:
+    """Warns of options that only a stream heeds. Spark's source passes over them in a batch query, too, so that both
+    kinds of queries can share their options."""
+    spelled = {name.lower(): name for name in SOURCE_OPTIONS}
+    for name in names:
+        if name in given:
+            logger.warning("option passed over", option=spelled[name], why="a batch query has no micro-batches")
+
+
+def _check_order(starting: Bound, ending: Bound) -> None:
+    """Refuses a time range that ends before it begins. Offsets are compared where both are known (`source`)."""
+    match starting, ending:
+        case AtTimestamps(_, int(first)), AtTimestamps(_, int(last)) if last < first:
+            raise ConfigError(f"option 'endingTimestamp' is {last}, before 'startingTimestamp', {first}")
+        case _:
+            pass
 
 
 def _topics(given: Mapping[str, str]) -> Topics:

@@ -13,6 +13,8 @@ Invariants
   I3  Under Trigger.AvailableNow nothing behind the target is read; the target is what was there when the run began.
   I4  What is committed to the group is the start of a micro-batch that is being planned: all before it is finished, in
       a run that ends as well as after a restart.
+  I5  The first micro-batch has the same rows when it is run again after a restart: its end says where the stream began
+      (`offsets`, I2).
 
 Source: pyspark.sql.datasource; Spark's "kafka" source for the meaning of the options.
 """
@@ -64,10 +66,13 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held_back_since: float | None = None
         """Since when there have been fewer offsets than `min_offsets`, on the monotonic clock."""
         self._committed: Json | None = None
+        self._began_at: Offsets | None = None
+        """What `initialOffset` said, if Spark asked for it."""
 
     def initialOffset(self) -> Json:  # noqa: N802
         opened = self._opened()
-        return self._json(opened.run(self._initial(opened)))
+        self._began_at = opened.run(self._initial(opened))
+        return self._json(self._began_at)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Spark gives it back to `latestOffset`, or asks for all: it says only whether the options' limits count."""
@@ -88,8 +93,9 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else self._latest.to_json(with_ids=False)
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """See I1."""
-        begins, ends = Offsets.from_json(start), Offsets.from_json(end)
+        """See I1 and I5."""
+        ends = Offsets.from_json(end)
+        begins = ends.began_at or Offsets.from_json(start)
         spans = []
         for name, last in sorted(ends.positions.items()):
             first = 0 if _is_new(name, begins, ends) else begins.positions[name]
@@ -127,7 +133,7 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             opened.cluster,
             options.starting,
             found.partitions,
-            option="startingOffsets",
+            side="starting",
             read_committed=options.read_committed,
             latest_where_no_timestamp=options.latest_where_no_timestamp,
         )
@@ -150,7 +156,12 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end is begin:
             return begin
         # A topic's id, once known, stays in the offsets while the topic is missing: it may come back as another.
-        return Offsets(end.positions, {**begin.topic_ids, **end.topic_ids})
+        topic_ids = {**begin.topic_ids, **end.topic_ids}
+        if (end.positions, topic_ids) == (begin.positions, begin.topic_ids):
+            return begin
+        began_at = self._began_at
+        is_first = began_at is not None and begin.positions == began_at.positions
+        return Offsets(end.positions, topic_ids, began_at if is_first else None)
 
     async def _current(self, opened: WorkerConnection, begin: Offsets | None) -> Offsets:
         """The ends of all partitions now, none before `begin`. Lost records are reported or skipped."""

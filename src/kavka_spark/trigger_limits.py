@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kavka.errors import KavkaError
@@ -26,6 +26,8 @@ from kavka_spark.source_options import SourceOptions
 
 SAMPLE_BYTES = 256 * 1024
 """Most bytes to sample per partition. A broker sends at least one batch, however large."""
+HEAD_BYTES = 16 * 1024
+"""As many tell whether records are large."""
 SAMPLES_AT_A_TIME = 32
 
 
@@ -80,14 +82,32 @@ async def sample_bytes(
     opened: WorkerConnection, options: SourceOptions, starts: Mapping[TopicPartition, int], end: Offsets
 ) -> dict[TopicPartition, Sample]:
     """What a byte's worth of offsets is in each partition that has any, as far as brokers tell in one try."""
+    return await sample_ranges(
+        opened,
+        options,
+        [
+            OffsetRange(name.topic, name.partition, starts[name], last, end.topic_ids.get(name.topic, NO_TOPIC_ID))
+            for name, last in end.positions.items()
+            if last > starts[name]
+        ],
+    )
+
+
+async def sample_ranges(
+    opened: WorkerConnection,
+    options: SourceOptions,
+    spans: Iterable[OffsetRange],
+    *,
+    sample_bytes: int = SAMPLE_BYTES,
+) -> dict[TopicPartition, Sample]:
+    """The same of ranges. A broker sends at least one batch, however large, and `sample_bytes` if there is as much."""
     slots = asyncio.Semaphore(SAMPLES_AT_A_TIME)
 
-    async def sample(name: TopicPartition) -> tuple[TopicPartition, Sample | None]:
-        topic_id = end.topic_ids.get(name.topic, NO_TOPIC_ID)
-        span = OffsetRange(name.topic, name.partition, starts[name], end.positions[name], topic_id)
+    async def sample(span: OffsetRange) -> tuple[TopicPartition, Sample | None]:
+        name = TopicPartition(span.topic, span.partition)
         async with slots:
             try:
-                data = await fetch_once(opened.cluster, options, span, span.start, SAMPLE_BYTES)
+                data = await fetch_once(opened.cluster, options, span, span.start, sample_bytes)
                 if data.error_code or not data.records:
                     return name, None
                 assert isinstance(data.records, memoryview)
@@ -99,6 +119,5 @@ async def sample_bytes(
             size, batches[-1].last_offset + 1 - min(span.start, batches[0].base_offset)
         ) if batches else None
 
-    names = [name for name in end.positions if end.positions[name] > starts[name]]
-    found = await asyncio.gather(*(sample(name) for name in names))
+    found = await asyncio.gather(*(sample(span) for span in spans))
     return {name: taken for name, taken in found if taken is not None}

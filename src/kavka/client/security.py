@@ -75,12 +75,16 @@ class TlsSettings:
     """Its private key. None means that it is in the same PEM as the certificate."""
     key_password: str | None = field(default=None, repr=False)
     check_hostname: bool = True
+    cipher_suites: tuple[str, ...] = ()
+    """The suites that may be used, by Java's or OpenSSL's names. Empty means those of the TLS library."""
 
     def context(self) -> ssl.SSLContext:
-        """The context for connections. Raises `ConfigError` if a PEM is invalid or missing."""
+        """The context for connections. Raises `ConfigError` if a PEM is invalid or missing, or a suite unknown."""
         try:
             context = self._believing()
             context.check_hostname = self.check_hostname
+            if self.cipher_suites:
+                _choose_suites(context, self.cipher_suites)
             if self.certificate is not None:
                 self._load_chain(context, self.certificate)
         except (OSError, ValueError) as error:
@@ -122,6 +126,31 @@ def _file(text: str, files: ExitStack) -> str:
 
 def _is_pem(text: str) -> bool:
     return "-----BEGIN " in text
+
+
+def _choose_suites(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
+    """Raises `ConfigError` where one is unknown, or not to be had."""
+    import ssl
+
+    from kavka.config.setting import InvalidValue
+    from kavka.config.tls import with_suites
+
+    try:
+        versions, older = with_suites(frozenset(("TLSv1.2", "TLSv1.3")), suites, "ssl.cipher.suites")
+        if older is not None:
+            context.set_ciphers(":".join(older))
+    except InvalidValue as error:
+        raise ConfigError(str(error)) from error
+    except ssl.SSLError as error:
+        raise ConfigError(f"ssl.cipher.suites: OpenSSL has none of {', '.join(suites)}") from error
+    known = {str(cipher["name"]) for cipher in context.get_ciphers()}
+    unknown = [name for name in older or () if name not in known]
+    if unknown:
+        raise ConfigError(f"ssl.cipher.suites: OpenSSL does not have {', '.join(unknown)}, or does not allow it")
+    if "TLSv1.3" not in versions:
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+    if "TLSv1.2" not in versions:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
 
 
 def _shown(text: str | None) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, NewPartitions
 
@@ -154,7 +154,15 @@ def test_a_read_committed_range_leaves_out_what_was_aborted(kavka_broker: KavkaP
     [
         ({"startingOffsets": '{"TOPIC":{"0":1}}'}, "leaves out TOPIC-1"),
         ({"startingOffsets": '{"TOPIC":{"0":1,"1":1,"2":1}}'}, "names TOPIC-2, which is not among"),
-        ({"startingTimestamp": "99999999999999"}, "no record of TOPIC-0, TOPIC-1 is as late"),
+        ({"startingTimestamp": "99999999999999"}, "'startingTimestamp': no record of TOPIC-0, TOPIC-1 is as late"),
+        (
+            {"startingOffsetsByTimestamp": '{"TOPIC":{"0":1}}'},
+            "'startingOffsetsByTimestamp' leaves out TOPIC-1",
+        ),
+        (
+            {"startingOffsets": '{"TOPIC":{"0":4,"1":0}}', "endingOffsets": '{"TOPIC":{"0":2,"1":-1}}'},
+            "'startingOffsets' begins TOPIC-0 at 4, behind its end at 2",
+        ),
         (
             {"startingOffsets": '{"TOPIC":{"0":999,"1":0}}'},
             "TOPIC-0: offset 999 is wanted, but the log holds 0 to before 5",
@@ -325,6 +333,40 @@ def test_a_stream_goes_on_where_it_was_also_in_another_process(kavka_broker: Kav
     stream.restart()
     assert stream.drain() == [10]
     assert len(set(stream.rows)) == len(stream.rows) == 110
+
+
+def test_a_first_micro_batch_that_is_run_again_begins_where_it_did(kavka_broker: KavkaProcess, topic: str) -> None:
+    """A driver dies in its first micro-batch: Spark has its end, asks anew where the stream begins, and "latest" is
+    behind the end by then."""
+    create_topic(kavka_broker.bootstrap, topic, 2)
+    produce(kavka_broker.bootstrap, topic, 10, partitions=2)
+    stream = Stream(kavka_broker.bootstrap, topic, startingOffsets="latest")
+    produce(kavka_broker.bootstrap, topic, 20, partitions=2)
+    began = stream.at
+    assert stream.micro_batch() == 20
+    first = sorted(stream.rows)
+    end = stream.at
+
+    produce(kavka_broker.bootstrap, topic, 6, partitions=2)
+    stream.restart()
+    again = stream._text(stream.reader.initialOffset())
+    assert again != began
+    planned = stream.reader.partitions(json.loads(again), json.loads(end))
+    assert sorted(rows(stream.reader, planned)) == first
+    assert stream.drain() == [6]
+    assert len(set(stream.rows)) == len(stream.rows) == 26
+
+
+def test_large_records_of_few_offsets_are_read_by_tasks_of_their_own(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 4)
+    producer = Producer({"bootstrap.servers": kavka_broker.bootstrap, "message.max.bytes": 3_000_000})
+    for number in range(8):
+        producer.produce(topic, bytes(900_000) if number % 4 else bytes(10), partition=number % 4)
+    producer.flush()
+    reader = KavkaReader(options(kavka_broker.bootstrap, topic), ("partition", "offset", "value"))
+    tasks = reader.partitions()
+    assert [[span.partition for span in task.spans] for task in tasks] == [[0, 1, 2], [3]]
+    assert len(rows(reader, tasks)) == 8
 
 
 def test_a_limit_of_bytes_holds_about(kavka_broker: KavkaProcess, topic: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import ssl
 
 import pytest
 
@@ -105,7 +106,8 @@ def test_topics_are_named_matched_or_assigned_and_only_one_of_them() -> None:
         ("failOnDataLoss", "maybe", "true or false"),
         ("kafka.isolation.level", "serializable", "read_uncommitted or read_committed"),
         ("kafka.bootstrap.servers", "nowhere:port", "is not host:port"),
-        ("maxOffsetsPerTrigger", "5", "has no meaning here"),
+        ("maxBytesPerTrigger", "5", "has no meaning here"),
+        ("kafka.security.providers", "x", "Java classes"),
         ("kavka.group.id", "g", "has no meaning here"),
     ],
 )
@@ -115,6 +117,33 @@ def test_a_text_that_means_nothing_is_refused_by_the_name_of_its_option(name: st
         given["subscribe"] = "orders"
     with pytest.raises(ConfigError, match=f"(?i){name}.*{why}"):
         source_options({**given, name: text}, streaming=False)
+
+
+def test_a_batch_query_passes_over_limits_of_micro_batches_as_sparks_source_does() -> None:
+    assert batch(maxOffsetsPerTrigger="5", maxTriggerDelay="1m").topics == Subscribe(("orders",))
+
+
+def test_a_time_range_that_ends_before_it_begins_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'endingTimestamp' is 5, before 'startingTimestamp', 6"):
+        batch(startingTimestamp="6", endingTimestamp="5")
+    assert batch(startingTimestamp="6", endingTimestamp="6").starting == AtTimestamps({}, 6)
+
+
+def test_cipher_suites_by_javas_names_are_the_only_ones_used() -> None:
+    tls = batch(
+        kafka__security__protocol="SSL", kafka__ssl__cipher__suites="TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+    ).connection.tls
+    assert tls is not None
+    context = tls.context()
+    assert [c["name"] for c in context.get_ciphers() if c["protocol"] == "TLSv1.2"] == ["ECDHE-RSA-AES256-GCM-SHA384"]
+    assert context.maximum_version is ssl.TLSVersion.TLSv1_2
+
+
+def test_a_cipher_suite_that_nobody_has_is_named() -> None:
+    tls = batch(kafka__security__protocol="SSL", kafka__ssl__cipher__suites="TLS_NONE_WITH_SUCH").connection.tls
+    assert tls is not None
+    with pytest.raises(ConfigError, match=r"ssl\.cipher\.suites: OpenSSL"):
+        tls.context()
 
 
 def test_a_stream_has_no_end() -> None:

@@ -29,7 +29,7 @@ from kavka_spark.bounds import Bounds
 from kavka_spark.errors import DataLossError
 from kavka_spark.lag import KEPT_QUERIES, Lag, LagListener
 from kavka_spark.offsets import Offsets
-from kavka_spark.plan import SHARED_OFFSETS, OffsetRange, ReadTask, as_tasks, cut
+from kavka_spark.plan import SHARED_BYTES, SHARED_OFFSETS, OffsetRange, ReadTask, as_tasks, cut, may_share
 from kavka_spark.source_options import source_options
 from kavka_spark.stream_source import KavkaStreamReader
 from kavka_spark.trigger_limits import Sample, limit_bytes, limit_rows
@@ -58,6 +58,30 @@ def test_small_ranges_share_a_task_because_a_task_costs_more_than_they_do() -> N
     assert [[span.partition for span in task.spans] for task in as_tasks(spans)] == [[0], [1, 2, 3], [4], [5], [6]]
     assert len(as_tasks(spans, min_partitions=2)) == len(spans)
     assert all(sum(span.size for span in task.spans) <= 100 for task in as_tasks(spans, max_records=100))
+
+
+def test_few_offsets_that_are_large_records_share_no_task() -> None:
+    spans = [OffsetRange("t", number, 0, 2) for number in range(8)]
+    assert len(as_tasks(spans)) == 1
+    large = {("t", number): 5_000_000.0 for number in range(8)}
+    assert [task.spans for task in as_tasks(spans, offset_bytes=large)] == [(span,) for span in spans]
+    some = {("t", number): SHARED_BYTES / 4 for number in range(8)}
+    assert [len(task.spans) for task in as_tasks(spans, offset_bytes=some)] == [2, 2, 2, 2]
+
+
+def test_a_range_alone_or_large_is_not_looked_into() -> None:
+    assert may_share([OffsetRange("t", 0, 0, 2), OffsetRange("t", 1, 0, SHARED_OFFSETS + 1)]) == []
+    small = [OffsetRange("t", number, 0, number) for number in range(3)]
+    assert may_share(small) == small[1:]
+
+
+def test_the_end_of_the_first_micro_batch_says_where_the_stream_began() -> None:
+    first = Offsets({TopicPartition("t", 0): 5}, {"t": UUID(int=7)})
+    end = Offsets({TopicPartition("t", 0): 9}, {"t": UUID(int=7)}, first)
+    written = end.to_json()
+    assert Offsets.from_json(json.loads(json.dumps(written))) == end
+    assert json.dumps(Offsets.from_json(written).to_json()) == json.dumps(written)
+    assert end.to_json(with_ids=False) == {"t": {"0": 9}}
 
 
 @given(SIZES, st.one_of(st.none(), st.integers(1, 50)), st.one_of(st.none(), st.integers(100, 1_000_000)))
