@@ -90,7 +90,7 @@ def check(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find out whether a pipeline would run: its file, its definitions, names and columns. Runs nothing.
+    """Find out whether a pipeline would run: its file, definitions, brokers, topics, names and columns. Runs nothing.
 
     [bold]Example[/bold]
 
@@ -215,6 +215,7 @@ def _tell(order: Order, *, as_json: bool, quiet: bool) -> None:
     from kavka_spark.pipelines.spec import SpecError
 
     spec = _spec(order)
+    _check_before_spark(spec, order, as_json=as_json)
     teller = Teller(spec, order, as_json=as_json, quiet=quiet)
     interrupts = 0
     try:
@@ -241,6 +242,26 @@ def _tell(order: Order, *, as_json: bool, quiet: bool) -> None:
         raise Failure(*teller.problem, status=FAILED)
     if interrupts and order.mode == "run" and order.every_s is None:
         raise Failure("", status=INTERRUPTED)
+
+
+def _check_before_spark(spec: PipelineSpec, order: Order, *, as_json: bool) -> None:
+    """Says in a second what Spark would take many to find. Only a check asks the brokers: a run may wait for them."""
+    from kavka_spark.pipelines.precheck import brokers_problem, parse_problem
+    from kavka_spark.pipelines.spec import SpecError
+
+    try:
+        problem = parse_problem(spec)
+        if problem is None and order.mode == "check":
+            problem = brokers_problem(spec)
+    except SpecError as refused:
+        _refuse(refused)
+    if problem is None:
+        return
+    if as_json:
+        import json
+
+        print(json.dumps({"event": "problem", **problem.as_json()}, ensure_ascii=False))
+    raise Failure(problem.sentence, problem.next_step, status=FAILED)
 
 
 def _refuse(problem: SpecError) -> NoReturn:

@@ -209,14 +209,13 @@ def show_status(spec: PipelineSpec, *, as_json: bool) -> None:
         ]
         show_json({"pipeline": spec.name, "running": running, "runs": entries})
         return
-    table = Table(["began", "mode", "outcome", "rows in", "what"], ["rows in"], title=f"{spec.name}: {spec.storage}")
+    table = Table(["began", "mode", "outcome", "flows", "what"], ["flows"], title=f"{spec.name}: {spec.storage}")
     for _, mode, began_at, outcome, problem, run in told:
-        rows = sum(int(figures["rows_in"]) for figures in run.flows.values())
         table.add(
             time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(began_at)),
             mode,
             outcome,
-            _number(rows),
+            _number(len(run.names())),
             problem.splitlines()[0][:100] if problem else "",
         )
     show(table)

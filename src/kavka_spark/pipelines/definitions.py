@@ -15,7 +15,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from kavka_spark.pipelines.spec import PipelineSpec
 from kavka_spark.pipelines.sql_definitions import Kind, SqlDefinition, SqlProblem, sql_definitions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +127,18 @@ def shown_path(file: str, root: Path) -> str:
 
 
 class Registry(GraphElementRegistry):
-    """Takes note of every definition, and passes it on to `inner` (SDP's own registry) if there is one."""
+    """Takes note of every definition, and passes it on to `inner` (SDP's own registry) if there is one.
 
-    def __init__(self, inner: GraphElementRegistry | None = None) -> None:
+    `on_frame` gets the name of each flow with what its function made.
+    """
+
+    def __init__(
+        self, inner: GraphElementRegistry | None = None, on_frame: Callable[[str, DataFrame], None] | None = None
+    ) -> None:
         self.definitions = Definitions()
         self.current: DefinedFlow | None = None
         self._inner = inner
+        self._on_frame = on_frame
 
     def register_output(self, output: Output) -> None:
         self.definitions.outputs[short_name(output.name)] = output
@@ -144,7 +150,15 @@ class Registry(GraphElementRegistry):
         with self._registering(flow.name, flow.target, place):
             self.definitions.flows.append(flow)
             if self._inner is not None:
-                self._inner.register_flow(flow)
+                self._inner.register_flow(flow if self._on_frame is None else self._watched(flow, self._on_frame))
+
+    def _watched(self, flow: Flow, on_frame: Callable[[str, DataFrame], None]) -> Flow:
+        def make() -> DataFrame:
+            made = flow.func()
+            on_frame(short_name(flow.name), made)
+            return made
+
+        return replace(flow, func=make)
 
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
         place = Place(flow.source_code_location.filename, flow.source_code_location.line_number or 0)

@@ -18,18 +18,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka_spark.pipelines import catalog
 from kavka_spark.pipelines.definitions import Registry, load_definitions
 from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.order import Order
+from kavka_spark.pipelines.precheck import Endpoint, readers_in, sinks_in, topics_problem
 from kavka_spark.pipelines.problems import Problem, plain, problem_of, told
 from kavka_spark.pipelines.progress import short_name
 from kavka_spark.pipelines.spec import PipelineSpec
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
     from pyspark.sql import SparkSession
 
 SETTLE_S: Final = 5.0
@@ -81,7 +83,11 @@ class TriggeredRuns:
         graph = create_dataflow_graph(
             self._spark, self._spec.catalog, self._spec.database, self._spec.session_configuration()
         )
-        registry = Registry(SparkConnectGraphElementRegistry(self._spark, graph))
+        endpoints: list[Endpoint] = []
+        registry = Registry(
+            SparkConnectGraphElementRegistry(self._spark, graph),
+            (lambda flow, frame: endpoints.extend(readers_in(flow, self._plan_of(frame)))) if dry else None,
+        )
         failed: dict[str, str] = {}
         try:
             load_definitions(self._spec, registry, self._spark, lambda: _as_sdp_reads(self._spark, graph))
@@ -109,7 +115,14 @@ class TriggeredRuns:
         except Exception as error:  # noqa: BLE001  # whatever a definition file raises is its problem, told with its line
             current = registry.current.flow if registry.current is not None else ""
             return problem_of(error, self._spec, registry.definitions, current)
-        return None
+        if not dry:
+            return None
+        return topics_problem(self._spec, registry.definitions, [*endpoints, *sinks_in(registry.definitions)])
+
+    def _plan_of(self, frame: Any) -> Message:
+        """What Spark Connect would send of a frame."""
+        plan: Message = frame._plan.plan(self._spark.client)
+        return plan
 
     def _on_event(self, message: str, failed: dict[str, str]) -> None:
         match = _UNRESOLVED.search(message) or _FLOW.search(message)

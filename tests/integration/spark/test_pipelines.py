@@ -114,6 +114,24 @@ def test_a_second_run_takes_what_is_new_and_nothing_else(project: PipelineProjec
 
 
 @pytest.mark.thorough
+def test_a_check_asks_for_topics_and_a_syntax_error_starts_no_spark(project: PipelineProject) -> None:
+    spec = project.directory / "pipeline.yml"
+    text = spec.read_text()
+    assert project.run(verb="check")[-1]["status"] == 0
+    spec.write_text(text.replace(project.topic, "no-such-topic", 1))
+    problem = problem_of(project.run(verb="check", status=1))
+    assert (problem["flow"], problem["problem"]) == ("numbers", "there is no topic 'no-such-topic'")
+    assert problem["next_step"] == "kavka topics create no-such-topic"
+
+    runs = sorted(project.directory.glob("storage/_kavka/runs/*"))
+    path = project.directory / "transformations" / "numbers.py"
+    path.write_text(NUMBERS + "\ndef broken(:\n")
+    problem = problem_of(project.run(status=1))
+    assert (problem["file"], problem["line"]) == ("transformations/numbers.py", NUMBERS.count("\n") + 2)
+    assert sorted(project.directory.glob("storage/_kavka/runs/*")) == runs
+
+
+@pytest.mark.thorough
 def test_a_column_that_is_not_there_is_told_with_flow_file_and_line(project: PipelineProject) -> None:
     broken = SUMS.replace("sum(number)", "sum(numbr)")
     (project.directory / "transformations" / "sums.sql").write_text(broken)
