@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from kavka.client.security import SaslMechanism, SaslSettings
 from kavka.errors import ErrorCode, RequestError
-from kavka.security.oauthbearer import first_message
+from kavka.security.oauthbearer import client_exchange as token_exchange
 from kavka.security.plain import client_token
 from kavka.security.scram import MECHANISMS, client_exchange
 
@@ -26,10 +26,10 @@ Exchange: TypeAlias = Generator[bytes, bytes, None]
 def exchange(settings: SaslSettings, nonce: str, token: str = "") -> Exchange:
     """The messages of one authentication. `nonce`: a fresh `new_nonce`. `token`: with OAUTHBEARER, one that is good."""
     if settings.tokens is not None:
-        if (yield first_message(token, settings.tokens.extensions)):
-            # What came says only that the token is refused: the broker tells the failure after this.
-            yield b"\x01"
-            raise RequestError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker refused the token, and then did not")
+        try:
+            yield from token_exchange(token, settings.tokens.extensions)
+        except ValueError as why:
+            raise RequestError(ErrorCode.SASL_AUTHENTICATION_FAILED, str(why)) from why
         return
     if settings.mechanism is SaslMechanism.PLAIN:
         yield client_token(settings.username, settings.password)

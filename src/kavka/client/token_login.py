@@ -31,13 +31,14 @@ _HANDLERS: Final = (
     f"{_PACKAGE}.secured.OAuthBearerLoginCallbackHandler",
 )
 _UNSECURED_HANDLER: Final = f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
-_CREDENTIALS: Final = "sasl.oauthbearer.client.credentials"
+_CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
+_CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"
 SETTINGS: Final = frozenset(
     {
         URL,
         _HANDLER,
-        f"{_CREDENTIALS}.client.id",
-        f"{_CREDENTIALS}.client.secret",
+        _CLIENT_ID,
+        _CLIENT_SECRET,
         "sasl.oauthbearer.scope",
         "sasl.oauthbearer.sub.claim.name",
         "sasl.oauthbearer.header.urlencode",
@@ -87,12 +88,12 @@ def token_settings(settings: Mapping[str, str], login: Login | None, read: Calla
 def _endpoint(
     settings: Mapping[str, str], options: Mapping[str, str], url: str, login: Login | None, read: Callable[[str], bytes]
 ) -> TokenEndpoint:
-    user = options.get("clientId") or settings.get(f"{_CREDENTIALS}.client.id", "")
-    secret = options.get("clientSecret") or settings.get(f"{_CREDENTIALS}.client.secret", "")
+    user = options.get("clientId") or settings.get(_CLIENT_ID, "")
+    secret = options.get("clientSecret") or settings.get(_CLIENT_SECRET, "")
     if not user or not secret:
         raise ConfigError(
             f"OAUTHBEARER with {URL} needs the client's id and secret: clientId and clientSecret in sasl.jaas.config, "
-            f"or {_CREDENTIALS}.client.id and .client.secret"
+            f"or {_CLIENT_ID} and {_CLIENT_SECRET}"
         )
     urlencode = settings.get("sasl.oauthbearer.header.urlencode", "false").strip().lower()
     if urlencode not in ("true", "false"):

@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Never, Self
 
 from kavka.config.broker_settings import HOUR_MS, MIB, MINUTE_MS, BrokerSettings, DynamicOnlySettings
-from kavka.config.effect import OF_OAUTHBEARER, refuse_unsupported, without_effect
+from kavka.config.effect import OF_OAUTHBEARER, OF_TOKEN_LOGIN, refuse_unsupported, without_effect
 from kavka.config.listeners import (
     TLS_PROTOCOLS,
     Endpoint,
@@ -56,6 +56,7 @@ _OF_MECHANISM = (
     "sasl.kerberos.principal.to.local.rules",
     "sasl.kerberos.service.name",
     *OF_OAUTHBEARER,
+    *OF_TOKEN_LOGIN,
 )
 """Settings that may be given for one SASL mechanism of one listener, as listener.name.L.mechanism.setting."""
 
@@ -171,6 +172,12 @@ class BrokerConfig(BrokerSettings):
             "OAUTHBEARER" in text for each, text in self.static.items() if each.endswith("sasl.enabled.mechanisms")
         ):
             return "It governs OAUTHBEARER, and no listener of this broker enables it."
+        if name in OF_TOKEN_LOGIN and not any(
+            "OAUTHBEARER" in text
+            for each, text in self.static.items()
+            if each.endswith("sasl.mechanism.inter.broker.protocol")
+        ):
+            return "It governs how brokers get tokens for themselves, and they do not log in on each other with tokens."
         if name.startswith("ssl.") and not any(each.security_protocol in TLS_PROTOCOLS for each in endpoints):
             return "It governs listeners with TLS (SSL), and this broker has none that it would apply to."
         return None

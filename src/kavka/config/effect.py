@@ -60,7 +60,7 @@ _TICKETS: Final = (
     "It governs how Java renews Kerberos tickets. Kerberos' library asks for one with the keytab when it needs one."
 )
 _TOKEN_LOGIN: Final = (
-    "It governs how brokers would get tokens for themselves, with OAUTHBEARER between brokers, which is refused."
+    "It governs tokens that are asked for with a signed assertion. Brokers ask for theirs with an id and a secret."
 )
 _TIERED: Final = "It governs remote log storage. That is refused, see remote.log.storage.system.enable."
 _SHARE: Final = "Share groups are served, all of them, while the feature share.version is 1."
@@ -87,6 +87,21 @@ OF_OAUTHBEARER: Final = (
     "sasl.oauthbearer.sub.claim.name",
 )
 """Which tokens a listener believes."""
+OF_TOKEN_LOGIN: Final = (
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+    "sasl.login.retry.backoff.max.ms",
+    "sasl.login.retry.backoff.ms",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
+)
+"""Where brokers' own tokens come from."""
 _OF_LISTENERS: Final = (
     ".max.connections",
     ".max.connection.creation.rate",
@@ -97,7 +112,7 @@ _OF_LISTENERS: Final = (
     ".sasl.kerberos.service.name",
     ".sasl.mechanism.inter.broker.protocol",
     ".sasl.server.callback.handler.class",
-    *(f".{name}" for name in OF_OAUTHBEARER),
+    *(f".{name}" for name in (*OF_OAUTHBEARER, *OF_TOKEN_LOGIN)),
 )
 """What may be set for one listener."""
 _JAVA_POLICY: Final = "Write the rule into the program that creates or changes topics, and leave the setting out."
@@ -135,17 +150,13 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         _TOKEN_LOGIN,
-        "sasl.login.connect.timeout.ms sasl.login.read.timeout.ms "
-        "sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds "
-        "sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms "
-        "sasl.login.retry.backoff.ms sasl.oauthbearer.assertion.algorithm "
+        "sasl.oauthbearer.assertion.algorithm "
         "sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds "
         "sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include "
         "sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub "
         "sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file "
         "sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.template.file "
-        "sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret "
-        "sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.jwt.retriever.class",
     ),
     (
         _PASSWORDS,
@@ -386,6 +397,7 @@ _START_ONLY: Final[Mapping[str, str]] = {
     "sasl.kerberos.principal.to.local.rules": _SASL_AT_START,
     "sasl.kerberos.service.name": _SASL_AT_START,
     "sasl.mechanism.inter.broker.protocol": _SASL_AT_START,
+    **{name: _SASL_AT_START for name in OF_TOKEN_LOGIN if name.startswith("sasl.login.refresh.")},
 }
 """Settings that Kafka changes at run time and kavka does not, with the reason."""
 

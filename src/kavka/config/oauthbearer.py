@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from kavka.config.broker_settings import BrokerSettings
-from kavka.config.sasl import HANDLER_CLASS, LOOPBACK, text_of
+from kavka.config.effect import OF_TOKEN_LOGIN
+from kavka.config.sasl import HANDLER_CLASS, LOGIN_HANDLER_CLASS, LOOPBACK, text_of
 from kavka.config.setting import InvalidValue
 from kavka.errors import ConfigError
 from kavka.security.json_web_tokens import TokenRules
@@ -49,6 +50,7 @@ _OF_KEYS: Final = (
     "sasl.oauthbearer.expected.audience",
 )
 _CLAIM_NAMES: Final = ("sasl.oauthbearer.sub.claim.name", "sasl.oauthbearer.scope.claim.name")
+TOKEN_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 UNSECURED: Final = "kavka.oauthbearer.unsecured"
 ALLOWED_URLS: Final = "kavka.oauthbearer.allowed.urls"
 
@@ -90,6 +92,26 @@ def oauthbearer_settings(
     return OAuthBearerSettings(
         values.rules(issuer, frozenset(audiences)), _keys(config, values, url, trust_store or {})
     )
+
+
+def own_tokens(config: BrokerConfig, listener: str) -> dict[str, str]:
+    """What a client's settings would be that log in on this listener as this broker does, but for those of TLS. Raises
+    ConfigError where they name no origin of tokens that the others believe."""
+    found = {"sasl.mechanism": MECHANISM}
+    for name in (*OF_TOKEN_LOGIN, LOGIN_HANDLER_CLASS, _CLAIM_NAMES[0], "sasl.jaas.config"):
+        text = text_of(config, listener, MECHANISM, name)
+        if text is not None:
+            found[name] = text
+    values, url = _Values(config, listener), found.get(TOKEN_ENDPOINT, "").strip()
+    if not url and not config.kavka_oauthbearer_unsecured:
+        raise ConfigError(
+            f"brokers log in on each other with {MECHANISM} over listener {listener}, and "
+            f"{values.name(TOKEN_ENDPOINT)} does not say where their tokens come from"
+        )
+    allowed = config.kavka_oauthbearer_allowed_urls
+    if url and allowed and url not in allowed:
+        raise InvalidValue(values.name(TOKEN_ENDPOINT), _without_login(url), f"{ALLOWED_URLS} does not name it")
+    return found
 
 
 class _Values:

@@ -14,7 +14,7 @@ Source: Kafka's SaslConfigs, BrokerSecurityConfigs, JaasContext.loadServerContex
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from kavka.config.broker_settings import BrokerSettings
@@ -36,21 +36,24 @@ MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER, GSSAPI)
 """What kavka has."""
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 HANDLER_CLASS: Final = "sasl.server.callback.handler.class"
+LOGIN_HANDLER_CLASS: Final = "sasl.login.callback.handler.class"
 _JAVA_CLASSES: Final = (
     HANDLER_CLASS,
     "sasl.client.callback.handler.class",
     "sasl.login.class",
-    "sasl.login.callback.handler.class",
+    LOGIN_HANDLER_CLASS,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class OwnLogin:
-    """How the broker logs in elsewhere."""
+    """How the broker logs in elsewhere. `username`: who it is there; None where a token says that. `tokens`: with
+    OAUTHBEARER, a client's settings of where they come from, by Kafka's names."""
 
     mechanism: str
-    username: str
-    password: Secret
+    username: str | None
+    password: Secret = field(default_factory=lambda: Secret(""))
+    tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +105,9 @@ def own_login(config: BrokerConfig, listener: str) -> OwnLogin:
             f"{', '.join(enabled)}: set it to one of these"
         )
     if mechanism == OAUTHBEARER:
-        raise ConfigError(
-            f"{name} is {OAUTHBEARER}: brokers of kavka take tokens from clients, but do not log in on each other with "
-            "them. Use a mechanism of SCRAM or PLAIN between brokers, or a listener with SSL."
-        )
+        from kavka.config.oauthbearer import own_tokens  # late: few brokers have them
+
+        return OwnLogin(mechanism, None, tokens=own_tokens(config, listener))
     if mechanism == GSSAPI:
         raise ConfigError(
             f"{name} is {GSSAPI}: brokers of kavka take tickets from clients, but do not log in on each other with "
@@ -130,10 +132,11 @@ def _listener(config: BrokerConfig, endpoint: Endpoint) -> SaslListener:
     mechanisms = _mechanisms(config, listener)
     users: Mapping[str, Secret] = {}
     tokens = kerberos = None
+    words = (HANDLER_CLASS, LOGIN_HANDLER_CLASS) if logs_in_with_tokens(config, listener) else (HANDLER_CLASS,)
     for name in _JAVA_CLASSES:
         for mechanism in (None, *mechanisms):
-            if mechanism == OAUTHBEARER and name == HANDLER_CLASS:
-                continue  # Kafka's own are words that say which tokens are believed.
+            if mechanism == OAUTHBEARER and name in words:
+                continue  # Kafka's own are words that say which tokens are believed, and where they come from.
             if text_of(config, listener, mechanism, name):
                 raise ConfigError(
                     f"{name}: this is a Java class, and kavka would not call it on listener {listener}. Leave it out; "
@@ -204,12 +207,21 @@ def _login(config: BrokerConfig, listener: str, mechanism: str) -> Login | None:
     if text is None:
         return None
     try:
-        login = parse(text)
+        # Tokens of the broker's own: one text says whom to believe, and where they come from.
+        login = parse(text, is_clients=mechanism == OAUTHBEARER and logs_in_with_tokens(config, listener))
     except MalformedJaas as malformed:
         raise ConfigError(f"{name}: {malformed}") from malformed
     if login.module != ("SCRAM" if mechanism in SCRAM_MECHANISMS else mechanism):
         raise ConfigError(f"{name} has the login module of {login.module}, which is not for {mechanism}")
     return login
+
+
+def logs_in_with_tokens(config: BrokerConfig, listener: str) -> bool:
+    """Whether brokers log in on each other over this listener, with tokens."""
+    if listener not in (config.inter_broker_listener, config.control_plane_listener):
+        return False
+    named = text_of(config, listener, None, "sasl.mechanism.inter.broker.protocol")
+    return (named or config.sasl_mechanism_inter_broker_protocol) == OAUTHBEARER
 
 
 def _jaas_name(listener: str, mechanism: str) -> str:

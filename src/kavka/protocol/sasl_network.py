@@ -11,6 +11,8 @@ messages nothing else may be sent; answers that are owed from before pass.
     I1  no frame is sent before the login has succeeded; a connection that could not log in is closed, and nobody has it
     I2  frames leave in the order in which they were given
     I3  no message contains the password
+    I4  what a login needs (`prepare`: a token) is got ready before it; where that fails, an open connection goes on
+        with the session that it has, and tries again
 
 Source: Kafka's SaslClientAuthenticator, KafkaChannel.
 """
@@ -18,9 +20,9 @@ Source: Kafka's SaslClientAuthenticator, KafkaChannel.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from struct import Struct
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from kavka.errors import ConnectionFailed, ErrorCode, ProtocolViolation
 from kavka.network import Connection, Network
@@ -36,6 +38,8 @@ RENEW: Final = 0.85
 """The share of a session after which the connection logs in again, as Kafka's clients do (0.85 to 0.95)."""
 LOGIN_TIMEOUT_S: Final = 10.0
 """How long a login may take; a broker that delays failures answers well before."""
+PREPARE_AGAIN_S: Final = 10.0
+"""After a login could not be prepared, requests go on in the old session for so long before the next try."""
 CORRELATION_ID: Final = 0x7FFF_FFFF
 """That of all messages of a login: one is under way at a time, and no other request counts so far."""
 _VERSION: Final = 1
@@ -52,20 +56,29 @@ class NewExchange(Protocol):
     def __call__(self) -> Generator[bytes, bytes, None]: ...
 
 
-class SaslNetwork:
-    """`mechanism` and `exchange` say how to log in; `client_id` stands in the requests."""
+Prepare: TypeAlias = Callable[[], Awaitable[None]]
 
-    def __init__(self, network: Network, mechanism: str, exchange: NewExchange, *, client_id: str) -> None:
+
+class SaslNetwork:
+    """`mechanism` and `exchange` say how to log in; `client_id` stands in the requests. `prepare` is awaited before
+    each exchange; it raises ConnectionFailed."""
+
+    def __init__(
+        self, network: Network, mechanism: str, exchange: NewExchange, *, client_id: str, prepare: Prepare | None = None
+    ) -> None:
         self._network = network
         self._mechanism = mechanism
         self._exchange = exchange
         self._client_id = client_id
+        self._prepare = prepare
 
     async def connect(self, host: str, port: int, *, max_frame_bytes: int = 256 * 1024 * 1024) -> Connection:
         """Connects and logs in. Raises ConnectionFailed."""
+        if self._prepare is not None:
+            await self._prepare()
         raw = await self._network.connect(host, port, max_frame_bytes=max_frame_bytes)
         connection = SaslConnection(
-            raw, f"{host}:{port}", lambda: Login(self._mechanism, self._exchange(), self._client_id)
+            raw, f"{host}:{port}", lambda: Login(self._mechanism, self._exchange(), self._client_id), self._prepare
         )
         try:
             async with asyncio.timeout(LOGIN_TIMEOUT_S):
@@ -133,10 +146,14 @@ def _decode(key: ApiKey, kind: type[Answer], frame: bytes) -> Answer:
 class SaslConnection:
     """One connection (the port's `Connection`)."""
 
-    def __init__(self, connection: Connection, peer: str, new_login: Callable[[], Login]) -> None:
+    def __init__(
+        self, connection: Connection, peer: str, new_login: Callable[[], Login], prepare: Prepare | None = None
+    ) -> None:
         self._connection = connection
         self._peer = peer
         self._new_login = new_login
+        self._prepare = prepare
+        self._preparing: asyncio.Task[None] | None = None
         self._login: Login | None = None
         self._held: list[Parts] = []
         self._renew_at: float | None = None
@@ -151,9 +168,9 @@ class SaslConnection:
 
     def send_frame(self, parts: Parts) -> None:
         """Queues one frame."""
-        if self._login is None and self._renew_at is not None and self._loop.time() >= self._renew_at:
-            self._begin()
-        if self._login is not None:
+        if not self._is_waiting and self._renew_at is not None and self._loop.time() >= self._renew_at:
+            self._renew()
+        if self._is_waiting:
             self._held.append(parts)
         else:
             self._connection.send_frame(parts)
@@ -170,7 +187,31 @@ class SaslConnection:
             self._take(frame)
 
     def close(self) -> None:
+        if self._preparing is not None:
+            self._preparing.cancel()
         self._connection.close()
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether a login is under way, or about to begin."""
+        return self._login is not None or self._preparing is not None
+
+    def _renew(self) -> None:
+        if self._prepare is None:
+            self._begin()
+        else:
+            self._preparing = self._loop.create_task(self._begin_prepared(self._prepare), name="login is prepared")
+
+    async def _begin_prepared(self, prepare: Prepare) -> None:
+        try:
+            await prepare()
+        except ConnectionFailed:
+            self._preparing = None
+            self._renew_at = self._loop.time() + PREPARE_AGAIN_S
+            self._let_go()
+        else:
+            self._preparing = None
+            self._begin()
 
     def _begin(self) -> None:
         self._login = self._new_login()
@@ -190,6 +231,9 @@ class SaslConnection:
         self._login = None
         lifetime_s = login.lifetime_ms / 1000
         self._renew_at = self._loop.time() + lifetime_s * RENEW if lifetime_s else None
+        self._let_go()
+
+    def _let_go(self) -> None:
         held, self._held = self._held, []
         for waiting in held:
             self._connection.send_frame(waiting)

@@ -28,10 +28,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kavka.broker.assembly.broker import Broker
-from kavka.broker.assembly.ports import NOBODY, Ports
+from kavka.broker.assembly.ports import NOBODY, OwnTokens, Ports
 from kavka.broker.assembly.start import start_broker
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.membership.registration import generate_broker_id
@@ -266,6 +267,7 @@ class Server:
             own_principal=NOBODY if tls is None else tls.principal_of(self._config.inter_broker_listener),
             clients_have_names=tls is not None and tls.asks_for_certificates,
             fetch=_fetch_document,
+            own_tokens=_own_tokens,
         )
 
     def _network_of(self, listener: str) -> Network:
@@ -482,6 +484,14 @@ async def _fetch_document(url: str, trust_store: StoreSettings) -> bytes:
     from kavka.runtime.documents import fetch_document  # Late: few brokers fetch any.
 
     return await fetch_document(url, trust_store)
+
+
+def _own_tokens(settings: Mapping[str, str]) -> OwnTokens:
+    from kavka.client.login import sasl_settings  # Late: few brokers have tokens of their own.
+
+    tokens = sasl_settings(settings, lambda path: Path(path).read_bytes()).tokens
+    assert tokens is not None, "the mechanism is OAUTHBEARER"
+    return tokens
 
 
 class _Door:

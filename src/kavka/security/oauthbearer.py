@@ -20,7 +20,7 @@ Source: RFC 7628 and 5801; Kafka's OAuthBearerSaslServer and OAuthBearerClientIn
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -81,6 +81,14 @@ def first_message(token: str, extensions: Mapping[str, str]) -> bytes:
     """The client's message. The caller has checked the form of token and extensions."""
     pairs = "".join(f"{name}={value}\x01" for name, value in extensions.items())
     return f"n,,\x01auth=Bearer {token}\x01{pairs}\x01".encode()
+
+
+def client_exchange(token: str, extensions: Mapping[str, str]) -> Generator[bytes, bytes, None]:
+    """The client's side: yields its messages and is sent the server's. Raises ValueError where it makes no sense."""
+    if (yield first_message(token, extensions)):
+        # What came says only that the token is refused: the broker tells the failure after this.
+        yield b"\x01"
+        raise ValueError("the broker refused the token, and then did not")
 
 
 class OAuthBearerServer:

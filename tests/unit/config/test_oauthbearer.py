@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.client.access_tokens import RefreshRules, TokenEndpoint
+from kavka.client.login import sasl_settings
 from kavka.config.broker import BrokerConfig
 from kavka.config.oauthbearer import HANDLERS, UNSECURED_HANDLER, VALIDATORS, OAuthBearerSettings
 from kavka.config.sasl import open_secrets, own_login, sasl_listeners
@@ -189,14 +191,95 @@ def test_tokens_without_tls_are_told_of_where_others_reach_them() -> None:
     assert open_secrets(config(GOOD, "10.0.0.1")) == [("SASL_PLAINTEXT://10.0.0.1:9092", "OAUTHBEARER")]
 
 
-def test_brokers_do_not_log_in_with_tokens() -> None:
+BETWEEN_BROKERS = {
+    **GOOD,
+    "security.inter.broker.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://issuer.example/token",
+    f"{OWN}sasl.jaas.config": f'{LOGIN} clientId="brokers" clientSecret="canary" scope="kafka" extension_a="b";',
+}
+"""Brokers that log in on each other with tokens."""
+
+
+@pytest.mark.setting(
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.scope",
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.retry.backoff.ms",
+    "sasl.login.retry.backoff.max.ms",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.buffer.seconds",
+)
+def test_brokers_have_tokens_of_their_own_from_where_the_settings_say() -> None:
+    jaas = f"{OWN}sasl.jaas.config"
     settings = {
-        **GOOD,
-        "security.inter.broker.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        **{name: text for name, text in BETWEEN_BROKERS.items() if name != jaas},
+        "sasl.oauthbearer.client.credentials.client.id": "brokers",
+        f"{OWN}sasl.oauthbearer.client.credentials.client.secret": "canary",
+        f"{LISTENER}sasl.oauthbearer.scope": "replicate",
+        "sasl.login.connect.timeout.ms": "1001",
+        "sasl.login.read.timeout.ms": "1002",
+        "sasl.login.retry.backoff.ms": "103",
+        f"{OWN}sasl.login.retry.backoff.max.ms": "1004",
+        "sasl.login.refresh.window.factor": "0.5",
+        "sasl.login.refresh.window.jitter": "0.1",
+        "sasl.login.refresh.min.period.seconds": "6",
+        "sasl.login.refresh.buffer.seconds": "7",
     }
-    with pytest.raises(ConfigError, match="do not log in on each other with"):
-        own_login(config(settings), "SASL_PLAINTEXT")
+    broker = config(settings)
+    login = own_login(broker, "SASL_PLAINTEXT")
+    assert (login.mechanism, login.username) == ("OAUTHBEARER", None)
+    assert "canary" not in repr(login)
+    tokens = sasl_settings(login.tokens, lambda path: b"").tokens
+    assert tokens is not None
+    assert tokens.origin == TokenEndpoint(
+        url="https://issuer.example/token",
+        client_id="brokers",
+        client_secret="canary",
+        scope="replicate",
+        connect_timeout_ms=1001,
+        read_timeout_ms=1002,
+        backoff_ms=103,
+        max_backoff_ms=1004,
+    )
+    assert tokens._rules == RefreshRules(window_factor=0.5, window_jitter=0.1, min_period_s=6, buffer_s=7)
+    assert broker.without_effect == ()
+
+
+def test_the_login_of_a_listener_says_whom_brokers_are_and_whom_to_believe() -> None:
+    login = own_login(config(BETWEEN_BROKERS), "SASL_PLAINTEXT")
+    tokens = sasl_settings(login.tokens, lambda path: b"").tokens
+    assert tokens is not None
+    assert isinstance(tokens.origin, TokenEndpoint)
+    assert (tokens.origin.client_id, tokens.origin.scope, tokens.extensions) == ("brokers", "kafka", {"a": "b"})
+    # On a listener of clients alone the same options have no meaning, and are refused.
+    of_clients = {**BETWEEN_BROKERS, "security.inter.broker.protocol": "PLAINTEXT"}
+    assert "has no meaning for OAUTHBEARER here" in refused(of_clients)
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        ({"sasl.oauthbearer.token.endpoint.url": ""}, "does not say where their tokens come from"),
+        (
+            {"kavka.oauthbearer.allowed.urls": "https://issuer.example/keys"},
+            "kavka.oauthbearer.allowed.urls does not name it",
+        ),
+        ({"sasl.login.class": "a.B"}, "this is a Java class"),
+    ],
+)
+def test_a_login_with_tokens_that_cannot_be_carried_out_is_refused(own: dict[str, str], why: str) -> None:
+    assert why in refused({**BETWEEN_BROKERS, **own})
+
+
+def test_where_tokens_come_from_has_no_effect_on_brokers_that_have_none() -> None:
+    settings = {**GOOD, "sasl.oauthbearer.token.endpoint.url": "https://issuer.example/token"}
+    assert config(settings).without_effect == ("sasl.oauthbearer.token.endpoint.url",)
 
 
 def test_what_governs_tokens_has_no_effect_on_a_broker_that_takes_none() -> None:

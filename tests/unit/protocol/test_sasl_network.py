@@ -115,6 +115,87 @@ def test_whoever_cannot_log_in_has_no_connection(password: str, mechanism: str, 
     in_virtual_time(scenario)
 
 
+class Preparing:
+    """What a login needs, which takes a second, and may fail."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.fails = False
+
+    async def __call__(self) -> None:
+        await asyncio.sleep(1)
+        if self.fails:
+            raise ConnectionFailed("no token")
+        self.times += 1
+
+
+def prepared(broker: Broker, prepare: Preparing) -> SaslNetwork:
+    def exchange() -> Generator[bytes, bytes, None]:
+        assert prepare.times, "an exchange begins with what it needs"
+        yield client_token("broker", "secret")
+
+    return SaslNetwork(broker, "PLAIN", exchange, client_id="1", prepare=prepare)
+
+
+def test_what_a_login_needs_is_got_ready_before_each_and_frames_wait_for_it() -> None:
+    async def scenario() -> None:
+        broker, prepare = Broker(lifetime_ms=10_000), Preparing()
+        connection = await prepared(broker, prepare).connect("h", 1)
+        assert prepare.times == 1
+        await asyncio.sleep(9)
+        for number in range(3):
+            connection.send_frame([f"echo {number}".encode()])
+        await asyncio.sleep(0.5)
+        assert broker.received == [], "the token is on its way"
+        assert [await connection.receive_frame() for _ in range(3)] == [b"echo 0", b"echo 1", b"echo 2"]
+        assert (prepare.times, broker.server.is_again) == (2, True)
+
+    in_virtual_time(scenario)
+
+
+def test_while_a_login_cannot_be_prepared_requests_go_on_in_the_session_that_there_is() -> None:
+    async def scenario() -> None:
+        broker, prepare = Broker(lifetime_ms=100_000), Preparing()
+        connection = await prepared(broker, prepare).connect("h", 1)
+        prepare.fails = True
+        await asyncio.sleep(86)
+        connection.send_frame([b"echo 1"])
+        assert await connection.receive_frame() == b"echo 1"
+        connection.send_frame([b"echo 2"])  # At once: it is tried again after ten seconds.
+        assert await connection.receive_frame() == b"echo 2"
+        prepare.fails = False
+        await asyncio.sleep(10)
+        connection.send_frame([b"echo 3"])
+        assert await connection.receive_frame() == b"echo 3"
+        assert (prepare.times, broker.server.is_again) == (2, True)
+
+    in_virtual_time(scenario)
+
+
+def test_who_cannot_prepare_its_login_does_not_connect() -> None:
+    async def scenario() -> None:
+        broker, prepare = Broker(), Preparing()
+        prepare.fails = True
+        with pytest.raises(ConnectionFailed, match="no token"):
+            await prepared(broker, prepare).connect("h", 1)
+        assert broker.answers.empty()
+
+    in_virtual_time(scenario)
+
+
+def test_a_connection_that_is_closed_prepares_no_login() -> None:
+    async def scenario() -> None:
+        broker, prepare = Broker(lifetime_ms=10_000), Preparing()
+        connection = await prepared(broker, prepare).connect("h", 1)
+        await asyncio.sleep(9)
+        connection.send_frame([b"echo 1"])
+        connection.close()
+        await asyncio.sleep(5)
+        assert (prepare.times, broker.server.is_again, broker.received) == (1, False, [])
+
+    in_virtual_time(scenario)
+
+
 def test_a_broker_that_does_not_answer_is_given_up() -> None:
     async def scenario() -> None:
         broker = Broker()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.broker.authentication.credential_store import CredentialStore
 from kavka.broker.authentication.failures import Failures
 from kavka.broker.authentication.gate import GatePorts, Gates
-from kavka.config.sasl import OwnLogin, SaslListener, open_secrets, own_login, sasl_listeners
+from kavka.config.sasl import SaslListener, open_secrets, own_login, sasl_listeners
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.protocol.sasl_network import SaslNetwork
@@ -27,11 +27,12 @@ from kavka.security.scram import MECHANISMS, ScramServer, TokenLogins, client_ex
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.kerberos_acceptors import KerberosAcceptors
-    from kavka.broker.assembly.ports import Fetch
+    from kavka.broker.assembly.ports import Fetch, Ports
     from kavka.broker.assembly.token_verifiers import TokenVerifiers
     from kavka.config.broker import BrokerConfig
     from kavka.decisions import RecordDecision
     from kavka.network import Network
+    from kavka.security.secret import Secret
     from kavka.zookeeper.port import ZooKeeper
 
 logger = Logger(__name__)
@@ -159,25 +160,27 @@ def _unhurried(config: BrokerConfig) -> frozenset[str]:
     return frozenset(own) if {endpoint.listener for endpoint in config.listener_endpoints} - own else frozenset()
 
 
-def logging_in(
-    network: Network, config: BrokerConfig, listener: str, secret_bytes: Callable[[int], bytes]
-) -> SaslNetwork:
+def logging_in(network: Network, config: BrokerConfig, listener: str, ports: Ports) -> SaslNetwork:
     """The network over which this broker reaches the others' listener of that name, which authenticates by SASL. Raises
     ConfigError."""
-    login = own_login(config, listener)
+    login, client_id = own_login(config, listener), str(config.broker_id)
+    if login.mechanism == OAUTHBEARER:
+        from kavka.broker.assembly.own_token import OwnToken  # late: few brokers have one
+
+        token = OwnToken(ports.own_tokens(login.tokens), ports.run_blocking)
+        return SaslNetwork(network, OAUTHBEARER, token.exchange, client_id=client_id, prepare=token.prepare)
+    user, password = login.username or "", login.password
 
     def exchange() -> Generator[bytes, bytes, None]:
         if login.mechanism == PLAIN:
-            return _plain(login)
-        return client_exchange(
-            MECHANISMS[login.mechanism], login.username, login.password.reveal(), new_nonce(secret_bytes)
-        )
+            return _plain(user, password)
+        return client_exchange(MECHANISMS[login.mechanism], user, password.reveal(), new_nonce(ports.secret_bytes))
 
-    return SaslNetwork(network, login.mechanism, exchange, client_id=str(config.broker_id))
+    return SaslNetwork(network, login.mechanism, exchange, client_id=client_id)
 
 
-def _plain(login: OwnLogin) -> Generator[bytes, bytes, None]:
-    yield client_token(login.username, login.password.reveal())
+def _plain(user: str, password: Secret) -> Generator[bytes, bytes, None]:
+    yield client_token(user, password.reveal())
 
 
 def new_nonce(secret_bytes: Callable[[int], bytes]) -> str:

@@ -81,13 +81,15 @@ def new_authorization(config: BrokerConfig, ports: AuthorizerPorts) -> Authoriza
     )
 
 
-def _brokers(config: BrokerConfig, own_principal: Principal) -> Principal:
-    """Who the brokers are to each other: who they log in as, else what their certificate says."""
+def _brokers(config: BrokerConfig, own_principal: Principal) -> Principal | None:
+    """Who the brokers are to each other: who they log in as, else what their certificate says. None: their tokens say
+    that, of which there is none yet."""
     if config.security_protocols.get(config.inter_broker_listener) not in SASL_PROTOCOLS:
         return own_principal
     from kavka.config.sasl import own_login
 
-    return Principal(USER, own_login(config, config.inter_broker_listener).username)
+    username = own_login(config, config.inter_broker_listener).username
+    return None if username is None else Principal(USER, username)
 
 
 def _rules(config: BrokerConfig) -> Rules:

@@ -121,7 +121,7 @@ class Base:
             return network
         from kavka.broker.assembly.authentication import logging_in
 
-        return logging_in(network, self.config, listener, self.ports.secret_bytes)
+        return logging_in(network, self.config, listener, self.ports)
 
     async def open_peer(self, host: str, port: int, connect_timeout_ms: int) -> PeerConnection:
         """A connection to another broker."""

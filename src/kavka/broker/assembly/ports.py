@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from kavka.broker.telemetry.client_telemetry import Push
 from kavka.config.broker import BrokerConfig
 from kavka.decisions import RecordDecision, forget
-from kavka.errors import ConnectionFailed
+from kavka.errors import ConfigError, ConnectionFailed
 from kavka.filesystem import FileSystem
 from kavka.log.home_loader import RunAll, one_by_one
 from kavka.network import Network
@@ -34,6 +34,22 @@ async def no_documents(url: str, trust_store: StoreSettings) -> bytes:
     raise ConnectionFailed(f"{url} cannot be reached from here")
 
 
+class OwnTokens(Protocol):
+    """Where this broker's own tokens come from (OAUTHBEARER)."""
+
+    extensions: dict[str, str]
+
+    def current(self) -> str:
+        """A token that is good now. Blocks. Raises ConnectionFailed where a later try may succeed, RequestError where
+        it cannot."""
+        ...
+
+
+def no_tokens(settings: Mapping[str, str]) -> OwnTokens:
+    """For hosts that reach nothing but brokers."""
+    raise ConfigError("brokers cannot get tokens here")
+
+
 class Ports(NamedTuple):
     """What the host gives a broker.
 
@@ -52,7 +68,8 @@ class Ports(NamedTuple):
     controller's connections to brokers, where they go to another listener than brokers' own (None: by `network`).
     `fetch` reads the document at an address, believing whom a trust store names (not set: whom the machine trusts); it
     raises ConnectionFailed. `own_principal` is who this broker is, by its certificate, to brokers that it calls;
-    `clients_have_names`: on some listener clients may show certificates.
+    `clients_have_names`: on some listener clients may show certificates. `own_tokens` gives the source of tokens that
+    settings of a client ask for; it raises ConfigError.
     """
 
     zookeeper: ZooKeeper
@@ -77,3 +94,4 @@ class Ports(NamedTuple):
     own_principal: str = NOBODY
     clients_have_names: bool = False
     fetch: Fetch = no_documents
+    own_tokens: Callable[[Mapping[str, str]], OwnTokens] = no_tokens

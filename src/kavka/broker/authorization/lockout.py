@@ -20,11 +20,11 @@ def require_way_in(
     rules: Rules,
     *,
     is_alone: bool,
-    brokers: Principal = ANONYMOUS,
+    brokers: Principal | None = ANONYMOUS,
     clients_are_named: bool = False,
 ) -> None:
     """Raises ConfigError where the other brokers, which are `brokers` to each other, are refused wherever they call
-    from, or, for a broker that has no others, where every client is refused everything."""
+    from, or, for a broker that has no others, where every client is refused everything. `brokers` None: not known."""
     if is_alone:
         if index.lists or rules.allow_everyone:
             return
@@ -40,7 +40,7 @@ def require_way_in(
                 "super.users=User:ANONYMOUS, or allow.everyone.if.no.acl.found=true."
             )
         return
-    if not may_from_some_host(brokers, Operation.CLUSTER_ACTION, index, rules):
+    if brokers is not None and not may_from_some_host(brokers, Operation.CLUSTER_ACTION, index, rules):
         raise ConfigError(
             f"authorizer.class.name: the brokers, which are {brokers} to each other, have no right to "
             f"ClusterAction on Cluster:{CLUSTER_NAME}: no follower could fetch and no controller could command. Set "
