@@ -95,9 +95,9 @@ class Fuzz:
             UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="share.version", max_version_level=1)]), 1
         )
         topics = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in TOPICS]
-        self._knowledge.learn(ApiKey.CREATE_TOPICS, None, await ask(CreateTopicsRequest(topics=topics), 7), _nobody())
+        self._knowledge.learn(ApiKey.CREATE_TOPICS, None, await ask(CreateTopicsRequest(topics=topics), 7), nobody())
         answer = await ask(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in TOPICS]), 12)
-        self._knowledge.learn(ApiKey.METADATA, None, answer, _nobody())
+        self._knowledge.learn(ApiKey.METADATA, None, answer, nobody())
         answer = await ask(ApiVersionsRequest(), 0)
         connection.close()
         # Produce below 3 is advertised for old librdkafka, and refused.
@@ -156,7 +156,7 @@ class Fuzz:
         self._knowledge.learn(asked.key, asked.message, answer, asked.subject)
 
 
-def _nobody() -> Subject:
+def nobody() -> Subject:
     return Subject(Member("", ApiKey.JOIN_GROUP), Transaction(None), Topic(""), Session())
 
 

@@ -95,11 +95,15 @@ class Subject:
 class Knowledge:
     """`learn` takes answers, `subject` says about whom the next request may be."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, suffix: str = "") -> None:
+        """`suffix`: of all names, where several runs share a broker."""
         self._rng = rng
+        self.groups = tuple(name + suffix for name in GROUPS)
+        self.transactional_ids = tuple(name + suffix for name in TRANSACTIONAL_IDS)
+        self.topic_names = tuple(name + suffix for name in TOPICS)
         self.members: deque[Member] = deque(maxlen=KEPT)
         self.transactions: deque[Transaction] = deque(maxlen=KEPT)
-        self.topics: deque[Topic] = deque((Topic(name) for name in TOPICS), maxlen=KEPT)
+        self.topics: deque[Topic] = deque((Topic(name) for name in self.topic_names), maxlen=KEPT)
         self.sessions: deque[Session] = deque(maxlen=KEPT)
         self.next: deque[tuple[ApiKey, Subject]] = deque(maxlen=KEPT)
         """What a client by the book would ask now."""
@@ -115,7 +119,7 @@ class Knowledge:
             return self._recent(list(fitting))
         kind = kind or rng.choice(KINDS)
         turn = KINDS.index(kind) * 2
-        group = rng.choice(GROUPS[turn : turn + 2] if rng.random() < OF_THEIR_OWN else GROUPS)
+        group = rng.choice(self.groups[turn : turn + 2] if rng.random() < OF_THEIR_OWN else self.groups)
         member = Member(group, kind)
         if rng.random() < 0.3:
             member.instance = rng.choice(INSTANCES)
@@ -128,7 +132,7 @@ class Knowledge:
         known = with_id if with_id and self._rng.random() < 0.8 else list(self.transactions)
         if known and self._rng.random() < 0.85:
             return self._recent(known)
-        return Transaction(self._rng.choice(TRANSACTIONAL_IDS) if self._rng.random() < 0.85 else None)
+        return Transaction(self._rng.choice(self.transactional_ids) if self._rng.random() < 0.85 else None)
 
     def _topic(self) -> Topic:
         return self._recent(list(self.topics)) if self._rng.random() < 0.5 else self._rng.choice(self.topics)
@@ -161,7 +165,7 @@ class Knowledge:
 
     def _joined(self, request: Any, answer: Any, subject: Subject) -> None:
         member = subject.member
-        if request.group_id != member.group or not answer.member_id:
+        if request.group_id != member.group or answer.error_code not in (NONE, MEMBER_ID_REQUIRED):
             return
         member.kind, member.member_id = ApiKey.JOIN_GROUP, answer.member_id
         member.instance = request.group_instance_id
@@ -186,7 +190,7 @@ class Knowledge:
         member.member_id, member.epoch = answer.member_id or request.member_id, answer.member_epoch
         if not is_share:
             member.instance = request.instance_id
-        if answer.assignment is not None:
+        if answer.assignment is not None and not is_share:
             member.owned = [(each.topic_id, list(each.partitions)) for each in answer.assignment.topic_partitions]
         self._keep_member(member)
         self.next.append((ApiKey.SHARE_FETCH if is_share else member.kind, subject))
@@ -241,7 +245,7 @@ class Knowledge:
 
     def _described(self, request: Any, answer: Any, subject: Subject) -> None:
         for topic in answer.topics:
-            if topic.error_code == NONE and topic.topic_id != ZERO_UUID and topic.name in TOPICS:
+            if topic.error_code == NONE and topic.topic_id != ZERO_UUID and topic.name in self.topic_names:
                 known = [each for each in self.topics if each.topic_id == topic.topic_id]
                 if known:
                     known[0].partitions = len(topic.partitions)

@@ -24,7 +24,7 @@ from kavka.protocol.messages.consumer_protocol_subscription import ConsumerProto
 from kavka.protocol.schema import ZERO_UUID, Field, Message, Struct
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
-from tests.fuzz.sequences.knowledge import GROUPS, INSTANCES, TOPICS, TRANSACTIONAL_IDS, Knowledge, Subject
+from tests.fuzz.sequences.knowledge import INSTANCES, Knowledge, Subject
 
 WEIGHTS: Final[dict[ApiKey, float]] = {
     ApiKey.JOIN_GROUP: 10,
@@ -69,6 +69,8 @@ LEFT_OUT: Final = frozenset(
 )  # fmt: skip
 CLASSIC: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP})
 SHARE: Final = frozenset({ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
+NEVER_ODD: Final = frozenset({"entity_name", "broker_ids", "replicas"})
+"""Nor are times: a quota of nobody's (the default's) silences all clients, and a wait of a year is a wait of a year."""
 GARBAGE: Final = 0.1
 """How often what only members read has nothing that they could read."""
 ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -116,8 +118,12 @@ class Asked:
 class Requests:
     """Draws requests. `served`: versions by API, as the broker tells them."""
 
-    def __init__(self, rng: random.Random, knowledge: Knowledge, served: dict[int, tuple[int, int]]) -> None:
-        self._rng, self._knowledge = rng, knowledge
+    def __init__(
+        self, rng: random.Random, knowledge: Knowledge, served: dict[int, tuple[int, int]], *, patience: int = 1
+    ) -> None:
+        """`patience`: by how much longer than usual members and transactions may be silent."""
+        self._rng, self._knowledge, self.patience = rng, knowledge, patience
+        self._names = (*knowledge.groups, *knowledge.topic_names, *knowledge.transactional_ids)
         self._versions = {
             ApiKey(key): (max(low, api(key).min_version), min(high, api(key).max_version))
             for key, (low, high) in served.items()
@@ -168,7 +174,7 @@ class Requests:
         foreign, odd = self._care.value
         name = one.name.removeprefix("v3_and_below_")
         meaning = _meaning(type(struct).__name__, name)
-        if rng.random() < odd:
+        if rng.random() < odd and not (one.name.endswith("_ms") or one.name in NEVER_ODD):
             if version in one.nullable:
                 return None
             meaning = None
@@ -196,7 +202,7 @@ class Requests:
             case "bool":
                 return rng.random() < 0.3
             case "string":
-                return rng.choice((*ODD_NAMES, *GROUPS, *TOPICS, *INSTANCES, *TRANSACTIONAL_IDS))
+                return rng.choice((*ODD_NAMES, *INSTANCES, *self._names))
             case "bytes":
                 return rng.choice(ODD_BYTES)
             case "records":
@@ -239,7 +245,7 @@ class Requests:
     def subscription(self, subject: Subject) -> bytes:
         """As a classic member writes it."""
         rng = self._rng
-        topics = [subject.topic.name, *rng.sample(TOPICS, rng.randint(0, 2))]
+        topics = [subject.topic.name, *rng.sample(self._knowledge.topic_names, rng.randint(0, 2))]
         message = ConsumerProtocolSubscription(topics=topics, generation_id=subject.member.epoch)
         version = rng.randint(0, 3)
         return version.to_bytes(2, "big") + encode(message, version)
@@ -267,7 +273,7 @@ class Requests:
     def subscribed(self, subject: Subject) -> list[str] | None:
         if not self.joins(subject) and self._rng.random() < 0.8:
             return None
-        return [subject.topic.name, *self._rng.sample(TOPICS, self._rng.randint(0, 2))]
+        return [subject.topic.name, *self._rng.sample(self._knowledge.topic_names, self._rng.randint(0, 2))]
 
     def owned(self, subject: Subject) -> list[Struct] | None:
         """What a member of the newer protocol says that it has."""
@@ -324,6 +330,12 @@ class Requests:
     def share_epoch(self, subject: Subject) -> int:
         draw = self._rng.random()
         return -1 if draw < 0.05 else 0 if draw < 0.1 else subject.member.share_epoch
+
+    def regex(self) -> str | None:
+        return self.pick(*[None] * 20, "topic-.*", "topic-[01]", "(", "") if self.patience == 1 else None
+
+    def some_transactional_id(self) -> str:
+        return self._rng.choice(self._knowledge.transactional_ids)
 
     def setting(self) -> str:
         return self._rng.choice(TOPIC_SETTINGS)[0]
@@ -387,15 +399,15 @@ _EVERYWHERE: Final[dict[str, Meaning]] = {
     "protocol_name": lambda r, s: s.member.protocol,
     "protocols": lambda r, s: r.protocols(s),
     "assignments": lambda r, s: r.assignments(s),
-    "session_timeout_ms": lambda r, s: r.pick(200, 1_000, 3_000),
-    "rebalance_timeout_ms": lambda r, s: r.pick(20, 100, 400),
+    "session_timeout_ms": lambda r, s: r.patience * r.pick(200, 1_000, 3_000),
+    "rebalance_timeout_ms": lambda r, s: r.patience * r.pick(20, 100, 400),
     "groups_names": lambda r, s: [s.member.group],
     "coordinator_keys": lambda r, s: [s.member.group],
     "key": lambda r, s: s.member.group,
     "key_type": lambda r, s: r.pick(0, 0, 1, 2),
-    "transactional_id": lambda r, s: s.transaction.transactional_id or r.pick(*TRANSACTIONAL_IDS),
+    "transactional_id": lambda r, s: s.transaction.transactional_id or r.some_transactional_id(),
     "transactional_ids": lambda r, s: [s.transaction.transactional_id or "none"],
-    "transaction_timeout_ms": lambda r, s: r.pick(100, 1_000, 5_000),
+    "transaction_timeout_ms": lambda r, s: r.patience * r.pick(100, 1_000, 5_000),
     "producer_id": lambda r, s: s.transaction.producer_id,
     "producer_epoch": lambda r, s: s.transaction.producer_epoch,
     "committed": lambda r, s: r.pick(True, False),
@@ -437,7 +449,6 @@ _EVERYWHERE: Final[dict[str, Meaning]] = {
     "records": lambda r, s: r.batch(s),
     "acks": lambda r, s: r.pick(-1, -1, -1, 1, 1, 0),
     "subscribed_topic_names": lambda r, s: r.subscribed(s),
-    "subscribed_topic_regex": lambda r, s: r.pick(None, None, None, None, "topic-.*", "topic-[01]", "(", ""),
     "server_assignor": lambda r, s: r.pick(None, None, None, "uniform", "range", "none"),
     "rack_id": lambda r, s: r.pick(*[None] * 10, "rack-1"),
     "state_epoch": lambda r, s: r.pick(0, s.member.epoch, s.member.epoch + 1),
@@ -461,19 +472,22 @@ _EVERYWHERE: Final[dict[str, Meaning]] = {
     "feature_updates": lambda r, s: r.feature_updates(),
     "iterations": lambda r, s: 4096,
     "entity_type": lambda r, s: r.pick("user", "client-id"),
-    "entity_name": lambda r, s: r.pick("somebody", "somebody else", None),
+    "entity_name": lambda r, s: r.pick("somebody", "somebody else"),
 }
 _IN_STRUCTS: Final[dict[tuple[str, str], Meaning | None]] = {
     ("JoinGroupRequest", "protocol_type"): lambda r, s: r.pick(*["consumer"] * 12, "connect"),
     ("ConsumerGroupHeartbeatRequest", "member_epoch"): lambda r, s: r.beat_epoch(s),
     ("ShareGroupHeartbeatRequest", "member_epoch"): lambda r, s: r.beat_epoch(s),
     ("ConsumerGroupHeartbeatRequest", "topic_partitions"): lambda r, s: r.owned(s),
-    ("ConsumerGroupHeartbeatRequest", "rebalance_timeout_ms"): lambda r, s: 400 if r.joins(s) else r.pick(-1, 400),
-    ("ConsumerGroupHeartbeatRequest", "subscribed_topic_regex"): lambda r, s: r.pick(*[None] * 20, "topic-.*", "(", ""),
+    ("ConsumerGroupHeartbeatRequest", "rebalance_timeout_ms"): lambda r, s: (
+        400 * r.patience if r.joins(s) else r.pick(-1, 400 * r.patience)
+    ),
+    ("ConsumerGroupHeartbeatRequest", "subscribed_topic_regex"): lambda r, s: r.regex(),
     ("ProduceRequest", "transactional_id"): lambda r, s: s.transaction.transactional_id,
     ("InitProducerIdRequest", "transactional_id"): lambda r, s: s.transaction.transactional_id,
     ("InitProducerIdRequest", "producer_id"): lambda r, s: r.pick(-1, -1, s.transaction.producer_id),
     ("InitProducerIdRequest", "producer_epoch"): lambda r, s: r.pick(-1, -1, s.transaction.producer_epoch),
+    ("ShareFetchRequest", "max_wait_ms"): lambda r, s: r.pick(0, 0, 10, 100) if r.patience == 1 else 500,
     ("FetchRequest", "rack_id"): lambda r, s: r.pick("", "rack-1"),
     ("FindCoordinatorRequest", "key"): lambda r, s: s.member.group,
     ("OpData", "key"): lambda r, s: r.pick("producer_byte_rate", "consumer_byte_rate", "request_percentage", "none"),

@@ -275,6 +275,14 @@ def test_the_last_member_to_leave_leaves_an_empty_group_of_the_next_generation()
     assert driver.writes == 2
 
 
+def test_a_first_generation_does_not_wait_for_who_only_asked_for_an_id() -> None:
+    driver = Driver()
+    driver.join(new_id="pending", known=True)
+    joined = driver.join(new_id="i-1", instance="i")
+    driver.pass_time(0)
+    assert driver.joins[joined].generation == 1
+
+
 def test_those_who_leave_together_have_the_others_rebalance_once() -> None:
     driver = Driver(replace(LIMITS, max_size=9))
     driver.join(new_id="i-1", instance="i")

@@ -53,7 +53,8 @@ def _group(broker: GroupsBroker, version: int, group_id: str, operations: int) -
             protocol_type="",
             protocol_data="",
             members=[],
-            authorized_operations=operations,
+            # Nobody may do anything with what is not there; as Dead, in older versions, it is a group like others.
+            authorized_operations=NOT_ASKED if version >= 6 else operations,
         )
     stable = group.state is GroupState.STABLE and group.protocol is not None
     return DescribedGroup(

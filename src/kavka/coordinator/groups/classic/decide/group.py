@@ -351,8 +351,10 @@ class ClassicGroup:
         self._join_deadline_ms = now_ms + timeout_ms
         self._new_member_since_delay = False
         delay_ms = self.limits.initial_rebalance_delay_ms
-        # The first members of an empty group wait a little for the others (KIP-134), and again while new ones come.
-        self._initial_delay_until_ms = now_ms + min(delay_ms, timeout_ms) if initial and delay_ms > 0 else None
+        # The first members of an empty group wait a little for the others (KIP-134), and again while new ones come; not
+        # for those that only asked for an id (KIP-394), who may never come, with a delay of 0 either.
+        waits = initial and (delay_ms > 0 or bool(self._pending))
+        self._initial_delay_until_ms = now_ms + min(delay_ms, timeout_ms) if waits else None
 
     def _maybe_complete_join(self, now_ms: int, effects: Effects) -> None:
         if self.state is not GroupState.PREPARING_REBALANCE:

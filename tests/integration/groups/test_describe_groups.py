@@ -1,0 +1,22 @@
+"""DescribeGroups of what is not there."""
+
+from __future__ import annotations
+
+from kavka.errors import ErrorCode
+from kavka.protocol.messages import DescribeGroupsRequest, FindCoordinatorRequest
+from tests.kit.broker_client import BrokerClient
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.process_cluster import eventually
+
+NOT_TOLD = -(2**31)
+
+
+def test_nobody_is_told_what_may_be_done_with_a_group_that_is_not_there(kavka_broker: KavkaProcess) -> None:
+    """As Apache Kafka 4.3; a sequence of random requests beside it found the difference."""
+    asked = DescribeGroupsRequest(groups=["nobody"], include_authorized_operations=True)
+    with BrokerClient(kavka_broker.port) as client:
+        client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["nobody"]), 4)
+        eventually("the coordinator serves", lambda: not client.ask(asked, 5).groups[0].error_code)
+        described = client.ask(asked, 6).groups[0]
+    assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert described.authorized_operations == NOT_TOLD
