@@ -244,7 +244,8 @@ class _Handlers:
         return _page(found, call, len(found))
 
     async def get_version(self, call: Call) -> dict[str, Any]:
-        return _shown(await self._version(call))
+        found = await self._version(call)
+        return {**_shown(found), "schema": await self._registry.formatted(found, call.text("format"))}
 
     async def get_version_text(self, call: Call) -> Response:
         return PlainTextResponse((await self._version(call)).text, media_type=CONTENT_TYPE)
@@ -255,8 +256,8 @@ class _Handlers:
 
     async def register(self, call: Call) -> dict[str, Any]:
         found = await self._registry.register(call.subject(), await call.schema(), normalize=call.flag("normalize"))
-        answer = _shown(found)
-        return {name: answer[name] for name in answer if name != "subject"}
+        # Not the text: clients keep what they sent, such as a descriptor, and would take the text in its place.
+        return {"id": found.number, "version": found.version}
 
     async def look_up(self, call: Call) -> dict[str, Any]:
         found = await self._registry.find(
@@ -292,6 +293,7 @@ class _Handlers:
         found = (await self._with_id(call))[0]
         answer = _shown(found)
         answer = {name: answer[name] for name in answer if name not in ("subject", "version", "id")}
+        answer["schema"] = await self._registry.formatted(found, call.text("format"))
         if call.flag("fetchMaxId"):
             answer["maxId"] = self._registry.state.next_id(context_of(found.subject)) - 1
         return answer

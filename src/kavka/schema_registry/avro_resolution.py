@@ -2,8 +2,6 @@
 
 Decides that, with a reason for each place where it fails. Must not know which of two schemas is the newer one.
 
-I1  Each pair of types is looked at once: records that contain themselves end, and no schema makes exponential work.
-
     writer -> reader        int -> long, float, double;  long -> float, double;  float -> double;  string <-> bytes
     a union                 each type that may have been written must be readable; one type that fits is enough to read
     records, enums, fixed   equal by their names without namespace, or by an alias of the reader's
@@ -16,12 +14,13 @@ Source: the Avro 1.11 specification, "Schema Resolution"; Apache Avro's SchemaCo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 from kavka.schema_registry.avro import ABSENT, AvroField, AvroType
+from kavka.schema_registry.misfit import Misfit
+from kavka.schema_registry.pairwise import Pairwise, settle
 
 MOST_REASONS: Final = 50
-_Pair: TypeAlias = tuple[int, int]
 _PROMOTIONS: Final[Mapping[str, frozenset[str]]] = {
     "long": frozenset({"int"}),
     "float": frozenset({"int", "long"}),
@@ -31,55 +30,19 @@ _PROMOTIONS: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
-class Misfit(NamedTuple):
-    """One reason: its kind, where in the reader's schema, a sentence, and what it is about."""
-
-    kind: str
-    path: str
-    description: str
-    about: str
-
-    def __str__(self) -> str:
-        return f"{{errorType:'{self.kind}', description:'{self.description}', additionalInfo:'{self.about}'}}"
-
-
 def misfits(reader: AvroType, writer: AvroType) -> list[Misfit]:
     """Why a reader with the one schema cannot read what was written with the other; empty where it can."""
-    failed: dict[_Pair, list[Misfit]] = {}
-    while True:
-        resolution = _Resolution(failed)
-        found = resolution.check(reader, writer, "")
-        wrong = resolution.wrongly_assumed()
-        if not wrong:
-            return found[:MOST_REASONS]
-        failed |= wrong  # Each round adds a pair at least, of which there are finitely many.
+    return settle(lambda pairs: _Resolution(pairs).check(reader, writer, ""))[:MOST_REASONS]
 
 
 class _Resolution:
-    """One look at all pairs. failed: those of which it is known from an earlier look that they do not fit."""
+    """One look at all pairs."""
 
-    def __init__(self, failed: Mapping[_Pair, list[Misfit]]) -> None:
-        self._known: dict[_Pair, list[Misfit]] = dict(failed)
-        """A pair that is being looked at counts as fitting until that is known."""
-        self._open: set[_Pair] = set()
-        self._assumed: set[_Pair] = set()
-
-    def wrongly_assumed(self) -> dict[_Pair, list[Misfit]]:
-        """Pairs that were taken for fitting while they were being looked at, and do not fit: what was concluded from
-        that must be looked at again."""
-        return {pair: self._known[pair] for pair in self._assumed if self._known[pair]}
+    def __init__(self, pairs: Pairwise[Misfit]) -> None:
+        self._pairs = pairs
 
     def check(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
-        pair = (id(reader), id(writer))
-        if pair in self._open:
-            self._assumed.add(pair)
-            return []
-        known = self._known.get(pair)
-        if known is None:
-            self._open.add(pair)
-            known = self._known[pair] = self._check(reader, writer, path)
-            self._open.discard(pair)
-        return known
+        return self._pairs.check(reader, writer, lambda: self._check(reader, writer, path))
 
     def _check(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
         if writer.kind == "union":

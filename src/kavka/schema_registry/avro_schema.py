@@ -41,6 +41,10 @@ class AvroSchema:
     def normalized(self) -> str:
         return canonical_text(self.parsed, referenced=self._referenced, normalized=True)
 
+    def formatted(self, form: str) -> str | None:
+        """resolved: what the references declare stands in the text itself."""
+        return canonical_text(self.parsed) if form == "resolved" else None
+
     def misfits(self, written: ParsedSchema) -> list[str]:
         assert isinstance(written, AvroSchema)
         return [str(each) for each in misfits(self.parsed, written.parsed)]

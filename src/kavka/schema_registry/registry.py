@@ -27,6 +27,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.schema_registry import refusal
@@ -180,6 +181,11 @@ class Registry:
         if not found:
             raise refusal.schema_not_found(number)
         return sorted(found, key=lambda each: each.subject != subject)
+
+    async def formatted(self, found: SchemaVersion, form: str) -> str:
+        """The text of a version, or what its type has in this form instead."""
+        other = (await self._parse_version(found)).formatted(form) if form else None
+        return found.text if other is None else other
 
     def level_of(self, subject: str) -> Level:
         """The level that counts for a subject: its own, its context's, that of all."""
@@ -451,7 +457,8 @@ class Registry:
                 old = await self._parse_version(each)
             except refusal.RegistryRefusal as problem:
                 return Verdict(False, [f"{{errorType:'OLD_SCHEMA_UNREADABLE', description:'{problem.message}'}}"])
-            found = await self._in_thread(lambda old=old: _reasons(level, parsed, old))  # type: ignore[misc]  # bound now
+            compare = partial(_reasons, level, parsed, old)
+            found = await self._in_thread(compare)
             if found:
                 return Verdict(
                     False,
@@ -566,8 +573,13 @@ def _places(subject: str) -> tuple[str, ...]:
 
 def _reasons(level: Level, new: ParsedSchema, old: ParsedSchema) -> list[str]:
     found: list[str] = []
-    if level.new_reads_old:
-        found += new.misfits(old)
-    if level.old_reads_new:
-        found += old.misfits(new)
+    try:
+        if level.new_reads_old:
+            found += new.misfits(old)
+        if level.old_reads_new:
+            found += old.misfits(new)
+    except SchemaProblem as problem:
+        found.append(f"{{errorType:'NOT_COMPARED', description:'{problem}'}}")
+    except RecursionError:
+        found.append("{errorType:'NOT_COMPARED', description:'The schemas are nested too deep to be compared'}")
     return found

@@ -16,7 +16,9 @@ from typing import Final, Protocol
 from kavka.errors import KavkaError
 
 AVRO: Final = "AVRO"
-TYPES: Final = (AVRO,)
+JSON: Final = "JSON"
+PROTOBUF: Final = "PROTOBUF"
+TYPES: Final = (JSON, PROTOBUF, AVRO)
 MOST_SCHEMA_BYTES: Final = 1_000_000
 """Of a schema's text. A record of the topic holds it, and brokers take 1 MiB unless told otherwise."""
 
@@ -34,6 +36,9 @@ class ParsedSchema(Protocol):
 
     def normalized(self) -> str:
         """A text that schemas share which differ in the order of what has none."""
+
+    def formatted(self, form: str) -> str | None:
+        """The schema in another form (`serialized`, `resolved`); None where its type has no such form."""
 
     def misfits(self, written: ParsedSchema) -> list[str]:
         """Why a reader with this schema cannot read what was written with the other; empty where it can."""
@@ -61,4 +66,20 @@ def _avro(text: str, references: Mapping[str, str], is_new: bool) -> ParsedSchem
     return AvroSchema.parse(text, references, is_new=is_new)
 
 
-_MAKERS: Final[Mapping[str, Callable[[str, Mapping[str, str], bool], ParsedSchema]]] = {AVRO: _avro}
+def _json(text: str, references: Mapping[str, str], is_new: bool) -> ParsedSchema:
+    from kavka.schema_registry.json_schema import JsonSchema
+
+    return JsonSchema.parse(text, references, is_new=is_new)
+
+
+def _protobuf(text: str, references: Mapping[str, str], is_new: bool) -> ParsedSchema:
+    from kavka.schema_registry.protobuf import ProtobufSchema
+
+    return ProtobufSchema.parse(text, references, is_new=is_new)
+
+
+_MAKERS: Final[Mapping[str, Callable[[str, Mapping[str, str], bool], ParsedSchema]]] = {
+    AVRO: _avro,
+    JSON: _json,
+    PROTOBUF: _protobuf,
+}

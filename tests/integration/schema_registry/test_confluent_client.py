@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,10 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.registry_process import RegistryProcess
@@ -40,6 +44,48 @@ def test_avro_records_of_two_versions(client: SchemaRegistryClient) -> None:
     ]
     assert client.get_versions("people-value") == [1, 2]
     assert client.get_latest_version("people-value").schema.schema_str == V2
+
+
+def test_json_records(client: SchemaRegistryClient) -> None:
+    schema = {
+        "title": "Person",
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    data = JSONSerializer(json.dumps(schema), client)({"name": "Ada"}, context("json"))
+    assert JSONDeserializer(None, schema_registry_client=client)(data, context("json")) == {"name": "Ada"}
+    schema["properties"] = {"name": {"type": "string"}, "age": {"type": "integer"}}
+    newer = JSONSerializer(json.dumps(schema), client)({"name": "Eve", "age": 7}, context("json"))
+    assert JSONDeserializer(None, schema_registry_client=client)(newer, context("json"))["age"] == 7
+    schema["properties"] = {"name": {"type": "integer"}}
+    with pytest.raises(SchemaRegistryError, match="TYPE_CHANGED"):
+        JSONSerializer(json.dumps(schema), client)({"name": 5}, context("json"))
+
+
+def test_protobuf_records_with_an_import_of_their_own(client: SchemaRegistryClient) -> None:
+    pool = descriptor_pool.DescriptorPool()
+    item = descriptor_pb2.FileDescriptorProto(name="shop/item.proto", package="shop", syntax="proto3")
+    item.message_type.add(name="Item").field.add(name="n", number=1, type=5, label=1)
+    order = descriptor_pb2.FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
+    order.dependency.append("shop/item.proto")
+    order.message_type.add(name="Other")
+    order.message_type.add(name="Order").field.add(name="item", number=1, type=11, label=1, type_name=".shop.Item")
+    pool.Add(item)
+    pool.Add(order)
+    message = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+    wanted = message()
+    wanted.item.n = 5
+    data = ProtobufSerializer(message, client, {"use.deprecated.format": False})(wanted, context("proto"))
+    read = ProtobufDeserializer(message, {"use.deprecated.format": False}, client)(data, context("proto"))
+    assert read == wanted
+    found = client.get_latest_version("proto-value").schema
+    assert found.schema_type == "PROTOBUF"
+    assert 'import "shop/item.proto";' in found.schema_str
+    assert [(each.name, each.subject, each.version) for each in found.references] == [
+        ("shop/item.proto", "shop/item.proto", 1)
+    ]
 
 
 def test_what_does_not_fit_is_refused(client: SchemaRegistryClient) -> None:

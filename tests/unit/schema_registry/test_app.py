@@ -43,7 +43,7 @@ def rest() -> Rest:
 
 def test_a_schema_from_its_registration_to_its_end(rest: Rest) -> None:
     assert rest("GET", "/subjects") == (200, [])
-    assert rest.register("s", V1) == (200, {"version": 1, "id": 1, "schema": V1})
+    assert rest.register("s", V1) == (200, {"id": 1, "version": 1})
     assert rest.register("s", V2)[1]["id"] == 2
     assert rest("GET", "/subjects/s/versions") == (200, [1, 2])
     assert rest("GET", "/subjects/s/versions/1") == (200, {"subject": "s", "version": 1, "id": 1, "schema": V1})
