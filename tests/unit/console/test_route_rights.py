@@ -90,6 +90,7 @@ WHOSE = {
     f"GET {C}/topics/{{topic}}/clients": OF_CLUSTER,
     f"GET {MESSAGES}": READERS,
     f"GET {MESSAGES}/tail": READERS,
+    f"GET {MESSAGES}/export": READERS,
     f"GET {MESSAGES}/{{partition:int}}/{{offset:int}}": READERS,
     f"GET {MESSAGES}/{{partition:int}}/{{offset:int}}/{{part}}": READERS,
     **{

@@ -84,6 +84,7 @@ NEEDS: Final[dict[tuple[str, str], Need]] = {
     ("GET", "/c/{cluster}/brokers/{broker:int}/clients"): Need(Who.ALL_TOPICS),
     ("GET", _MESSAGES): Need(Who.VALUES),
     ("GET", f"{_MESSAGES}/tail"): Need(Who.VALUES),
+    ("GET", f"{_MESSAGES}/export"): Need(Who.VALUES),
     ("GET", f"{_MESSAGES}/{{partition:int}}/{{offset:int}}"): Need(Who.VALUES),
     ("GET", f"{_MESSAGES}/{{partition:int}}/{{offset:int}}/{{part}}"): Need(Who.VALUES),
     ("GET", "/c/{cluster}/groups"): Need(Who.ALL_TOPICS),

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import zlib
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -25,9 +26,11 @@ from typing import NamedTuple
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer, ConsumerRecord
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
+from kavka.client.partitioner import partition_for_key
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.console.access.turns import Turns
 from kavka.console.messages.decoding import Decoded, Format, decode, field, schema_id
+from kavka.console.messages.expression import Expression, FieldNames
 from kavka.console.messages.schema_formats import Schema
 from kavka.console.messages.schema_registry import SchemaRegistry
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
@@ -60,12 +63,15 @@ class Start(Enum):
 
 
 class Filters(NamedTuple):
-    """Texts that have to be in a record, '' for any. header: name, or name=text. path: a.b=text in a decoded value."""
+    """Texts that have to be in a record, '' for any. header: name, or name=text. path: a.b=text in a decoded value.
+    key_is: the whole key. expression: what has to be true of it (expression.py)."""
 
     key: str = ""
     value: str = ""
     header: str = ""
     path: str = ""
+    key_is: str = ""
+    expression: Expression | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -74,7 +80,9 @@ class Filters(NamedTuple):
 
 class Query(NamedTuple):
     """What to look for. `number` is the offset, or the time in ms; `until_ms` bounds the records' times, 0 for none;
-    `resume`: where to go on, by partition, instead of at the start; newest first it is the offset to go on below."""
+    `resume`: where to go on, by partition, instead of at the start; newest first it is the offset to go on below.
+    guess: where a key is asked for, only the partitions are read into which clients put it (`partitions_of_key`).
+    whole: records are held as they are, too, to be exported."""
 
     topic: str
     start: Start = Start.NEWEST
@@ -87,6 +95,8 @@ class Query(NamedTuple):
     value_format: Format = Format.AUTO
     read_committed: bool = False
     resume: Mapping[int, int] = {}
+    guess: bool = False
+    whole: bool = False
 
 
 class Message(NamedTuple):
@@ -99,6 +109,8 @@ class Message(NamedTuple):
     value: Decoded
     headers: tuple[tuple[str, Decoded], ...]
     leader_epoch: int
+    record: ConsumerRecord | None = None
+    """As it is, where the search was asked for it."""
 
 
 class Range(NamedTuple):
@@ -156,6 +168,8 @@ class Messages:
         self._cluster = cluster
         self._registry = registry
         self._turns = Turns(SEARCHES_AT_ONCE)
+        self.names = FieldNames()
+        """Of fields, by topic, as searches saw them."""
 
     async def search(self, query: Query, visitor: str) -> Found:
         """Raises RequestError where there is no such topic or partition, ConnectionFailed, TooBusy."""
@@ -359,7 +373,10 @@ class Messages:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {query.topic} has no partition {wrong[0]}: it has 0 to {len(there) - 1}",
             )
-        return [TopicPartition(query.topic, number) for number in sorted(query.partitions) or there]
+        chosen = sorted(query.partitions) or there
+        if query.guess and query.filters.key_is and not query.partitions:
+            chosen = sorted(partitions_of_key(query.filters.key_is.encode("utf-8", "surrogatepass"), len(there)))
+        return [TopicPartition(query.topic, number) for number in chosen]
 
     # -------------------------------------------------------------------------------------------------------- matching
 
@@ -368,6 +385,8 @@ class Messages:
         if query.until_ms and record.timestamp_ms > query.until_ms:
             return None
         filters = query.filters
+        if filters.key_is and record.key != filters.key_is.encode("utf-8", "surrogatepass"):
+            return None
         if filters.header and not _has_header(record, filters.header):
             return None
         key = await self.decoded(record.key, query.key_format)
@@ -377,6 +396,10 @@ class Messages:
         if filters.value and not _has(record.value, value, filters.value):
             return None
         if filters.path and not _has_field(value, filters.path):
+            return None
+        self.names.take(query.topic, "key", key.value)
+        self.names.take(query.topic, "value", value.value)
+        if filters.expression is not None and not await filters.expression.matches(record, key, value):
             return None
         headers = tuple(
             (decode(name.encode("utf-8", "surrogatepass")).text, decode(each)) for name, each in record.headers
@@ -390,6 +413,7 @@ class Messages:
             value._replace(value=None),
             headers,
             record.leader_epoch,
+            record if query.whole else None,
         )
 
     async def decoded(self, data: bytes | None, form: Format) -> Decoded:
@@ -401,6 +425,11 @@ class Messages:
         if isinstance(schema, Schema):
             return decode(data, form, schema=schema)
         return decode(data, form)._replace(problem=schema)
+
+
+def partitions_of_key(key: bytes, count: int) -> set[int]:
+    """Where clients put a key by default: Java's and most others by murmur2, librdkafka and its bindings by CRC-32."""
+    return {partition_for_key(key, count), zlib.crc32(key) % count}
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ Decides what an address asks for and how a record becomes a row. Must not know h
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from kavka.console.access.counted_stream import StreamCount
@@ -25,6 +26,8 @@ from kavka.console.look.format import path_part, visible, zone_name_of
 from kavka.console.look.templating import base_context
 from kavka.console.look.view import links
 from kavka.console.messages.decoding import Format
+from kavka.console.messages.export import MOST_EXPORTED, Kind, Row, kinds, lines, parquet
+from kavka.console.messages.expression import Expression, WrongExpression
 from kavka.console.messages.schema_registry import SchemaRegistry
 from kavka.console.messages.search import MOST_SHOWN, Filters, Messages, Query, Start
 from kavka.console.pages.actions import check_reachable
@@ -72,6 +75,9 @@ def routes(console: Console) -> list[Route]:
     async def raw(request: Request) -> Response:
         return await _raw(console, request, readers)
 
+    async def export(request: Request) -> Response:
+        return await _export(console, request, readers)
+
     async def tail(request: Request) -> Response:
         return await _tail(console, request, readers)
 
@@ -79,6 +85,7 @@ def routes(console: Console) -> list[Route]:
     return [
         Route(path, ends_with_visitor(messages)),
         Route(f"{path}/tail", tail),
+        Route(f"{path}/export", ends_with_visitor(export)),
         Route(f"{path}/{{partition:int}}/{{offset:int}}", ends_with_visitor(record)),
         Route(f"{path}/{{partition:int}}/{{offset:int}}/{{part}}", ends_with_visitor(raw)),
     ]
@@ -93,7 +100,7 @@ async def _messages(console: Console, request: Request, readers: _Readers) -> Re
         try:
             query = query_of(request, topic)
             found = await readers.of(watch).search(query, visitor_of(request))
-        except ActionRefused as refused:
+        except (ActionRefused, WrongExpression) as refused:
             problem = str(refused)
         except RequestError as refused:
             if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not query.partitions:
@@ -120,6 +127,10 @@ async def _messages(console: Console, request: Request, readers: _Readers) -> Re
         formats=tuple(form.value for form in Format),
         starts=(*(start.value for start in Start), "tail"),
         registry=watch.settings.schema_registry != "",
+        expression=query.filters.expression,
+        names=readers.of(watch).names.of(topic),
+        guessed=query.guess and bool(query.filters.key_is) and not query.partitions,
+        exports=kinds(),
         resume="" if found is None else ",".join(f"{number}:{at}" for number, at in found.resume.items()),
         link=links(request),
         query=request.url.query,
@@ -137,6 +148,9 @@ _ASKED = (
     "value",
     "header",
     "path",
+    "key_is",
+    "anywhere",
+    "expression",
     "key_as",
     "value_as",
     "n",
@@ -145,7 +159,7 @@ _ASKED = (
 
 
 def query_of(request: Request, topic: str) -> Query:
-    """What an address asks for. Raises ActionRefused."""
+    """What an address asks for. Raises ActionRefused, WrongExpression."""
     said = {name: request.query_params.get(name, "")[:LONGEST_FILTER].strip() for name in (*_ASKED, "resume")}
     try:
         start = Start.NEWEST if said["start"] in ("", "tail") else Start(said["start"])
@@ -171,12 +185,20 @@ def query_of(request: Request, topic: str) -> Query:
         number,
         time_ms(said["until"], zone) if said["until"] else 0,
         partitions,
-        Filters(said["key"], said["value"], said["header"], said["path"]),
+        Filters(
+            said["key"],
+            said["value"],
+            said["header"],
+            said["path"],
+            said["key_is"],
+            Expression(said["expression"]) if said["expression"] else None,
+        ),
         min(max(_number(said["n"] or "50", "how many"), 1), MOST_SHOWN),
         key_format,
         value_format,
         said["committed"] == "1",
         resume,
+        guess=said["anywhere"] != "1",
     )
 
 
@@ -185,6 +207,47 @@ def _number(text: str, what: str) -> int:
     if not text.isdecimal() or len(text) > 18:
         raise ActionRefused(f"{what} is {text[:40]!r}: a number from 0 on is needed")
     return int(text)
+
+
+async def _export(console: Console, request: Request, readers: _Readers) -> Response:
+    """What the search of the page finds, as a file."""
+    watch, topic = console.cluster(request), request.path_params["topic"]
+    check_reachable(watch)
+    said = request.query_params.get("format", "")
+    if said not in kinds():
+        raise HTTPException(404, f"There is no such format here: {', '.join(kinds())}.")
+    kind, reader = Kind(said), readers.of(watch)
+    try:
+        query = query_of(request, topic)._replace(whole=True, limit=MOST_EXPORTED)
+    except (ActionRefused, WrongExpression) as refused:
+        raise HTTPException(400, str(refused)) from refused
+    found = await reader.search(query, visitor_of(request))
+    rows = [
+        Row(
+            each.record,
+            await reader.decoded(each.record.key, query.key_format),
+            await reader.decoded(each.record.value, query.value_format),
+        )
+        for each in found.messages
+        if each.record is not None
+    ]
+    headers = {
+        **_attachment(f"{topic}.{kind.value}"),
+        "x-kavka-records": str(len(rows)),
+        "x-kavka-resume": ",".join(f"{number}:{at}" for number, at in found.resume.items()),
+    }
+    if kind is Kind.PARQUET:
+        return Response(await asyncio.to_thread(parquet, rows), media_type=kind.media_type, headers=headers)
+    return StreamingResponse(lines(rows, kind), media_type=kind.media_type, headers=headers)
+
+
+def _attachment(name: str) -> dict[str, str]:
+    """Headers of what a browser saves and never shows."""
+    safe = "".join(each if (each.isalnum() and each.isascii()) or each in "._-" else "_" for each in name)
+    return {
+        "content-disposition": f"attachment; filename=\"{safe}\"; filename*=UTF-8''{quote(name)}",
+        "content-security-policy": "sandbox; default-src 'none'",
+    }
 
 
 async def _record(console: Console, request: Request, readers: _Readers) -> Response:
@@ -219,12 +282,7 @@ async def _raw(console: Console, request: Request, readers: _Readers) -> Respons
     data = found.key if part == "key" else found.value
     if data is None:
         raise HTTPException(404, f"The record has no {part}.")
-    name = f"{found.topic}-{found.partition}-{found.offset}-{part}"
-    safe = "".join(each if (each.isalnum() and each.isascii()) or each in "._-" else "_" for each in name)
-    headers = {
-        "content-disposition": f"attachment; filename=\"{safe}.bin\"; filename*=UTF-8''{quote(name)}.bin",
-        "content-security-policy": "sandbox; default-src 'none'",
-    }
+    headers = _attachment(f"{found.topic}-{found.partition}-{found.offset}-{part}.bin")
     return Response(data, media_type="application/octet-stream", headers=headers)
 
 
@@ -241,7 +299,7 @@ async def _tail(console: Console, request: Request, readers: _Readers) -> Respon
     watch = console.cluster(request)
     try:
         query = query_of(request, request.path_params["topic"])
-    except ActionRefused as refused:
+    except (ActionRefused, WrongExpression) as refused:
         raise HTTPException(400, str(refused)) from refused
     template = console.templates.get_template("_message_row.html")
     known = {**base_context(request), "base": f"/c/{path_part(watch.name)}", "topic": query.topic}
@@ -268,8 +326,6 @@ async def _tail(console: Console, request: Request, readers: _Readers) -> Respon
 
 async def _with_beats(records: AsyncIterator[Any]) -> AsyncIterator[Any]:
     """The records, and None where none came for a while, so that a reader who left is noticed."""
-    import asyncio
-
     waiting = asyncio.ensure_future(anext(records))
     try:
         while True:

@@ -1,0 +1,138 @@
+"""Filters in CEL: what they may use, what they cost, what is said of records that they fail for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("cel")
+
+from kavka.client.consumer import ConsumerRecord
+from kavka.console.messages import expression as expressions
+from kavka.console.messages.decoding import decode
+from kavka.console.messages.expression import Expression, FieldNames, TooSlow, WrongExpression
+from kavka.records.batch import TimestampType
+
+
+def record(value: bytes | None, key: bytes | None = b"k1", timestamp_ms: int = 1_700_000_000_000) -> ConsumerRecord:
+    return ConsumerRecord("a", 2, 7, timestamp_ms, key, value, (("trace", b"t-9"),), TimestampType.CREATE_TIME, 0)
+
+
+def matches(text: str, value: bytes | None, key: bytes | None = b"k1", timestamp_ms: int = 1_700_000_000_000) -> bool:
+    made = Expression(text)
+    of = record(value, key, timestamp_ms)
+    return asyncio.run(made.matches(of, decode(key), decode(value)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "value.total > 100 && value.customer.name == 'Åsa'",
+        "key == 'k1' && key.startsWith('k')",
+        "value.items.exists(x, x == 3)",
+        "headers['trace'] == 't-9' && 'trace' in headers",
+        "partition == 2 && offset >= 7 && size > 10",
+        "time > timestamp('2023-01-01T00:00:00Z')",
+        "has(value.customer.name) && !has(value.customer.age)",
+        "size(value.items) == 3",
+        "value.huge > 1.0",
+    ],
+)
+def test_an_expression_is_true_of_a_record(text: str) -> None:
+    value = '{"total": 120, "customer": {"name": "Åsa"}, "items": [1, 2, 3], "huge": 100000000000000000000}'
+    assert matches(text, value.encode())
+
+
+def test_a_tombstone_and_a_text_are_records_too() -> None:
+    assert matches("value == null", None)
+    assert matches("value == 'plain text'", b"plain text")
+    assert not matches("value == true", b"plain text"), "only what is true matches"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("value.", "parse"),
+        ("valu.total > 1", "there is no valu"),
+        ("value.a.all(x, x.b.all(y, y.c.all(z, z > 0)))", "at most 2"),
+        ("1" * (expressions.LONGEST + 1), "characters"),
+        ("(" * 400 + "1" + ")" * 400, "parse"),
+    ],
+)
+def test_what_is_no_expression_is_refused(text: str, why: str) -> None:
+    with pytest.raises(WrongExpression, match=why):
+        Expression(text)
+
+
+def test_a_record_that_it_fails_for_does_not_match_and_is_counted() -> None:
+    made = Expression("value.total > 100")
+    for value in (b'{"other": 1}', b'{"total": "many"}', b"text"):
+        assert not asyncio.run(made.matches(record(value), decode(b"k"), decode(value)))
+    assert made.failed == 3
+    assert made.example
+    assert not matches("time > timestamp('2023-01-01T00:00:00Z')", b"{}", timestamp_ms=2**62), "no such year"
+
+
+def test_a_record_of_too_many_elements_is_not_worked_out_but_counted() -> None:
+    made = Expression("value.l.all(x, value.l.all(y, x + y >= 0))")
+    value = ('{"l": [' + ",".join("1" * 1 for _ in range(3_000)) + "]}").encode()
+    began = time.perf_counter()
+    assert not asyncio.run(made.matches(record(value), decode(b"k"), decode(value)))
+    assert made.too_large == 1
+    assert time.perf_counter() - began < 1, "two macros over it would take many seconds"
+    assert matches("size(value.l) == 3000", value), "without a macro it is worked out"
+
+
+def test_a_search_does_not_spend_all_its_time_on_its_expression(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expressions, "EXPRESSION_S", 0.0)
+    made = Expression("value == 'a'")
+    assert asyncio.run(made.matches(record(b"a"), decode(b"k"), decode(b"a")))
+    with pytest.raises(TooSlow, match="simpler"):
+        asyncio.run(made.matches(record(b"a"), decode(b"k"), decode(b"a")))
+
+
+def test_others_go_on_while_an_expression_is_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expressions, "SLICE_S", 0.0)
+    made, turns = Expression("value == 'a'"), []
+
+    async def search() -> None:
+        for number in range(3):
+            await made.matches(record(b"a"), decode(b"k"), decode(b"a"))
+            turns.append(f"search {number}")
+
+    async def other() -> None:
+        for _ in range(2):
+            turns.append("other")
+            await asyncio.sleep(0)
+
+    async def both() -> None:
+        await asyncio.gather(search(), other())
+
+    asyncio.run(both())
+    assert turns != sorted(turns, reverse=True), turns
+    assert turns.index("other") < turns.index("search 2")
+
+
+class TestNames:
+    def test_names_of_fields_are_those_that_were_seen(self) -> None:
+        names = FieldNames()
+        names.take("t", "value", {"customer": {"id": 1}, "a-b": 2, "list": [{"x": 1}]})
+        names.take("t", "key", "text")
+        assert names.of("t") == ["value.customer", "value.customer.id", "value.list", 'value["a-b"]']
+        assert names.of("other") == []
+
+    def test_they_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(expressions, "MOST_TOPICS", 2)
+        names = FieldNames()
+        for topic in ("a", "b", "c"):
+            names.take(topic, "value", {f"f{number}": 1 for number in range(1_000)})
+        assert names.of("a") == []
+        assert len(names.of("c")) == expressions.MOST_NAMES
+        deep: object = 1
+        for _ in range(50):
+            deep = {"d": deep}
+        names.take("d", "value", deep)
+        assert len(names.of("d")) == expressions.DEEPEST
