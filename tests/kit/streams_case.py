@@ -120,6 +120,7 @@ class StreamsCase:
             () if is_joining else None,
             False,
             False,
+            False,
             "client",
             "/127.0.0.1",
         )

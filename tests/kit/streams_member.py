@@ -23,7 +23,7 @@ class StreamsMember(BrokerClient):
         self.name = name
         self.epoch = 0
 
-    def ask_to_join(self, topology: Topology, **fields: Any) -> Any:
+    def ask_to_join(self, topology: Topology, /, **fields: Any) -> Any:
         """The answer to a first heartbeat, whatever it is, once the group's coordinator is there."""
         self.epoch = 0
         return self._send(

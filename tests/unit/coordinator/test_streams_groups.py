@@ -271,6 +271,7 @@ def test_who_comes_with_its_former_epoch_is_told_its_tasks_again() -> None:
     [
         {"instance_id": "static"},
         {"has_offsets": True},
+        {"has_end_offsets": True},
         {"warmup": {"0": frozenset({0})}},
         {"rack_id": " "},
         {"rebalance_timeout_ms": -1},

@@ -36,6 +36,7 @@ from kavka.coordinator.groups.streams.decide.group import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     NOT_VALIDATED,
+    STATIC_LEAVING_EPOCH,
     Endpoint,
     StreamsGroup,
     StreamsGroupLimits,
@@ -88,6 +89,7 @@ class StreamsHeartbeat(NamedTuple):
     endpoint: Endpoint | None
     tags: tuple[tuple[str, str], ...] | None
     has_offsets: bool
+    has_end_offsets: bool
     wants_shutdown: bool
     client_id: str
     client_host: str
@@ -142,6 +144,7 @@ def check_request(request: StreamsHeartbeat) -> None:
     epoch = request.member_epoch
     _require(request.instance_id is None, "Static membership is not yet supported.")
     _require(not request.has_offsets, "TaskOffsets are not supported yet.")
+    _require(not request.has_end_offsets, "TaskEndOffsets are not supported yet.")
     _require(not request.warmup, "WarmupTasks are not supported yet.")
     parts = () if request.topology is None else request.topology.subtopologies.values()
     _require(
@@ -153,18 +156,16 @@ def check_request(request: StreamsHeartbeat) -> None:
     _require(request.rack_id is None or bool(request.rack_id.strip()), "RackId can't be empty.")
     if epoch == JOINING_EPOCH:
         _require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
-        _require(not request.active, "ActiveTasks must be empty when (re-)joining.")
-        _require(not request.standby, "StandbyTasks must be empty when (re-)joining.")
+        for owned, what in ((request.active, "Active"), (request.standby, "Standby"), (request.warmup, "Warmup")):
+            _require(owned is not None and not owned, f"{what}Tasks must be empty when (re-)joining.")
         if request.topology is None:
             raise RequestError(ErrorCode.INVALID_REQUEST, "Topology must be non-null when (re-)joining.")
         check_topology(request.topology)
     else:
-        _require(epoch >= LEAVING_EPOCH, f"MemberEpoch is {epoch}, but must be greater than or equal to -1.")
-    parts_owned = (request.active, request.standby, request.warmup)
-    _require(
-        all(part is None for part in parts_owned) or all(part is not None for part in parts_owned),
-        "If one task-type is non-null, all must be non-null.",
-    )
+        _require(epoch != STATIC_LEAVING_EPOCH, "InstanceId can't be null.")
+        _require(epoch >= LEAVING_EPOCH, f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
+    says_nothing = request.active is None and request.standby is None and request.warmup is None
+    _require(says_nothing or request.owned is not None, "If one task-type is non-null, all must be non-null.")
     if epoch != JOINING_EPOCH:
         _require(request.topology is None, "Topology can only be provided when (re-)joining.")
 
@@ -215,6 +216,7 @@ def decide_heartbeat(group: StreamsGroup, request: StreamsHeartbeat, now: Stream
         records.append(current_record(group.group_id, after))
     is_changed = is_joining or after.assigned != before.assigned
     endpoint_epoch = group.endpoint_epoch + (1 if is_changed and after.endpoint is not None else 0)
+    is_new_group = group.topology is None
     if configured.status is not None:
         statuses.append(configured.status)
     statuses.extend(_shutdown(group, request))
@@ -226,14 +228,14 @@ def decide_heartbeat(group: StreamsGroup, request: StreamsHeartbeat, now: Stream
         now.limits.heartbeat_interval_ms,
         statuses,
         after.assigned if is_told else None,
-        # Of a group that is being made Kafka tells no epoch yet.
-        endpoint_epoch if group.members else 0,
+        # That of a group which is being made stays 0, as in Kafka: its first member is told its endpoint, and again.
+        0 if is_new_group else endpoint_epoch,
         None
         if endpoint_epoch == request.endpoint_epoch
         else endpoints_of(all_after.values(), configured.subtopologies, now.topics),
         configured.missing,
     )
-    return Decision(records, answer, after, configured, delayed_until_ms, endpoint_epoch)
+    return Decision(records, answer, after, configured, delayed_until_ms, 0 if is_new_group else endpoint_epoch)
 
 
 def _known_member(group: StreamsGroup, request: StreamsHeartbeat, limits: StreamsGroupLimits) -> StreamsMember:
