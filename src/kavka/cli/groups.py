@@ -14,7 +14,7 @@ Source: kafka-consumer-groups (KIP-122).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -83,7 +83,8 @@ def list_groups(
         list[str] | None, typer.Option("--state", metavar="STATE", help="Only groups in this state: Empty, Stable, ...")
     ] = None,
     kinds: Annotated[
-        list[str] | None, typer.Option("--type", metavar="classic|consumer", help="Only groups of this protocol.")
+        list[str] | None,
+        typer.Option("--type", metavar="classic|consumer|share|streams", help="Only groups of this kind."),
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -132,7 +133,7 @@ class _Described(NamedTuple):
 def describe(
     group_ids: GroupIds,
     members: Annotated[
-        bool, typer.Option("--members", help="Show members and their partitions instead of offsets.")
+        bool, typer.Option("--members", help="Show members and their partitions or tasks instead of offsets.")
     ] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -218,6 +219,9 @@ def _show_offsets(one: _Described) -> None:
 
 
 def _show_members(one: _Described) -> None:
+    if one.group.kind == "streams":
+        _show_tasks(one.group)
+        return
     table = Table(["member", "instance", "client", "host", "epoch", "partitions"], ["epoch"], title=_title(one.group))
     for member in one.group.members:
         by_topic: dict[str, list[int]] = {}
@@ -227,6 +231,19 @@ def _show_members(one: _Described) -> None:
         instance = member.instance_id or NOWHERE
         table.add(member.member_id, instance, member.client_id, member.host, _number(member.epoch), partitions)
     show(table)
+
+
+def _show_tasks(group: ShownGroup) -> None:
+    table = Table(["member", "process", "host", "epoch", "active", "standby"], ["epoch"], title=_title(group))
+    for member in group.members:
+        active, standby = ("", "") if member.tasks is None else map(_by_part, member.tasks[:2])
+        table.add(member.member_id, member.process_id, member.host, _number(member.epoch), active, standby or NOWHERE)
+    show(table)
+
+
+def _by_part(tasks: Mapping[str, Sequence[int]]) -> str:
+    """Tasks by the part of the application that they are of."""
+    return " ".join(f"{part}:{','.join(map(str, numbers))}" for part, numbers in sorted(tasks.items()))
 
 
 def _number(value: int | None) -> str:
@@ -251,6 +268,7 @@ def _facts(one: _Described) -> dict[str, object]:
                 "host": member.host,
                 "epoch": member.epoch,
                 "partitions": [list(place) for place in sorted(member.assignment)],
+                **({} if member.tasks is None else {"process": member.process_id, **member.tasks._asdict()}),
             }
             for member in group.members
         ],

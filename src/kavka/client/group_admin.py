@@ -1,7 +1,8 @@
 """GroupAdmin: groups of both protocols as an administrator sees them: lists, members, offsets, deletions.
 
 Decides which request shows a group, by what its coordinator says of it: DescribeGroups for classic groups,
-ConsumerGroupDescribe for those of KIP-848. Must not know how a group is shown to people.
+ConsumerGroupDescribe for those of KIP-848, StreamsGroupDescribe for those of KIP-1071. Must not know how a group is
+shown to people.
 
 Source: KIP-222, KIP-496 (offsets deleted), KIP-518 and KIP-848 (states and types of groups).
 """
@@ -36,6 +37,13 @@ from kavka.protocol.messages.offset_delete_request import (
 from kavka.protocol.messages.offset_delete_response import OffsetDeleteResponse
 from kavka.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from kavka.protocol.messages.offset_fetch_response import OffsetFetchResponse
+from kavka.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+from kavka.protocol.messages.streams_group_describe_response import (
+    DescribedGroup,
+    Member,
+    StreamsGroupDescribeResponse,
+    TaskIds,
+)
 
 NO_MEMBERS: Final = ("Empty", "Dead")
 """States of a group that nobody is a member of."""
@@ -51,8 +59,17 @@ class ListedGroup(NamedTuple):
     coordinator: int
 
 
+class ShownTasks(NamedTuple):
+    """The tasks of a streams group's member, by subtopology."""
+
+    active: Mapping[str, Sequence[int]]
+    standby: Mapping[str, Sequence[int]]
+    warmup: Mapping[str, Sequence[int]]
+
+
 class ShownMember(NamedTuple):
-    """A member; `epoch` is None in a classic group."""
+    """A member; `epoch` is None in a classic group, `tasks` in all but streams groups, whose members' `assignment` is
+    what their active tasks read."""
 
     member_id: str
     instance_id: str | None
@@ -60,6 +77,8 @@ class ShownMember(NamedTuple):
     host: str
     assignment: tuple[TopicPartition, ...]
     epoch: int | None
+    tasks: ShownTasks | None = None
+    process_id: str = ""
 
 
 class ShownGroup(NamedTuple):
@@ -92,13 +111,14 @@ class GroupAdmin:
         classic = await self._describe_classic(group_id)
         if classic.state != "Dead":
             return classic
-        try:
-            return await self._describe_consumer(group_id)
-        except RequestError as refused:
-            # Brokers before 4.0 do not know the newer protocol, and others know no such group.
-            if refused.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
-                return classic
-            raise
+        for look in (self._describe_consumer, self._describe_streams):
+            try:
+                return await look(group_id)
+            except RequestError as refused:
+                # Older brokers do not know the newer protocols, and others know no such group.
+                if refused.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                    raise
+        return classic
 
     async def delete(self, group_id: str) -> None:
         """Deletes a group without members, with its offsets; raises `RequestError`."""
@@ -251,3 +271,61 @@ class GroupAdmin:
             )
 
         return await self._cluster.retry(ask, what=f"describe group {group_id!r}")
+
+    async def _describe_streams(self, group_id: str) -> ShownGroup:
+        async def ask() -> ShownGroup:
+            node_id = await self._cluster.find_coordinator(group_id)
+            answer = await self._cluster.ask(
+                ApiKey.STREAMS_GROUP_DESCRIBE,
+                StreamsGroupDescribeRequest(group_ids=[group_id]),
+                StreamsGroupDescribeResponse,
+                node_id=node_id,
+            )
+            group = answer.groups[0]
+            raise_for(group.error_code, f"group {group_id!r}")
+            sources = _sources(group)
+            await self._cluster.refresh(sorted({name for names in sources.values() for name in names}))
+            members = tuple(self._streams_member(member, sources) for member in group.members)
+            return ShownGroup(
+                group_id, "streams", group.group_state, "", node_id, group.group_epoch, group.assignment_epoch, members
+            )
+
+        return await self._cluster.retry(ask, what=f"describe group {group_id!r}")
+
+    def _streams_member(self, member: Member, sources: Mapping[str, Sequence[str]]) -> ShownMember:
+        has = member.assignment
+        tasks = ShownTasks(*map(_tasks, (has.active_tasks, has.standby_tasks, has.warmup_tasks)))
+        reads = tuple(
+            TopicPartition(name, partition)
+            for subtopology, partitions in tasks.active.items()
+            for name in sources.get(subtopology, ())
+            for partition in partitions
+            if partition < self._partition_count(name)
+        )
+        return ShownMember(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            reads,
+            member.member_epoch,
+            tasks,
+            member.process_id,
+        )
+
+    def _partition_count(self, name: str) -> int:
+        topic = self._cluster.topics.get(name)
+        return 0 if topic is None else len(topic.partitions)
+
+
+def _sources(group: DescribedGroup) -> dict[str, list[str]]:
+    """Subtopology to the topics that its tasks read."""
+    parts = () if group.topology is None else group.topology.subtopologies or ()
+    return {
+        part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
+        for part in parts
+    }
+
+
+def _tasks(listed: Sequence[TaskIds]) -> dict[str, list[int]]:
+    return {part.subtopology_id: list(part.partitions) for part in listed}

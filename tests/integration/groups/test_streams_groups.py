@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -147,6 +148,22 @@ def test_a_topic_that_cannot_be_created_is_named_with_the_reason(broker: KavkaPr
             return "INVALID_REPLICATION_FACTOR" in member.beat(has={}).status[0].status_detail
 
         assert eventually("the member learns why", told)
+
+
+def test_the_command_line_shows_tasks_and_what_they_read(broker: KavkaProcess, client: BrokerClient) -> None:
+    name, source = application(), client.create_topic(f"words-{uuid.uuid4().hex}", partitions=2)
+    with StreamsMember(broker.port, name, "one") as member:
+        member.join(reading(source))
+        facts = json.loads(run_alone("groups", "describe", name, "--json", "-b", broker.bootstrap).stdout)[0]
+        assert (facts["type"], facts["state"], facts["epoch"]) == ("streams", "Stable", 2)
+        (shown,) = facts["members"]
+        assert (shown["active"], shown["standby"], shown["process"]) == ({"0": [0, 1]}, {}, "process-of-one")
+        assert shown["partitions"] == [[source, 0], [source, 1]]
+        text = run_alone("groups", "describe", name, "--members", "-b", broker.bootstrap).stdout.decode()
+        assert "0:0,1" in text
+        assert "PROCESS" in text
+        listed = run_alone("groups", "list", "--type", "streams", "-b", broker.bootstrap).stdout.decode()
+        assert name in listed
 
 
 def test_they_are_off_where_the_feature_level_or_the_setting_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
