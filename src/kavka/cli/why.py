@@ -279,15 +279,11 @@ def _from_cluster(bootstrap: str | None, since_ms: int) -> list[RecordedDecision
 
 def _is_of(directory: str, cluster_id: str | None) -> bool:
     """Whether a log directory of this cluster, with a ring of decisions, is on this machine."""
+    from kavka.cli.log_directories import is_of_cluster
     from kavka.decisions import RING_FILES
-    from kavka.log.decide.checkpoint import META_PROPERTIES, MalformedCheckpoint, parse_meta_properties
 
-    try:
-        with open(os.path.join(directory, META_PROPERTIES), "rb") as file:
-            found = parse_meta_properties(file.read())
-    except (OSError, MalformedCheckpoint):
-        return False
-    return found.cluster_id == cluster_id and any(os.path.exists(os.path.join(directory, name)) for name in RING_FILES)
+    has_ring = any(os.path.exists(os.path.join(directory, name)) for name in RING_FILES)
+    return has_ring and is_of_cluster(directory, cluster_id)
 
 
 def _from_rings(directories: Sequence[str], since_ms: int) -> list[RecordedDecision]:

@@ -3,5 +3,6 @@
 format              entries as bytes
 recorder            writes the ring; how much of it is kept
 ring_reader         reads it
+record_way          what it tells of one record's way to its replicas
 recorded_partition  the seam: a Partition that tells the recorder what it is told
 """

@@ -68,11 +68,11 @@ def read_file(path: str, data: bytes) -> Iterator[Told | Gap]:
             yield Gap(path, 0, len(block.entries), str(problem), at_end=False)
 
 
-def find_rings(directories: Sequence[str]) -> list[FlightRing]:
-    """The rings in these directories and below. Raises OSError where one of them cannot be read."""
+def find_rings(directories: Sequence[str], depth: int = RING_DEPTH) -> list[FlightRing]:
+    """The rings in these directories and up to `depth` below. Raises OSError where one of them cannot be read."""
     found: dict[str, None] = {}
     for directory in directories:
-        for each in _directories(directory, RING_DEPTH):
+        for each in _directories(directory, depth):
             found[os.path.realpath(each)] = None
     rings = []
     for directory in found:

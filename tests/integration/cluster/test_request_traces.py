@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from kavka.decisions import RING_FILES as DECISION_RINGS
 from kavka.decisions import Decision, DecisionKind, decode_decision
@@ -73,6 +74,30 @@ def test_a_sampled_record_tells_when_each_replica_had_it(cluster: Cluster) -> No
     assert 0 <= trace.partitions[0].appended_us <= last_us <= trace.committed_us <= trace.stages.total
 
 
+def test_a_record_is_followed_from_its_producer_to_its_group(cluster: Cluster) -> None:
+    cluster.create_topic("followed")
+    for _ in range(3):
+        produce(cluster, "followed")
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "billing", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe(["followed"])
+    assert len(consumer.consume(3, 30)) == 3
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    leader = cluster.leader("followed")
+    cluster.wait_until(lambda: len(traces(cluster, leader, "followed")) == 3)
+    way = json.loads(run(cluster, "trace", "followed-0@1", "--json"))
+    assert way["unknown"] == []
+    own = [step for step in way["steps"] if step["what"] != "fetched"]
+    whats = [step["what"] for step in own]
+    assert whats == ["received", "appended", "replicated", "replicated", "committed", "answered", "read"]
+    assert own[-1]["text"] == "group billing committed offset 3, and had read it by then"
+    apart = json.loads(run(cluster, "trace", "followed-0@1", "--json", "--data", str(cluster.directory)))
+    assert apart["steps"] == [step for step in way["steps"] if step["what"] != "read"]
+    assert apart["unknown"] == ["which group read it: no cluster was asked"]
+
+
 def test_a_paused_follower_is_named(cluster: Cluster) -> None:
     cluster.create_topic("paused")
     leader = cluster.leader("paused")
@@ -89,6 +114,12 @@ def test_a_paused_follower_is_named(cluster: Cluster) -> None:
     assert (found.stage, found.broker_id) == (Stage.REMOTE, follower)
     cluster.wait_until(lambda: told(cluster, leader, "paused"))
     assert [each.about_broker for each in told(cluster, leader, "paused")] == [follower]
+    way = json.loads(run(cluster, "trace", "paused-0@0", "--json"))
+    assert (way["dominant"]["stage"], way["dominant"]["broker"]) == ("remote", follower)
+    steps = {step["what"]: step for step in way["steps"]}
+    assert "client app" in steps["received"]["text"]
+    assert [step["text"].split()[1] for step in way["steps"] if step["what"] == "replicated"][-1] == str(follower)
+    assert steps["committed"]["at_ms"] - steps["received"]["at_ms"] > SLOW_MS
 
 
 def test_a_follower_with_a_slow_disk_is_named(cluster: Cluster) -> None:

@@ -235,7 +235,7 @@ def _response(
         name, index = spec.topic_partition
         if outcome.error not in _NOT_HERE:  # Else any client could make counters for topics that do not exist.
             _count(broker.replicas.traffic.of(name), outcome, to_follower=to_follower)
-        if request.trace is not None and outcome.size_bytes:
+        if request.trace is not None and outcome.size_bytes and not to_follower:
             request.trace.sent(name, index, spec.fetch_offset)
         key = (name, spec.topic_id)
         topic = topics.get(key)
