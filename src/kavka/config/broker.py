@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Never, Self
 
 from kavka.config.broker_settings import HOUR_MS, MIB, MINUTE_MS, BrokerSettings, DynamicOnlySettings
-from kavka.config.effect import OF_OAUTHBEARER, OF_TOKEN_LOGIN, refuse_unsupported, without_effect
+from kavka.config.effect import KERBEROS, OF_OAUTHBEARER, OF_TOKEN_LOGIN, refuse_unsupported, without_effect
 from kavka.config.listeners import (
     TLS_PROTOCOLS,
     Endpoint,
@@ -158,7 +158,7 @@ class BrokerConfig(BrokerSettings):
 
     def why_without_effect(self, name: str) -> str | None:
         """Why this broker's setting `name` has no effect; None if it has one, and for an unknown name."""
-        why = without_effect(name)
+        why, given = without_effect(name), name
         if why is not None:
             return why
         endpoints = self.listener_endpoints
@@ -168,10 +168,15 @@ class BrokerConfig(BrokerSettings):
             if not endpoints:
                 return f"This broker has no listener {listener}."
             name = synonyms(name)[-1]
-        if name in OF_OAUTHBEARER and not any(
-            "OAUTHBEARER" in text for each, text in self.static.items() if each.endswith("sasl.enabled.mechanisms")
-        ):
+        if name in OF_OAUTHBEARER and not self._enables("OAUTHBEARER"):
             return "It governs OAUTHBEARER, and no listener of this broker enables it."
+        if name in KERBEROS and not self._enables("GSSAPI"):
+            return "It governs GSSAPI, and no listener of this broker enables it."
+        if name == "ssl.client.auth" and given == name and all(each.security_protocol != "SSL" for each in endpoints):
+            return (
+                "It governs listeners with SSL, and this broker has none. For one with SASL_SSL, set "
+                "listener.name.L.ssl.client.auth."
+            )
         if name in OF_TOKEN_LOGIN and not any(
             "OAUTHBEARER" in text
             for each, text in self.static.items()
@@ -181,6 +186,11 @@ class BrokerConfig(BrokerSettings):
         if name.startswith("ssl.") and not any(each.security_protocol in TLS_PROTOCOLS for each in endpoints):
             return "It governs listeners with TLS (SSL), and this broker has none that it would apply to."
         return None
+
+    def _enables(self, mechanism: str) -> bool:
+        """Whether a listener may have this mechanism."""
+        named = [text for name, text in self.static.items() if name.endswith("sasl.enabled.mechanisms")]
+        return any(mechanism in text for text in named) or mechanism in self.sasl_enabled_mechanisms
 
     # Values that follow from several settings.
 

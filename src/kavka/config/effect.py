@@ -115,6 +115,27 @@ _OF_LISTENERS: Final = (
     *(f".{name}" for name in (*OF_OAUTHBEARER, *OF_TOKEN_LOGIN)),
 )
 """What may be set for one listener."""
+_JAAS: Final = "sasl.jaas.config"
+_FOR_ONE_MECHANISM: Final = (
+    "A login is that of one mechanism on one listener: set listener.name.L.MECHANISM.sasl.jaas.config, with both names "
+    "in small letters."
+)
+KERBEROS: Final = ("sasl.kerberos.principal.to.local.rules", "sasl.kerberos.service.name")
+_OF_EACH_MECHANISM: Final = (
+    _JAAS,
+    "connections.max.reauth.ms",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+)
+_OF_MECHANISMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "plain": (),
+    "scram-sha-256": (),
+    "scram-sha-512": (),
+    "oauthbearer": (*OF_OAUTHBEARER, *OF_TOKEN_LOGIN),
+    "gssapi": KERBEROS,
+}
+"""What may be set for one mechanism of one listener, beside what all have."""
 _JAVA_POLICY: Final = "Write the rule into the program that creates or changes topics, and leave the setting out."
 
 _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
@@ -133,7 +154,6 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
         "metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms "
         "sasl.mechanism.controller.protocol server.max.startup.time.ms unclean.leader.election.interval.ms",
     ),
-    ("It names Java's providers of security, and kavka uses OpenSSL.", "security.providers"),
     (
         "There are no unstable versions that it could enable.",
         "unstable.api.versions.enable unstable.feature.versions.enable",
@@ -296,6 +316,10 @@ _REFUSED: Final[Mapping[str, Refusal]] = {
         "There is no remote log storage: nothing would be copied, and existing remote segments could not be read.",
         "Leave the setting out, and size the disks for the whole retention.",
     ),
+    "security.providers": Refusal(
+        "It names Java's providers of cryptography, and OpenSSL's would be used instead.",
+        "Leave the setting out, and choose a provider in OpenSSL's own configuration.",
+    ),
     "ssl.engine.factory.class": Refusal(
         "It names a Java class, which would not be called.", "Leave the setting out: TLS is OpenSSL's."
     ),
@@ -438,8 +462,14 @@ def without_effect(name: str) -> str | None:
         base = _base(name)
         if base.startswith("ssl."):
             return _NO_EFFECT.get(base)
-        return None if name.endswith(_OF_LISTENERS) else _FOR_ONE_LISTENER
-    return _NO_EFFECT.get(name)
+        mechanism, _, setting = base.partition(".")
+        if mechanism in _OF_MECHANISMS:
+            is_read = setting in _OF_EACH_MECHANISM or setting in _OF_MECHANISMS[mechanism]
+            return None if is_read else f"It is nothing that can be set for {mechanism.upper()} alone."
+        if base == _JAAS:
+            return _FOR_ONE_MECHANISM
+        return None if f".{base}" in _OF_LISTENERS else _FOR_ONE_LISTENER
+    return _FOR_ONE_MECHANISM if name == _JAAS else _NO_EFFECT.get(name)
 
 
 def _base(name: str) -> str:

@@ -50,6 +50,9 @@ _OF_KEYS: Final = (
     "sasl.oauthbearer.expected.audience",
 )
 _CLAIM_NAMES: Final = ("sasl.oauthbearer.sub.claim.name", "sasl.oauthbearer.scope.claim.name")
+_RETRIEVERS: Final = tuple(f"{_PACKAGE}.{kind}JwtRetriever" for kind in ("Default", "ClientCredentials", "File"))
+"""What sasl.oauthbearer.jwt.retriever.class may name: which of them it is, the address of the tokens says."""
+_OTHER_ORIGINS: Final = ("sasl.oauthbearer.assertion.", "sasl.oauthbearer.jwt.retriever.class")
 TOKEN_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 UNSECURED: Final = "kavka.oauthbearer.unsecured"
 ALLOWED_URLS: Final = "kavka.oauthbearer.allowed.urls"
@@ -102,6 +105,12 @@ def own_tokens(config: BrokerConfig, listener: str) -> dict[str, str]:
         text = text_of(config, listener, MECHANISM, name)
         if text is not None:
             found[name] = text
+    for name in BrokerSettings.rows:
+        text = text_of(config, listener, MECHANISM, name) if name.startswith(_OTHER_ORIGINS) else None
+        if text is not None and text.strip() not in ("", *_RETRIEVERS):
+            raise ConfigError(
+                f"{name}: brokers get their tokens with an id and a secret, or from a file. Leave the setting out."
+            )
     values, url = _Values(config, listener), found.get(TOKEN_ENDPOINT, "").strip()
     if not url and not config.kavka_oauthbearer_unsecured:
         raise ConfigError(

@@ -271,6 +271,8 @@ def test_the_login_of_a_listener_says_whom_brokers_are_and_whom_to_believe() -> 
             "kavka.oauthbearer.allowed.urls does not name it",
         ),
         ({"sasl.login.class": "a.B"}, "this is a Java class"),
+        ({f"{OWN}sasl.oauthbearer.assertion.file": "/a.jwt"}, "with an id and a secret"),
+        ({"sasl.oauthbearer.jwt.retriever.class": "org.example.JwtBearerJwtRetriever"}, "with an id and a secret"),
     ],
 )
 def test_a_login_with_tokens_that_cannot_be_carried_out_is_refused(own: dict[str, str], why: str) -> None:
