@@ -273,7 +273,7 @@ class BrokerSettings(Settings):
     group_share_min_partition_max_record_locks = integer(100, between(100, 2_000), newer=True)
     group_share_min_record_lock_duration_ms = integer(15_000, between(1_000, 30_000))
     group_share_min_session_timeout_ms = integer(45_000, at_least(1))
-    group_share_partition_max_record_locks = integer(200, between(100, 10_000))
+    group_share_partition_max_record_locks = integer(2_000, between(100, 10_000))
     group_share_persister_class_name = string(
         "org.apache.kafka.server.share.persister.DefaultStatePersister", internal=True, newer=True
     )

@@ -65,7 +65,6 @@ _TOKEN_LOGIN: Final = (
 _TIERED: Final = "It governs remote log storage. That is refused, see remote.log.storage.system.enable."
 _SHARE: Final = "Share groups are served, all of them, while the feature share.version is 1."
 _SHARE_CLASSES: Final = "Share groups have the simple assignor, and their states are in __share_group_state."
-_SHARE_PRUNING: Final = "What is superseded in __share_group_state is not deleted yet."
 _PASSWORDS: Final = "It encrypts passwords that are set at run time. Such changes are refused."
 _JAVA_METRICS: Final = "It governs Java's metrics. Use kavka.metrics.port for kavka's metrics."
 _THREADS: Final = (
@@ -202,10 +201,6 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
     ),
     (_SHARE, "group.share.enable group.share.max.groups"),
     (_SHARE_CLASSES, "group.share.assignors group.share.persister.class.name"),
-    (
-        _SHARE_PRUNING,
-        "share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.state.topic.prune.interval.ms",
-    ),
     (
         _JAVA_METRICS,
         "auto.include.jmx.reporter kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters "

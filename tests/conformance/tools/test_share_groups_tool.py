@@ -10,6 +10,7 @@ import re
 import subprocess
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -22,8 +23,6 @@ from tests.kit.process_cluster import eventually
 from tests.kit.share_member import ACCEPT, ShareMember
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough, pytest.mark.timeout(600)]
-
-TIME_MS = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +53,8 @@ def tool(bootstrap: str, *words: str) -> str:
 def story(bootstrap: str, port: int) -> dict[str, str]:
     """What the tool says of a group in each state of its life."""
     topic, group = "orders", "workers"
+    first = datetime.now(UTC) - timedelta(minutes=20)
+    fourth = (first + timedelta(minutes=3, seconds=30)).strftime("%Y-%m-%dT%H:%M:%S.000")
     told: dict[str, str] = {}
 
     def say(step: str, *words: str, member: ShareMember | None = None) -> None:
@@ -65,7 +66,7 @@ def story(bootstrap: str, port: int) -> dict[str, str]:
         client.create_topic(topic)
         builder = BatchBuilder()
         for number in range(10):
-            builder.append(TIME_MS + number * 60_000, None, str(number).encode())
+            builder.append(int(first.timestamp() * 1000) + number * 60_000, None, str(number).encode())
         assert client.produce(topic, builder.build()).error_code == 0
         change = configs.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
         resource = configs.AlterConfigsResource(resource_type=32, resource_name=group, configs=[change])
@@ -103,7 +104,7 @@ def story(bootstrap: str, port: int) -> dict[str, str]:
     say("at the end", "--describe", "--group", group, "--offsets")
     say("to the start", *reset, "--topic", topic, "--to-earliest", "--execute")
     say("at the start", "--describe", "--group", group, "--offsets")
-    say("to a time", *reset, "--topic", f"{topic}:0", "--to-datetime", "2023-11-14T22:17:00.000", "--execute")
+    say("to a time", *reset, "--topic", f"{topic}:0", "--to-datetime", fourth, "--execute")
     say("at that time", "--describe", "--group", group)
     say("all groups", "--describe", "--all-groups")
     say("a new group", "--reset-offsets", "--group", "new", "--topic", topic, "--to-earliest", "--execute")

@@ -296,3 +296,44 @@ def test_the_state_survives_kill_9(tmp_path: Path) -> None:
             assert member.fetch(found) == [(3, 3, 1), (4, 5, 2), (6, 6, 1), (8, 9, 1)]
             assert member.acknowledge(found, (3, 6, [ACCEPT]), (8, 9, [ACCEPT])) == 0
             assert member.fetch(found, wait_ms=0) == []
+
+
+@pytest.mark.setting(
+    "share.coordinator.state.topic.prune.interval.ms",
+    "share.coordinator.cold.partition.snapshot.interval.ms",
+)
+def test_what_is_superseded_goes_and_the_states_survive_kill_9(tmp_path: Path) -> None:
+    settings = {
+        "share.coordinator.state.topic.num.partitions": "1",
+        "offsets.topic.num.partitions": "1",
+        "share.coordinator.snapshot.update.records.per.snapshot": "3",
+        "share.coordinator.state.topic.prune.interval.ms": "50",
+        "share.coordinator.cold.partition.snapshot.interval.ms": "300",
+    }
+
+    def begins() -> int:
+        with BrokerClient(process.port) as client:
+            return int(client.offset("__share_group_state", -2).offset)
+
+    with KavkaProcess(tmp_path, settings=settings) as process:
+        with BrokerClient(process.port) as client:
+            cold, cold_id = topic_of(client, 3)
+            hot, hot_id = topic_of(client, 60)
+            group = group_of(client)
+            with ShareMember(process.port, group) as member:
+                member.join_assigned(cold, hot)
+                assert member.fetch(cold_id) == [(0, 2, 1)]
+                assert member.acknowledge(cold_id, (0, 0, [ACCEPT]), (2, 2, [ACCEPT])) == 0
+                assert (0, 59, 1) in member.fetch(hot_id)
+                for offset in range(0, 60, 2):
+                    assert member.acknowledge(hot_id, (offset, offset, [ACCEPT])) == 0
+                # What the hot one has superseded has gone, and the first records of the cold one before that.
+                eventually("the log begins later", lambda: begins() >= 20)
+        process.kill()
+        process.restart()
+        with ShareMember(process.port, group) as member:
+            member.join_assigned(cold, hot)
+            assert member.fetch(cold_id) == [(1, 1, 1)]
+            assert [first for first, _last, _count in member.fetch(hot_id)] == list(range(1, 60, 2))
+        # Nobody knows where states that were read begin. They are written anew once they are cold.
+        eventually("the log begins later again", lambda: begins() >= 20)

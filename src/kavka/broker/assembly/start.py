@@ -151,6 +151,7 @@ async def _run(base: Base, found: _Found, opened: Opened, running: Running) -> N
     await broker.features.start()
     running.maintenance.start()
     _expire_offsets(base, running)
+    _prune_share_states(base, running)
     _watch_isrs(base, running)
     _watch_transactions(base, running)
     running.decisions.start()
@@ -165,6 +166,14 @@ def _expire_offsets(base: Base, running: Running) -> None:
         return groups.offsets.expire(retention_ms)
 
     base.tasks.spawn(every(base.config.offsets_retention_check_interval_ms, running.broker.inner.groups, expire))
+
+
+def _prune_share_states(base: Base, running: Running) -> None:
+    """Has the log of share groups' states begin no earlier than it must."""
+    config, states, spawn = base.configs.broker, running.broker.inner.share_states, base.tasks.spawn
+    cold_ms = config.share_coordinator_cold_partition_snapshot_interval_ms
+    spawn(every(cold_ms, states, lambda states: states.renew_cold(cold_ms)))
+    spawn(every(config.share_coordinator_state_topic_prune_interval_ms, states, lambda states: states.prune()))
 
 
 def _watch_transactions(base: Base, running: Running) -> None:

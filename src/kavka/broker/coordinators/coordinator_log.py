@@ -23,7 +23,7 @@ from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTrans
 from kavka.errors import CorruptRecords, ErrorCode, OffsetOutOfRange, RecordsError, StorageError
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.logger import Logger
-from kavka.model import FileSlice
+from kavka.model import FileSlice, Offset
 from kavka.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, iterate_batches
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
@@ -95,6 +95,21 @@ class CoordinatorLog:
         if not self._replicas.is_committed(self._topic, partition, outcome):
             outcome = await self._replicas.await_committed(self._topic, partition, outcome, self._commit_timeout_ms)
         return outcome.error
+
+    def ends(self, partition: int) -> tuple[Offset, Offset] | None:
+        """The high watermark and the end of the log; None where this broker does not lead it."""
+        hosted = self._replicas.partition(self._topic, partition)
+        if hosted is None or not hosted.is_leader:
+            return None
+        return hosted.log.high_watermark, hosted.log.log_end_offset
+
+    def cut(self, partition: int, offset: Offset) -> None:
+        """Has the log begin at `offset`, which is committed; followers do the same, and whole segments go."""
+        hosted = self._replicas.partition(self._topic, partition)
+        if hosted is None or not hosted.is_leader or offset <= hosted.log.log_start_offset:
+            return
+        hosted.log.delete_records(min(offset, hosted.log.high_watermark))
+        logger.info("coordinator log pruned", topic=self._topic, partition=partition, begins_at=offset)
 
     async def settle(self, partition: int) -> bool:
         """Waits until all that is in the log now is committed; False where this broker leads it no more."""

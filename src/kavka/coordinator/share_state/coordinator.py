@@ -7,6 +7,7 @@ sockets, the wire format of requests, or which broker leads what.
     I2  changes of one share-partition take turns: the next is decided when the one before is replayed
     I3  a record whose outcome is unknown is replayed, and who asked gets an error: it lies in this leader's log, so it
         is either committed, or lost together with its leadership. Sent again, it changes nothing more
+    I4  the log begins no later than the oldest state (`decide.pruning`)
 
 Source: Kafka's ShareCoordinatorService and CoordinatorRuntime.
 """
@@ -15,12 +16,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from kavka.coordinator.groups.turns import Turns
+from kavka.coordinator.share_state.decide.pruning import Pruning
 from kavka.coordinator.share_state.decide.records import (
     ShareKey,
     ShareState,
+    ShareStateRecord,
     UpdateRecord,
     decode_share_state_record,
 )
@@ -41,7 +45,16 @@ class ShareStateLog(ShardLog, Protocol):
     """The port to `__share_group_state`."""
 
     def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
-        """Appends in order, as one batch, with acks=all; NONE once it is committed."""
+        """Appends in order, as one batch, with acks=all; NONE once it is committed. What is appended lies at the end of
+        the log as it is at the moment of the call."""
+        ...
+
+    def ends(self, partition: int) -> tuple[Offset, Offset] | None:
+        """The high watermark and the end of the log; None where this broker does not lead it."""
+        ...
+
+    def cut(self, partition: int, offset: Offset) -> None:
+        """Has the log begin at `offset`, which is committed."""
         ...
 
 
@@ -57,12 +70,13 @@ class ShareStatePorts(NamedTuple):
 class _Active(ActiveShard):
     """Share-partitions of one partition that is led here."""
 
-    __slots__ = ("shard", "turns")
+    __slots__ = ("pruning", "shard", "turns")
 
     def __init__(self, partition: int, leader_epoch: LeaderEpoch, shard: ShareStateShard) -> None:
         super().__init__(partition, leader_epoch)
         self.shard = shard
         self.turns = Turns()
+        self.pruning = Pruning()
 
 
 class ShareCoordinator(ActiveShards[_Active]):
@@ -140,6 +154,32 @@ class ShareCoordinator(ActiveShards[_Active]):
         self._check(key)
         return self._find(str(key)).shard.summary(key)
 
+    # -- the log's length
+
+    async def renew_cold(self, older_than_ms: int) -> None:
+        """Writes states anew that have not changed for this long, and behind which the log has grown (I4)."""
+        since_ms = self._ports.wall_ms() - older_than_ms
+        for active in list(self._active.values()):
+            ends = self._log.ends(active.partition)
+            if active.loading or active.is_gone or ends is None:
+                continue
+            for key in active.pruning.to_renew(active.shard.states, ends[1], not_written_since_ms=since_ms):
+                try:
+                    await self._in_turn(key, partial(self._renewed, key=key), of_gone=True)
+                except RequestError as failure:
+                    logger.warning("share group state not written anew", key=str(key), why=failure.code.name)
+                    break
+
+    def _renewed(self, shard: ShareStateShard, *, key: ShareKey) -> tuple[CoordinatorRecord | None, None]:
+        return shard.renew(key, self._ports.wall_ms()), None
+
+    async def prune(self) -> None:
+        """Cuts what nobody needs off the beginnings of the logs."""
+        for active in list(self._active.values()):
+            ends = self._log.ends(active.partition)
+            if not active.loading and not active.is_gone and ends is not None:
+                self._log.cut(active.partition, active.pruning.bound(active.shard.states, ends[0]))
+
     def _check(self, key: ShareKey, *, of_gone: bool = False) -> None:
         if key.partition < 0:
             raise RequestError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
@@ -165,7 +205,7 @@ class ShareCoordinator(ActiveShards[_Active]):
             record, answer = decide(active.shard)
             if record is None:
                 return answer
-            task = self._loop.create_task(self._write(active, name, record))
+            task = self._loop.create_task(self._write(active, key, record))
             self._writes.add(task)
             task.add_done_callback(self._writes.discard)
             is_handed_over = True
@@ -177,21 +217,28 @@ class ShareCoordinator(ActiveShards[_Active]):
             raise RequestError(error)
         return answer
 
-    async def _write(self, active: _Active, name: str, record: CoordinatorRecord) -> ErrorCode:
+    async def _write(self, active: _Active, key: ShareKey, record: CoordinatorRecord) -> ErrorCode:
+        committed: ShareStateRecord | None = None
+        ends = self._log.ends(active.partition)
+        active.pruning.on_writing(key, 0 if ends is None else ends[1])
         try:
             outcome = await self._log.append(active.partition, [record])
-            if outcome is ErrorCode.NONE or outcome in OUTCOME_UNKNOWN:
+            if outcome is ErrorCode.NONE:
+                committed = _replay(active, record)
+            elif outcome in OUTCOME_UNKNOWN:
                 _replay(active, record)
             return answer_for(outcome)
         finally:
-            active.turns.give(name)
+            active.pruning.on_written(key, committed)
+            active.turns.give(str(key))
 
 
-def _replay(active: _Active, record: CoordinatorRecord) -> None:
+def _replay(active: _Active, record: CoordinatorRecord) -> ShareStateRecord | None:
     try:
         decoded = decode_share_state_record(record)
     except ProtocolViolation as garbage:
         logger.warning("share group state skipped", partition=active.partition, why=str(garbage))
-        return
+        return None
     if decoded is not None:
         active.shard.replay(decoded)
+    return decoded

@@ -75,6 +75,15 @@ class ShareStateShard:
         """The record that deletes a state; None where there is none."""
         return snapshot_record(key, None) if key in self.states else None
 
+    def renew(self, key: ShareKey, wall_ms: int) -> CoordinatorRecord | None:
+        """The record that stores a state as a whole once more; None where it is gone."""
+        state = self.states.get(key)
+        if state is None:
+            return None
+        return snapshot_record(
+            key, state._replace(snapshot_epoch=state.snapshot_epoch + 1, created_ms=wall_ms, written_ms=wall_ms)
+        )
+
     def summary(self, key: ShareKey) -> ShareState | None:
         """The state; None where there is none."""
         return self.states.get(key)
