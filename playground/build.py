@@ -14,14 +14,20 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kavka_playground.lessons import Part
 
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent
@@ -29,6 +35,9 @@ TARGET: Final = ROOT / "build" / "site"
 NOT_IN_A_PAGE: Final = ("cli", "console", "testing")
 """Rooms of kavka that need sockets, processes or packages that a page has not."""
 PYODIDE: Final = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+CODE: Final = re.compile(
+    r"((?<![\w/.])/controller\b|\bkavka elect --unclean|\backs=\w+|\b[a-z]+(?:\.[a-z]+){2,}\b|\b[A-Z]+_[A-Z_]+\b)"
+)
 DATE: Final = (2020, 1, 1, 0, 0, 0)
 """Of every file in the archive: the same sources make the same bytes."""
 MISSING: Final = 3
@@ -61,11 +70,71 @@ def build(target: Path, pyodide: Path, *, compiled: bool = True) -> None:
             shutil.copyfile(file, cluster / file.name)
     (target / "play").mkdir()
     shutil.copyfile(HERE / "page" / "play.html", target / "play" / "index.html")
+    write_lessons(target / "learn")
     write_archive(cluster / "kavka.zip", dict(sources()))
     if compiled:
         modules = compile_with(pyodide, cluster / "kavka.zip")
         others = {name: content for name, content in sources() if f"{name}c" not in modules}
         write_archive(cluster / "kavka.zip", {**others, **modules})
+
+
+def write_lessons(room: Path) -> None:
+    """A page for each lesson, and one that lists them: whoever reads without scripts has the text."""
+    sys.path[:0] = [str(HERE), str(ROOT / "src")]
+    from kavka_playground.lessons import LESSONS
+
+    template = (HERE / "page" / "lesson.html").read_text(encoding="utf-8")
+    room.mkdir()
+    items = (
+        f'<li><a href="{each.id}/"><b>{number}</b>'
+        f"<span><strong>{escape(each.title)}</strong>{escape(each.lead)}</span></a></li>"
+        for number, each in enumerate(LESSONS, 1)
+    )
+    index = (HERE / "page" / "learn.html").read_text(encoding="utf-8")
+    (room / "index.html").write_text(index.replace("@@lessons@@", "\n".join(items)), encoding="utf-8")
+    for number, each in enumerate(LESSONS, 1):
+        following = LESSONS[number] if number < len(LESSONS) else None
+        onward = (
+            f'<a href="../{following.id}/">Next: {escape(following.title)}</a>'
+            if following is not None
+            else '<a href="../../play/">Now play with a cluster of your own</a>'
+        )
+        filled = {
+            "number": str(number),
+            "id": each.id,
+            "title": escape(each.title),
+            "lead": prose(each.lead),
+            "parts": "\n".join(part_html(part) for part in each.parts),
+            "onward": onward,
+        }
+        page = template
+        for name, value in filled.items():
+            page = page.replace(f"@@{name}@@", value)
+        (room / each.id).mkdir()
+        (room / each.id / "index.html").write_text(page, encoding="utf-8")
+
+
+def part_html(part: Part) -> str:
+    goals = "\n".join(
+        f'<li data-goal="{goal.id}"{" class=ask" if goal.ask else ""}><p>{prose(goal.do)}</p>'
+        + (f"<details><summary>A hint</summary><p>{prose(goal.hint)}</p></details>" if goal.hint else "")
+        + '<p class="proof" role="status"></p></li>'
+        for goal in part.goals
+    )
+    boards = escape(json.dumps([board.as_json() for board in part.boards]), quote=True)
+    buttons = escape(json.dumps(part.buttons), quote=True)
+    return (
+        f'<section class="part" data-part="{part.id}" data-boards="{boards}" data-buttons="{buttons}"'
+        f"{' data-closely' if part.closely else ''}>\n<h2>{escape(part.title)}</h2>\n"
+        + "".join(f"<p>{prose(paragraph)}</p>\n" for paragraph in part.text)
+        + f'<ol class="goals">\n{goals}\n</ol>\n<p><button type="button" class="start">Start this run</button> '
+        '<span class="note" role="status"></span></p>\n<div class="boards"></div>\n</section>'
+    )
+
+
+def prose(text: str) -> str:
+    """Settings, commands and codes in a typewriter's letters."""
+    return CODE.sub(r"<code>\1</code>", escape(text, quote=False))
 
 
 def sources() -> Iterator[tuple[str, bytes]]:
@@ -75,8 +144,8 @@ def sources() -> Iterator[tuple[str, bytes]]:
         inside = file.relative_to(kavka.parent)
         if file.is_file() and "__pycache__" not in inside.parts and inside.parts[1] not in NOT_IN_A_PAGE:
             yield inside.as_posix(), file.read_bytes()
-    for file in sorted((HERE / "kavka_playground").glob("*.py")):
-        yield f"kavka_playground/{file.name}", file.read_bytes()
+    for file in sorted((HERE / "kavka_playground").rglob("*.py")):
+        yield file.relative_to(HERE).as_posix(), file.read_bytes()
     for file in sorted((HERE / "standins").glob("*.py")):
         yield file.name, file.read_bytes()
     found = importlib.util.find_spec("structlog")

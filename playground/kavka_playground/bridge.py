@@ -6,6 +6,7 @@
     step      run, closely                a picture
     click     run, what, target           a picture, with the clicks so far
     trace     run                         all events that are kept
+    goals     lesson, part, runs          for each goal of the part: its proof, or null
     about                                 versions of kavka and Python
 
 A choice or a click that cannot be is answered with `{"refused": why}`. What else fails is a bug, and is raised.
@@ -20,8 +21,11 @@ from importlib.metadata import version
 from typing import Any
 
 from kavka_playground.choices import BadChoice, Choices, Click
+from kavka_playground.lessons import LESSONS as ALL_LESSONS
 from kavka_playground.picture import Camera, as_json
 from kavka_playground.run import Run
+
+LESSONS = {lesson.id: lesson for lesson in ALL_LESSONS}
 
 
 class Bridge:
@@ -54,6 +58,11 @@ class Bridge:
                 self._runs[name].step(closely=message.get("closely", False))
             case "click":
                 self._runs[name].click(message["what"], message.get("target", ""))
+            case "goals":
+                part = LESSONS[message["lesson"]].part(message["part"])
+                runs = [self._runs[each] for each in message["runs"]]
+                proofs = {goal.id: goal.check(runs) for goal in part.goals}
+                return {name: proof and proof._asdict() for name, proof in proofs.items()}
             case "trace":
                 return [as_json(event) for event in self._runs[name].trace.events()]
             case other:

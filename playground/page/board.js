@@ -12,12 +12,14 @@ const WORDS = {
 };
 
 export class Board {
-  constructor(root, run, { title = "" } = {}) {
+  // `brief`: without what does not fit twice beside each other.
+  constructor(root, run, { title = "", brief = false } = {}) {
     this.run = run;
     this.speed = 1;
     this.playing = false;
     this.closely = false;
     this.menu = null;
+    this.left = new AbortController();
     this.parts = {
       controls: element("div", { class: "controls", role: "group", "aria-label": title ? `Time of ${title}` : "Time" }),
       map: element("div", { class: "map" }),
@@ -31,13 +33,21 @@ export class Board {
       ...(title ? [element("h3", { class: "board-title" }, title)] : []),
       controls,
       element("div", { class: "stage" }, map, logs),
-      element("div", { class: "cards" }, feed, element("div", { class: "column" }, clients, znodes)),
+      element("div", { class: "cards" }, feed, element("div", { class: "column" }, clients, brief ? "" : znodes)),
     );
     this.#makeControls();
-    run.addEventListener("change", () => this.draw());
-    addEventListener("resize", () => run.now && this.draw());
-    document.addEventListener("keydown", event => event.key === "Escape" && this.#closeMenu(true));
-    document.addEventListener("pointerdown", event => this.menu && !this.menu.contains(event.target) && this.#closeMenu());
+    const signal = this.left.signal;
+    run.addEventListener("change", () => this.draw(), { signal });
+    addEventListener("resize", () => run.now && this.draw(), { signal });
+    document.addEventListener("keydown", event => event.key === "Escape" && this.#closeMenu(true), { signal });
+    document.addEventListener("pointerdown", event => this.menu && !this.menu.contains(event.target) && this.#closeMenu(), { signal });
+  }
+
+  // Another run takes its place.
+  leave() {
+    this.stop();
+    this.#closeMenu();
+    this.left.abort();
   }
 
   // -- time
@@ -132,7 +142,7 @@ export class Board {
     const open = event => this.#openMenu(event, `link ${one}-${other}`, name, this.#linkActions(state, `${one}-${other}`, other !== "zk"));
     return drawn("g", { class: `link ${state}${other === "zk" ? " session" : ""}`, role: "button", tabindex: 0, "data-key": `link-${one}-${other}`, "aria-label": `Link of ${name}: ${state}`, onclick: open, onkeydown: event => opens(event) && open(event) },
       drawn("path", { class: "hit", d: path }), drawn("path", { class: "line", d: path }),
-      state === "cut" ? drawn("text", { class: "scissors", x: (x1 + x2) / 2, y: (y1 + y2) / 2 + bend / 2 + 5 }, "✕") : "");
+      state === "cut" ? drawn("text", { "aria-hidden": "true", class: "scissors", x: (x1 + x2) / 2, y: (y1 + y2) / 2 + bend / 2 + 5 }, "✕") : "");
   }
 
   #linkActions(state, link, canBeSlow) {
@@ -162,9 +172,11 @@ export class Board {
   #drawBroker(now, broker, [x, y]) {
     const name = `broker ${broker.id}`;
     const open = event => this.#openMenu(event, name, name, this.#brokerActions(now, broker));
-    return drawn("g", { class: `broker ${this.#standing(now, broker)} ${broker.state}`, role: "button", tabindex: 0, "data-key": `broker-${broker.id}`, "aria-label": `${name}: ${this.#said(now, broker)}${now.controller === broker.id ? ", controller" : ""}`, onclick: open, onkeydown: event => opens(event) && open(event) },
-      drawn("circle", { cx: x, cy: y, r: 31 }),
-      drawn("text", { class: "number", x, y: y + (broker.state === "paused" ? 0 : 7) }, broker.id),
+    // What the map writes beside the number is in the button's name, in words.
+    return drawn("g", { class: `broker ${this.#standing(now, broker)} ${broker.state}` },
+      drawn("g", { class: "press", role: "button", tabindex: 0, "data-key": `broker-${broker.id}`, "aria-label": `${name}: ${this.#said(now, broker)}${now.controller === broker.id ? ", controller" : ""}`, onclick: open, onkeydown: event => opens(event) && open(event) },
+        drawn("circle", { cx: x, cy: y, r: 31 }),
+        drawn("text", { class: "number", x, y: y + (broker.state === "paused" ? 0 : 7) }, broker.id)),
       broker.state === "paused" ? drawn("text", { class: "state", x, y: y + 17 }, "paused") : "",
       broker.state === "starting" ? drawn("text", { class: "state", x, y: y + 20 }, "starts") : "",
       now.controller === broker.id ? drawn("text", { class: "star", x: x + 25, y: y - 20 }, "★") : "");

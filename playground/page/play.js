@@ -73,7 +73,11 @@ async function main() {
   showChoices(wished.choices);
   await engine.ready;
   const about = await engine.call("about");
-  if (!(await open({ ...chosen(), ...wished.choices }, wished.clicks, wished.at)) && !(await open(chosen(), [], 0))) await open({}, [], 0);
+  if (!(await open({ ...chosen(), ...wished.choices }, wished.clicks, wished.at))) {
+    const refusal = note.textContent;
+    await open({}, [], 0);
+    note.textContent = `${refusal} This is another one.`;
+  }
   if (wished.made && wished.made !== about.kavka) note.textContent = `The link was made with kavka ${wished.made}. This is ${about.kavka}: the same clicks may end otherwise.`;
   run.addEventListener("change", () => {
     clearTimeout(main.timer);

@@ -22,6 +22,7 @@ export class Run extends EventTarget {
     this.events = [];
     this.at = 0; // index of the moment that is shown
     this.note = "";
+    this.others = []; // runs that get what this one gets
   }
 
   get now() { return this.moments[this.at]; }
@@ -52,7 +53,11 @@ export class Run extends EventTarget {
     });
   }
 
-  advance(ms) {
+  async advance(ms) {
+    await Promise.all([this.#advance(ms), ...this.others.map(other => other.advance(ms))]);
+  }
+
+  #advance(ms) {
     return this.#queue(async () => {
       await this.#goToEnd();
       if (this.now.ended) return;
@@ -62,6 +67,7 @@ export class Run extends EventTarget {
   }
 
   step(closely = false) {
+    if (!this.now) return Promise.resolve(); // it is being opened
     if (!this.isLatest) {
       const last = this.now.last;
       const next = this.moments.findIndex((moment, index) => index > this.at && (closely ? moment.last > last : moment.news));
@@ -70,12 +76,15 @@ export class Run extends EventTarget {
     }
     return this.#queue(async () => {
       if (this.now.ended) return;
+      const before = this.now.at_ms;
       this.#take(await this.engine.call("step", { run: this.name, closely }));
       this.#changed();
+      for (const other of this.others) await other.advance(this.now.at_ms - before);
     });
   }
 
   stepBack(closely = false) {
+    if (!this.now) return;
     let index = this.at - 1;
     while (index > 0 && !(closely ? this.moments[index].count : this.moments[index].news)) index -= 1;
     this.show(Math.max(index, 0));
@@ -84,9 +93,20 @@ export class Run extends EventTarget {
   show(index) {
     this.at = Math.max(0, Math.min(index, this.moments.length - 1));
     this.#changed();
+    for (const other of this.others) other.showTime(this.now.at_ms);
   }
 
-  click(what, target = "") {
+  // The last moment that is not later.
+  showTime(ms) {
+    const later = this.moments.findIndex(moment => moment.at_ms > ms);
+    this.show(later < 0 ? this.moments.length - 1 : later - 1);
+  }
+
+  async click(what, target = "") {
+    await Promise.all([this.#click(what, target), ...this.others.map(other => other.click(what, target))]);
+  }
+
+  #click(what, target) {
     return this.#queue(async () => {
       await this.#goToEnd();
       this.note = this.note.startsWith("Replayed") ? this.note : "";

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from playground.build import build
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
 SET_UP = Path(__file__).resolve().parents[2] / "tools" / "setup_pyodide.sh"
 TOOLCHAIN_MISSING = 3
+LOADED_MS = 120_000
+"""Five seconds on a quiet machine. Tests share theirs."""
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -43,3 +50,17 @@ def served(directory: Path) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def until(page: Page, expression: str) -> None:
+    """Waits; the page's own policy forbids the way in which the browser's driver would."""
+    deadline_s = time.monotonic() + LOADED_MS / 1_000
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline_s, expression
+        page.wait_for_timeout(50)
+
+
+def choose(page: Page, place: str, action: str) -> None:
+    """Opens the menu of a broker or a link on the map, and chooses from it."""
+    page.locator(f"[data-key='{place}']").first.press("Enter")
+    page.click(f".menu [data-action='{action}']")
