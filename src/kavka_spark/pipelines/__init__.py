@@ -2,6 +2,7 @@
 
     order.py          what a driver's process must do, on its command line
     spec.py           pipeline.yml: what SDP takes, and kavka's own key
+    precheck.py       what is found before Spark starts: syntax, brokers, topics
     runner.py         starts Spark's driver as a process of its own, reports what it does, ends it
     driver.py         that process: one run, runs again and again, a check, or the long session
     triggered.py      a run of SDP: what is new since the last one, through all flows

@@ -21,11 +21,11 @@ PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 PATIENCE_S, LONG_PATIENCE_S = 150, 3_600
 
 MOST_NOT_RUN = {
-    "another machine": 30,
-    "a target": 6,
+    "another machine": 31,
+    "a target": 8,
     "installs": 9,
     "a fragment": 10,
-    "an incident": 19,
+    "an incident": 20,
     TAKES_MINUTES: 24,
     ELSEWHERE: 13,
 }

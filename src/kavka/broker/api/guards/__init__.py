@@ -14,5 +14,5 @@ its answer is changed), an answer (the handler is not asked), or an awaitable of
 
     guard                                             no API: what guards share
     whole                                             requests that are refused as a whole
-    records, groups, transactions, topics, configs, tokens    one module per room
+    records, groups, streams, transactions, topics, configs, tokens    one module per room
 """
