@@ -8,6 +8,8 @@ Invariants
   I2  Options mean what they mean for Spark's "kafka" connector where they have its names; a setting of Kafka's Java
       client that has no counterpart here and no effect on what is read or written is taken and left aside.
   I3  What is returned is a value: hashable (connections are cached by it), and small enough to travel to every task.
+      Certificates and keys are in it: their files are read where the options are, once.
+  I4  An option about security is honoured or refused: none is left aside.
 
 Spark gives names in lower case, whatever case they were written in.
 
@@ -24,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from kavka.client.cluster import parse_bootstrap
-from kavka.client.login import sasl_settings
-from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
+from kavka.client.login import SETTINGS as SECURITY_SETTINGS
+from kavka.client.login import ClientLogin, client_login
+from kavka.client.security import TlsSettings
 from kavka.client.settings import ClientSettings
-from kavka.client.token_login import SETTINGS
 from kavka.errors import ConfigError
 
 PREFIX = "kafka."
@@ -42,27 +44,12 @@ CLIENT_SETTINGS = frozenset(
         "request.timeout.ms",
         "retry.backoff.max.ms",
         "retry.backoff.ms",
-        "sasl.jaas.config",
-        "sasl.mechanism",
-        "sasl.password",
-        "sasl.username",
-        "security.protocol",
         "socket.connection.setup.timeout.ms",
-        "ssl.ca.location",
-        "ssl.cipher.suites",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.type",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.type",
     }
-    | SETTINGS
+    | SECURITY_SETTINGS
 )
-"""Settings that `connection_options` reads. sasl.username, sasl.password and ssl.ca.location are librdkafka's."""
+"""Settings that `connection_options` reads. Those about security are all that kavka's client has, by Kafka's names and
+by librdkafka's."""
 
 WITHOUT_EFFECT = frozenset(
     {
@@ -85,20 +72,13 @@ WITHOUT_EFFECT = frozenset(
         "receive.buffer.bytes",
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",
-        "sasl.client.callback.handler.class",
         "send.buffer.bytes",
         "session.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
-        "ssl.enabled.protocols",
-        "ssl.protocol",
-        "ssl.provider",
-        "ssl.truststore.password",
-        "ssl.keystore.password",
     }
 )
 """Settings of Kafka's Java consumer and producer that change neither rows nor guarantees (I2)."""
 
-_CREDENTIAL = re.compile(r'\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 _DURATION = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
 _UNIT_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -146,11 +126,7 @@ def connection_options(options: Mapping[str, str]) -> ConnectionOptions:
         addresses = tuple(parse_bootstrap(bootstrap))
     except ValueError as error:
         raise ConfigError(f"option 'kafka.bootstrap.servers': {error}") from error
-    protocol = settings.get("security.protocol", "PLAINTEXT").upper()
-    if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        raise ConfigError(
-            f"option 'kafka.security.protocol' is {protocol!r}, expected PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
-        )
+    login = _login(settings)
     given: dict[str, Any] = {
         field: positive_int(options, PREFIX + name)
         for name, field in (
@@ -165,12 +141,20 @@ def connection_options(options: Mapping[str, str]) -> ConnectionOptions:
     }
     client = ClientSettings(
         client_id=settings.get("client.id", "kavka-spark"),
-        sasl=_sasl(settings) if protocol.startswith("SASL_") else None,
+        sasl=login.sasl,
         **given,
     )
-    return ConnectionOptions(
-        bootstrap=addresses, client=client, tls=_tls(settings) if protocol.endswith("SSL") else None
-    )
+    return ConnectionOptions(bootstrap=addresses, client=client, tls=login.tls)
+
+
+def _login(settings: Mapping[str, str]) -> ClientLogin:
+    about = {name: text for name, text in settings.items() if name in SECURITY_SETTINGS}
+    try:
+        return client_login(about, read=lambda path: Path(path).read_bytes())
+    except OSError as error:
+        raise ConfigError(f"an option 'kafka.ssl...' names a file that cannot be read: {error}") from error
+    except ConfigError as refused:
+        raise ConfigError(f"options 'kafka.security...', 'kafka.sasl...', 'kafka.ssl...': {refused}") from refused
 
 
 def positive_int(options: Mapping[str, str], name: str) -> int:
@@ -200,48 +184,3 @@ def duration_ms(options: Mapping[str, str], name: str, *, default_ms: int) -> in
     if match is None or match[2] not in _UNIT_MS:
         raise ConfigError(f"option {name!r} is {text!r}, expected a duration such as 500ms, 10s or 15m")
     return int(match[1]) * _UNIT_MS[match[2]]
-
-
-def _sasl(settings: Mapping[str, str]) -> SaslSettings:
-    named = settings.get("sasl.mechanism", "GSSAPI")
-    try:
-        mechanism = SaslMechanism(named.upper())
-    except ValueError as error:
-        known = ", ".join(m.value for m in SaslMechanism)
-        raise ConfigError(f"option 'kafka.sasl.mechanism' is {named!r}; kavka supports {known}") from error
-    if mechanism is SaslMechanism.OAUTHBEARER:
-        return sasl_settings(settings, lambda path: Path(path).read_bytes())
-    found = {"username": settings.get("sasl.username", ""), "password": settings.get("sasl.password", "")}
-    for name, quoted, plain in _CREDENTIAL.findall(settings.get("sasl.jaas.config", "")):
-        found[name] = re.sub(r"\\(.)", r"\1", quoted) or plain
-    if not found["username"] or not found["password"]:
-        raise ConfigError(
-            f'{mechanism.value} needs option \'kafka.sasl.jaas.config\' with username="..." and password="...", '
-            "or 'kafka.sasl.username' and 'kafka.sasl.password'"
-        )
-    return SaslSettings(mechanism=mechanism, username=found["username"], password=found["password"])
-
-
-def _tls(settings: Mapping[str, str]) -> TlsSettings:
-    for store in ("truststore", "keystore"):
-        location, kind = settings.get(f"ssl.{store}.location"), settings.get(f"ssl.{store}.type", "JKS").upper()
-        if location is not None and kind != "PEM":
-            raise ConfigError(
-                f"option 'kafka.ssl.{store}.location' names a {kind} store, which only Java reads: export it as PEM "
-                f"(keytool, openssl) and set 'kafka.ssl.{store}.type' to PEM"
-            )
-    verified = settings.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
-    if verified not in ("", "https"):
-        raise ConfigError(
-            f"option 'kafka.ssl.endpoint.identification.algorithm' is {verified!r}, expected https or nothing"
-        )
-    return TlsSettings(
-        authorities=settings.get("ssl.truststore.certificates")
-        or settings.get("ssl.truststore.location")
-        or settings.get("ssl.ca.location"),
-        certificate=settings.get("ssl.keystore.certificate.chain") or settings.get("ssl.keystore.location"),
-        key=settings.get("ssl.keystore.key"),
-        key_password=settings.get("ssl.key.password"),
-        check_hostname=verified == "https",
-        cipher_suites=tuple(filter(None, (name.strip() for name in settings.get("ssl.cipher.suites", "").split(",")))),
-    )

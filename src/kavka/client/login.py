@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
-from kavka.client.token_login import SETTINGS, token_settings
+from kavka.client.token_login import SETTINGS as TOKEN_SETTINGS
+from kavka.client.token_login import token_settings
 from kavka.errors import ConfigError
 from kavka.security.jaas import Login, MalformedJaas, parse
 from kavka.security.key_stores import KeyStoreError, StoreSettings, load, read_authorities, read_identity, to_pem
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_KNOWN: Final = frozenset(
+SETTINGS: Final = frozenset(
     {
         "security.protocol",
         "sasl.mechanism",
@@ -40,13 +41,17 @@ _KNOWN: Final = frozenset(
         "ssl.keystore.certificate.chain",
         "ssl.keystore.key",
         "ssl.key.password",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
+        "ssl.protocol",
         "ssl.ca.location",
         "ssl.certificate.location",
         "ssl.key.location",
     }
-    | SETTINGS
+    | TOKEN_SETTINGS
 )
+_TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _ABOUT_SECURITY: Final = ("security.", "sasl.", "ssl.", "enable.ssl.")
 
 
@@ -62,8 +67,8 @@ class ClientLogin:
 def client_login(settings: Mapping[str, str], *, read: Callable[[str], bytes]) -> ClientLogin:
     """What the settings of a client say. `read` gives a file's bytes. Raises ConfigError, OSError."""
     for name in settings:
-        if name.startswith(_ABOUT_SECURITY) and name not in _KNOWN:
-            raise ConfigError(f"kavka's client has no setting {name}; it has {', '.join(sorted(_KNOWN))}")
+        if name.startswith(_ABOUT_SECURITY) and name not in SETTINGS:
+            raise ConfigError(f"kavka's client has no setting {name}; it has {', '.join(sorted(SETTINGS))}")
     protocol = settings.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         raise ConfigError(f"security.protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
@@ -124,7 +129,27 @@ def _tls(settings: Mapping[str, str], read: Callable[[str], bytes]) -> TlsSettin
         key=key,
         key_password=password,
         check_hostname=checked == "https",
+        cipher_suites=_listed(settings, "ssl.cipher.suites"),
+        versions=_versions(settings),
     )
+
+
+def _listed(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, settings.get(name, "").split(","))))
+
+
+def _versions(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Versions that are safe. ssl.protocol names what Java makes its connections with, and changes nothing here."""
+    protocol = settings.get("ssl.protocol", "TLS").strip()
+    if protocol not in ("TLS", *_TLS_VERSIONS):
+        raise ConfigError(f"ssl.protocol is {protocol!r}, expected one of TLS, {', '.join(_TLS_VERSIONS)}")
+    named = _listed(settings, "ssl.enabled.protocols") or _TLS_VERSIONS
+    others = [version for version in named if version not in _TLS_VERSIONS]
+    if others:
+        raise ConfigError(
+            f"ssl.enabled.protocols names {', '.join(others)}: kavka's client has {' and '.join(_TLS_VERSIONS)}"
+        )
+    return named
 
 
 def _authorities(settings: Mapping[str, str], read: Callable[[str], bytes]) -> str | None:

@@ -77,14 +77,17 @@ class TlsSettings:
     check_hostname: bool = True
     cipher_suites: tuple[str, ...] = ()
     """The suites that may be used, by Java's or OpenSSL's names. Empty means those of the TLS library."""
+    versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    """The versions that may be used, by Java's names."""
 
     def context(self) -> ssl.SSLContext:
         """The context for connections. Raises `ConfigError` if a PEM is invalid or missing, or a suite unknown."""
         try:
             context = self._believing()
             context.check_hostname = self.check_hostname
+            _choose_versions(context, self.versions)
             if self.cipher_suites:
-                _choose_suites(context, self.cipher_suites)
+                _choose_suites(context, self.cipher_suites, self.versions)
             if self.certificate is not None:
                 self._load_chain(context, self.certificate)
         except (OSError, ValueError) as error:
@@ -128,7 +131,14 @@ def _is_pem(text: str) -> bool:
     return "-----BEGIN " in text
 
 
-def _choose_suites(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
+def _choose_versions(context: ssl.SSLContext, versions: tuple[str, ...]) -> None:
+    import ssl
+
+    named = sorted(ssl.TLSVersion[version.replace(".", "_")] for version in versions)
+    context.minimum_version, context.maximum_version = named[0], named[-1]
+
+
+def _choose_suites(context: ssl.SSLContext, suites: tuple[str, ...], enabled: tuple[str, ...]) -> None:
     """Raises `ConfigError` where one is unknown, or not to be had."""
     import ssl
 
@@ -136,7 +146,7 @@ def _choose_suites(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
     from kavka.config.tls import with_suites
 
     try:
-        versions, older = with_suites(frozenset(("TLSv1.2", "TLSv1.3")), suites, "ssl.cipher.suites")
+        versions, older = with_suites(frozenset(enabled), suites, "ssl.cipher.suites")
         if older is not None:
             context.set_ciphers(":".join(older))
     except InvalidValue as error:

@@ -96,7 +96,9 @@ def test_a_certificate_of_the_clients_own(tmp_path: Path) -> None:
     ("settings", "said"),
     [
         ({"security.protocol": "TLS"}, "security.protocol"),
-        ({"ssl.enabled.protocols": "TLSv1"}, "no setting ssl.enabled.protocols"),
+        ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1"}, "names TLSv1: kavka's client has TLSv1.2"),
+        ({"security.protocol": "SSL", "ssl.protocol": "SSLv3"}, "ssl.protocol is 'SSLv3'"),
+        ({"ssl.provider": "x"}, "no setting ssl.provider"),
         ({"sasl.login.class": "x"}, "no setting sasl.login.class"),
         ({"enable.ssl.certificate.verification": "false"}, "no setting enable.ssl"),
         ({"security.protocol": "SASL_SSL"}, "GSSAPI"),

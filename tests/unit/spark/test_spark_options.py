@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import ssl
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,7 @@ from kavka_spark.source_options import (
     SubscribePattern,
     source_options,
 )
+from tests.kit.certificates import Authority
 
 BASE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "orders"}
 
@@ -177,7 +179,8 @@ def test_limits_of_a_micro_batch() -> None:
         stream(minOffsetsPerTrigger="21", maxOffsetsPerTrigger="20")
 
 
-def test_a_jaas_line_of_kafkas_java_client_gives_name_and_password() -> None:
+def test_a_jaas_line_of_kafkas_java_client_gives_name_and_password(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text(Authority().certificate)
     options = connection_options(
         {
             **BASE,
@@ -185,14 +188,15 @@ def test_a_jaas_line_of_kafkas_java_client_gives_name_and_password() -> None:
             "kafka.sasl.mechanism": "SCRAM-SHA-512",
             "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
             'username="alice" password="a \\"b\\"; c";',
-            "kafka.ssl.ca.location": "/tmp/ca.pem",
+            "kafka.ssl.ca.location": str(tmp_path / "ca.pem"),
         }
     )
     assert options.client.sasl is not None
     assert options.client.sasl.mechanism is SaslMechanism.SCRAM_SHA_512
     assert (options.client.sasl.username, options.client.sasl.password) == ("alice", 'a "b"; c')
     assert options.tls is not None
-    assert options.tls.authorities == "/tmp/ca.pem"
+    assert options.tls.authorities is not None, "the file's content travels: tasks need no file"
+    assert options.tls.authorities.startswith("-----BEGIN CERTIFICATE-----")
     assert options.tls.check_hostname
     assert "a \\" not in repr(options)
 
@@ -217,19 +221,62 @@ def test_tokens_come_from_where_the_settings_of_kafkas_java_client_say() -> None
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"kafka.security.protocol": "TLS"}, "expected PLAINTEXT, SSL"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "GSSAPI.*kavka supports PLAIN"),
-        ({"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}, "username"),
-        ({"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "a.jks"}, "export it as PEM"),
+        ({"kafka.security.protocol": "TLS"}, "expected one of PLAINTEXT, SSL"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "GSSAPI.*kavka's client has PLAIN"),
+        ({"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}, "needs a user name"),
+        (
+            {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/none.jks"},
+            "Failed to load SSL keystore",
+        ),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.enabled.protocols": "TLSv1.1"}, "names TLSv1.1"),
         (
             {"kafka.security.protocol": "SSL", "kafka.ssl.endpoint.identification.algorithm": "ldaps"},
-            "https or nothing",
+            "expected https, or empty",
+        ),
+        (
+            {
+                "kafka.security.protocol": "SASL_PLAINTEXT",
+                "kafka.sasl.mechanism": "PLAIN",
+                "kafka.sasl.jaas.config": 'PlainLoginModule required username="a" password="b" serviceName="c";',
+            },
+            "has no meaning for PLAIN",
         ),
     ],
 )
 def test_security_that_cannot_be_had_is_refused_with_what_can(given: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         connection_options({**BASE, **given})
+
+
+def test_a_delegation_token_is_taken_for_one() -> None:
+    options = connection_options(
+        {
+            **BASE,
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "SCRAM-SHA-256",
+            "kafka.sasl.jaas.config": 'ScramLoginModule required username="id" password="hmac" tokenauth="true";',
+        }
+    )
+    assert options.client.sasl is not None
+    assert options.client.sasl.is_by_token
+
+
+def test_only_the_versions_of_tls_that_are_named_are_spoken() -> None:
+    tls = batch(kafka__security__protocol="SSL", kafka__ssl__enabled__protocols="TLSv1.3").connection.tls
+    assert tls is not None
+    assert tls.context().minimum_version is ssl.TLSVersion.TLSv1_3
+    tls = batch(kafka__security__protocol="SSL", kafka__ssl__enabled__protocols="TLSv1.2").connection.tls
+    assert tls is not None
+    assert tls.context().maximum_version is ssl.TLSVersion.TLSv1_2
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ssl.provider", "sasl.client.callback.handler.class", "sasl.login.class", "ssl.engine.factory.class", "ssl.crl"],
+)
+def test_an_option_about_security_that_would_not_be_honoured_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="has no option"):
+        stream(**{f"kafka.{name}": "x"})
 
 
 def test_ways_to_a_cluster_are_cached_by_value_and_travel_to_tasks() -> None:
