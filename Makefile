@@ -8,6 +8,8 @@ WORKERS ?= 4
 EXAMPLES ?= 20
 # Well-formed requests in any order to one broker: a minute for 50,000 of them, where there is nothing else to do.
 REQUESTS ?= 1000000
+# For each parser, where atheris is installed.
+GUIDED_SECONDS ?= 60
 SUITES ?= kafka-python aiokafka franz-go
 ECOSYSTEM_SUITES ?= kafka-go sarama librdkafka-classic librdkafka-consumer
 # Of faults; CHAOS takes further arguments of chaos.run, such as --seed 7.
@@ -88,12 +90,14 @@ simulate: setup ## SEEDS simulated clusters under faults on all cores, every rul
 explore: setup ## one fault at one step of a short story in each run, five minutes of another part each day
 	@.venv/bin/kavka simulate $(EXPLORE)
 
-fuzz: setup ## malformed requests for every API; a million well-formed ones in any order; what comes before a login; properties with EXAMPLES times their examples
+fuzz: setup ## malformed requests for every API; a million well-formed ones in any order; every parser, by coverage too; properties with EXAMPLES times their examples
 	@$(PYTHON) tools/fuzz_protocol.py
 	@$(PYTHON) -m tests.fuzz.sequences.run --requests $(REQUESTS)
 	@$(PYTHON) -m tests.fuzz.sequences.run --virtual --seeds 100
 	@$(PYTHON) -m tests.fuzz.sequences.mutants
 	@$(PYTHON) -m tests.fuzz.unauthenticated
+	@$(PYTHON) -m tests.fuzz.parsers --inputs 100000
+	@$(PYTHON) -m tests.fuzz.guided --seconds $(GUIDED_SECONDS)
 	@KAVKA_EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest -n $(WORKERS) --timeout 7200 tests/property tests/unit/replication tests/unit/controller
 
 kill9: setup ## kill -9 under load, many times

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from kavka.coordinator.groups.classic.decide.group import ClassicGroup
 from kavka.coordinator.groups.classic.decide.membership import GroupState, JoinProtocol, Member, StoredGroup
-from kavka.coordinator.shared.decide.records import CoordinatorRecord, split_version, with_version
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, decode_value, split_version, with_version
 from kavka.model import NO_EPOCH, LeaderEpoch, Offset
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.messages.group_metadata_key import GroupMetadataKey
@@ -126,8 +126,7 @@ def decode_record(key: bytes, value: bytes | None) -> DecodedRecord | None:
         offset_key = decode(OffsetCommitKey, key_body, key_version)
         committed = None
         if value is not None:
-            version, body = split_version(value)
-            offset = decode(OffsetCommitValue, body, version)
+            offset, version = decode_value(OffsetCommitValue, value)
             committed = CommittedOffset(
                 offset.offset,
                 offset.leader_epoch if version >= 3 else NO_EPOCH,
@@ -140,8 +139,7 @@ def decode_record(key: bytes, value: bytes | None) -> DecodedRecord | None:
         group_key = decode(GroupMetadataKey, key_body, key_version)
         if value is None:
             return GroupRecord(group_key.group, None)
-        version, body = split_version(value)
-        return GroupRecord(group_key.group, decode(GroupMetadataValue, body, version))
+        return GroupRecord(group_key.group, decode_value(GroupMetadataValue, value)[0])
     return None
 
 

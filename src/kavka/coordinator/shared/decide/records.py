@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from kavka.errors import ProtocolViolation
+from kavka.protocol.codec import UnsupportedVersion, decode
+from kavka.protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
 
 _VERSION: Final = struct.Struct(">h")
 
@@ -42,3 +46,16 @@ def split_version(data: bytes) -> tuple[int, bytes]:
     if len(data) < _VERSION.size:
         raise ProtocolViolation(f"a coordinator record of {len(data)} bytes has no version")
     return _VERSION.unpack_from(data)[0], data[_VERSION.size :]
+
+
+def decode_value(message_type: type[M], value: bytes) -> tuple[M, int]:
+    """The message of a value, and its version. Raises `ProtocolViolation`, also for a version of the future.
+
+    That is no UnsupportedVersion, which would be an answer to a client: whoever reads a log has nobody to answer, and
+    passes over the record, as over any other that says nothing to it.
+    """
+    version, body = split_version(value)
+    try:
+        return decode(message_type, body, version), version
+    except UnsupportedVersion as future:
+        raise ProtocolViolation(f"{future.message}: a newer broker may have written it, or no broker") from future

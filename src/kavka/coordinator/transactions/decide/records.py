@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kavka.coordinator.shared.decide.records import CoordinatorRecord, split_version, with_version
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, decode_value, split_version, with_version
 from kavka.coordinator.transactions.decide.state import Transaction, TransactionState
 from kavka.errors import ProtocolViolation
 from kavka.model import TopicPartition
@@ -71,8 +71,7 @@ def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionRec
     transactional_id = decode(TransactionLogKey, body, version).transactional_id
     if value is None:
         return TransactionRecord(transactional_id, None)
-    version, body = split_version(value)
-    stored = decode(TransactionLogValue, body, version)
+    stored, _ = decode_value(TransactionLogValue, value)
     if stored.transaction_status not in _STORED_STATES:
         raise ProtocolViolation(f"transactional id {transactional_id!r} is stored in state {stored.transaction_status}")
     partitions = frozenset(
