@@ -127,6 +127,10 @@ class RequestTrace(NamedTuple):
     """When the high watermark had passed all that waited for it."""
     flush_us: int = 0
     """How long the answer waited for the disk (flush.messages)."""
+    stalled_us: int = 0
+    """For how long the broker's event loop stood still meanwhile: nobody was served, followers neither."""
+    stall_cause: str = ""
+    """The function that the longest of these stalls was in."""
 
 
 class Verdict(NamedTuple):
@@ -154,6 +158,9 @@ def verdict(trace: RequestTrace) -> Verdict:
 
 def _cause(trace: RequestTrace, stage: Stage) -> tuple[BrokerId, str]:
     own = trace.broker_id
+    if stage is not Stage.THROTTLE and trace.stalled_us * 2 > max(trace.stages):
+        ms, place = trace.stalled_us // 1000, trace.stall_cause
+        return own, f"the event loop of broker {own} stood still for {ms} ms meanwhile, in {place}"
     match stage:
         case Stage.REQUEST_QUEUE:
             return own, f"broker {own} was busy with other requests"
@@ -209,6 +216,8 @@ def encode_trace(trace: RequestTrace) -> bytes:
         fields["committed_us"] = trace.committed_us
     if trace.flush_us:
         fields["flush_us"] = trace.flush_us
+    if trace.stalled_us:
+        fields["stalled_us"], fields["stall_cause"] = trace.stalled_us, trace.stall_cause
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -240,6 +249,8 @@ def decode_trace(data: bytes) -> RequestTrace:
             tuple(FollowerStep(**each) for each in fields.get("followers", ())),
             int(fields.get("committed_us", NOT_MEASURED)),
             int(fields.get("flush_us", 0)),
+            int(fields.get("stalled_us", 0)),
+            str(fields.get("stall_cause", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise MalformedTrace(f"no trace: {problem!r}") from problem

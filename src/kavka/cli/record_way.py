@@ -20,6 +20,8 @@ from kavka.model import TopicPartition
 from kavka.traces import RequestTrace, TracedPartition, Verdict, verdict
 
 US: Final = 1000
+OWN_CLIENT_ID: Final = "kavka-cli"
+"""Of this very command, which reads the record, too."""
 
 
 class FoundRecord(NamedTuple):
@@ -206,6 +208,7 @@ def _reads(found: Findings) -> Iterator[Step]:
         for trace in found.traces
         for partition in trace.partitions
         if trace.api == "Fetch"
+        and trace.client_id != OWN_CLIENT_ID
         and partition.topic_partition == found.partition
         and partition.first_offset == found.offset
     )

@@ -4,7 +4,7 @@ server             one broker put together: disk, ZooKeeper, listeners
 cluster            several brokers in one process
 supervisor         a ZooKeeper and brokers as processes of their own
 process            signals that end a process in order, failures that end it at once
-loop               a broker's event loop, and how many descriptors it may have
+loop               a broker's event loop, and how many descriptors it may have; loop_watch: when it stood still
 socket_server      listener, processor and request_channel of one broker, put together
 listener           accepts connections; named_hosts: bounds by host; connection_log: log lines about them;
                    connection_rates: how fast they may come

@@ -62,6 +62,7 @@ from kavka.zookeeper.port import ZooKeeper
 if TYPE_CHECKING:
     from kavka.broker.authentication.gate import Gates
     from kavka.runtime.broker_tls import BrokerTls
+    from kavka.runtime.loop_watch import GarbageWatch, LoopWatch
     from kavka.runtime.metrics_server import MetricsServer
     from kavka.runtime.zookeeper_host import ZooKeeperHost
     from kavka.security.digest_md5 import DigestLogin
@@ -75,6 +76,8 @@ WORKER_THREADS = 2
 
 MAX_RATE = 2**31 - 1
 """Of connections a second: as many as come."""
+WATCH_AFTER_S = 1.0
+"""How long after its start the loop is watched: a start pays neither the module nor the thread."""
 METADATA_TIMEOUT_S = 10.0
 """How long a broker that serves is not called ready because it cannot tell clients of anybody yet."""
 
@@ -135,6 +138,9 @@ class Server:
         """As quotas name them: addresses, and names of hosts."""
         self._rate_of_any_address = MAX_RATE
         self._tls: BrokerTls | None = None
+        self._loop_watch: LoopWatch | None = None
+        self._garbage: GarbageWatch | None = None
+        self._ended = False
         self._limited_by = config
         """The settings whose bounds on connections hold, or are about to."""
 
@@ -188,6 +194,7 @@ class Server:
             broker.spawn(self._tls.watch(broker.record))
         for acceptor in acceptors:
             acceptor.start()
+        asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._watch_loop)
         # The controller tells a broker of the cluster through its listener: only now can it.
         if not await broker.await_metadata(METADATA_TIMEOUT_S):
             logger.warning("no controller has told this broker of the cluster yet", waited_s=METADATA_TIMEOUT_S)
@@ -268,6 +275,7 @@ class Server:
             clients_have_names=tls is not None and tls.asks_for_certificates,
             fetch=_fetch_document,
             own_tokens=_own_tokens,
+            stalled=lambda since_ns: (0, "") if self._loop_watch is None else self._loop_watch.stalled(since_ns),
         )
 
     def _network_of(self, listener: str) -> Network:
@@ -281,6 +289,24 @@ class Server:
     def _on_made(self, broker: Broker) -> None:
         self._broker = broker
 
+    def _watch_loop(self) -> None:
+        """From now on it is known when the loop stands still, and in what."""
+        if self._ended:
+            return
+        from kavka.runtime.loop_watch import GarbageWatch, LoopWatch  # late: see WATCH_AFTER_S
+
+        self._loop_watch, self._garbage = LoopWatch(asyncio.get_running_loop()), GarbageWatch()
+        self._loop_watch.register(self.metrics)
+        self._garbage.register(self.metrics)
+        self._loop_watch.start()
+
+    def _watch_no_more(self) -> None:
+        self._ended = True
+        if self._loop_watch is not None and self._garbage is not None:
+            self._loop_watch.stop()
+            self._garbage.close()
+            self._loop_watch = self._garbage = None
+
     async def stop(self, *, hand_over: bool = True) -> None:
         """Stops in order; what was acknowledged is on its way to the disk, and the logs are marked clean.
 
@@ -291,6 +317,7 @@ class Server:
         if hand_over:
             await self._broker.leave_cluster()
         self._broker.answer_waiting()
+        self._watch_no_more()
         if self._metrics_server is not None:
             self._metrics_server.close()
         await self._sockets.stop()
@@ -313,6 +340,7 @@ class Server:
 
     def _let_go(self) -> None:
         self.abort_sockets()
+        self._watch_no_more()
         if self._metrics_server is not None:
             self._metrics_server.close()
         if self._broker is not None:

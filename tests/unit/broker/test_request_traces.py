@@ -33,6 +33,7 @@ class Surroundings:
         self.now_ms = 1_700_000_000_000
         self.slow_ms = 100
         self.told: list[Decision] = []
+        self.stalled = (0, "")
         self.traces = RequestTraces(
             TracePorts(
                 BrokerId(2),
@@ -41,6 +42,7 @@ class Surroundings:
                 slow_ms=lambda: self.slow_ms,
                 topic_name=lambda _id: None,
                 record=self.told.append,
+                stalled=lambda _since_ns: self.stalled,
             ),
             Ring(LocalFileSystem(), str(directory), ring_bytes),
             id_prefix="2-77",
@@ -129,6 +131,18 @@ def test_a_slow_produce_knows_how_far_its_followers_were(tmp_path: Path) -> None
     assert kept.partitions[0].end_offset == 45
     assert [(step.broker_id, step.fetched_us) for step in kept.followers] == [(3, 1_990_000), (1, 100_000)]
     assert (verdict(kept).stage, verdict(kept).broker_id) == (Stage.REMOTE, 3)
+
+
+def test_a_loop_that_stood_still_is_the_brokers_own_whoever_came_last(tmp_path: Path) -> None:
+    def scenario(broker: Surroundings) -> None:
+        broker.stalled = (1_500 * MS, "kavka.log.segment.append")
+        wait = ProduceWait([], [SeenFollower(3, "orders", 3, 10, True, True)], 0)
+        broker.traces.keep(broker.answered(remote_ms=2_000, response=produced("orders", 3, 42)), 0, wait)
+
+    (kept,) = run(tmp_path, scenario)
+    found = verdict(kept)
+    assert (found.stage, found.broker_id) == (Stage.REMOTE, 2)
+    assert "stood still for 1500 ms meanwhile, in kavka.log.segment.append" in found.why
 
 
 def test_a_delay_by_a_quota_is_a_stage_of_the_request(tmp_path: Path) -> None:

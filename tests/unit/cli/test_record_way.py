@@ -55,7 +55,8 @@ def whats(found: Findings) -> list[tuple[str, float]]:
 
 
 def test_a_sampled_record_has_all_its_steps() -> None:
-    found = FOUND._replace(traces=[produced(), fetched(42)], commits=[COMMIT])
+    by_this_command = fetched(42)._replace(client_id="kavka-cli", at_ms=START_MS + 15)
+    found = FOUND._replace(traces=[produced(), by_this_command, fetched(42)], commits=[COMMIT])
     assert whats(found) == [
         ("received", 0),
         ("appended", 0.08),

@@ -111,7 +111,12 @@ def test_what_is_written_is_read_back(
     stages: Stages, parts: list[TracedPartition], followers: list[FollowerStep], committed: int, flush: int
 ) -> None:
     whole = trace(stages)._replace(
-        partitions=tuple(parts), followers=tuple(followers), committed_us=committed, flush_us=flush
+        partitions=tuple(parts),
+        followers=tuple(followers),
+        committed_us=committed,
+        flush_us=flush,
+        stalled_us=flush,
+        stall_cause="kavka.log" if flush else "",
     )
     data = encode_trace(whole)
     assert b"\n" not in data

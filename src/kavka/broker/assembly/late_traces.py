@@ -31,6 +31,7 @@ def late_request_traces(base: Base, metadata: MetadataCache) -> Late[RequestTrac
                 slow_ms=lambda: base.configs.broker.kavka_slow_request_ms,
                 topic_name=metadata.topic_name,
                 record=base.record,
+                stalled=ports.stalled,
             ),
             Ring(ports.filesystem, config.log_directories[0], config.kavka_request_traces_ring_bytes),
             id_prefix=f"{base.broker_id}-{base.began_ms:x}",

@@ -69,7 +69,8 @@ class Ports(NamedTuple):
     `fetch` reads the document at an address, believing whom a trust store names (not set: whom the machine trusts); it
     raises ConnectionFailed. `own_principal` is who this broker is, by its certificate, to brokers that it calls;
     `clients_have_names`: on some listener clients may show certificates. `own_tokens` gives the source of tokens that
-    settings of a client ask for; it raises ConfigError.
+    settings of a client ask for; it raises ConfigError. `stalled` says for how many nanoseconds the event loop has
+    stood still since a time of `clock_ns`, and in what.
     """
 
     zookeeper: ZooKeeper
@@ -95,3 +96,4 @@ class Ports(NamedTuple):
     clients_have_names: bool = False
     fetch: Fetch = no_documents
     own_tokens: Callable[[Mapping[str, str]], OwnTokens] = no_tokens
+    stalled: Callable[[int], tuple[int, str]] = lambda since_ns: (0, "")

@@ -73,7 +73,8 @@ _WAIT_BY_DESIGN: Final = frozenset(
 
 class TracePorts(NamedTuple):
     """What the broker gives. `clock_ns` is the clock of the stages, `slow_ms` the setting in force (-1: never),
-    `topic_name` finds a topic by its id."""
+    `topic_name` finds a topic by its id, `stalled` says for how many nanoseconds the event loop has stood still since
+    a time, and in what."""
 
     broker_id: BrokerId
     wall_ms: Callable[[], int]
@@ -81,6 +82,7 @@ class TracePorts(NamedTuple):
     slow_ms: Callable[[], int]
     topic_name: Callable[[UUID], str | None]
     record: RecordDecision
+    stalled: Callable[[int], tuple[int, str]]
 
 
 class SampledRequest:
@@ -117,8 +119,8 @@ class SampledRequest:
         assert isinstance(wait, ProduceWait)
         self.committed_us = self._now_us()
         self.flush_us = wait.flush_us
-        missing = ProduceWait((), [each for each in wait.followers if not each.reached], 0)
-        self.followers += _steps(missing, self.committed_us)
+        unseen = [each for each in wait.followers if (each.topic, each.partition, each.broker_id) not in self._seen]
+        self.followers += _steps(ProduceWait((), unseen, 0), self.committed_us)
 
     def sent(self, topic: str, partition: int, offset: int) -> None:
         if len(self.partitions) < MAX_PARTITIONS:
@@ -169,6 +171,7 @@ class RequestTraces:
     def _trace(self, answered: Answered, stages: Stages, wait: object) -> RequestTrace:
         header, context = answered.header, answered.context
         since_us = (self._ports.clock_ns() - answered.began_ns) // 1000
+        stalled_ns, stall_cause = self._ports.stalled(answered.began_ns)
         self._sequence += 1
         trace = RequestTrace(
             f"{self._id_prefix}-{self._sequence}",
@@ -181,6 +184,8 @@ class RequestTraces:
             context.principal,
             sampled=False,
             stages=stages,
+            stalled_us=stalled_ns // 1000,
+            stall_cause=stall_cause,
         )
         sampled = answered.trace
         if isinstance(sampled, SampledRequest):
