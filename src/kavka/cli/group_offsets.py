@@ -21,6 +21,7 @@ from kavka.cli.times import parse_iso_duration, parse_time
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.client.group import CommittedOffset
+    from kavka.client.share_group_admin import ShareGroupAdmin
     from kavka.errors import ErrorCode
     from kavka.model import TopicPartition
 
@@ -112,15 +113,18 @@ def reset(bootstrap: str | None, group_id: str, chosen: Chosen, way: Way, shown:
         usage("give exactly one of --topic, --all-topics and --from-file", "for example --topic orders:0,3")
 
     async def work(cluster: Cluster) -> tuple[Committed, dict[TopicPartition, int]]:
-        from kavka.client.group_admin import NO_MEMBERS, GroupAdmin
+        from kavka.client.group_admin import NO_MEMBERS, SHARE, GroupAdmin
+        from kavka.client.share_group_admin import ShareGroupAdmin
 
-        admin = GroupAdmin(cluster)
-        state = (await admin.describe(group_id)).state
-        if state not in NO_MEMBERS:
+        admin, shares = GroupAdmin(cluster), ShareGroupAdmin(cluster)
+        group = await admin.describe(group_id)
+        if group.state not in NO_MEMBERS:
             raise Failure(
-                f"group {group_id} is {state}: its members would commit over what is set", "stop its consumers first"
+                f"group {group_id} is {group.state}: its members would commit over what is set",
+                "stop its consumers first",
             )
-        committed = await admin.offsets(group_id)
+        is_share = group.kind == SHARE
+        committed = await (_starts(shares, group_id) if is_share else admin.offsets(group_id))
         if isinstance(way, ToOffsets):
             places = sorted(way.offsets)
         else:
@@ -129,7 +133,7 @@ def reset(bootstrap: str | None, group_id: str, chosen: Chosen, way: Way, shown:
             raise Failure(f"group {group_id} has committed nothing", "name topics with --topic")
         wanted = await _targets(cluster, places, committed, way)
         if execute:
-            await admin.set_offsets(group_id, wanted)
+            await (shares.set_positions if is_share else admin.set_offsets)(group_id, wanted)
         return committed, wanted
 
     committed, wanted = with_cluster(bootstrap, work)
@@ -148,6 +152,13 @@ def reset(bootstrap: str | None, group_id: str, chosen: Chosen, way: Way, shown:
             assert_never(shown)
     if not execute:
         note("Nothing was changed: --execute sets these offsets.")
+
+
+async def _starts(shares: ShareGroupAdmin, group_id: str) -> Committed:
+    """Where a share group is, as what another group has committed."""
+    from kavka.client.group import CommittedOffset
+
+    return {place: CommittedOffset(at.start) for place, at in (await shares.positions(group_id)).items()}
 
 
 def _rows(committed: Committed, wanted: Mapping[TopicPartition, int]) -> list[dict[str, object]]:
@@ -224,9 +235,19 @@ def delete_offsets(bootstrap: str | None, group_id: str, topics: Sequence[str], 
     """Forgets what a group committed for these topics or partitions. Raises Failure."""
 
     async def work(cluster: Cluster) -> dict[TopicPartition, ErrorCode]:
-        from kavka.client.group_admin import GroupAdmin
+        from kavka.client.group_admin import SHARE, GroupAdmin
+        from kavka.client.share_group_admin import ShareGroupAdmin
 
-        return await GroupAdmin(cluster).delete_offsets(group_id, await places_of(cluster, topics))
+        admin = GroupAdmin(cluster)
+        places = await places_of(cluster, topics)
+        if (await admin.describe(group_id)).kind != SHARE:
+            return await admin.delete_offsets(group_id, places)
+        if parts := [text for text in topics if ":" in text]:
+            usage(
+                f"{parts[0]}: a share group forgets whole topics", f"for example --topic {parts[0].partition(':')[0]}"
+            )
+        errors = await ShareGroupAdmin(cluster).delete_positions(group_id, topics)
+        return {place: errors[place.topic] for place in places}
 
     errors = with_cluster(bootstrap, work)
     failed = {f"{place.topic}-{place.partition}": error.name for place, error in sorted(errors.items()) if error}

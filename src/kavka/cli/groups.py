@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.client.group import CommittedOffset
     from kavka.client.group_admin import ListedGroup, ShownGroup, ShownMember
+    from kavka.client.share_group_admin import SharePosition
     from kavka.model import TopicPartition
 
     Committed = Mapping[TopicPartition, CommittedOffset]
@@ -54,6 +55,7 @@ FromFile = Annotated[str | None, typer.Option("--from-file", metavar="FILE", hel
 
 
 NOWHERE = "-"
+SHARE = "share"
 GROUP_STATES = (
     "Empty",
     "PreparingRebalance",
@@ -124,9 +126,12 @@ def list_groups(
 
 
 class _Described(NamedTuple):
+    """`offsets` are what was committed, `shares` where a share group is."""
+
     group: ShownGroup
     offsets: Committed
     ends: Mapping[TopicPartition, int]
+    shares: Mapping[TopicPartition, SharePosition]
 
 
 @app.command("describe")
@@ -139,6 +144,8 @@ def describe(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Show a group's partitions: what is committed, how far it lags, who reads them.
+
+    Of a share group: its first record that is not done, and how many are not.
 
     [bold]Examples[/bold]
 
@@ -158,7 +165,8 @@ def describe(
         for number, one in enumerate(one for one in described if one.group.group_id not in missing):
             if number:
                 print()
-            _show_members(one) if members else _show_offsets(one)
+            shown = _show_members if members else _show_shares if one.group.kind == SHARE else _show_offsets
+            shown(one)
     if missing:
         raise Failure(f"there is no group {', '.join(missing)}", "`kavka groups list` shows all")
 
@@ -166,15 +174,18 @@ def describe(
 async def _look(cluster: Cluster, group_id: str) -> _Described:
     from kavka.client.group_admin import GroupAdmin
     from kavka.client.offsets import LATEST, list_offsets
+    from kavka.client.share_group_admin import ShareGroupAdmin
 
     admin = GroupAdmin(cluster)
     group = await admin.describe(group_id)
-    offsets = await admin.offsets(group_id)
-    places = sorted({*offsets, *(place for member in group.members for place in member.assignment)})
+    is_share = group.kind == SHARE
+    shares = await ShareGroupAdmin(cluster).positions(group_id) if is_share else {}
+    offsets = {} if is_share else await admin.offsets(group_id)
+    places = sorted({*offsets, *shares, *(place for member in group.members for place in member.assignment)})
     await cluster.refresh([place.topic for place in places])
     there = [place for place in places if _exists(cluster, place)]
     ends = await list_offsets(cluster, dict.fromkeys(there, LATEST)) if there else {}
-    return _Described(group, offsets, {place: found.offset for place, found in ends.items()})
+    return _Described(group, offsets, {place: found.offset for place, found in ends.items()}, shares)
 
 
 def _exists(cluster: Cluster, place: TopicPartition) -> bool:
@@ -197,6 +208,17 @@ def _rows(one: _Described) -> list[tuple[TopicPartition, int | None, int | None,
     return rows
 
 
+def _share_rows(one: _Described) -> list[tuple[TopicPartition, int | None, int | None, int | None, list[ShownMember]]]:
+    """Of a share group: partition, start offset, end of the log, records that are not done, members."""
+    assigned = {place for member in one.group.members for place in member.assignment}
+    rows = []
+    for place in sorted({*one.shares, *assigned}):
+        at = one.shares.get(place)
+        start, lag = (None, None) if at is None else at
+        rows.append((place, start, one.ends.get(place), lag, [m for m in one.group.members if place in m.assignment]))
+    return rows
+
+
 def _title(group: ShownGroup) -> str:
     epochs = "" if group.epoch is None else f", epoch {group.epoch}, assignment {group.assignment_epoch}"
     assignor = f", {group.protocol}" if group.protocol else ""
@@ -215,6 +237,18 @@ def _show_offsets(one: _Described) -> None:
     for place, committed, end, lag, member in _rows(one):
         reader = (NOWHERE,) * 3 if member is None else (member.client_id, member.host, member.member_id)
         table.add(place.topic, place.partition, *map(_number, (committed, end, lag)), *reader)
+    show(table)
+
+
+def _show_shares(one: _Described) -> None:
+    table = Table(
+        ["topic", "partition", "start", "end", "lag", "members"],
+        ["partition", "start", "end", "lag"],
+        title=_title(one.group),
+    )
+    for place, start, end, lag, members in _share_rows(one):
+        readers = ", ".join(f"{member.client_id} ({member.member_id})" for member in members) or NOWHERE
+        table.add(place.topic, place.partition, *map(_number, (start, end, lag)), readers)
     show(table)
 
 
@@ -273,6 +307,18 @@ def _facts(one: _Described) -> dict[str, object]:
             for member in group.members
         ],
         "offsets": [
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "start": start,
+                "end": end,
+                "lag": lag,
+                "members": [member.member_id for member in members],
+            }
+            for place, start, end, lag, members in _share_rows(one)
+        ]
+        if group.kind == SHARE
+        else [
             {
                 "topic": place.topic,
                 "partition": place.partition,

@@ -18,6 +18,7 @@ from kavka.client.assignor import PROTOCOL_TYPE, decode_assignment
 from kavka.client.cluster import Cluster
 from kavka.client.group import HIGHEST_OFFSET_FETCH, CommittedOffset, GroupMember
 from kavka.client.settings import ConsumerSettings
+from kavka.client.share_group_admin import ShareGroupAdmin
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
@@ -45,6 +46,8 @@ from kavka.protocol.messages.streams_group_describe_response import (
     TaskIds,
 )
 
+SHARE: Final = "share"
+"""The kind of groups of KIP-932, which have positions of their own (`ShareGroupAdmin`), and commit no offsets."""
 NO_MEMBERS: Final = ("Empty", "Dead")
 """States of a group that nobody is a member of."""
 
@@ -111,7 +114,7 @@ class GroupAdmin:
         classic = await self._describe_classic(group_id)
         if classic.state != "Dead":
             return classic
-        for look in (self._describe_consumer, self._describe_streams):
+        for look in (self._describe_consumer, self._describe_share, self._describe_streams):
             try:
                 return await look(group_id)
             except RequestError as refused:
@@ -232,6 +235,26 @@ class GroupAdmin:
             return ShownGroup(group_id, "classic", group.group_state, group.protocol_data, node_id, None, None, members)
 
         return await self._cluster.retry(ask, what=f"describe group {group_id!r}")
+
+    async def _describe_share(self, group_id: str) -> ShownGroup:
+        node_id, group = await ShareGroupAdmin(self._cluster).describe(group_id)
+        members = tuple(
+            ShownMember(
+                member.member_id,
+                None,
+                member.client_id,
+                member.client_host,
+                tuple(
+                    TopicPartition(topic.topic_name, partition)
+                    for topic in member.assignment.topic_partitions
+                    for partition in topic.partitions
+                ),
+                member.member_epoch,
+            )
+            for member in group.members
+        )
+        epochs = group.group_epoch, group.assignment_epoch
+        return ShownGroup(group_id, SHARE, group.group_state, group.assignor_name, node_id, *epochs, members)
 
     async def _describe_consumer(self, group_id: str) -> ShownGroup:
         async def ask() -> ShownGroup:

@@ -1,0 +1,94 @@
+"""`kavka groups` for share groups, with the same verbs as for others; the same against Apache Kafka 4.3."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import uuid
+from typing import Any
+
+import pytest
+
+from kavka.protocol.messages import incremental_alter_configs_request as configs
+from kavka.records.builder import BatchBuilder
+from tests.kit.broker_client import BrokerClient
+from tests.kit.command_line import run_alone
+from tests.kit.process_cluster import eventually
+from tests.kit.share_member import ACCEPT, ShareMember
+
+PEERS = {"kavka": "kavka_broker", "apache 4": "apache_kafka_kraft"}
+GROUP_RESOURCE = 32
+
+
+class Place:
+    """A broker with a topic of ten records, and a group that has accepted 0 to 2 and 5 to 7 of them."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.port = int(bootstrap.rpartition(":")[2])
+        with BrokerClient(self.port) as client:
+            self.topic = self.group = client.create_topic(f"shares-{uuid.uuid4().hex}")
+            builder = BatchBuilder()
+            for number in range(10):
+                builder.append(int(time.time() * 1000), None, str(number).encode())
+            assert client.produce(self.topic, builder.build()).error_code == 0
+            change = configs.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
+            resource = configs.AlterConfigsResource(
+                resource_type=GROUP_RESOURCE, resource_name=self.group, configs=[change]
+            )
+            client.ask(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+            self.topic_id = client.topic_id(self.topic)
+
+    def run(self, *words: str, status: int = 0) -> subprocess.CompletedProcess[bytes]:
+        result = run_alone(*words, KAVKA_BOOTSTRAP=self.bootstrap)
+        assert result.returncode == status, result.stderr.decode()
+        return result
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.run(*words, "--json").stdout)
+
+    def offsets(self) -> tuple[int | None, int | None]:
+        """(start offset, lag) of partition 0."""
+        (found,) = self.json("groups", "describe", self.group)
+        place = found["offsets"][0]
+        return place["start"], place["lag"]
+
+
+@pytest.fixture(params=[name if name == "kavka" else pytest.param(name, marks=pytest.mark.kafka) for name in PEERS])
+def place(request: pytest.FixtureRequest) -> Place:
+    return Place(str(request.getfixturevalue(PEERS[request.param]).bootstrap))
+
+
+@pytest.mark.timeout(180)
+def test_a_share_group_from_its_first_member_to_its_end(place: Place) -> None:
+    with ShareMember(place.port, place.group, "reader") as member:
+        member.join_assigned(place.topic)
+        assert eventually("records come", lambda: member.fetch(place.topic_id)) == [(0, 9, 1)]
+        assert member.acknowledge(place.topic_id, (0, 2, [ACCEPT]), (5, 7, [ACCEPT])) == 0
+        listed = next(one for one in place.json("groups", "list", "--type", "share") if one["group_id"] == place.group)
+        assert (listed["kind"], listed["state"]) == ("share", "Stable")
+        (described,) = place.json("groups", "describe", place.group)
+        assert (described["type"], described["assignor"]) == ("share", "simple")
+        assert [each["member"] for each in described["members"]] == ["reader"]
+        (row,) = described["offsets"]
+        assert (row["end"], row["lag"], row["members"]) == (10, 4, ["reader"])
+        shown = place.run("groups", "describe", place.group).stdout.decode()
+        assert "reader" in shown
+        assert place.group in place.run("groups", "describe", place.group, "--members").stdout.decode()
+        reset = ("groups", "reset-offsets", place.group, "-t", place.topic)
+        assert b"stop its consumers first" in place.run(*reset, "--to-earliest", status=1).stderr
+        assert b"NON_EMPTY_GROUP" in place.run("groups", "delete", place.group, "--yes", status=1).stderr
+        member.leave()
+    assert b"Nothing was changed" in place.run(*reset, "--to-latest").stderr
+    assert place.offsets()[1] == 4
+    place.run(*reset, "--to-latest", "--execute")
+    assert place.offsets() == (10, 0)
+    place.run("groups", "reset-offsets", place.group, "--all-topics", "--shift-by", "-3", "--execute")
+    assert place.offsets() == (7, 3)
+    part = place.run("groups", "delete-offsets", place.group, "-t", f"{place.topic}:0", status=2)
+    assert b"forgets whole topics" in part.stderr
+    place.run("groups", "delete-offsets", place.group, "-t", place.topic)
+    assert place.json("groups", "describe", place.group)[0]["offsets"] == []
+    place.run("groups", "delete", place.group, "--yes")
+    assert b"there is no group" in place.run("groups", "describe", place.group, status=1).stderr
