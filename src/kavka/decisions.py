@@ -55,6 +55,8 @@ class DecisionKind(Enum):
     REASSIGNMENT_REFUSED = "reassignment refused"
     LOG_DIRECTORY_OFFLINE = "log directory offline"
     GROUP_REBALANCED = "group rebalanced"
+    SHARE_RECORDS_RELEASED = "share records released"
+    SHARE_RECORDS_ARCHIVED = "share records archived"
     ACCESS_DENIED = "access denied"
     THROTTLED = "throttled"
     REQUEST_SLOW = "request slow"

@@ -18,7 +18,7 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 
 class ShareMember(BrokerClient):
     """`epoch` is that of its share session, which its fetches and acknowledgements carry on; `member_epoch` is what the
-    group's coordinator gave it last."""
+    group's coordinator gave it last, `topic` what it reads."""
 
     def __init__(self, port: int, group: str, name: str = "", *, host: str = "127.0.0.1") -> None:
         super().__init__(port, host=host)
@@ -26,6 +26,7 @@ class ShareMember(BrokerClient):
         self.name = name or uuid.uuid4().hex
         self.epoch = 0
         self.member_epoch = 0
+        self.topic = ""
 
     def join(self, *topics: str) -> Any:
         """The answer to a first heartbeat, once the group's coordinator is there."""

@@ -88,6 +88,7 @@ def queue(client: BrokerClient, broker: KavkaProcess) -> Iterator[tuple[ShareMem
     topic, found = topic_of(client, 4, 6)
     with ShareMember(broker.port, group_of(client)) as member:
         assert member.join(topic).assignment.topic_partitions[0].partitions == [0]
+        member.topic = topic
         yield member, found
 
 
@@ -337,3 +338,19 @@ def test_what_is_superseded_goes_and_the_states_survive_kill_9(tmp_path: Path) -
             assert [first for first, _last, _count in member.fetch(hot_id)] == list(range(1, 60, 2))
         # Nobody knows where states that were read begin. They are written anew once they are cold.
         eventually("the log begins later again", lambda: begins() >= 20)
+
+
+def test_why_records_were_delivered_again_is_told(queue: tuple[ShareMember, uuid.UUID], broker: KavkaProcess) -> None:
+    member, topic = queue
+    assert member.fetch(topic) == [(0, 9, 1)]
+    assert member.acknowledge(topic, (0, 3, [RELEASE]), (4, 5, [REJECT]), (6, 6, [ACCEPT])) == 0
+    name = member.topic
+
+    def told() -> str:
+        return run_alone("why", f"{name}-0", "--json", "-b", broker.bootstrap).stdout.decode()
+
+    eventually("it is told", lambda: "no more: a member rejected them" in told())
+    assert f"group {member.group} is given records 0 to 3 (4 of them) again: the member said so" in told()
+    assert f"group {member.group} is given records 4 to 5 (2 of them) no more: a member rejected them" in told()
+    member.close()
+    eventually("the session is over", lambda: "the member's share session is over" in told())

@@ -102,6 +102,7 @@ def new_share_room(
             wall_ms=base.ports.wall_ms,
             write_timeout_s=lambda: configs.broker.share_coordinator_write_timeout_ms / 1000,
             spawn=base.tasks.spawn,
+            record=base.record,
         ),
     )
     return ShareRoom(

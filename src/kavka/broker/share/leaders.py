@@ -29,12 +29,14 @@ from typing import Final, NamedTuple
 from kavka.broker.share.limits import ShareSettings
 from kavka.broker.share.persister import SharePersister
 from kavka.coordinator.share_state.decide.records import ShareKey
+from kavka.decisions import RecordDecision
 from kavka.errors import ErrorCode, RecordsError, RequestError, StorageError
 from kavka.logger import Logger
 from kavka.model import LeaderEpoch, Offset
 from kavka.replication.decide.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
-from kavka.share.decide.share_partition import Acknowledgement, SharePartition, Write
+from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, SharePartition, Write
+from kavka.share.decide.why import Cause, Place, Telling
 
 logger = Logger(__name__)
 
@@ -55,6 +57,8 @@ _UNKNOWN: Final = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 )
+_TOLD: Final = (AcknowledgeType.RELEASE, AcknowledgeType.REJECT)
+"""What a member says that leaves a why-record; gaps are no news."""
 _DURATION = re.compile(
     r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?",
     re.IGNORECASE,
@@ -73,6 +77,7 @@ class LeaderPorts(NamedTuple):
     wall_ms: Callable[[], int]
     write_timeout_s: Callable[[], float]
     spawn: Callable[[Coroutine[None, None, None]], None]
+    record: RecordDecision
 
 
 class LedShare:
@@ -88,6 +93,7 @@ class LedShare:
         self.records = records
         self.waiting: dict[int, list[asyncio.Future[ErrorCode]]] = {}
         self.timer: asyncio.TimerHandle | None = None
+        self.telling = Telling()
         self.is_writing = False
         self.is_dropped = False
         self.is_unused = False
@@ -216,6 +222,8 @@ class ShareLeaders:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         limits = self._ports.settings(led.key.group_id).limits
         change = led.records.acknowledge(member_id, acknowledgements, self.now_ms(), limits)
+        if change and any(kind in _TOLD for each in acknowledgements for kind in each.kinds):
+            self._tell_why(led, change, Cause.SAID)
         self.watch(led)
         return self._wait_for(led, change) if change else None
 
@@ -223,7 +231,8 @@ class ShareLeaders:
         """The member's session is over: others may have its records."""
         limits = self._ports.settings(group_id).limits
         for led in list(self._led.values()):
-            if led.key.group_id == group_id and led.records.release(member_id, limits):
+            if led.key.group_id == group_id and (change := led.records.release(member_id, limits)):
+                self._tell_why(led, change, Cause.SESSION_OVER)
                 self._write_soon(led)
 
     def forget(self, group_id: str) -> None:
@@ -240,6 +249,15 @@ class ShareLeaders:
         led.waiting.setdefault(change, []).append(answer)
         self._write_soon(led)
         return answer
+
+    def _tell_why(self, led: LedShare, change: int, cause: Cause) -> None:
+        limit = self._ports.settings(led.key.group_id).limits.deliveries
+        place = Place(
+            self._persister.peers.broker_id, led.key.group_id, led.hosted.topic_partition, led.leader_epoch, limit
+        )
+        left = led.records.left_by(change)
+        for decision in led.telling.of(place, cause, left, self.now_ms(), self._ports.wall_ms()):
+            self._ports.record(decision)
 
     # -- locks
 
@@ -261,8 +279,8 @@ class ShareLeaders:
         if not led.is_current():
             self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        if led.records.expire(self.now_ms(), self._ports.settings(led.key.group_id).limits):
-            logger.info("acquisition lock is over", share_partition=str(led.key))
+        if change := led.records.expire(self.now_ms(), self._ports.settings(led.key.group_id).limits):
+            self._tell_why(led, change, Cause.LOCK_OVER)
             self._write_soon(led)
         self.watch(led)
 

@@ -234,6 +234,10 @@ class SharePartition:
             self.spans.change(span.first, span.last, release)
         return self._last_change
 
+    def left_by(self, change: int) -> list[Span]:
+        """What leaves its members by this change, while that is not written yet."""
+        return [span for span in self.spans if span.becomes is not None and span.change == change]
+
     # -- writing
 
     def take_write(self) -> Write:

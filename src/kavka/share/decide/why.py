@@ -1,0 +1,125 @@
+"""Why a share group is given records again, and why others are not given out any more: the why-records of its leaders.
+
+Decides the sentence of what a change does, and how often one is told: one for a share-partition and a cause each
+second, with what was not told before. Must not know the log, the coordinator, or who reads it.
+
+What a member accepts leaves no record. What a former leader had given out is given out again without one: locks are not
+stored, so nobody knows of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, NamedTuple, assert_never
+
+from kavka.decisions import Decision, DecisionKind
+from kavka.model import BrokerId, LeaderEpoch, TopicPartition
+from kavka.share.decide.spans import RecordState, Span
+
+PAUSE_MS: Final = 1_000
+"""How long after a cause was told it is only counted."""
+MOST_MEMBERS: Final = 4
+"""How many members a record names."""
+
+
+class Cause(Enum):
+    """Why records left their member, as the sentence says it."""
+
+    LOCK_OVER = "their locks are over"
+    SESSION_OVER = "the member's share session is over"
+    SAID = "the member said so"
+
+
+class Place(NamedTuple):
+    """Of which share-partition is told; `limit` is how often a record is delivered."""
+
+    broker_id: BrokerId
+    group_id: str
+    partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    limit: int
+
+
+class Fate(Enum):
+    """What becomes of records that leave their members."""
+
+    AGAIN = "given out again"
+    LIMIT = "delivered as often as they may be"
+    REJECTED = "rejected, or not there"
+
+
+class Telling:
+    """What was told of one share-partition."""
+
+    def __init__(self) -> None:
+        self._told_ms: dict[tuple[Cause, Fate], int] = {}
+        self._untold: dict[tuple[Cause, Fate], int] = {}
+
+    def of(self, place: Place, cause: Cause, left: Sequence[Span], now_ms: int, at_ms: int) -> list[Decision]:
+        """Of spans that leave their members; `now_ms` is the clock that never jumps, `at_ms` the wall's."""
+        fates: dict[Fate, list[Span]] = {}
+        for span in left:
+            fate = _fate(span, place.limit)
+            if fate is not None:
+                fates.setdefault(fate, []).append(span)
+        decisions = []
+        for fate, spans in fates.items():
+            told_ms = self._told_ms.get((cause, fate))
+            if told_ms is not None and now_ms - told_ms < PAUSE_MS:
+                self._untold[cause, fate] = self._untold.get((cause, fate), 0) + sum(span.size for span in spans)
+                continue
+            self._told_ms[cause, fate] = now_ms
+            decisions.append(_decision(place, cause, fate, spans, at_ms, self._untold.pop((cause, fate), 0)))
+        return decisions
+
+
+def _fate(span: Span, limit: int) -> Fate | None:
+    if span.becomes is RecordState.AVAILABLE:
+        return Fate.AGAIN
+    if span.becomes is not RecordState.ARCHIVED:
+        return None
+    return Fate.LIMIT if span.deliveries >= limit else Fate.REJECTED
+
+
+def _decision(place: Place, cause: Cause, fate: Fate, spans: Sequence[Span], at_ms: int, untold: int) -> Decision:
+    count, first, last = sum(span.size for span in spans), spans[0].first, spans[-1].last
+    deliveries = max(span.deliveries for span in spans)
+    group, limit = place.group_id, place.limit
+    match fate:
+        case Fate.AGAIN:
+            why = (
+                f"group {group} is given records {first} to {last} ({count} of them) again: {cause.value}; "
+                f"deliveries so far: {deliveries} of {limit}"
+            )
+        case Fate.LIMIT:
+            why = (
+                f"group {group} is given records {first} to {last} ({count} of them) no more: {cause.value}; "
+                f"deliveries: {deliveries} of {limit}"
+            )
+        case Fate.REJECTED:
+            why = (
+                f"group {group} is given records {first} to {last} ({count} of them) no more: a member "
+                f"rejected them, or found none there"
+            )
+        case _:
+            assert_never(fate)
+    return Decision(
+        DecisionKind.SHARE_RECORDS_RELEASED if fate is Fate.AGAIN else DecisionKind.SHARE_RECORDS_ARCHIVED,
+        at_ms,
+        place.broker_id,
+        why,
+        partition=place.partition,
+        leader_epoch=place.leader_epoch,
+        evidence={
+            "group": group,
+            "cause": cause.value,
+            "first_offset": first,
+            "last_offset": last,
+            "records": count,
+            "members": tuple(dict.fromkeys(span.member for span in spans))[:MOST_MEMBERS],
+            "deliveries": deliveries,
+            "limit": limit,
+            "not_told_before": untold,
+        },
+    )
