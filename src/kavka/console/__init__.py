@@ -12,6 +12,7 @@ live_events  reports to an open page that there is something newer
 metrics      the console's own metrics at /metrics
 console      what every page is given: settings, clusters, jobs, templates
 actions/     what an operator may change: form, preview, run
+alerts/      who is told when something fails, and when it is over
 jobs/        moves of replicas: plan, throttle, progress, resumed after a restart
 sources/     what pages read besides a cluster's snapshot: churn windows, znodes, simulations
 messages/    records of a topic: search, live tail, decoding, schemas
@@ -21,6 +22,7 @@ clusters     each cluster with its watcher, its history and its health
 history      how clusters were: series over time, in SQLite
 ledger       the SQLite file of what must not be lost: users, sessions, audit log, jobs
 settings     which clusters the console shows, where it listens, who may do what
+alert_rules  what a rule for alerts says, and which conditions of a cluster it is about
 rights       what somebody may do: roles on clusters, with topics, with messages
 
 templates/, static/ and translations/ are the package's data.

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
+from kavka.console.alerts.book import AlertBook
+from kavka.console.alerts.keeper import AlertKeeper
 from kavka.console.clusters import Clusters, ClusterWatch
 from kavka.console.jobs.audit import close_entry
 from kavka.console.jobs.runner import JobRunner
@@ -46,9 +48,10 @@ class Console:
         self.templates = environment()
         self.closing = asyncio.Event()
         """Set when the server is about to stop. Streams of events end then."""
-        self.on_start: list[Callable[[], Awaitable[None]]] = [self.runner.start]
+        self.alerts = AlertKeeper(settings.alerts, AlertBook(ledger), self.clusters, guard.now_ms)
+        self.on_start: list[Callable[[], Awaitable[None]]] = [self.runner.start, self.alerts.start]
         """Called in order when the clusters are watched, before the first request."""
-        self.on_stop: list[Callable[[], Awaitable[None]]] = [self.runner.stop]
+        self.on_stop: list[Callable[[], Awaitable[None]]] = [self.runner.stop, self.alerts.stop]
         """Called in reverse order before the clusters are left."""
 
     async def start(self) -> None:

@@ -47,6 +47,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kavka.client.security import PASSWORD_MECHANISMS, SaslMechanism, SaslSettings, TlsSettings
+from kavka.console.alert_rules import MOST_RULES, AlertRule, parse_alert
 from kavka.console.rights import Rights, parse_grant
 from kavka.errors import ConfigError
 from kavka.observe.cluster_settings import ClusterSettings
@@ -63,7 +64,7 @@ MAX_USERS: Final = 1_000
 MAX_GRANTS: Final = 200
 """Of one user."""
 USER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-_TABLES: Final = ("clusters", "thresholds", "tls", "users")
+_TABLES: Final = ("alerts", "clusters", "thresholds", "tls", "users")
 """What is a table in the file."""
 VARIABLES: Final = {
     "KAVKA_CONSOLE_HOST": "host",
@@ -102,6 +103,7 @@ class ConsoleSettings:
     """Of the health checks."""
     clusters: tuple[ClusterSettings, ...] = ()
     users: tuple[UserSettings, ...] = ()
+    alerts: tuple[AlertRule, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least, most in (("port", 0, 65_535), ("poll_ms", 100, 600_000), ("history_days", 1, 3_650)):
@@ -116,6 +118,11 @@ class ConsoleSettings:
             seen.add(each.name)
         if len(self.users) > MAX_USERS:
             raise ConfigError(f"{len(self.users)} users, expected at most {MAX_USERS}")
+        if len(self.alerts) > MOST_RULES:
+            raise ConfigError(f"{len(self.alerts)} alerts, expected at most {MOST_RULES}")
+        for name, times in Counter(each.name for each in self.alerts).items():
+            if times > 1:
+                raise ConfigError(f"alert {name!r} is given twice")
         names = [each.name for each in self.users]
         for name, times in Counter(names).items():
             if times > 1:
@@ -140,13 +147,21 @@ def parse_settings(text: str, *, where: str = "settings") -> ConsoleSettings:
         raise ConfigError(f"{where}: no TOML: {problem}") from problem
     clusters = [_cluster(each, where) for each in _tables(found.pop("cluster", []), "cluster", where)]
     users = [_user(each, where) for each in _tables(found.pop("user", []), "user", where)]
+    alerts = [parse_alert(each, where) for each in _tables(found.pop("alert", []), "alert", where)]
     if "data" in found:
         found["data_directory"] = found.pop("data")
     thresholds = _thresholds(found.pop("health", {}), f"{where}: [health]")
     tls = _server_tls(found.pop("tls"), f"{where}: tls") if "tls" in found else None
     known = {each.name: each for each in fields(ConsoleSettings) if each.name not in _TABLES}
     _check(found, {name: type(each.default) for name, each in known.items()}, where)
-    return ConsoleSettings(**found, clusters=tuple(clusters), thresholds=thresholds, tls=tls, users=tuple(users))
+    return ConsoleSettings(
+        **found,
+        clusters=tuple(clusters),
+        thresholds=thresholds,
+        tls=tls,
+        users=tuple(users),
+        alerts=tuple(alerts),
+    )
 
 
 def with_environment(settings: ConsoleSettings, environment: Mapping[str, str]) -> ConsoleSettings:

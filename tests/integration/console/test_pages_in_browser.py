@@ -47,6 +47,7 @@ PAGES = {
     "settings of brokers": f"{C}/brokers/1/settings?with=2&all=1",
     "clients": f"{C}/topics/{TOPIC}/clients",
     "clients of a broker": f"{C}/brokers/1/clients",
+    "alerts": f"{C}/alerts",
     "access": f"{C}/access",
     "users": f"{C}/access/users",
     "quotas": f"{C}/access/quotas",

@@ -75,6 +75,7 @@ def everywhere() -> list[str]:
     ]
     pages += [f"{C}/topics/{TOPIC}", f"{C}/topics/none-such", f"{C}/groups/{GROUP}", f"{C}/brokers/77"]
     pages += [f"{C}/topics/{TOPIC}/clients", f"{C}/topics/{TOPIC}/clients?partition=1", f"{C}/brokers/1/clients"]
+    pages += [f"{C}/alerts"]
     pages += [f"{C}/access{part}" for part in ("", "/users", "/quotas")]
     pages += [f"{C}/topics/{TOPIC}/settings{query}" for query in ("", "?with=single&all=1", "?q=no-such")]
     pages += [f"{C}/brokers/1/settings?only=none", f"{C}/do/set-config?topic={TOPIC}&setting=retention.ms"]

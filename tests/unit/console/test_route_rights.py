@@ -106,6 +106,7 @@ WHOSE = {
             "decisions/{decision}",
             "churn",
             "durability",
+            "alerts",
             "access",
             "access/users",
             "access/quotas",
@@ -117,6 +118,9 @@ WHOSE = {
         )
     },
     f"POST {C}/jobs/{{number:int}}/{{what}}": OPERATORS,
+    f"POST {C}/alerts/silences": OPERATORS,
+    f"POST {C}/alerts/silences/{{number:int}}/end": OPERATORS,
+    f"POST {C}/alerts/test": OPERATORS,
     **{f"{method} {C}/do/{name}": who for name, who in FORMS.items() for method in ("GET", "POST")},
 }
 FILLED = {

@@ -14,6 +14,7 @@ access_lists  access control lists, users, quotas
 zookeeper     ZooKeeper's servers and its tree
 simulator     runs of the simulator
 actions       form, preview and outcome of every action
+alerts        what fires, the rules, silences
 jobs          a cluster's jobs
 jobs_actions  a job: form, plan, progress
 audit         the audit log

@@ -1,0 +1,164 @@
+"""AlertKeeper: looks at the clusters every few seconds, and has sent what is due.
+
+Decides how often, and how often again after a failure. Must not know what a rule means (alert_rules), nor when
+something is due (book).
+
+I1  At most one delivery of an alert is under way, and MOST_AT_ONCE of all; each target is tried MOST_TRIES times,
+    later and later.
+I2  A receiver that does not answer does not hold up the console: deliveries are tasks, in threads of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kavka.console.alert_rules import AlertRule, Seen, Target, conditions
+from kavka.console.alerts.book import AlertBook, Notice
+from kavka.console.alerts.senders import NotDelivered, Told, link_of, send
+from kavka.logger import Logger
+from kavka.observe.snapshot import ClusterState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kavka.console.clusters import Clusters, ClusterWatch
+    from kavka.decisions import RecordedDecision
+
+LOOK_S: Final = 2.0
+MOST_TRIES: Final = 5
+FIRST_PAUSE_S: Final = 5.0
+"""Before the second try; each further one is three times as long."""
+MOST_AT_ONCE: Final = 4
+MOST_DECISIONS: Final = 200
+"""Of one look: more at once are not told one by one."""
+logger = Logger(__name__)
+
+
+class Delivery(NamedTuple):
+    """How the last delivery to a target came out; why: '' where it was taken."""
+
+    at_ms: int
+    subject: str
+    why: str
+
+
+class AlertKeeper:
+    """`start` and `stop` in the event loop that serves the pages."""
+
+    def __init__(
+        self, rules: Sequence[AlertRule], book: AlertBook, clusters: Clusters, now_ms: Callable[[], int]
+    ) -> None:
+        self.rules = {rule.name: rule for rule in rules}
+        self.book = book
+        self.last: dict[tuple[str, str], Delivery] = {}
+        """By rule and target."""
+        self._clusters = clusters
+        self._now_ms = now_ms
+        self._decided_ms: dict[str, int] = {}
+        """By cluster: the time of the latest decision that was looked at."""
+        self._looked: dict[str, set[str]] = {}
+        self._under_way: dict[tuple[str, ...], asyncio.Task[None]] = {}
+        self._threads = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="alerts")
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self.book.keep_rules(self.rules.values())
+        if self.rules:
+            self._task = asyncio.create_task(self._run(), name="alerts")
+
+    async def stop(self) -> None:
+        tasks = [*self._under_way.values(), *([self._task] if self._task is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def of(self, cluster: str) -> list[AlertRule]:
+        """The rules that are about a cluster."""
+        from fnmatch import fnmatchcase
+
+        return [rule for rule in self.rules.values() if fnmatchcase(cluster, rule.cluster)]
+
+    async def test(self, rule: AlertRule, cluster: str) -> None:
+        """Sends a test to each target of a rule, once; `last` has how it came out."""
+        text = "This is a test from kavka's console. Nothing is wrong."
+        told = Told(
+            "test", rule.name, cluster, "test", "info", text, self._now_ms(), link_of(rule.console, cluster, "")
+        )
+        await asyncio.gather(*(self._deliver(rule, target, told, tries=1) for target in rule.targets))
+
+    async def _run(self) -> None:
+        while True:
+            for watch in self._clusters:
+                try:
+                    self._look(watch)
+                except Exception as failed:  # noqa: BLE001  # a boundary between clusters: the others go on
+                    logger.error("alerts failed", cluster=watch.name, error=repr(failed), next="report this bug")
+            at_ms = self._now_ms()
+            for notice in self.book.due(self.rules, at_ms):
+                key = notice.alert[:3]
+                if key not in self._under_way:
+                    task = asyncio.create_task(self._tell(notice))
+                    self._under_way[key] = task
+                    task.add_done_callback(lambda _done, key=key: self._under_way.pop(key, None))  # type: ignore[misc]
+            await asyncio.sleep(LOOK_S)
+
+    def _look(self, watch: ClusterWatch) -> None:
+        rules = self.of(watch.name)
+        snapshot = watch.snapshot
+        if not rules or not snapshot.at_ms:
+            return
+        is_reachable = snapshot.state is ClusterState.REACHABLE
+        seen = Seen(
+            is_reachable,
+            snapshot.why,
+            watch.health if is_reachable else None,
+            tuple(snapshot.groups.values()),
+            self._new_decisions(watch),
+        )
+        for rule in rules:
+            self.book.take(rule, watch.name, conditions(rule, seen), self._now_ms(), is_known=is_reachable)
+
+    def _new_decisions(self, watch: ClusterWatch) -> Sequence[RecordedDecision]:
+        """Those that came since the last look; of the first look none, which would be history."""
+        since_ms = self._decided_ms.get(watch.name)
+        looked = self._looked.setdefault(watch.name, set())
+        found = watch.decisions.recent(limit=MOST_DECISIONS, since_ms=self._now_ms() if since_ms is None else since_ms)
+        new = [each for each in found if each.decision_id not in looked]
+        self._decided_ms[watch.name] = max((each.decision.at_ms for each in found), default=since_ms or self._now_ms())
+        self._looked[watch.name] = {each.decision_id for each in found}
+        return new
+
+    async def _tell(self, notice: Notice) -> None:
+        alert, rule = notice.alert, self.rules[notice.alert.rule]
+        told = Told(
+            notice.status,
+            rule.name,
+            alert.cluster,
+            alert.key,
+            alert.severity,
+            alert.text,
+            alert.since_ms,
+            link_of(rule.console, alert.cluster, alert.path),
+        )
+        await asyncio.gather(*(self._deliver(rule, target, told, tries=MOST_TRIES) for target in rule.targets))
+        self.book.told(notice, self._now_ms())
+
+    async def _deliver(self, rule: AlertRule, target: Target, told: Told, *, tries: int) -> None:
+        pause_s = FIRST_PAUSE_S
+        for attempt in range(1, tries + 1):
+            why = ""
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._threads, send, target, told)
+            except NotDelivered as failed:
+                why = str(failed) or "it was not taken"
+            self.last[rule.name, target.label] = Delivery(self._now_ms(), told.subject, why)
+            if not why:
+                return
+            logger.warning("alert not delivered", rule=rule.name, to=target.label, attempt=attempt, why=why)
+            if attempt < tries:
+                await asyncio.sleep(pause_s)
+                pause_s *= 3
+        logger.error("alert given up", rule=rule.name, to=target.label, next="test the rule on the page Alerts")
