@@ -14,8 +14,10 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from kavka.client.cluster import Broker, PartitionMetadata, TopicMetadata
+from kavka.console.look.history_charts import window_of
 from kavka.console.look.templating import base_context, environment
 from kavka.console.look.view import cut, links, number, ordered
+from kavka.console.pages.durability import ORDER, worst_topics_first
 from kavka.console.pages.preferences import own_path
 from kavka.console.pages.topics import Missing, missing_of
 from kavka.console.sources.znodes import MAX_DATA, meaning, readable
@@ -164,3 +166,37 @@ def test_a_size_that_could_not_be_read_since_says_when_it_was_read() -> None:
     assert old.startswith('2.0 KiB <small class="soft" title="the broker does not answer">read <time')
     assert "5 min ago" in old
     assert "unknown" in str(parts.size_read(None, Reading()))  # type: ignore[attr-defined]
+
+
+def test_a_link_to_a_time_shows_the_same_to_everybody_and_later() -> None:
+    fixed = window_of(request("span=1h&until=1700000000000"))
+    assert (fixed.since_ms, fixed.until_ms, fixed.is_fixed) == (1_700_000_000_000 - 3_600_000, 1_700_000_000_000, True)
+
+
+@pytest.mark.parametrize("until", ["", "soon", "-5", "9" * 15, "1" * 400])
+def test_what_is_no_time_that_was_is_now(until: str) -> None:
+    window = window_of(request(f"until={until}"))
+    assert not window.is_fixed
+    assert window.until_ms - window.since_ms == 900_000
+
+
+def test_durability_names_ones_own_topics_first_and_the_worst_of_them_first() -> None:
+    worst, *_, fine = ORDER
+    judged = [
+        (SimpleNamespace(topic=topic, partition=partition), health)
+        for topic, partition, health in (
+            ("__offsets", 0, worst),
+            ("a", 0, fine),
+            ("b", 0, fine),
+            ("b", 1, worst),
+            ("a", 1, fine),
+        )
+    ]
+    found = worst_topics_first(judged, {"__offsets"})  # type: ignore[arg-type]  # it looks at names alone
+    assert [(each.topic, each.partition) for each, _ in found] == [
+        ("b", 1),
+        ("b", 0),
+        ("a", 0),
+        ("a", 1),
+        ("__offsets", 0),
+    ]

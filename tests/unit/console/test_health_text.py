@@ -9,9 +9,11 @@ import pytest
 pytest.importorskip("jinja2")
 pytest.importorskip("starlette")
 
+from kavka.console.look.failures import FAILURES, failure
 from kavka.console.look.health_text import finding_link, level_of, say
-from kavka.console.look.i18n import translator
+from kavka.console.look.i18n import catalogue, translator
 from kavka.console.look.templating import environment
+from kavka.observe.health.checks import all_checks
 from kavka.observe.health.report import Check, CheckResult, Finding, Outcome, Severity, Statement, report
 
 
@@ -60,3 +62,21 @@ def test_a_statement_is_said_in_the_readers_language_with_the_phrases_in_it() ->
     english, chinese = (said.render(it=statement, _=translator(language)) for language in ("en", "zh"))
     assert english == "out of sync for 66 s: &lt;3&gt; (3: 1,200 records behind)"
     assert chinese == "副本 &lt;3&gt; 不同步（已 66 秒） (3: 落后 1,200 条记录)"
+
+
+def test_each_check_has_a_failure_in_both_languages() -> None:
+    assert {*FAILURES} == {check.name for check in all_checks()}
+    known = catalogue()
+    assert not [many for _one, many in FAILURES.values() if many not in known]
+
+
+def test_a_failed_check_is_named_by_what_is_wrong() -> None:
+    made = Check("single-replica", "Topics have more than one replica", 5, Severity.WARNING, Statement(""), "")
+    for failed, said in ((1, "1 topic has a single replica"), (2, "2 topics have a single replica")):
+        result = CheckResult(made, Outcome.FAILED, Statement(""), looked_at=9, failed=failed)
+        shown = (
+            environment()
+            .from_string("{{ failure(result) }}")
+            .render(failure=failure, result=result, _=translator("en"))
+        )
+        assert shown == said

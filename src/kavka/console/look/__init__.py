@@ -9,6 +9,7 @@ charts                curves, ISR membership and shares as SVG
 i18n                  texts in the reader's language
 sentence_translation  sentences of brokers and errors, recognised by their form and translated
 decision_text         a why-record: what changed, why, and its evidence in words
+failures              failed checks, named by what is wrong
 health_text           a health report: the colour, the words, the links
 replica_history       who was in an ISR and when; what a broker's death costs
 setting_rows          settings: value, default, source, meaning, effect; two beside each other

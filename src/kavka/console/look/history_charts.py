@@ -38,20 +38,29 @@ MOST_FOLDED: Final = 500
 """Decisions out of which those are chosen."""
 
 
+MOST_DIGITS: Final = 15
+"""Of a time in an address."""
+
+
 class Window(NamedTuple):
     """The time that a page's charts show."""
 
     name: str
     since_ms: int
     until_ms: int
+    is_fixed: bool = False
+    """It ends at the time of the link, and stays there: a colleague sees the same."""
 
 
 def window_of(request: Request) -> Window:
-    """What the query's `span` says; a quarter of an hour without it."""
+    """What the query's `span` says, a quarter of an hour without it; up to now, or up to its `until` (ms)."""
     name = request.query_params.get("span", "")
     if name not in SPANS:
         name = DEFAULT_SPAN
     now_ms = time.time_ns() // 1_000_000
+    said = request.query_params.get("until", "")
+    if said.isdecimal() and len(said) <= MOST_DIGITS and int(said) < now_ms:
+        return Window(name, int(said) - SPANS[name], int(said), is_fixed=True)
     return Window(name, now_ms - SPANS[name], now_ms)
 
 

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from kavka.console.access.route_rights import sees_all
 from kavka.console.history import Series
 from kavka.console.look import history_charts
+from kavka.console.look.failures import failure
 from kavka.console.look.format import path_part
 from kavka.console.look.health_text import finding_link, level_of, say
 from kavka.console.look.view import links, look_of
@@ -30,7 +31,7 @@ SPARKS: Final = 12
 
 
 def install(console: Console) -> None:
-    console.templates.globals.update(level_of=level_of, finding_link=finding_link, say=say)
+    console.templates.globals.update(level_of=level_of, finding_link=finding_link, say=say, failure=failure)
 
 
 def routes(console: Console) -> list[Route]:
