@@ -81,7 +81,8 @@ def log_dirs(
         for node, listed in found.items():
             for directory in listed:
                 size = sum(replica.size_bytes for replica in directory.replicas)
-                state = "" if not directory.error else directory.error.name
+                healthy = "cordoned" if directory.is_cordoned else ""
+                state = directory.error.name if directory.error else healthy
                 usable, total = _bytes(directory.usable_bytes), _bytes(directory.total_bytes)
                 table.add(node, directory.path, len(directory.replicas), _bytes(size), usable, total, state)
     show(table)
@@ -107,6 +108,7 @@ def _move(
     for partition, error in with_cluster(bootstrap, work).items():
         steps = {
             "LOG_DIR_NOT_FOUND": "`kavka log-dirs` shows the directories of each broker",
+            "INVALID_REPLICA_ASSIGNMENT": "the directory is cordoned (cordoned.log.dirs): choose another one",
             "KAFKA_STORAGE_ERROR": "the directory is offline: repair its disk and restart the broker",
         }
         step = steps.get(error.code.name, "`kavka topics describe` tells who")
@@ -123,6 +125,7 @@ def _summary(node: int, directory: LogDirectory, topics: Collection[str]) -> dic
         "error": directory.error.name if directory.error else None,
         "total_bytes": directory.total_bytes,
         "usable_bytes": directory.usable_bytes,
+        "cordoned": directory.is_cordoned,
         "replicas": [
             {
                 "topic": replica.partition.topic,

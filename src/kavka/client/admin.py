@@ -195,6 +195,7 @@ class LogDirectory(NamedTuple):
     total_bytes: int
     usable_bytes: int
     replicas: tuple[ReplicaInfo, ...]
+    is_cordoned: bool = False
 
 
 class LogDirectorySize(NamedTuple):
@@ -672,6 +673,7 @@ class Admin:
                     for topic in directory.topics
                     for p in topic.partitions
                 ),
+                directory.is_cordoned,
             )
             for directory in answer.results
         ]

@@ -42,6 +42,8 @@ _SAME_PURPOSE = (
 )
 """Settings that stand for one another; the first that is set counts."""
 _SYNONYMS = {name: group for group in _SAME_PURPOSE for name in group if name != "log.flush.scheduler.interval.ms"}
+ALL_DIRECTORIES = "*"
+"""What cordoned.log.dirs says for all of log.dirs."""
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """By their numbers in a batch's attributes."""
 _HOST = re.compile(r"[0-9a-zA-Z\-%._:]*")
@@ -201,6 +203,13 @@ class BrokerConfig(BrokerSettings):
         return _absolute(text.split(","))
 
     @cached_property
+    def cordoned_log_directories(self) -> tuple[str, ...]:
+        """The directories that get no new partitions, as absolute paths; all of them for "*"."""
+        if ALL_DIRECTORIES in self.cordoned_log_dirs:
+            return self.log_directories
+        return _absolute(self.cordoned_log_dirs)
+
+    @cached_property
     def abandoned_log_directories(self) -> tuple[str, ...]:
         """Former log directories that this broker gives up, as absolute paths."""
         return _absolute(self.kavka_abandoned_log_dirs)
@@ -355,6 +364,7 @@ class BrokerConfig(BrokerSettings):
             )
         if len(set(self.log_directories)) != len(self.log_directories):
             raise InvalidValue("log.dirs", self.log_dirs, "Each log directory may be named once")
+        self._check_cordoned()
         self._check_together()
         self._check_broker_id()
         self._check_listeners()
@@ -366,6 +376,17 @@ class BrokerConfig(BrokerSettings):
                 "max.connections.per.ip", 0, "Value can be 0 only where max.connections.per.ip.overrides is set"
             )
         _ = self.max_connections_of_listeners, self.max_connection_creation_rate_of_listeners
+
+    def _check_cordoned(self) -> None:
+        if ALL_DIRECTORIES in self.cordoned_log_dirs and len(self.cordoned_log_dirs) > 1:
+            raise InvalidValue(
+                "cordoned.log.dirs", self.cordoned_log_dirs, f"{ALL_DIRECTORIES} stands for all, and alone"
+            )
+        unknown = [path for path in self.cordoned_log_directories if path not in self.log_directories]
+        if unknown:
+            raise InvalidValue(
+                "cordoned.log.dirs", self.cordoned_log_dirs, f"log.dirs does not name {', '.join(unknown)}"
+            )
 
     def _check_together(self) -> None:
         if "classic" not in self.group_coordinator_rebalance_protocols:

@@ -169,7 +169,8 @@ _BROKER = {
     "the partition available and loses records.",
     "unclean.leader.election.interval.ms": "How often partitions without a leader are checked for an unclean election.",
     # Log directories, segments and retention.
-    "cordoned.log.dirs": "Log directories that get no new partitions; * for all.",
+    "cordoned.log.dirs": "Log directories that get no new partitions, and no moved ones; * for all. A broker whose "
+    "directories are all cordoned still gets partitions: the controller does not know it.",
     "log.cleanup.policy": "What happens to old segments: delete drops them, compact keeps the newest record of each "
     "key; both may be given.",
     "log.dir": "The directory of the logs where log.dirs is not set.",

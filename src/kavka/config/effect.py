@@ -280,10 +280,6 @@ _REFUSED: Final[Mapping[str, Refusal]] = {
         "Values written as ${provider:path:key} would be used literally, not looked up.",
         "Leave the setting out, and write the values themselves into the file.",
     ),
-    "cordoned.log.dirs": Refusal(
-        "New partitions would still be placed in these directories.",
-        "Leave the setting out; to empty a directory, move its replicas to another one.",
-    ),
     "create.topic.policy.class.name": Refusal(
         "Policies are Java classes, and kavka would not call this one: it would accept every new topic.", _JAVA_POLICY
     ),

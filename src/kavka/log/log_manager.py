@@ -108,6 +108,7 @@ class LogDirectoryInfo(NamedTuple):
     total_bytes: int
     usable_bytes: int
     logs: list[UnifiedLog]
+    is_cordoned: bool = False
 
 
 class _Syncing:
@@ -168,6 +169,8 @@ class LogManager:
         """producer.id.expiration.ms, which may change at run time."""
         self.recovery_threads = settings.recovery_threads
         """num.recovery.threads.per.data.dir, as it is to be when the logs are closed."""
+        self.cordoned: frozenset[str] = frozenset()
+        """cordoned.log.dirs: directories that get no new logs (KIP-1066)."""
         self.is_released = False
         """Whether the directories are given up, at the end or after a start that failed: no log is here any more."""
         self.broker_id = settings.broker_id
@@ -303,7 +306,8 @@ class LogManager:
         directory: str | None = None,
         config: LogConfig | None = None,
     ) -> UnifiedLog:
-        """The partition's log, made in `directory` or in the one with the fewest logs if there is none.
+        """The partition's log, made in `directory` or in the one with the fewest logs if there is none: of those that
+        are not cordoned, or of all where all are, for the controller does not know it and has sent the partition here.
 
         A partition that is not new (`is_new` false) gets no log while a directory is offline, for it may lie there: an
         empty log in its place would hide its records, and stand in its way when the directory is back.
@@ -386,7 +390,8 @@ class LogManager:
                 raise StorageError(directory, "is not a log directory of this broker, or is offline")
             return home
         self._require_one_directory()
-        return min(self._homes.values(), key=lambda home: len(home.logs))
+        homes = [home for home in self._homes.values() if home.path not in self.cordoned]
+        return min(homes or self._homes.values(), key=lambda home: len(home.logs))
 
     def delete(self, partition: TopicPartition, now_ms: int, *, delay_ms: int | None = None) -> bool:
         """Removes the partition's log; its files are deleted `delay_ms` (file.delete.delay.ms) later. Returns False if
@@ -422,10 +427,13 @@ class LogManager:
     # -- moves between log directories
 
     def check_directory(self, directory: str) -> ErrorCode:
-        """LOG_DIR_NOT_FOUND for one that is not of this broker, KAFKA_STORAGE_ERROR for one that is offline."""
+        """LOG_DIR_NOT_FOUND for one that is not of this broker, KAFKA_STORAGE_ERROR for one that is offline,
+        INVALID_REPLICA_ASSIGNMENT for one that is cordoned."""
         if directory not in self._directories:
             return ErrorCode.LOG_DIR_NOT_FOUND
-        return ErrorCode.NONE if directory in self._homes else ErrorCode.KAFKA_STORAGE_ERROR
+        if directory not in self._homes:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT if directory in self.cordoned else ErrorCode.NONE
 
     def prefer_directory(self, partition: TopicPartition, directory: str) -> None:
         """Remembers that the partition's log, which does not exist yet, goes into this directory."""
@@ -664,13 +672,13 @@ class LogManager:
         for path in self._directories:
             home = self._homes.get(path)
             if home is None:
-                infos.append(LogDirectoryInfo(path, self._offline.get(path), -1, -1, []))
+                infos.append(LogDirectoryInfo(path, self._offline.get(path), -1, -1, [], path in self.cordoned))
                 continue
             try:
                 total, usable = self._filesystem.space(path)
             except (StorageError, FileNotFoundError):
                 total = usable = -1
-            infos.append(LogDirectoryInfo(path, None, total, usable, list(home.logs.values())))
+            infos.append(LogDirectoryInfo(path, None, total, usable, list(home.logs.values()), path in self.cordoned))
         return infos
 
     # -- the end

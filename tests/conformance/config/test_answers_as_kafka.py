@@ -113,9 +113,9 @@ def shown_by_3_9(ours: BrokerConfig, entries: list[ConfigEntry]) -> list[ConfigE
 def with_newer_groups(configs: dict[str, Any]) -> dict[str, Any]:
     """What 3.9 would say if it served groups of the newer protocol, as 4.x and kavka do."""
     served = configs["group.coordinator.rebalance.protocols"]
-    served["value"] = "classic,consumer"
+    served["value"] = "classic,consumer,streams"
     for synonym in served["synonyms"]:
-        synonym["value"] = "classic,consumer"
+        synonym["value"] = "classic,consumer,streams"
     return configs
 
 

@@ -88,7 +88,7 @@ def test_broker_settings_are_those_of_3_9_and_what_4_added(kafka_3_9: Facts, kaf
 
 
 OF_THE_NEWER_GROUPS = {
-    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.coordinator.rebalance.protocols": "classic,consumer,streams",
     "group.consumer.migration.policy": "bidirectional",
 }
 """Where kavka's default is not 3.9's: groups of the newer protocol are served, as by 4.x, whose range it is."""

@@ -98,8 +98,8 @@ DIFFERENCES = (
         "describe_every_default_of_brokers",
         r"group\.coordinator\.rebalance\.protocols",
         r"(\.synonyms\[0\])?\.value",
-        "classic,consumer",
-        "the newer group protocol is served from the start, as in Apache Kafka 4",
+        "classic,consumer,streams",
+        "the newer group protocols are served from the start, as in Apache Kafka 4",
     ),
     Difference(
         "produce_.*",

@@ -27,6 +27,7 @@ Address = tuple[str, int]
 INT16_MAX = 32_767
 
 KEYS_OF_SHARE_GROUPS = {ApiKey(key) for key in (*range(76, 80), *range(83, 88), *range(90, 93))}
+KEYS_OF_STREAMS_GROUPS = {ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE}
 KEYS_OF_3_9 = (*range(52), 56, 57, 58, 60, 61, 65, 66, 67, 68, 69)
 
 # APIs whose newest version is not served here, with the reason.
@@ -139,6 +140,7 @@ def test_every_api_of_apache_kafka_3_9_is_served_but_the_one_for_forwarding(kavk
                 ApiKey.DESCRIBE_TOPIC_PARTITIONS,
             }
             | KEYS_OF_SHARE_GROUPS
+            | KEYS_OF_STREAMS_GROUPS
         )
     finally:
         session.close()

@@ -346,6 +346,7 @@ def _join_settings(base: Base, logs: LogManager, control: Control, maintenance: 
     def obeyed_by_logs(config: BrokerConfig) -> None:
         logs.producer_id_expiration_ms = config.producer_id_expiration_ms
         logs.recovery_threads = config.num_recovery_threads_per_data_dir
+        logs.cordoned = frozenset(config.cordoned_log_directories)
 
     base.on_topic_config.add(
         control.state_changes.apply_topic_config,

@@ -249,9 +249,12 @@ def _register_quotas(broker: Broker, registry: Registry) -> None:
 def _register_logs(broker: Broker, registry: Registry) -> None:
     logs, cleaner = broker.logs, broker.cleaner
     registry.gauge(*_LOGS, "OfflineLogDirectoryCount", lambda: len(logs.offline_directories))
+    registry.gauge(*_LOGS, "CordonedLogDirectoryCount", lambda: len(logs.cordoned))
     for directory in broker.config.log_directories:
         read_state = partial(_is_offline, logs, directory)
         registry.gauge(*_LOGS, "LogDirectoryOffline", read_state, logDirectory=directory)
+        read_cordon = partial(_is_cordoned, logs, directory)
+        registry.gauge(*_LOGS, "LogDirectoryCordoned", read_cordon, logDirectory=directory)
     if cleaner is None:
         return
     for name, read in (
@@ -270,6 +273,10 @@ def _register_logs(broker: Broker, registry: Registry) -> None:
         count, size = partial(_uncleanable, cleaner, directory), partial(cleaner.uncleanable_bytes, directory)
         registry.gauge(*_CLEANER_MANAGER, "uncleanable-partitions-count", count, logDirectory=directory)
         registry.gauge(*_CLEANER_MANAGER, "uncleanable-bytes", size, logDirectory=directory)
+
+
+def _is_cordoned(logs: LogManager, directory: str) -> int:
+    return int(directory in logs.cordoned)
 
 
 def _is_offline(logs: LogManager, directory: str) -> int:

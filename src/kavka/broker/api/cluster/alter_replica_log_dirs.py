@@ -1,7 +1,8 @@
 """AlterReplicaLogDirs (key 34): moves partitions' logs to other log directories of this broker (KIP-113).
 
 Behaviour   The answer comes when the moves have begun; DescribeLogDirs shows how far they are. A directory that this
-            broker does not have is LOG_DIR_NOT_FOUND, one that is offline KAFKA_STORAGE_ERROR. A partition without a
+            broker does not have is LOG_DIR_NOT_FOUND, one that is offline KAFKA_STORAGE_ERROR, one that is cordoned
+            INVALID_REPLICA_ASSIGNMENT. A partition without a
             replica here is NOT_LEADER_OR_FOLLOWER or UNKNOWN_TOPIC_OR_PARTITION; the broker creates its log in that
             directory if the partition comes later. Naming the directory that the log is in ends a move elsewhere.
 Versions    1; 2 flexible.

@@ -4,7 +4,7 @@ Behaviour   A failed directory is listed with KAFKA_STORAGE_ERROR and without it
             log that is moving into a directory is listed there as a future one, with the bytes copied so far and the
             offsets still missing.
 Versions    1; 2 flexible; 3 error above all; 4 total and usable bytes (KIP-827);
-            5 whether the directory is cordoned (KIP-1066): none is, there are no cordoned directories here.
+            5 whether the directory is cordoned (KIP-1066).
 Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
 
@@ -45,7 +45,9 @@ def _directory(
     info: LogDirectoryInfo, moves: Sequence[LogMove], wanted: set[tuple[str, int]] | None
 ) -> DescribeLogDirsResult:
     if info.error is not None:
-        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=info.path, topics=[])
+        return DescribeLogDirsResult(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=info.path, topics=[], is_cordoned=info.is_cordoned
+        )
     listed = [(log.topic_partition, _log(log)) for log in info.logs]
     listed += [(move.log.topic_partition, _move(move)) for move in moves]
     topics = by_topic((partition, log) for partition, log in listed if wanted is None or partition in wanted)
@@ -57,6 +59,7 @@ def _directory(
         ],
         total_bytes=info.total_bytes,
         usable_bytes=info.usable_bytes,
+        is_cordoned=info.is_cordoned,
     )
 
 
