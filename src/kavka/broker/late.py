@@ -9,7 +9,8 @@ pays neither the time nor the memory for what it does not need. Which parts are 
     | transactions             | the first order about the transactions topic, or the first request about one      |
     | states of share groups   | the first order about the topic of their states, or the first request about one   |
     | share groups' records    | the first ShareFetch or ShareAcknowledge                                          |
-    | streams groups' topics   | the first heartbeat of a group whose internal topics are missing                  |
+    | streams groups' topics,  | the first heartbeat of a group whose internal topics are missing, the first       |
+    | and a census of groups   | downgrade of a feature                                                            |
     | moves of logs            | the first AlterReplicaLogDirs                                                     |
     | quotas of clients        | the first quota that is set for a user or a client id                             |
     | traces of requests       | the first slow request, or the first one of the sample                            |

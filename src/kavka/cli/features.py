@@ -75,7 +75,7 @@ def upgrade(levels: Levels, dry_run: DryRun = False, as_json: Json = False, boot
 @app.command("downgrade")
 def downgrade(
     levels: Levels,
-    unsafe: Annotated[bool, typer.Option("--unsafe", help="Even if data of the higher level is lost.")] = False,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Even if groups of the higher level cannot go on.")] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +14,14 @@ from kavka.errors import ErrorCode
 from kavka.protocol.messages.api_versions_request import ApiVersionsRequest
 from kavka.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from kavka.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kavka.protocol.messages.list_groups_request import ListGroupsRequest
 from kavka.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from kavka.protocol.messages.streams_group_heartbeat_request import KeyValue, Subtopology, TopicInfo, Topology
 from tests.kit.broker_client import BrokerClient
 from tests.kit.command_line import run_alone
 from tests.kit.kavka_process import KavkaProcess
-from tests.kit.process_cluster import eventually
+from tests.kit.process_cluster import ProcessCluster, eventually
 from tests.kit.streams_member import StreamsMember, codes
 
 TOPIC = 2
@@ -177,6 +179,41 @@ def test_they_are_off_where_the_feature_level_or_the_setting_says_so(tmp_path_fa
         with BrokerClient(broker.port) as client, StreamsMember(broker.port, "g", "one") as member:
             assert not served(client)
             assert member.ask_to_join(reading("t")).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_what_is_in_use_is_switched_off_only_by_force(tmp_path: Path) -> None:
+    """The group is at another broker than the controller, which asks all of them."""
+    settings = {**SETTINGS, "offsets.topic.num.partitions": "8", "offsets.topic.replication.factor": "1"}
+    with ProcessCluster(tmp_path / "kavka", brokers=2, defaults=settings) as cluster:
+        cluster.start()
+        asked = cluster.bootstrap
+        controller = cluster.controller()
+        with BrokerClient(cluster.brokers[controller].port) as client:
+            source = client.create_topic("words")
+            found = [find_coordinator(client, f"app-{number}") for number in range(20)]
+            number = next(number for number, node in enumerate(found) if node != controller)
+        name, at = f"app-{number}", cluster.brokers[1 - controller].port
+        with StreamsMember(at, name, "one") as member:
+            member.join(reading(source))
+            refused = run_alone("features", "downgrade", "streams.version=0", "-b", asked)
+            assert refused.returncode != 0
+            assert f"1 group could not go on without streams.version, for example {name}" in refused.stderr.decode()
+            forced = run_alone("features", "downgrade", "--unsafe", "streams.version=0", "-b", asked)
+            assert forced.returncode == 0, forced.stderr
+            assert member.beat(has={}).error_code == ErrorCode.UNSUPPORTED_VERSION
+            assert run_alone("features", "upgrade", "streams.version=1", "-b", asked).returncode == 0
+            assert member.leave().member_epoch == -1
+        empty = run_alone("features", "downgrade", "streams.version=0", "-b", asked)
+        assert empty.returncode == 0, empty.stderr
+
+
+def find_coordinator(client: BrokerClient, group: str) -> int:
+    def found() -> Any:
+        answer = client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4).coordinators[0]
+        return None if answer.error_code else (answer.node_id,)
+
+    (node_id,) = eventually("groups have coordinators", found)
+    return int(node_id)
 
 
 def served(client: BrokerClient) -> bool:

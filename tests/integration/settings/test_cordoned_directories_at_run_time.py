@@ -1,4 +1,4 @@
-"""cordoned.log.dirs (KIP-1066): what is placed where, while it changes on a running broker, and after its next start."""
+"""cordoned.log.dirs (KIP-1066): what is placed where, while it changes on a running broker and after its next start."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ room must not decide anything about records, groups, topics or transactions.
     token_verifiers.py   OAUTHBEARER: whose tokens listeners believe, verified beside the loop
     following.py         fetchers, made when the first partition is to be followed
     group_room.py        the coordinator of groups; made late
+    group_parts.py       parts beside the coordinator of groups
     share_parts.py       the parts of share groups; late_share.py: made with the first use
     late_traces.py       traces of requests, made late
     transaction_room.py  the parts that a broker needs for transactions; made late

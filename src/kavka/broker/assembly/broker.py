@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kavka.broker.assembly.authentication import Authentication
     from kavka.broker.assembly.ends import Ends
     from kavka.broker.assembly.following import Following
+    from kavka.broker.assembly.group_parts import GroupParts
     from kavka.broker.assembly.tasks import Tasks
     from kavka.broker.assembly.transaction_room import TransactionRoom
     from kavka.broker.authentication.gate import Gates
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from kavka.broker.share.room import ShareRoom
     from kavka.broker.telemetry.client_telemetry import ClientTelemetry
     from kavka.broker.topics.auto_creation import AutoCreation
-    from kavka.broker.topics.streams_topics import StreamsTopics
     from kavka.broker.topics.topic_creation import TopicCreation
     from kavka.broker.transactions.producer_ids import ProducerIds
     from kavka.broker.upkeep.flushes import Flushes
@@ -86,7 +86,7 @@ class Inner(NamedTuple):
     transaction_room: Late[TransactionRoom]
     share: Late[ShareRoom]
     share_states: Late[ShareCoordinator]
-    streams_topics: Late[StreamsTopics]
+    group_parts: Late[GroupParts]
     moves: Late[LogMoves]
     quota_store: Late[QuotaStore]
     request_traces: Late[RequestTraces]
@@ -155,7 +155,8 @@ class Broker:
     verification = _LatePart(lambda inner: inner.transaction_room().verification)
     share = _LatePart(lambda inner: inner.share())
     share_states = _LatePart(lambda inner: inner.share_states())
-    streams_topics = _LatePart(lambda inner: inner.streams_topics())
+    streams_topics = _LatePart(lambda inner: inner.group_parts().topics)
+    group_census = _LatePart(lambda inner: inner.group_parts().census)
     moves = _LatePart(lambda inner: inner.moves())
     quota_store = _LatePart(lambda inner: inner.quota_store())
     request_traces = _LatePart(lambda inner: inner.request_traces())

@@ -63,12 +63,12 @@ from kavka.zookeeper.znodes import random_uuid
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.authentication import Authentication
+    from kavka.broker.assembly.group_parts import GroupParts
     from kavka.broker.assembly.transaction_room import TransactionRoom
     from kavka.broker.authentication.tokens import Tokens
     from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.quotas.client_quotas import ClientQuotas
     from kavka.broker.quotas.quota_store import QuotaStore
-    from kavka.broker.topics.streams_topics import StreamsTopics
     from kavka.broker.upkeep.log_moves import LogMoves
     from kavka.coordinator.groups.coordinator import GroupCoordinator
     from kavka.flight.recorder import FlightRecorder
@@ -308,7 +308,7 @@ def join(base: Base, opened: Opened) -> Running:
             serving.transaction_room,
             serving.share.room(lookups),
             serving.share.states,
-            _late_streams_topics(base, creation),
+            _late_group_parts(base, serving, creation),
             _late_moves(base, logs),
             _late_quota_store(base),
             late_request_traces(base, serving.metadata),
@@ -329,13 +329,13 @@ def _new_topic_creation(base: Base, serving: Serving, control: Control) -> Topic
     )
 
 
-def _late_streams_topics(base: Base, creation: TopicCreation) -> Late[StreamsTopics]:
+def _late_group_parts(base: Base, serving: Serving, creation: TopicCreation) -> Late[GroupParts]:
     loop = asyncio.get_running_loop()
 
-    def make() -> StreamsTopics:
-        from kavka.broker.topics.streams_topics import StreamsTopics
+    def make() -> GroupParts:
+        from kavka.broker.assembly.group_parts import new_group_parts
 
-        return StreamsTopics(creation.create_all, base.tasks.spawn, lambda: int(loop.time() * 1000))
+        return new_group_parts(base, loop, serving.metadata, serving.groups, creation)
 
     return Late(make)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from kavka.broker.coordinators.group_census import GroupCensus
     from kavka.broker.metadata.features import Features
     from kavka.broker.metadata.metadata_cache import MetadataCache
     from kavka.broker.telemetry.client_telemetry import ClientTelemetry
@@ -50,6 +51,10 @@ class ClusterBroker(Protocol):
     @property
     def replicas(self) -> ReplicaManager:
         """Its clock: clients' metrics are due by it."""
+
+    @property
+    def group_census(self) -> GroupCensus:
+        """Which groups the cluster has."""
 
     def serves_consumer_groups(self) -> bool:
         """Whether groups of the newer protocol (KIP-848) are served now."""

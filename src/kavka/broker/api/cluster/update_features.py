@@ -1,9 +1,11 @@
 """UpdateFeatures (key 57): changes the levels of features, or switches one off.
 
-Behaviour   The rules are in `controller.decide.feature_levels`. Up to version 1 each feature succeeds or fails for
-            itself. From version 2 on one refusal leaves all features unchanged, and the error stands above all. The
-            answer comes when this broker shows the new levels to clients, or after AWAIT_LEVELS_S. Only the controller
-            answers; others say NOT_CONTROLLER.
+Behaviour   A safe downgrade that would switch off a kind of groups is INVALID_REQUEST while a group of that kind has
+            members, or is a share group, whose positions nobody could use: an unsafe one does it (Apache Kafka makes no
+            difference between the two here). The other rules are in `controller.decide.feature_levels`. Up to version 1
+            each feature succeeds or fails for itself. From version 2 on one refusal leaves all features unchanged, and
+            the error stands above all. The answer comes when this broker shows the new levels to clients, or after
+            AWAIT_LEVELS_S. Only the controller answers; others say NOT_CONTROLLER.
 Versions    0 allow_downgrade; 1 kinds of updates and validate_only (KIP-778); 2 one error for all (KIP-1022).
 """
 
@@ -36,8 +38,12 @@ def handle(
 async def _update(broker: ClusterBroker, message: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
     for_all = version >= FIRST_VERSION_FOR_ALL
     try:
+        wishes = [_wish(update, version) for update in message.feature_updates]
+        if broker.controller.is_active:
+            for wish in wishes:
+                await _refuse_loss(broker, wish)
         outcomes, zxid = await broker.controller.features.update(
-            [_wish(update, version) for update in message.feature_updates],
+            wishes,
             validate_only=message.validate_only,
             all_or_nothing=for_all,
         )
@@ -64,6 +70,20 @@ async def _update(broker: ClusterBroker, message: UpdateFeaturesRequest, version
             for name, refusal in outcomes.items()
         ],
     )
+
+
+async def _refuse_loss(broker: ClusterBroker, wish: FeatureUpdate) -> None:
+    """Raises `RequestError` for a safe downgrade that would not be safe."""
+    if wish.level != 0 or wish.upgrade_type != UpgradeType.SAFE_DOWNGRADE:
+        return
+    groups = await broker.group_census.in_use(wish.name)
+    if groups:
+        count = "1 group" if len(groups) == 1 else f"{len(groups)} groups"
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"{count} could not go on without {wish.name}, for example {groups[0]}: end or delete what is in use, or "
+            "ask for an unsafe downgrade",
+        )
 
 
 def _wish(update: FeatureUpdateKey, version: int) -> FeatureUpdate:
