@@ -9,6 +9,7 @@ import pytest
 from kavka.coordinator.groups.classic.decide.membership import JoinProtocol, JoinRequest
 from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
+from tests.kit.group_surroundings import OffsetsLog
 from tests.kit.streams_case import (
     APPLICATION,
     CHANGELOG,
@@ -362,6 +363,24 @@ def test_what_could_not_be_written_is_as_if_it_had_not_been() -> None:
         assert case.groups.list_groups() == []
         one = await case.beat("one", application=COUNTS)
         assert codes(one) == ["ASSIGNMENT_DELAYED", "MISSING_INTERNAL_TOPICS"]
+
+    in_virtual_time(scenario)
+
+
+def test_topics_that_come_with_a_write_of_unknown_outcome_are_not_missed() -> None:
+    """Found by a random walk: the records had the hash of the topics, and the group stayed NotReady for ever."""
+
+    async def scenario() -> None:
+        case = StreamsCase()
+        case.log = OffsetsLog(delay_s=0.001, keeps_failed=True)
+        await case.start()
+        one = await case.beat("one", application=COUNTS)
+        for name in one.missing:
+            case.topics.put(name, 4)
+        case.log.error = ErrorCode.REQUEST_TIMED_OUT
+        assert code(await case.refused("one", one.member_epoch, has={})) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await case.beat("one", one.member_epoch, has={})
+        assert case.group.state == "Stable"
 
     in_virtual_time(scenario)
 

@@ -255,6 +255,10 @@ class StreamsGroupFlow:
             if group is not None:
                 if error is ErrorCode.NONE:
                     change.settle(group)
+                else:
+                    # What was decided may be in its records now: a topology found to fit the topics must not go on to
+                    # count as unfit because their hash is no news.
+                    group.configured, group.checked_version = None, -1
                 group.watch_all(self._around.limits(group_id).session_timeout_ms, self._carrier.now_ms())
                 if group.epoch > epoch:
                     self._around.on_rebalance(
