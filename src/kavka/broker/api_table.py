@@ -2,9 +2,10 @@
 
 The set is that of Apache Kafka 3.9 on ZooKeeper, because a broker here can take the place of such a broker, with the
 versions of 4.3. Programs that guess a broker's release from it say "at least 3.9" (kversion in kminion and kadm) or 4.3
-(kafka-python). ListConfigResources, DescribeTopicPartitions and clients' metrics come from 4.x. Left out are versions
-that KIP-896 dropped, and Envelope, which no program sends here. Every advertised version is served, except Produce 0-2
-(see api/cluster/api_versions.py).
+(kafka-python). Left out are versions that KIP-896 dropped, and Envelope, which no program sends here. Left out too is
+UnregisterBroker: there is nothing to unregister, for a broker's registration is an ephemeral node that ends with its
+session. ListConfigResources, DescribeTopicPartitions, clients' metrics, share groups and streams groups come from 4.x.
+Every advertised version is served, except Produce 0-2 (see api/cluster/api_versions.py).
 """
 
 from __future__ import annotations
