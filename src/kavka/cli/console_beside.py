@@ -18,6 +18,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kavka.cli.registry_beside import RegistryBeside
+
 if TYPE_CHECKING:
     from kavka.cli.start import Start
 
@@ -34,11 +36,13 @@ class ConsoleBeside:
 
     def __init__(self, plan: Start) -> None:
         self._plan = plan
+        self._registry = RegistryBeside(plan)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, bootstraps: Sequence[str], zookeeper: str | None) -> None:
-        """Starts it for the brokers at these addresses, where one is wanted."""
+        """Starts it for the brokers at these addresses, where one is wanted; and the schema registry."""
         plan = self._plan
+        self._registry.start(bootstraps)
         if not self._is_wanted():
             return
         words = [sys.executable, "-m", "kavka.cli.main", "console", "--beside", "--log-level", "error"]
@@ -61,7 +65,8 @@ class ConsoleBeside:
             print(f"The console cannot be started: {problem.strerror}", file=sys.stderr)
 
     def stop(self) -> None:
-        """Ends it, and waits for that a little."""
+        """Ends both, and waits for that a little."""
+        self._registry.stop()
         process, self._process = self._process, None
         if process is None:
             return

@@ -59,7 +59,7 @@ def hash_password(as_json: Json = False) -> None:
     kavka console user hash
     """
     try:
-        from kavka.console.access.auth import password_text
+        from kavka.security.passwords import password_text
     except ModuleNotFoundError as missing:
         raise Failure(f"the console needs {missing.name}", install_command("console")) from missing
     try:

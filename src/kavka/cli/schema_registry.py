@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from importlib.util import find_spec
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -18,15 +18,23 @@ from kavka.cli.output import Failure, explain
 from kavka.cli.session import found_way
 from kavka.installation import install_command
 
+if TYPE_CHECKING:
+    from kavka.cli.login import Way
+    from kavka.schema_registry.access import Access
+    from kavka.schema_registry.server import RegistrySettings
+
 app = CommandLine()
 
-NEEDED = ("starlette", "uvicorn", "fastavro")
+NEEDED = ("starlette", "uvicorn", "fastavro", "jsonschema", "google.protobuf", "grpc_tools")
 """What it cannot start without."""
 
 
 def is_installed() -> bool:
     """Whether the registry's extra is there."""
-    return all(find_spec(name) is not None for name in NEEDED)
+    try:
+        return all(find_spec(name) is not None for name in NEEDED)
+    except ModuleNotFoundError:  # Where not even google is there, google.protobuf is not looked for.
+        return False
 
 
 @app.command("schema-registry")
@@ -39,9 +47,17 @@ def schema_registry(
     topic: Annotated[
         str, typer.Option("--topic", metavar="NAME", help="The topic that holds the schemas; made if there is none.")
     ] = "_schemas",
+    users: Annotated[
+        str | None,
+        typer.Option("--users", metavar="FILE", help="Users who must log in, as TOML (docs/schema-registry.md)."),
+    ] = None,
+    tls: Annotated[
+        str | None, typer.Option("--tls", metavar="FILE", help="Certificate chain and key, as PEM: it serves https.")
+    ] = None,
     log_level: LogLevel = "info",
     as_json: Json = False,
     beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
+    admin_password: Annotated[str | None, typer.Option("--admin-password", metavar="FILE", hidden=True)] = None,
 ) -> None:
     """Serve a schema registry beside any Kafka.
 
@@ -53,23 +69,35 @@ def schema_registry(
 
     curl localhost:8081/subjects
     """
+    place = Place(port, host, users, tls, admin_password)
+    serve_registry(place, found_way(bootstrap), topic, log_level=log_level, as_json=as_json, beside=beside)
+
+
+class Place(NamedTuple):
+    """Where a registry listens, and who may ask it. users, admin_password: files."""
+
+    port: int
+    host: str
+    users: str | None
+    tls: str | None
+    admin_password: str | None
+
+
+def serve_registry(place: Place, way: Way, topic: str, *, log_level: str, as_json: bool, beside: bool) -> None:
+    """Serves until a signal ends it. `beside`: it ends with its standard input, and takes another port where its own is
+    taken. Raises Failure."""
     if not is_installed():
         raise Failure("the schema registry needs packages that are not installed", install_command("schema-registry"))
     from kavka.errors import AddressProblem, AddressUnavailable, ConfigError, KavkaError
     from kavka.runtime.log_output import configure
-    from kavka.schema_registry.access import is_loopback
-    from kavka.schema_registry.server import RegistrySettings, bind, serve
+    from kavka.schema_registry.server import bind, serve
 
-    way = found_way(bootstrap)
     configure(log_level, as_json=as_json)
     try:
-        if not is_loopback(f"[{host}]" if ":" in host else host):
-            raise ConfigError(
-                f"--host {host}: beyond the loopback everybody could change schemas, and there are no users"
-            )
-        settings = RegistrySettings(bootstrap=way.addresses, sasl=way.login.sasl, tls=way.login.tls, topic=topic)
-        bound = bind(host, port, elsewhere=beside)
-        shown = f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}"
+        settings = _settings(place, way, topic)
+        bound = bind(place.host, place.port, elsewhere=beside)
+        scheme = "http" if place.tls is None else "https"
+        shown = f"{scheme}://{_in_url(place.host)}:{bound.getsockname()[1]}"
         serve(
             settings,
             bound,
@@ -86,6 +114,48 @@ def schema_registry(
         raise Failure(str(problem), "docs/schema-registry.md explains the settings") from problem
     except KavkaError as problem:
         raise explain(problem, way.addresses) from problem
+
+
+def _settings(place: Place, way: Way, topic: str) -> RegistrySettings:
+    """Raises ConfigError, Failure."""
+    from kavka.errors import ConfigError
+    from kavka.runtime.server_tls import ServerTlsSettings
+    from kavka.schema_registry.access import LocalOnly, is_loopback
+    from kavka.schema_registry.server import RegistrySettings
+
+    access = _access(place.users, place.admin_password)
+    if isinstance(access, LocalOnly) and not is_loopback(_in_url(place.host)):
+        raise ConfigError(f"--host {place.host}: beyond the loopback users must log in, and --users names no file")
+    return RegistrySettings(
+        bootstrap=way.addresses,
+        sasl=way.login.sasl,
+        tls=way.login.tls,
+        topic=topic,
+        certificate=None if place.tls is None else ServerTlsSettings(certificate=place.tls),
+        access=access,
+    )
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _access(users: str | None, admin_password: str | None) -> Access:
+    """Who may ask. Raises ConfigError, Failure."""
+    from kavka.schema_registry.access import LocalOnly, Logins, RegistryUser, Role, parse_users
+    from kavka.security.passwords import salted_hash
+
+    file = users or admin_password
+    if file is None:
+        return LocalOnly()
+    try:
+        with open(file, encoding="utf-8") as stream:
+            text = stream.read()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise Failure(f"cannot read {file}: {problem}", "name a file that you may read") from problem
+    if users is not None:
+        return Logins(parse_users(text, where=users))
+    return Logins([RegistryUser("admin", Role.ADMIN, salted_hash(text.strip()))])
 
 
 def _tell(address: str, topic: str, brokers: str, subjects: int, *, as_json: bool) -> None:

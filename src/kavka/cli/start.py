@@ -62,7 +62,7 @@ class Start:
     """A broker to start: from a file, or (file None) with the defaults of `up`. `settings` are name=value texts.
 
     `metrics_port` shows the brokers' metrics from there on, one port each; None: they show none. `console_port`: where
-    the console listens that `up` starts beside them, unless `no_console`.
+    the console listens that `up` starts beside them, unless `no_console`. `schema_registry`: one of these, too.
 
     `brokers` of `up` is how many; 0 for as many as the data directory has, one in a new one. `processes`: each in a
     process of its own. `zookeeper_port`: the embedded ZooKeeper's port is open there (0 for a free one).
@@ -86,6 +86,7 @@ class Start:
     metrics_port: int | None = None
     console_port: int | None = None
     no_console: bool = False
+    schema_registry: bool = False
     secure: bool = False
     mtls: bool = False
     insecure: bool = False
@@ -119,12 +120,13 @@ OPTIONS_OF_UP = {
     "--metrics-port": "metrics_port",
     "--console-port": "console_port",
     "--no-console": "no_console",
+    "--schema-registry": "schema_registry",
     "--secure": "secure",
     "--mtls": "mtls",
     "--insecure": "insecure",
 }
 OPTIONS_OF_BOTH = {"--set": "settings", "-s": "settings", "--log-level": "log_level", "--json": "as_json"}
-FLAGS = ("as_json", "processes", "no_console", "secure", "mtls", "insecure")
+FLAGS = ("as_json", "processes", "no_console", "schema_registry", "secure", "mtls", "insecure")
 MOST_BROKERS = 100
 NUMBERS = {
     "port": range(65536),

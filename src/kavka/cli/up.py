@@ -39,8 +39,8 @@ Brokers = Annotated[
         min=1,
         max=MOST_BROKERS,
         metavar="N",
-        show_default="as many as DIRECTORY has, 1 in a new one",
-        help="Number of brokers, on ports from --port on.",
+        show_default="as many as DIRECTORY has, or 1",
+        help="Brokers, on ports from --port on.",
     ),
 ]
 Processes = Annotated[bool, typer.Option("--processes", help="Run each broker, and ZooKeeper, in its own process.")]
@@ -79,6 +79,7 @@ Secure = Annotated[bool, typer.Option("--secure", help="TLS, a password for admi
 Mtls = Annotated[bool, typer.Option("--mtls", help="With --secure: certificates, no passwords.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Listen in clear where other machines reach it.")]
 NoConsole = Annotated[bool, typer.Option("--no-console", help="Do not start the console.")]
+SchemaRegistry = Annotated[bool, typer.Option("--schema-registry", help="Start a schema registry, too, on port 8081.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="A broker setting, as in server.properties; repeatable."),
@@ -97,6 +98,7 @@ def up(
     metrics_port: MetricsPort = None,
     console_port: ConsolePort = None,
     no_console: NoConsole = False,
+    schema_registry: SchemaRegistry = False,
     secure: Secure = False,
     mtls: Mtls = False,
     insecure: Insecure = False,
@@ -132,6 +134,7 @@ def up(
         metrics_port=metrics_port,
         console_port=console_port,
         no_console=no_console,
+        schema_registry=schema_registry,
         secure=secure,
         mtls=mtls,
         insecure=insecure,

@@ -13,6 +13,7 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     sasl             a step of an exchange, and how one fails
     sasl_server      the states of a connection that must authenticate
     guessing         how long an address that fails has to wait
+    passwords        passwords of the console's and the schema registry's users, as they are kept
     plain            the mechanism PLAIN
     scram            the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512, both sides; their credentials and bounds
     scram_changes    what a request about SCRAM credentials may change

@@ -13,7 +13,7 @@ pytest.importorskip("starlette")
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kavka.console.access.auth import password_text
+from kavka.security.passwords import password_text
 from tests.kit.console_client import ConsoleClient, Page
 from tests.kit.console_process import ConsoleProcess
 from tests.kit.kavka_process import KavkaProcess

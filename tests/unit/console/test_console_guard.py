@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message
 
-from kavka.console.access import auth, csrf, guard
+from kavka.console.access import csrf, guard
 from kavka.console.access.audit import AlreadyDone, AuditLog, AuditRecord, Outcome
 from kavka.console.access.auth import Users
 from kavka.console.access.guard import Guard, GuardMiddleware
@@ -24,6 +24,7 @@ from kavka.console.ledger import open_ledger
 from kavka.console.rights import Rights, Role
 from kavka.console.settings import UserSettings
 from kavka.errors import ConfigError
+from kavka.security import passwords
 from tests.kit.asgi_client import AsgiClient
 
 PASSWORD = "correct horse battery"
@@ -32,7 +33,7 @@ EVERYWHERE = "0.0.0.0"
 
 @pytest.fixture(autouse=True)
 def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "COST", 2)
+    monkeypatch.setattr(passwords, "COST", 2)
 
 
 class Site:
@@ -146,7 +147,7 @@ class TestLogin:
     def test_it_does_not_start_with_a_user_of_the_settings_whom_nobody_can_log_in_as(self, tmp_path: Path) -> None:
         ledger = open_ledger(tmp_path / "ledger.sqlite")
         Users(ledger).add("ada", PASSWORD, Role.ADMIN)
-        known = [UserSettings("ada", Rights()), UserSettings("bob", Rights(), auth.password_text(PASSWORD))]
+        known = [UserSettings("ada", Rights()), UserSettings("bob", Rights(), passwords.password_text(PASSWORD))]
         Guard(ledger, listens_on=EVERYWHERE, users=known)
         unknown = [*known, UserSettings("eve", Rights())]
         with pytest.raises(ConfigError, match="without a password: eve"):

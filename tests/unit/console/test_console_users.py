@@ -10,20 +10,22 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from kavka.console.access import auth
-from kavka.console.access.auth import LoginThrottle, User, Users, password_text
+from kavka.console.access.auth import LoginThrottle, User, Users
 from kavka.console.access.route_rights import Need, Who, check
 from kavka.console.access.sessions import ABSOLUTE_MS, IDLE_MS, MOST_SESSIONS, Sessions
 from kavka.console.ledger import open_ledger
 from kavka.console.rights import Rights, Role, full, parse_grant, role_named
 from kavka.console.settings import UserSettings
 from kavka.errors import ConfigError
+from kavka.security import passwords
+from kavka.security.passwords import password_text
 
 PASSWORD = "correct horse battery"
 
 
 @pytest.fixture(autouse=True)
 def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "COST", 2)
+    monkeypatch.setattr(passwords, "COST", 2)
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ class TestUsers:
 
     def test_an_unknown_name_is_hashed_for_as_well(self, users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
         hashed = []
-        monkeypatch.setattr(auth, "_hash", lambda password, salt: hashed.append(password) or b"x")
+        monkeypatch.setattr(passwords, "_hash", lambda password, salt: hashed.append(password) or b"x")
         asyncio.run(users.check("nobody", "guess"))
         asyncio.run(users.check("ada", "guess"))
         assert hashed == ["guess", "guess"]

@@ -3,22 +3,17 @@
 Decides whether a name and a password belong together. Must not know cookies (sessions.py), nor which page asks and what
 right it takes (route_rights.py).
 
-I1  A password is kept as scrypt's hash with a salt of its own, and nowhere else.
+I1  A password is kept as its hash, and nowhere else (security/passwords.py).
 I2  A name that is not there costs as much time as a wrong password: neither tells which of the two it was.
 I3  After `FREE_FAILURES` wrong attempts at a name, or from an address, each further one has to wait, longer each time;
     while it waits the password is not even looked at, so a right one that was guessed then tells nothing. A browser
     in which that name has logged in before counts by itself.
-
-Source: RFC 7914 (scrypt); the cost is OWASP's recommendation for 32 MiB.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
-import hmac
-import os
 import re
 import sqlite3
 import time
@@ -29,15 +24,14 @@ from typing import NamedTuple
 from kavka.console.rights import Rights, Role, full, role_named
 from kavka.console.settings import UserSettings
 from kavka.errors import ConfigError
+from kavka.security.passwords import (
+    NO_HASH,
+    SaltedHash,
+    is_password,
+    parse_password,
+    salted_hash,
+)
 
-COST, BLOCK_SIZE, PARALLEL = 2**15, 8, 1
-SCRYPT_MEMORY_BYTES = 64 * 1024 * 1024
-SALT_BYTES = 16
-HASH_BYTES = 64
-LEAST_PASSWORD = 10
-"""Characters."""
-LONGEST_PASSWORD = 1_000
-"""Characters; more is no password, but work for us."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 CHECKS_AT_ONCE = 2
 """Passwords that are checked at a time: each takes a core and 32 MiB for a tenth of a second."""
@@ -88,7 +82,7 @@ class Users:
         """Adds a user, or gives one another password and role. Raises ValueError for what is no name or password."""
         if not NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no user name: letters, digits and . _ @ -, at most 64")
-        salt, found = _salted(password)
+        salt, found = salted_hash(password)
         self._database.execute(
             "INSERT INTO users VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
             "role = excluded.role, salt = excluded.salt, hash = excluded.hash, changed_ms = excluded.changed_ms",
@@ -126,11 +120,10 @@ class Users:
         known = self._hashes.get(name)
         if known is None:
             row = self._database.execute("SELECT salt, hash FROM users WHERE name = ?", (name,)).fetchone()
-            known = None if row is None else (row["salt"], row["hash"])
-        salt, expected = known or (bytes(SALT_BYTES), b"")
+            known = None if row is None else SaltedHash(row["salt"], row["hash"])
         async with self._checks:
-            found = await asyncio.to_thread(_hash, password[:LONGEST_PASSWORD], salt)
-        if known is None or not hmac.compare_digest(found, expected):
+            is_right = await asyncio.to_thread(is_password, password, known or NO_HASH)
+        if known is None or not is_right:
             return None
         user = self.find(name)
         return None if user is None else user[0]
@@ -145,39 +138,12 @@ class Users:
         )
 
 
-def password_text(password: str) -> str:
-    """A password as the settings hold it: `scrypt:SALT:HASH`, in base64. Raises ValueError for what is no password."""
-    return ":".join(["scrypt", *(base64.b64encode(each).decode() for each in _salted(password))])
-
-
-def _parsed(user: UserSettings) -> tuple[bytes, bytes]:
-    kind, *rest = user.password.split(":")
+def _parsed(user: UserSettings) -> SaltedHash:
     try:
-        salt, found = (base64.b64decode(each, validate=True) for each in rest)
-    except ValueError:
-        salt = found = b""
-    if kind != "scrypt" or len(salt) != SALT_BYTES or len(found) != HASH_BYTES:
-        raise ConfigError(f"the password of user {user.name} is no hash: `kavka console user hash` makes one")
-    return salt, found
-
-
-def _salted(password: str) -> tuple[bytes, bytes]:
-    """A new salt, and the hash. Raises ValueError."""
-    if not LEAST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
-        raise ValueError(f"a password has {LEAST_PASSWORD} to {LONGEST_PASSWORD} characters, not {len(password)}")
-    salt = os.urandom(SALT_BYTES)
-    return salt, _hash(password, salt)
-
-
-def _hash(password: str, salt: bytes) -> bytes:
-    return hashlib.scrypt(
-        password.encode("utf-8", "surrogatepass"),
-        salt=salt,
-        n=COST,
-        r=BLOCK_SIZE,
-        p=PARALLEL,
-        maxmem=SCRYPT_MEMORY_BYTES,
-    )
+        return parse_password(user.password)
+    except ValueError as problem:
+        why = f"the password of user {user.name} is no hash: `kavka console user hash` makes one"
+        raise ConfigError(why) from problem
 
 
 # ------------------------------------------------------------------------------------------------------------ throttle
