@@ -26,6 +26,11 @@ pyspark_kavka and pyspark_kavka_log; this package does the work.
     exactly_once, markers, marker_topic   each micro-batch once
     layouts, settlement    how many tasks write, and how that may change
 
+    Records with schemas
+    registry            columns of a schema registry's types, and back
+    schema_types        Avro's types as Spark's
+    schema_decoder, schema_encoder    what a worker does
+
     Log files
     log_format          the format and its options
     log_segments, log_filters    which files and pieces

@@ -40,6 +40,21 @@ class SinkError(KavkaError):
     """Rows that cannot become records. The message says which column does not fit and how to fix it."""
 
 
+class BadRecordError(KavkaError):
+    """A record that cannot be read by the schema that a column asks for."""
+
+    def __init__(self, subject: str, reason: str) -> None:
+        super().__init__(subject, reason)
+        self.subject = subject
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"a record cannot be read as {self.subject}: {self.reason}. "
+            'With bad_records="column" such records become errors in the column'
+        )
+
+
 class DeliveryError(KavkaError):
     """Records that a partition did not accept, or that it may have accepted."""
 

@@ -16,4 +16,9 @@ json_schema       JSON Schema: text to shapes; json_difference: what accepts wha
 protobuf          Protobuf: proto_compiler makes descriptors of texts, proto_text texts of descriptors;
                   proto_difference: what can be read with what
 misfit            one reason against; pairwise: two schemas compared part by part, each pair once
+
+For readers of records, the console and Spark:
+
+client            a client of any registry: schemas by their ids, versions of subjects
+formats           Avro, Protobuf and JSON Schema: bytes behind the prefix to a value
 """

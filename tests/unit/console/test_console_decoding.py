@@ -14,10 +14,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.console.messages import schema_registry
 from kavka.console.messages.decoding import SHOWN_CHARACTERS, Format, decode, field, laid_out, schema_id
-from kavka.console.messages.schema_formats import Schema, SchemaMismatch, decode_with, parse_schema
-from kavka.console.messages.schema_registry import SchemaRegistry
+from kavka.schema_registry import client
+from kavka.schema_registry.client import SchemaRegistry
+from kavka.schema_registry.formats import Schema, SchemaMismatch, decode_with, parse_schema
 from tests.kit.schema_registry_server import RegistryServer
 
 PERSON = (
@@ -261,7 +261,7 @@ class TestRegistry:
             assert len(server.asked) == 1
 
     def test_answers_that_lie_are_failures(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(schema_registry, "MOST_ANSWER_BYTES", 1000)
+        monkeypatch.setattr(client, "MOST_ANSWER_BYTES", 1000)
         with RegistryServer() as server:
             for number, answer in enumerate(
                 [

@@ -6,6 +6,6 @@ search           records found within bounds, and the live tail
 expression       a filter in CEL, bounded, and the names of fields that are offered for it
 export           what was found as CSV, JSON lines or Parquet
 decoding         what a key or a value says, as text that can be shown
-schema_registry  schemas by their ids
-schema_formats   Avro, Protobuf and JSON Schema: bytes to a value
+
+Schemas, and what bytes say by them, are kavka.schema_registry's.
 """

@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from kavka.console.look.format import visible
-from kavka.console.messages.schema_formats import Schema, SchemaMismatch, decode_with
+from kavka.schema_registry.formats import Schema, SchemaMismatch, decode_with
 
 SHOWN_CHARACTERS = 20_000
 PREVIEW_CHARACTERS = 200

@@ -31,10 +31,10 @@ from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.console.access.turns import Turns
 from kavka.console.messages.decoding import Decoded, Format, decode, field, schema_id
 from kavka.console.messages.expression import Expression, FieldNames
-from kavka.console.messages.schema_formats import Schema
-from kavka.console.messages.schema_registry import SchemaRegistry
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
+from kavka.schema_registry.client import SchemaRegistry
+from kavka.schema_registry.formats import Schema
 
 SCAN_RECORDS = 20_000
 SCAN_BYTES = 64 * 1024 * 1024

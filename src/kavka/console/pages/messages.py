@@ -28,10 +28,10 @@ from kavka.console.look.view import links
 from kavka.console.messages.decoding import Format
 from kavka.console.messages.export import MOST_EXPORTED, Kind, Row, kinds, lines, parquet
 from kavka.console.messages.expression import Expression, WrongExpression
-from kavka.console.messages.schema_registry import SchemaRegistry
 from kavka.console.messages.search import MOST_SHOWN, Filters, Messages, Query, Start
 from kavka.console.pages.actions import check_reachable
 from kavka.errors import ErrorCode, KavkaError, RequestError
+from kavka.schema_registry.client import SchemaRegistry
 
 if TYPE_CHECKING:
     from starlette.requests import Request

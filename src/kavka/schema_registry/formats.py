@@ -37,15 +37,23 @@ class Schema(NamedTuple):
     kind: str
     name: str
     parsed: Any
+    text: str = ""
+    references: Mapping[str, str] = {}
+    """Name to text of what it refers to, those that others need first; of Protobuf to descriptors in base64."""
 
 
 def parse_schema(number: int, kind: str, text: str, references: Mapping[str, str], serialized: str = "") -> Schema:
-    """Makes a schema ready. references: name to text of what it refers to. serialized: a Protobuf file's descriptor in
-    base64; without it fields are shown by their numbers. Raises SchemaMismatch."""
+    """Makes a schema ready. references: name to text of what it refers to, of Protobuf to a descriptor in base64.
+    serialized: a Protobuf file's descriptor in base64; without it fields are shown by their numbers. Raises
+    SchemaMismatch."""
+    return _parsed(number, kind, text, references, serialized)._replace(text=text, references=references)
+
+
+def _parsed(number: int, kind: str, text: str, references: Mapping[str, str], serialized: str) -> Schema:
     if kind == "AVRO":
         return _avro(number, text, references)
     if kind == "PROTOBUF":
-        return _protobuf(number, serialized)
+        return _protobuf(number, serialized, references)
     if kind == "JSON":
         return Schema(number, kind, _title(text), None)
     raise SchemaMismatch(f"{kind} is no known type of schema")
@@ -81,15 +89,16 @@ def _avro(number: int, text: str, references: Mapping[str, str]) -> Schema:
         raise SchemaMismatch(f"schema {number} is no Avro: {problem}") from problem
     except fastavro.schema.UnknownType as problem:
         raise SchemaMismatch(f"schema {number} names a type that is not there: {problem}") from problem
-    if _has_free_items(document):
+    if has_free_items(document):
         raise SchemaMismatch(f"schema {number} has an array whose items take no bytes")
     name = document.get("name", "") if isinstance(document, dict) else ""
     return Schema(number, "AVRO", str(name), parsed)
 
 
-def _has_free_items(schema: Any) -> bool:
+def has_free_items(schema: Any) -> bool:
+    """Whether few bytes of an Avro schema stand for much work (I2)."""
     if isinstance(schema, list):
-        return any(map(_has_free_items, schema))
+        return any(map(has_free_items, schema))
     if not isinstance(schema, dict):
         return False
     if schema.get("type") == "array" and _is_free(schema.get("items")):
@@ -98,7 +107,7 @@ def _has_free_items(schema: Any) -> bool:
     fields = schema.get("fields")
     if isinstance(fields, list):
         inner += [each.get("type") for each in fields if isinstance(each, dict)]
-    return any(_has_free_items(each) for each in inner if isinstance(each, (dict, list)))
+    return any(has_free_items(each) for each in inner if isinstance(each, (dict, list)))
 
 
 def _is_free(schema: Any) -> bool:
@@ -155,7 +164,7 @@ def _plain(value: Any) -> Any:
 # ------------------------------------------------------------------------------------------------------------ Protobuf
 
 
-def _protobuf(number: int, serialized: str) -> Schema:
+def _protobuf(number: int, serialized: str, references: Mapping[str, str]) -> Schema:
     if not serialized:
         return Schema(number, "PROTOBUF", "", None)
     from google.protobuf import descriptor_pb2, descriptor_pool
@@ -164,6 +173,11 @@ def _protobuf(number: int, serialized: str) -> Schema:
     try:
         file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(serialized, validate=True))
         pool = descriptor_pool.DescriptorPool()
+        for name, reference in references.items():
+            imported = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(reference, validate=True))
+            imported.name = name
+            _add_well_known(pool, imported)
+            pool.Add(imported)
         _add_well_known(pool, file)
         file.name = file.name or f"schema-{number}.proto"
         pool.Add(file)
