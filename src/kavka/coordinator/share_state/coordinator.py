@@ -25,6 +25,7 @@ from kavka.coordinator.share_state.decide.records import (
     ShareKey,
     ShareState,
     ShareStateRecord,
+    UnreadableRecord,
     UpdateRecord,
     decode_share_state_record,
 )
@@ -177,7 +178,7 @@ class ShareCoordinator(ActiveShards[_Active]):
         """Cuts what nobody needs off the beginnings of the logs."""
         for active in list(self._active.values()):
             ends = self._log.ends(active.partition)
-            if not active.loading and not active.is_gone and ends is not None:
+            if not active.loading and not active.is_gone and ends is not None and not active.shard.unreadable:
                 self._log.cut(active.partition, active.pruning.bound(active.shard.states, ends[0]))
 
     def _check(self, key: ShareKey, *, of_gone: bool = False) -> None:
@@ -239,6 +240,15 @@ def _replay(active: _Active, record: CoordinatorRecord) -> ShareStateRecord | No
     except ProtocolViolation as garbage:
         logger.warning("share group state skipped", partition=active.partition, why=str(garbage))
         return None
+    if isinstance(decoded, UnreadableRecord):
+        logger.error(
+            "share group state unreadable",
+            partition=active.partition,
+            share_partition=str(decoded.key),
+            why=decoded.why,
+            next_step="this share-partition is not served: start a broker of the version that wrote it, or delete the "
+            "group's offsets in the topic",
+        )
     if decoded is not None:
         active.shard.replay(decoded)
     return decoded

@@ -78,7 +78,14 @@ class UpdateRecord(NamedTuple):
     batches: Sequence[StateBatch]
 
 
-ShareStateRecord: TypeAlias = SnapshotRecord | UpdateRecord
+class UnreadableRecord(NamedTuple):
+    """Of a state that is there, and that nobody here can read: of a newer version, or damaged."""
+
+    key: ShareKey
+    why: str
+
+
+ShareStateRecord: TypeAlias = SnapshotRecord | UpdateRecord | UnreadableRecord
 
 
 def snapshot_record(key: ShareKey, state: ShareState | None) -> CoordinatorRecord:
@@ -124,14 +131,28 @@ def update_record(update: UpdateRecord) -> CoordinatorRecord:
 
 
 def decode_share_state_record(record: CoordinatorRecord) -> ShareStateRecord | None:
-    """What a record says; None for a kind that is not known. Raises `ProtocolViolation` for what is no such record."""
+    """What a record says; None for a kind that is not known. Raises `ProtocolViolation` for a key that is none: nobody
+    knows which state it is of."""
     key_version, key_body = split_version(record.key)
+    name: ShareSnapshotKey | ShareUpdateKey
     if key_version == _SNAPSHOT_KEY:
         name = decode(ShareSnapshotKey, key_body, key_version)
-        key = ShareKey(name.group_id, name.topic_id, name.partition)
-        if record.value is None:
-            return SnapshotRecord(key, None)
-        value = decode(ShareSnapshotValue, _body(record.value), _VALUE_VERSION)
+    elif key_version == _UPDATE_KEY and record.value is not None:
+        name = decode(ShareUpdateKey, key_body, key_version)
+    else:
+        return None
+    key = ShareKey(name.group_id, name.topic_id, name.partition)
+    try:
+        return _decode_value(key_version, key, record.value)
+    except ProtocolViolation as unreadable:
+        return UnreadableRecord(key, str(unreadable))
+
+
+def _decode_value(key_version: int, key: ShareKey, encoded: bytes | None) -> SnapshotRecord | UpdateRecord:
+    if encoded is None:
+        return SnapshotRecord(key, None)
+    if key_version == _SNAPSHOT_KEY:
+        value = decode(ShareSnapshotValue, _body(encoded), _VALUE_VERSION)
         state = ShareState(
             value.snapshot_epoch,
             value.state_epoch,
@@ -146,21 +167,18 @@ def decode_share_state_record(record: CoordinatorRecord) -> ShareStateRecord | N
             ),
         )
         return SnapshotRecord(key, state)
-    if key_version == _UPDATE_KEY and record.value is not None:
-        named = decode(ShareUpdateKey, key_body, key_version)
-        update = decode(ShareUpdateValue, _body(record.value), _VALUE_VERSION)
-        return UpdateRecord(
-            ShareKey(named.group_id, named.topic_id, named.partition),
-            update.snapshot_epoch,
-            update.leader_epoch,
-            update.start_offset,
-            update.delivery_complete_count,
-            [
-                StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
-                for batch in update.state_batches
-            ],
-        )
-    return None
+    update = decode(ShareUpdateValue, _body(encoded), _VALUE_VERSION)
+    return UpdateRecord(
+        key,
+        update.snapshot_epoch,
+        update.leader_epoch,
+        update.start_offset,
+        update.delivery_complete_count,
+        [
+            StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+            for batch in update.state_batches
+        ],
+    )
 
 
 def _body(value: bytes) -> bytes:

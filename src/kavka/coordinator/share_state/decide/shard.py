@@ -6,6 +6,8 @@ Decides whether a request counts, and which record it leads to. State changes on
         partition the later one writes, and what was decided before a reset of the offsets is not stored after it
     I2  snapshot and updates together say what the state is (`batches`)
     I3  the same write twice leaves what it leaves once: who does not know what came of it sends it again
+    I4  a state with a record that cannot be read is not served, and not overwritten, until it is deleted, or written as
+        a whole by somebody who can: an older state in its place would deliver again what is done. Others are served
 
 Source: Kafka's ShareCoordinatorShard.
 """
@@ -24,6 +26,7 @@ from kavka.coordinator.share_state.decide.records import (
     ShareState,
     ShareStateRecord,
     SnapshotRecord,
+    UnreadableRecord,
     UpdateRecord,
     snapshot_record,
     update_record,
@@ -39,11 +42,14 @@ class ShareStateShard:
     def __init__(self, updates_per_snapshot: int) -> None:
         self._updates_per_snapshot = updates_per_snapshot
         self.states: dict[ShareKey, ShareState] = {}
+        self.unreadable: dict[ShareKey, str] = {}
+        """Why each of these cannot be read (I4)."""
 
     # -- requests
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: Offset, wall_ms: int) -> CoordinatorRecord:
         """A state that begins anew. Raises `RequestError`: FENCED_STATE_EPOCH."""
+        self._check_readable(key)
         known = self.states.get(key)
         if known is not None and state_epoch != NO_EPOCH and known.state_epoch > state_epoch:
             raise RequestError(ErrorCode.FENCED_STATE_EPOCH)
@@ -73,22 +79,28 @@ class ShareStateShard:
 
     def delete(self, key: ShareKey) -> CoordinatorRecord | None:
         """The record that deletes a state; None where there is none."""
-        return snapshot_record(key, None) if key in self.states else None
+        return snapshot_record(key, None) if key in self.states or key in self.unreadable else None
 
     def renew(self, key: ShareKey, wall_ms: int) -> CoordinatorRecord | None:
-        """The record that stores a state as a whole once more; None where it is gone."""
+        """The record that stores a state as a whole once more; None where it is gone, or cannot be read."""
         state = self.states.get(key)
-        if state is None:
+        if state is None or key in self.unreadable:
             return None
         return snapshot_record(
             key, state._replace(snapshot_epoch=state.snapshot_epoch + 1, created_ms=wall_ms, written_ms=wall_ms)
         )
 
     def summary(self, key: ShareKey) -> ShareState | None:
-        """The state; None where there is none."""
+        """The state; None where there is none. Raises `RequestError` (I4)."""
+        self._check_readable(key)
         return self.states.get(key)
 
+    def _check_readable(self, key: ShareKey) -> None:
+        if key in self.unreadable:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, self.unreadable[key])
+
     def _checked(self, key: ShareKey, leader_epoch: int, state_epoch: int, what: str) -> ShareState:
+        self._check_readable(key)
         state = self.states.get(key)
         if state is None:
             raise RequestError(
@@ -115,7 +127,10 @@ class ShareStateShard:
     def replay(self, record: ShareStateRecord) -> None:
         """Applies a record that is committed, or was read."""
         match record:
+            case UnreadableRecord(key, why):
+                self.unreadable[key] = why
             case SnapshotRecord(key, state):
+                self.unreadable.pop(key, None)
                 if state is None:
                     self.states.pop(key, None)
                 else:
