@@ -94,6 +94,9 @@ class AsyncCluster:
     async def heal(self, source: Member | None = None, target: Member | None = None) -> None:
         await self.run(lambda: self.cluster.heal(source, target))
 
+    async def stall_syncs(self, broker_id: int, *, stalled: bool = True) -> None:
+        await self.run(lambda: self.cluster.stall_syncs(broker_id, stalled=stalled))
+
     async def slow_disk(self, broker_id: int, ms: float) -> None:
         await self.run(lambda: self.cluster.slow_disk(broker_id, ms))
 

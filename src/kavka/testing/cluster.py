@@ -334,6 +334,11 @@ class Cluster:
         """Makes each disk access of the broker take `ms` milliseconds longer, until it restarts. 0 ends this."""
         self._thread(broker_id).life.disk_delay_s = ms / 1000
 
+    def stall_syncs(self, broker_id: int, *, stalled: bool = True) -> None:
+        """Lets no fsync of the broker end, until it restarts or until `stalled` is false. Writes to the page cache go
+        on."""
+        self._thread(broker_id).life.stall_syncs(stalled=stalled)
+
     def expire_session(self, broker_id: int) -> None:
         """Ends the broker's ZooKeeper session as if it had timed out. The broker is notified and registers again."""
         session_id = self._running(broker_id).ask(lambda server: server.zookeeper.session_id)
@@ -347,6 +352,7 @@ class Cluster:
         self._require_zookeeper().resume()
         for thread in self._threads.values():
             thread.life.disk_delay_s = 0.0
+            thread.life.stall_syncs(stalled=False)
             if thread.state is State.PAUSED:
                 thread.resume()
 

@@ -43,7 +43,7 @@ class Disk:
         return self._inner.read(path)
 
     def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
-        self._life.use_disk()
+        (self._life.sync_disk if durable else self._life.use_disk)()
         self._inner.write_atomically(path, data, durable=durable)
 
     def exists(self, path: str) -> bool:
@@ -83,7 +83,7 @@ class Disk:
         self._inner.rename(source, target)
 
     def sync_directory(self, path: str) -> None:
-        self._life.use_disk()
+        self._life.sync_disk()
         self._inner.sync_directory(path)
 
     def space(self, path: str) -> tuple[int, int]:
@@ -133,7 +133,7 @@ class OpenFile:
         return self._inner.preallocate(size)
 
     def sync(self) -> None:
-        self._life.use_disk()
+        self._life.sync_disk()
         self._inner.sync()
 
     def close(self) -> None:

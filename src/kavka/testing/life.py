@@ -27,6 +27,8 @@ class Life:
     def __init__(self) -> None:
         self._running = threading.Event()
         self._running.set()
+        self._syncing = threading.Event()
+        self._syncing.set()
         self.is_dead = False
         self.disk_delay_s = 0.0
         """How long each access to the disk takes, beyond what it takes anyway."""
@@ -40,6 +42,14 @@ class Life:
     def end(self) -> None:
         self.is_dead = True
         self._running.set()
+        self._syncing.set()
+
+    def stall_syncs(self, *, stalled: bool) -> None:
+        """Whether what waits for the disk itself waits until it is told otherwise."""
+        if stalled:
+            self._syncing.clear()
+        else:
+            self._syncing.set()
 
     def wait(self) -> None:
         """Returns when it is not stopped."""
@@ -51,6 +61,13 @@ class Life:
             self._running.wait()
         if self.is_dead:
             raise Dead
+
+    def sync_disk(self) -> None:
+        """As `use_disk`, and waits while syncs are stalled."""
+        self.use_disk()
+        if not self._syncing.is_set():
+            self._syncing.wait()
+            self.require()
 
     def use_disk(self) -> None:
         """As `require`, and takes the time of a slow disk."""
