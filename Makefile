@@ -25,7 +25,7 @@ EXPLORE_PARTS ?= 600
 EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % $(EXPLORE_PARTS))/$(EXPLORE_PARTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check release-check test unit conformance upstream ecosystem demo playground serve-playground bench bench-cluster bench-spark chaos simulate explore fuzz kill9 messages picture clean
+.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-spark chaos simulate explore fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -108,6 +108,12 @@ messages: setup ## writes src/kavka/protocol/messages anew from the kafka-client
 
 release-check: ## builds what would be published, twice, and uses it from empty environments; files in dist/
 	@python3 tools/release_check.py
+
+site: setup ## the documentation as a site, with the playground: build/site, static files
+	@$(PYTHON) tools/site.py
+
+serve-site: setup ## the same, shown on http://127.0.0.1:8000
+	@$(PYTHON) tools/site.py --serve
 
 playground: setup ## the cluster in a page: build/site/play and build/site/learn, static files that any web server can show
 	@$(PYTHON) playground/build.py
