@@ -18,9 +18,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kavka.cli.registry_beside import RegistryBeside
-
 if TYPE_CHECKING:
+    from kavka.cli.registry_beside import RegistryBeside
     from kavka.cli.start import Start
 
 NO_CONSOLE_VARIABLE = "KAVKA_NO_CONSOLE"
@@ -36,13 +35,17 @@ class ConsoleBeside:
 
     def __init__(self, plan: Start) -> None:
         self._plan = plan
-        self._registry = RegistryBeside(plan)
+        self._registry: RegistryBeside | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, bootstraps: Sequence[str], zookeeper: str | None) -> None:
         """Starts it for the brokers at these addresses, where one is wanted; and the schema registry."""
         plan = self._plan
-        self._registry.start(bootstraps)
+        if plan.schema_registry:
+            from kavka.cli.registry_beside import RegistryBeside  # late: few starts want one
+
+            self._registry = RegistryBeside(plan)
+            self._registry.start(bootstraps)
         if not self._is_wanted():
             return
         words = [sys.executable, "-m", "kavka.cli.main", "console", "--beside", "--log-level", "error"]
@@ -66,7 +69,8 @@ class ConsoleBeside:
 
     def stop(self) -> None:
         """Ends both, and waits for that a little."""
-        self._registry.stop()
+        if self._registry is not None:
+            self._registry.stop()
         process, self._process = self._process, None
         if process is None:
             return
