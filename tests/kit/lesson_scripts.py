@@ -33,7 +33,7 @@ SCRIPTS: Final[dict[tuple[str, str], Script]] = {
     ("crashes", "unclean"): (("kill", "1"), 1_000, ("kill", "2"), 1_000, ("unclean", ""), 1_000),
     ("controller", "watch"): (("kill", "4"), 3_000, ("kill", "1"), 2_000),
     ("controller", "zombie"): (("pause", "4"), 500, ("kill", "1"), 6_000, ("resume", "4"), 2_000),
-    ("lag", "burst"): (("rate", "40"), 6_000),
+    ("lag", "burst"): (("rate", "40"), 15_000),
     ("lag", "slow"): (("slow", "1-3"), 6_000),
     ("request", "way"): (("write", "1"), 1_500),
     ("request", "one"): (

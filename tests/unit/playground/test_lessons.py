@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -111,3 +112,15 @@ def test_the_bridge_tells_which_goals_are_reached() -> None:
     bridge.call('{"op": "click", "run": "a", "what": "kill", "target": "1"}')
     bridge.call(json.dumps({"op": "advance", "run": "a", "to_ms": part.boards[0].at_ms + 1_000}))
     assert "broker 2 was the leader of epoch 1" in json.loads(bridge.call(ask))["next"]["text"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", [2, 3, 4, 5])
+@pytest.mark.parametrize(("lesson", "part"), PARTS, ids=NAMES)
+def test_its_claims_do_not_hang_on_a_seed(lesson: Lesson, part: Part, seed: int) -> None:
+    boards = tuple(replace(board, choices=replace(board.choices, seed=seed)) for board in part.boards)
+    runs = begun(replace(part, boards=boards))
+
+    play(runs, lesson.id, part.id)
+
+    assert [each.id for each in part.goals if each.check(runs) is None] == []

@@ -32,7 +32,7 @@ def single_replica(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -
             look.found(
                 "topic",
                 topic.name,
-                "one replica: if its broker is lost, so are all {count} partitions",
+                "one replica: if its broker is lost, so is every partition of it ({count})",
                 count=topic.partition_count,
             )
     return result(check, look, Statement("topics checked: {count}", {"count": look.looked_at}))
