@@ -64,5 +64,6 @@ REGRESSIONS = [
             "log start of the former one; records below it were dropped",
             (Change("kavka.log.log_manager:LogManager.get_or_create", "if partition in home.former:", "if False:"),),
         ),
+        orders=4,
     ),
 ]

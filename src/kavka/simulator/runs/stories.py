@@ -346,7 +346,7 @@ STORIES: Final[Mapping[str, Story]] = {
         ),
     ),
     "a transaction to its end": Story(
-        _plan(seed=4, transactors=1),  # a seed whose producer does not wait long
+        _plan(seed=14, transactors=1),  # a seed whose producer does not wait long
         3.0,
         (),
         (
