@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 from starlette.types import ASGIApp, Message
 
@@ -52,7 +52,7 @@ class AsgiClient:
             "http_version": "1.1",
             "method": method,
             "scheme": "http",
-            "path": where,
+            "path": unquote(where),
             "raw_path": where.encode(),
             "query_string": query.encode(),
             "root_path": "",

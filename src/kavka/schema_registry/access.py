@@ -11,9 +11,11 @@ Decides, for each request, before any path is looked at.
     writer      register, delete softly
     admin       set levels and modes, delete for good
 
-I1  What is refused reaches no handler.
+I1  What is refused reaches no handler. A request's role is read off the same path that chooses its handler: as it was
+    sent, for %2F is a slash in a name and no end of one.
 I2  A name that is not there costs as much time as a wrong password.
 I3  An address that fails waits longer each time (security/guessing.py), and while it waits no password is looked at.
+    Tries that came at once wait for each other, and count one after the other.
 I4  What is remembered of a password that was right is a digest with a key of this process, for REMEMBER_S.
 
 Source: RFC 7617 (Basic).
@@ -130,42 +132,61 @@ class Logins:
             # A browser sends a password that it knows with whatever a page asks for.
             return refused(403, 403, f"Pages of {origin[:100]!r} may not ask this registry")
         address = (scope.get("client") or ("", 0))[0]
-        wait_ms = self._guessing.wait_ms(address, "", _now_ms())
-        if wait_ms > 0:
-            more = {"retry-after": str(-(-wait_ms // 1000))}
-            return refused(429, 429, "Too many wrong passwords: wait a moment", more)
         user = await self._user(headers.get("authorization", ""), address)
-        if user is None:
-            return refused(401, 401, "This registry asks for a login", {"www-authenticate": 'Basic realm="schemas"'})
-        needed = role_for(scope["method"], scope["path"], scope.get("query_string", b"").decode("latin-1"))
+        if isinstance(user, JSONResponse):
+            return user
+        needed = role_for(scope["method"], sent_path(scope), scope.get("query_string", b"").decode("latin-1"))
         if user.role < needed:
             what = f"User {user.name} is a {user.role.name.lower()}, and this takes a {needed.name.lower()}"
             return refused(403, DENIED, what)
         return None
 
-    async def _user(self, header: str, address: str) -> RegistryUser | None:
+    def _has_to_wait(self, address: str) -> JSONResponse | None:
+        wait_ms = self._guessing.wait_ms(address, "", _now_ms())
+        if wait_ms <= 0:
+            return None
+        more = {"retry-after": str(-(-wait_ms // 1000))}
+        return refused(429, 429, "Too many wrong passwords: wait a moment", more)
+
+    async def _user(self, header: str, address: str) -> RegistryUser | JSONResponse:
+        """Who asks, or what is answered to one who is nobody."""
+        too_early = self._has_to_wait(address)
+        if too_early is not None:
+            return too_early
         digest = hmac.new(self._key, header.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
         known = self._remembered.get(digest)
         if known is not None and known.until_s > time.monotonic():
             return known.user
         pair = _pair(header)
         if pair is None:
-            return None
+            return _nobody()
         user = self._users.get(pair[0])
         async with self._checks:
+            # Others of this address may have failed while this one waited for its turn.
+            too_early = self._has_to_wait(address)
+            if too_early is not None:
+                return too_early
             is_right = await asyncio.to_thread(is_password, pair[1], NO_HASH if user is None else user.password)
         if user is None or not is_right:
             self._guessing.on_failure(address, "", _now_ms())
-            return None
+            return _nobody()
         self._remembered[digest] = _Remembered(user, time.monotonic() + REMEMBER_S)
         while len(self._remembered) > MOST_REMEMBERED:
             self._remembered.popitem(last=False)
         return user
 
 
+def sent_path(scope: Scope) -> str:
+    """The path as it was sent, where %2F is no slash; without one at its end."""
+    path = str(scope["path"])
+    if scope.get("raw_path"):
+        path = scope["raw_path"].partition(b"?")[0].decode("latin-1")
+    return path if path == "/" else path.rstrip("/")
+
+
 def role_for(method: str, path: str, query: str) -> Role:
-    """What a request takes."""
-    parts = [each for each in path.split("/") if each]
+    """What a request takes. path: as it was sent."""
+    parts = path.split("/")[1:]
     if parts[:1] == ["contexts"] and len(parts) > 2:
         parts = parts[2:]
     if method in ("GET", "HEAD", "OPTIONS"):
@@ -243,6 +264,10 @@ def is_loopback(host: str) -> bool:
 def refused(status: int, code: int, why: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """An answer in the registry's form."""
     return JSONResponse({"error_code": code, "message": why}, status_code=status, headers=headers)
+
+
+def _nobody() -> JSONResponse:
+    return refused(401, 401, "This registry asks for a login", {"www-authenticate": 'Basic realm="schemas"'})
 
 
 def _pair(header: str) -> tuple[str, str] | None:

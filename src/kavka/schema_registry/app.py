@@ -39,6 +39,7 @@ from starlette.routing import Route
 from kavka.errors import KavkaError
 from kavka.logger import Logger
 from kavka.schema_registry import refusal
+from kavka.schema_registry.access import sent_path
 from kavka.schema_registry.records import MOST_ID, Reference, SchemaVersion, further_of
 from kavka.schema_registry.refusal import RegistryRefusal
 from kavka.schema_registry.registry import Level, Mode, NewSchema, Registry
@@ -144,9 +145,8 @@ class _EncodedPaths:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope.get("raw_path"):
-            path = scope["raw_path"].partition(b"?")[0].decode("latin-1")
-            scope = {**scope, "path": path if path == "/" else path.rstrip("/")}
+        if scope["type"] == "http":
+            scope = {**scope, "path": sent_path(scope)}
         await self._app(scope, receive, send)
 
 

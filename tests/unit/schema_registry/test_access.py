@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 
 import pytest
@@ -72,6 +73,24 @@ def test_a_role_may_what_it_says(client: AsgiClient) -> None:
 
 
 @pytest.mark.parametrize(
+    ("who", "method", "path", "body"),
+    [
+        ("writer", "PUT", "/contexts/a%2Fsubjects%2Fb/config/%3A.%3As", b'{"compatibility": "NONE"}'),
+        ("writer", "PUT", "/contexts/a%2Fsubjects%2Fb/mode/%3A.%3As", b'{"mode": "READONLY"}'),
+        ("reader", "POST", "/contexts/a%2Fcompatibility/subjects/%3A.%3As/versions", b'{"schema": "\\"int\\""}'),
+    ],
+    ids=str,
+)
+def test_a_slash_within_a_name_gives_no_rights(
+    client: AsgiClient, who: str, method: str, path: str, body: bytes
+) -> None:
+    assert client.send(method, path, body=body, headers=basic(who)).status == 403
+    assert (
+        client.send("POST", "/subjects/a%2Fb", body=b'{"schema": "\\"int\\""}', headers=basic("reader")).status == 404
+    )
+
+
+@pytest.mark.parametrize(
     ("method", "path", "query", "role"),
     [
         ("GET", "/config", "", Role.READER),
@@ -99,6 +118,18 @@ def test_who_guesses_has_to_wait_and_others_do_not(users: list[RegistryUser]) ->
         pass  # Just when it had waited.
     assert attacker.send("GET", "/subjects", headers=basic("reader")).status == 429
     assert other.send("GET", "/subjects", headers=basic("reader")).status == 200
+
+
+def test_guesses_that_come_at_once_count_one_after_the_other(users: list[RegistryUser]) -> None:
+    client = AsgiClient(Logins(users).guarded(create_app(Registry(SharedLog().of_one()))))
+
+    async def guess() -> list[int]:
+        tries = [client.exchange("GET", "/subjects", headers=basic("reader", f"guess {i:09}")) for i in range(100)]
+        return [each.status for each in await asyncio.gather(*tries)]
+
+    statuses = asyncio.run(guess())
+    assert 20 <= statuses.count(401) <= 30
+    assert statuses.count(429) == 100 - statuses.count(401)
 
 
 def test_a_browser_that_knows_the_password_does_not_ask_for_another_site(client: AsgiClient) -> None:
