@@ -312,7 +312,7 @@ class _Handlers:
 
     async def _with_id(self, call: Call) -> list[SchemaVersion]:
         text = call.named("number") or ""
-        if not text.isascii() or not text.isdigit() or int(text[:20]) > MOST_ID:
+        if not text.isascii() or not text.isdigit() or len(text) > 20 or int(text) > MOST_ID:
             raise refusal.schema_not_found(text[:50])
         subject = qualified(call.context, call.text("subject"))
         number = int(text)

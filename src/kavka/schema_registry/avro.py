@@ -270,11 +270,52 @@ class _Parser:
         declared.fields = tuple(made)
 
 
-def fits_default(kind: AvroType, value: Any, depth: int = 0) -> bool:
+def fits_default(kind: AvroType, value: Any) -> bool:
     """Whether JSON stands for a value of a type, as defaults do: of a union's, of its first type's (Avro 1.11.1 and
     later take any of them)."""
-    if depth > MOST_DEPTH:
-        return False
+    return _Defaults().fit(kind, value, 0)
+
+
+class _Defaults:
+    """One look at a default. Each part of it is looked at once for each type: unions of records that hold each other
+    would make exponential work else."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def fit(self, kind: AvroType, value: Any, depth: int) -> bool:
+        if depth > MOST_DEPTH:
+            return False
+        pair = (id(kind), id(value))
+        if pair not in self._known:
+            self._known[pair] = self._look(kind, value, depth)
+        return self._known[pair]
+
+    def _look(self, kind: AvroType, value: Any, depth: int) -> bool:
+        match kind.kind:
+            case "array":
+                inner = kind.inner
+                assert inner is not None
+                return isinstance(value, list) and all(self.fit(inner, each, depth + 1) for each in value)
+            case "map":
+                inner = kind.inner
+                assert inner is not None
+                return isinstance(value, dict) and all(self.fit(inner, each, depth + 1) for each in value.values())
+            case "union":
+                return any(self.fit(each, value, depth + 1) for each in kind.branches)
+            case "record" | "error":
+                return isinstance(value, dict) and all(
+                    self.fit(each.type, value[each.name], depth + 1)
+                    if each.name in value
+                    else each.default is not ABSENT
+                    for each in kind.fields
+                )
+            case _:
+                return _fits_flat(kind, value)
+
+
+def _fits_flat(kind: AvroType, value: Any) -> bool:
+    """Of a type that has no parts."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     match kind.kind:
         case "null":
@@ -283,7 +324,7 @@ def fits_default(kind: AvroType, value: Any, depth: int = 0) -> bool:
             return isinstance(value, bool)
         case "int" | "long":
             least, most = _INT if kind.kind == "int" else _LONG
-            return is_number and value == int(value) and least <= value <= most
+            return is_number and least <= value <= most and value == int(value)
         case "float" | "double":
             return is_number
         case "string":
@@ -292,23 +333,8 @@ def fits_default(kind: AvroType, value: Any, depth: int = 0) -> bool:
             return _is_bytes(value)
         case "fixed":
             return _is_bytes(value) and len(value) == kind.size
-        case "enum":
-            return isinstance(value, str) and value in kind.symbols
-        case "array":
-            assert kind.inner is not None
-            return isinstance(value, list) and all(fits_default(kind.inner, each, depth + 1) for each in value)
-        case "map":
-            assert kind.inner is not None
-            return isinstance(value, dict) and all(fits_default(kind.inner, each, depth + 1) for each in value.values())
-        case "union":
-            return any(fits_default(each, value, depth + 1) for each in kind.branches)
         case _:
-            return isinstance(value, dict) and all(
-                fits_default(each.type, value[each.name], depth + 1)
-                if each.name in value
-                else each.default is not ABSENT
-                for each in kind.fields
-            )
+            return isinstance(value, str) and value in kind.symbols
 
 
 def _is_bytes(value: Any) -> bool:

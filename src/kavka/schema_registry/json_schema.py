@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from referencing._core import Resolver
 
 MOST_DEPTH: Final = 100
+MOST_COMPARISONS: Final = 4_000_000
+"""Of items with each other, in lists that cannot be sorted: so are enum and required checked for repetitions."""
 ROOT: Final = "urn:kavka:schema"
 _BY_KEYWORD: Final[Mapping[str, frozenset[str]]] = {
     "string": frozenset({"minLength", "maxLength", "pattern"}),
@@ -261,12 +263,33 @@ def _require_valid(document: Any) -> None:
     """Raises SchemaProblem for what its draft does not allow."""
     import jsonschema
 
+    if isinstance(document, dict) and not isinstance(document.get("$schema", ""), str):
+        raise SchemaProblem("/$schema: this is no text")
+    if _comparisons(document) > MOST_COMPARISONS:
+        raise SchemaProblem("its lists of values of several types are too long")
     validator = jsonschema.validators.validator_for(document, default=jsonschema.Draft7Validator)
     try:
         validator.check_schema(document)
+    except OverflowError as problem:
+        raise SchemaProblem(f"a pattern cannot be used: {problem}") from problem
     except jsonschema.exceptions.SchemaError as problem:
         where = "/" + "/".join(map(str, problem.absolute_path))
         raise SchemaProblem(f"{where}: {problem.message[:500]}") from problem
+
+
+def _comparisons(document: Any) -> int:
+    """How many it takes to look for repetitions in all lists, at worst."""
+    found, open_values = 0, [document]
+    while open_values:
+        value = open_values.pop()
+        if isinstance(value, list):
+            is_sortable = all(isinstance(each, str) for each in value) or all(
+                isinstance(each, (int, float)) for each in value
+            )
+            found += 0 if is_sortable else len(value) ** 2
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        open_values += inner
+    return found
 
 
 def _looked_up(reference: str, where: Resolver[Any]) -> Any:

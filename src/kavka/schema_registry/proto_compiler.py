@@ -39,8 +39,11 @@ def compile_proto(text: str, references: Mapping[str, str]) -> list[FileDescript
     with tempfile.TemporaryDirectory(prefix="kavka-proto-") as place:
         for name, content in {**references, own: text}.items():
             file = Path(place) / _inside(name)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(content, encoding="utf-8")
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(content, encoding="utf-8")
+            except (FileExistsError, IsADirectoryError, NotADirectoryError) as problem:
+                raise SchemaProblem(f"{name!r} cannot be imported: another name is the beginning of it") from problem
         _run(place, own)
         found = FileDescriptorSet.FromString((Path(place) / "out").read_bytes())
     return list(found.file)

@@ -94,19 +94,26 @@ class _Writer:
 
     def _body(self, message: DescriptorProto) -> Iterator[str]:
         entries = {each.name: each for each in message.nested_type if each.options.map_entry}
-        groups = {each.type_name.rpartition(".")[2] for each in message.field if each.type == GROUP}
+        nested_types = {each.name: each for each in message.nested_type}
+        groups = [each.type_name.rpartition(".")[2] for each in message.field if each.type == GROUP]
+        if len(set(groups)) < len(groups):
+            # A group stands in the text with its field, so that no text has two fields of one.
+            raise SchemaProblem(f"two fields of {message.name} are one group")
+        members: dict[int, list[FieldDescriptorProto]] = {}
+        for field in message.field:
+            if field.HasField("oneof_index"):
+                members.setdefault(field.oneof_index, []).append(field)
         written: set[int] = set()
         for field in message.field:
             if not field.HasField("oneof_index") or field.proto3_optional:
-                yield from self._field(field, message, entries)
+                yield from self._field(field, nested_types, entries)
             elif field.oneof_index not in written:
                 written.add(field.oneof_index)
                 yield f"oneof {message.oneof_decl[field.oneof_index].name} {{"
                 for name, value in _options(message.oneof_decl[field.oneof_index].options):
                     yield f"  option {name} = {value};"
-                for each in message.field:
-                    if each.HasField("oneof_index") and each.oneof_index == field.oneof_index:
-                        yield from (f"  {line}" for line in self._field(each, message, entries, in_oneof=True))
+                for each in members[field.oneof_index]:
+                    yield from (f"  {line}" for line in self._field(each, nested_types, entries, in_oneof=True))
                 yield "}"
         for first in message.extension_range:
             yield f"extensions {_range(first.start, first.end - 1, _MOST_FIELD - 1)};"
@@ -124,7 +131,7 @@ class _Writer:
     def _field(
         self,
         field: FieldDescriptorProto,
-        message: DescriptorProto | None,
+        nested_types: dict[str, DescriptorProto],
         entries: dict[str, DescriptorProto],
         *,
         in_oneof: bool = False,
@@ -137,7 +144,7 @@ class _Writer:
         label = "" if in_oneof else self._label(field)
         if field.type == GROUP:
             name = field.type_name.rpartition(".")[2]
-            nested = next((each for each in message.nested_type if each.name == name), None) if message else None
+            nested = nested_types.get(name)
             if nested is None:
                 raise SchemaProblem(f"the group {name} cannot be written as text: register the text")
             body = [f"  {line}" for line in self._body(nested)]
@@ -171,7 +178,7 @@ class _Writer:
     def extensions(self, found: Any) -> list[str]:
         lines: list[str] = []
         for field in found:
-            lines += [f"extend {field.extendee} {{", *(f"  {line}" for line in self._field(field, None, {})), "}"]
+            lines += [f"extend {field.extendee} {{", *(f"  {line}" for line in self._field(field, {}, {})), "}"]
         return lines
 
 

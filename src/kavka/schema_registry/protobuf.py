@@ -74,7 +74,10 @@ class ProtobufSchema:
         """Raises SchemaProblem."""
         descriptor = _descriptor(text)
         if descriptor is not None:
-            text = proto_text(descriptor)
+            try:
+                text = proto_text(descriptor)
+            except (ValueError, LookupError) as problem:
+                raise SchemaProblem(f"the descriptor contradicts itself: {problem}") from problem
         return cls(text, compile_proto(text, references))
 
     def normalized(self) -> str:

@@ -558,7 +558,7 @@ def version_number(text: str) -> int | None:
     """The version that a request names; None for the latest. Raises RegistryRefusal."""
     if text in ("latest", "-1"):
         return None
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:20]) <= MOST_ID:
+    if not text.isascii() or not text.isdigit() or len(text) > 20 or not 1 <= int(text) <= MOST_ID:
         raise refusal.invalid_version(text)
     return int(text)
 

@@ -140,6 +140,7 @@ def test_metadata_and_rules_are_kept_and_make_another_schema(rest: Rest) -> None
         ("GET", "/schemas/ids/9", 404, 40403),
         ("GET", "/schemas/ids/x", 404, 40403),
         ("GET", "/schemas/ids/99999999999999999999999999", 404, 40403),
+        ("GET", "/schemas/ids/" + "0" * 20 + "9" * 5_000, 404, 40403),
         ("DELETE", "/subjects/none", 404, 40401),
         ("DELETE", "/subjects/s/versions/9", 404, 40402),
         ("DELETE", "/subjects/s?permanent=true", 404, 40405),

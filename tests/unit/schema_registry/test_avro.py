@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -67,6 +68,7 @@ def test_the_text_that_equal_schemas_share(text: str, canonical: str) -> None:
         (RECORD % '{"name": "a", "type": "int"}, {"name": "a", "type": "int"}', "twice"),
         (RECORD % '{"name": "a", "type": "int", "default": "x"}', "is no int"),
         (RECORD % '{"name": "a", "type": "int", "default": 3000000000}', "is no int"),
+        (RECORD % '{"name": "a", "type": "long", "default": 1e999}', "is no long"),
         (RECORD % '{"name": "a", "type": "R", "default": 5}', "is no R"),
         (RECORD % '{"name": "a", "type": {"type": "record", "name": "R", "fields": []}}', "declared twice"),
         ('{"type": "enum", "name": "E", "symbols": ["A", "A"]}', "twice"),
@@ -82,6 +84,16 @@ def test_the_text_that_equal_schemas_share(text: str, canonical: str) -> None:
 def test_what_is_no_avro_schema_says_why(text: str, why: str) -> None:
     with pytest.raises(NotAvro, match=why):
         parse_avro(text)
+
+
+def test_a_default_that_fits_none_of_many_ways_is_found_so_in_no_time() -> None:
+    inner = '{"type": "record", "name": "B", "fields": [{"name": "f", "type": ["null", "A", "B"]}]}'
+    records = f'{{"type": "record", "name": "A", "fields": [{{"name": "f", "type": ["null", "A", {inner}]}}]}}'
+    default = '{"f": ' * 60 + '"x"' + "}" * 60
+    began = time.process_time()
+    with pytest.raises(NotAvro, match="is no union of A"):
+        parse_avro(RECORD % f'{{"name": "a", "type": [{records}], "default": {default}}}')
+    assert time.process_time() - began < 5
 
 
 def test_a_default_of_a_union_may_be_of_any_of_its_types() -> None:

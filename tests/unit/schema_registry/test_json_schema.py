@@ -155,6 +155,9 @@ def test_references_between_texts() -> None:
         ('{"$ref": "http://127.0.0.1:1/x.json"}', "leads nowhere"),
         ('{"$ref": "file:///etc/passwd"}', "leads nowhere"),
         ('{"$ref": "#"}', "leads back to itself"),
+        ('{"$schema": ["x"]}', "/.schema: this is no text"),
+        ('{"$schema": 5}', "/.schema: this is no text"),
+        ('{"pattern": "a{99999999999999999999}"}', "cannot be used"),
         ("[" * 100_000, "no JSON"),
         ('{"not":' * 150 + "{}" + "}" * 150, "nested more than"),
     ],
@@ -162,6 +165,31 @@ def test_references_between_texts() -> None:
 def test_what_is_no_schema_says_why(text: str, why: str) -> None:
     with pytest.raises(SchemaProblem, match=why):
         parse_schema(JSON, text, {})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {
+            "$schema": "http://json-schema.org/draft-04/schema#",
+            "enum": [each for i in range(20_000) for each in (i, "")],
+        },
+        {"required": [{} for _ in range(40_000)]},
+        {"dependencies": {"x": [[i, ""] for i in range(40_000)]}},
+    ],
+    ids=["enum", "required", "dependencies"],
+)
+def test_long_lists_are_not_searched_for_repetitions_for_ever(schema: Any) -> None:
+    began = time.process_time()
+    with pytest.raises(SchemaProblem, match="too long"):
+        parse_schema(JSON, json.dumps(schema), {})
+    assert time.process_time() - began < 5
+
+
+def test_a_long_list_of_texts_or_numbers_is_a_schema() -> None:
+    draft = "http://json-schema.org/draft-04/schema#"
+    for values in ([str(i) for i in range(20_000)], list(range(20_000))):
+        assert parse_schema(JSON, json.dumps({"$schema": draft, "enum": values}), {}).text
 
 
 def test_a_combination_that_holds_itself_ends() -> None:

@@ -168,6 +168,40 @@ def test_a_descriptor_whose_options_would_be_lost_is_refused() -> None:
         parse_schema(PROTOBUF, base64.b64encode(descriptor.SerializeToString()).decode(), {})
 
 
+def in_base64(file: descriptor_pb2.FileDescriptorProto) -> str:
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+def test_a_descriptor_that_contradicts_itself_is_refused() -> None:
+    entry = descriptor_pb2.FileDescriptorProto(name="x", syntax="proto3")
+    message = entry.message_type.add(name="M")
+    nested = message.nested_type.add(name="E", options={"map_entry": True})
+    nested.field.add(name="key", number=1, type=9, label=1)
+    message.field.add(name="f", number=1, type=11, type_name=".M.E", label=3)
+    oneof = descriptor_pb2.FileDescriptorProto(name="x", syntax="proto3")
+    oneof.message_type.add(name="M").field.add(name="f", number=1, type=9, label=1, oneof_index=7)
+    for each in (entry, oneof):
+        with pytest.raises(SchemaProblem, match="contradicts itself"):
+            parse_schema(PROTOBUF, in_base64(each), {})
+
+
+def test_a_small_descriptor_makes_no_large_text() -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="x", syntax="proto2")
+    message = file.message_type.add(name="M")
+    for _ in range(7):
+        for number in range(1, 11):
+            message.field.add(name=f"f{number}", number=number, type=10, type_name="G", label=1)
+        message = message.nested_type.add(name="G")
+    with pytest.raises(SchemaProblem, match="are one group"):
+        parse_schema(PROTOBUF, in_base64(file), {})
+
+
+@pytest.mark.parametrize("names", [("schema.proto/x.proto",), ("a", "a/b"), ("a/b", "a")])
+def test_references_that_are_files_and_folders_at_once_are_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(SchemaProblem, match="the beginning of"):
+        compile_proto('syntax = "proto3";', dict.fromkeys(names, 'syntax = "proto3";'))
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -306,7 +306,9 @@ def test_what_another_registry_wrote_is_found() -> None:
     assert run(other.find("s", avro(V1))).version == 1
 
 
-@pytest.mark.parametrize("text", ["0", "-2", "1.5", "x", "", "99999999999999999999999", "２"])
+@pytest.mark.parametrize(
+    "text", ["0", "-2", "1.5", "x", "", "99999999999999999999999", "0" * 19 + "1" + "9" * 5_000, "２"]
+)
 def test_what_is_no_version_says_so(text: str) -> None:
     with pytest.raises(RegistryRefusal) as caught:
         version_number(text)
