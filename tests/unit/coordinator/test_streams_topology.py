@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Sequence
 
 import pytest
 
 from kavka.coordinator.groups.streams.decide.topology import (
+    MOST_TASKS,
     Configured,
     CopartitionGroup,
     StatusCode,
@@ -123,3 +126,94 @@ def test_a_topology_that_cannot_be_meant_is_refused(application: Topology, why: 
 def test_a_part_that_is_there_twice_is_refused() -> None:
     with pytest.raises(RequestError, match="is there twice"):
         topology_of(0, [RequestedSubtopology(subtopology_id="0"), RequestedSubtopology(subtopology_id="0")])
+
+
+def test_an_application_with_too_many_tasks_gets_none() -> None:
+    """The bound is for all parts together."""
+    parts = [part(f"{number:03}", "t") for number in range(100)]
+    assert found(topology(*parts), t=MOST_TASKS // 100).is_ready
+    refused = found(topology(*parts, part("one more", "u")), t=MOST_TASKS // 100, u=1)
+    assert refused.subtopologies is None
+    assert refused.status is not None
+    assert refused.status.code is StatusCode.INCORRECTLY_PARTITIONED_TOPICS
+    assert "20001 tasks" in refused.status.detail
+
+
+def test_a_repartition_topic_of_a_billion_partitions_is_not_asked_for() -> None:
+    application = topology(part("0", "t", sinks=["r"]), part("1", repartitions=[internal("r", 2**30)]))
+    assert found(application, t=1).missing == {}
+
+
+def chain(length: int) -> Topology:
+    """Parts that read from each other, the last one first."""
+    readers = [
+        part(f"{number}", repartitions=[internal(f"r{number}")], sinks=[f"r{number - 1}"] if number else [])
+        for number in range(length)
+    ]
+    return topology(*readers, part("first", "t", sinks=[f"r{length - 1}"]))
+
+
+def test_a_long_topology_takes_time_by_its_length_and_not_by_the_square_of_it() -> None:
+    """A broker does nothing else meanwhile: with squares both took a quarter of a minute and more."""
+    begin = time.process_time()
+    configured = found(chain(5_000), t=3)
+    assert {topic.partition_count for topic in configured.missing.values()} == {3}
+    fixed = [internal(f"r{number}", 2) for number in range(5_000)]
+    groups = [CopartitionGroup((), (), (place,)) for place in range(len(fixed))]
+    names = [topic.name for topic in fixed]
+    assert len(found(topology(part("0", "t", sinks=names, repartitions=fixed, together=groups)), t=1).missing) == 5_000
+    assert time.process_time() - begin < 5
+
+
+def in_rounds(application: Topology, **counts: int) -> dict[str, int] | None:
+    """Partitions of repartition topics, as Kafka comes to them: part after part, round after round."""
+    known = {
+        topic.name: topic.partition_count
+        for each in application.subtopologies.values()
+        for topic in each.repartition_sources
+        if topic.partition_count
+    }
+    is_moving = True
+    while is_moving:
+        is_moving = False
+        for each in application.subtopologies.values():
+            for sink in each.repartition_sinks:
+                sources = [known[topic.name] for topic in each.repartition_sources if topic.name in known]
+                sources += [counts[name] for name in each.source_topics]
+                if sink not in known and sources:
+                    known[sink] = max(sources)
+                    is_moving = True
+    wanted = [
+        name for each in application.subtopologies.values() for name in (*each.repartition_sinks, *each.sources())
+    ]
+    return known if all(name in known or name in counts for name in wanted) else None
+
+
+def test_repartition_topics_have_the_numbers_that_rounds_over_all_parts_lead_to() -> None:
+    outcomes = set()
+    for seed in range(1_000):
+        drawn = random.Random(seed)
+        names = [f"r{number}" for number in range(drawn.randint(1, 6))]
+        fixed = {name: drawn.choice((0, 0, 0, drawn.randint(1, 9))) for name in names}
+        parts = [
+            part(
+                f"{number}",
+                *drawn.sample(["t", "u"], drawn.choice((0, 0, 1, 2))),
+                sinks=drawn.sample(names, drawn.randint(0, len(names))),
+                repartitions=[
+                    internal(name, fixed[name])
+                    for name in drawn.sample(names, min(len(names), drawn.choice((0, 1, 2))))
+                ],
+            )
+            for number in range(drawn.randint(1, 6))
+        ]
+        application = topology(*(each for each in parts if each.source_topics or each.repartition_sources))
+        expected = in_rounds(application, t=3, u=7)
+        outcomes.add(expected is None)
+        if expected is None:
+            assert "Failed to compute number of partitions" in refusal(application, t=3, u=7)
+        else:
+            read = {name for each in application.subtopologies.values() for name in each.sources()}
+            there = {name: topic.partition_count for name, topic in found(application, t=3, u=7).missing.items()}
+            assert there == {name: count for name, count in expected.items() if name in read}, seed
+    assert outcomes == {True, False}

@@ -16,6 +16,7 @@ Source: KIP-1071; Kafka's InternalTopicManager, RepartitionTopics, ChangelogTopi
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
@@ -25,6 +26,9 @@ from kavka.errors import ErrorCode, RequestError
 
 MOST_NAMED: Final = 3
 """How many topics a status names; the others are counted. Kafka's number."""
+MOST_TASKS: Final = 20_000
+"""How many tasks an application may have: each part has one for each partition that it reads, so that a request of a
+megabyte could name a hundred million. Assigning this many takes about a second. Kafka has no such bound."""
 
 
 class StatusCode(IntEnum):
@@ -258,6 +262,7 @@ def configure(topology: Topology, topics: Topics) -> Configured:
     try:
         counts = _decide_counts(topology, topics)
         parts = {name: _configured(topology.subtopologies[name], counts) for name in sorted(topology.subtopologies)}
+        _check_size(parts)
         missing = _missing(parts, topics)
     except _Refusal as refusal:
         return Configured(topology.epoch, None, {}, refusal.status)
@@ -297,34 +302,43 @@ def _decide_counts(topology: Topology, topics: Topics) -> dict[str, int]:
 
 
 def _repartition_counts(parts: Sequence[Subtopology], topics: Topics) -> dict[str, int]:
-    """Partitions of repartition topics: what the application says, or the most of what is written into them from."""
+    """Partitions of repartition topics: what the application says, or the most of what is written into them from.
+
+    Kafka goes over all parts again and again, and takes for a part's sinks what is known of its sources when it comes
+    by. The result here is the same; but a part is looked at once, when its turn comes in the first round in which one
+    of its sources is known: a chain of parts in the wrong order would take a round for each.
+    """
     counts = {
         topic.name: topic.partition_count
         for part in parts
         for topic in part.repartition_sources
         if topic.partition_count
     }
-    while True:
-        open_sinks, made_progress = False, False
-        for part in parts:
-            for sink in part.repartition_sinks:
-                if sink in counts:
-                    continue
-                sources = [counts[topic.name] for topic in part.repartition_sources if topic.name in counts]
-                known = (topics.topic(name) for name in part.source_topics)
-                sources.extend(topic.partition_count for topic in known if topic is not None)
-                if sources:
-                    counts[sink] = max(sources)
-                    made_progress = True
-                else:
-                    open_sinks = True
-        if not open_sinks:
-            break
-        if not made_progress:
-            raise _invalid(
-                "Failed to compute number of partitions for all repartition topics. There may be loops in the "
-                "topology that cannot be resolved."
-            )
+    readers: dict[str, list[int]] = {}
+    turns: list[tuple[int, int]] = []
+    for place, part in enumerate(parts):
+        for topic in part.repartition_sources:
+            readers.setdefault(topic.name, []).append(place)
+        if part.source_topics or any(topic.name in counts for topic in part.repartition_sources):
+            turns.append((0, place))
+    queued = {place for _round, place in turns}
+    while turns:
+        this_round, place = heapq.heappop(turns)
+        part = parts[place]
+        most = max(_known_sources(part, counts, topics))
+        for sink in part.repartition_sinks:
+            if sink in counts:
+                continue
+            counts[sink] = most
+            for reader in readers.get(sink, ()):
+                if reader not in queued:
+                    queued.add(reader)
+                    heapq.heappush(turns, (this_round if reader > place else this_round + 1, reader))
+    if any(sink not in counts for part in parts for sink in part.repartition_sinks):
+        raise _invalid(
+            "Failed to compute number of partitions for all repartition topics. There may be loops in the "
+            "topology that cannot be resolved."
+        )
     if any(topic.name not in counts for part in parts for topic in part.repartition_sources):
         raise _invalid(
             "Failed to compute number of partitions for all repartition topics, because a repartition source topic is "
@@ -333,26 +347,37 @@ def _repartition_counts(parts: Sequence[Subtopology], topics: Topics) -> dict[st
     return counts
 
 
+def _known_sources(part: Subtopology, counts: Mapping[str, int], topics: Topics) -> Iterator[int]:
+    """Partitions of what the part reads, as far as they are known."""
+    yield from (counts[topic.name] for topic in part.repartition_sources if topic.name in counts)
+    known = (topics.topic(name) for name in part.source_topics)
+    yield from (topic.partition_count for topic in known if topic is not None)
+
+
 def _copartition(parts: Sequence[Subtopology], count: Callable[[str], int], decided: dict[str, int]) -> None:
     """Gives topics that are read together the same number of partitions, and refuses where that is not possible."""
     fixed = {topic.name for part in parts for topic in part.repartition_sources if topic.partition_count != 0}
     flexible = {topic.name for part in parts for topic in part.repartition_sources if topic.partition_count == 0}
+    # No group changes them: where they do not fit, it is refused.
+    fixed_counts = {count(name) for name in fixed}
     for part in parts:
         for group in part.copartition_groups:
             names = {part.source_topics[place] for place in group.source_topics}
             names |= {part.repartition_sources[place].name for place in group.repartition_source_topics}
             if names:
-                decided.update(_same_count(names, fixed, flexible, count))
+                decided.update(_same_count(names, fixed, flexible, fixed_counts, count))
 
 
-def _same_count(names: set[str], fixed: set[str], flexible: set[str], count: Callable[[str], int]) -> dict[str, int]:
+def _same_count(
+    names: set[str], fixed: set[str], flexible: set[str], fixed_counts: set[int], count: Callable[[str], int]
+) -> dict[str, int]:
     ours = {name: count(name) for name in sorted(names) if name in fixed or name in flexible}
     theirs = {name: count(name) for name in sorted(names) if name not in ours}
     if theirs:
-        wanted = _only(theirs, theirs)
+        wanted = _only(set(theirs.values()), theirs)
     elif fixed:
         # As in Kafka all fixed topics of the application are compared, not only those of this group.
-        wanted = _only({name: count(name) for name in fixed}, ours)
+        wanted = _only(fixed_counts, ours)
     else:
         wanted = max(ours.values())
     for name, found in ours.items():
@@ -365,15 +390,15 @@ def _same_count(names: set[str], fixed: set[str], flexible: set[str], count: Cal
     return dict.fromkeys(ours, wanted)
 
 
-def _only(counts: Mapping[str, int], told: Mapping[str, int]) -> int:
+def _only(counts: set[int], told: Mapping[str, int]) -> int:
     """The number that all have."""
-    if len(set(counts.values())) != 1:
+    if len(counts) != 1:
         listed = ", ".join(f"{name}={told[name]}" for name in sorted(told))
         raise _Refusal(
             StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
             f"Following topics do not have the same number of partitions: [{{{listed}}}]",
         )
-    return next(iter(counts.values()))
+    return next(iter(counts))
 
 
 def _configured(part: Subtopology, counts: Mapping[str, int]) -> ConfiguredSubtopology:
@@ -387,6 +412,15 @@ def _configured(part: Subtopology, counts: Mapping[str, int]) -> ConfiguredSubto
         part.repartition_sinks,
         tuple(map(with_count, part.repartition_sources)),
     )
+
+
+def _check_size(parts: Mapping[str, ConfiguredSubtopology]) -> None:
+    tasks = sum(part.task_count for part in parts.values())
+    if tasks > MOST_TASKS:
+        raise _Refusal(
+            StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
+            f"The application would have {tasks} tasks, which are more than the {MOST_TASKS} that one may have.",
+        )
 
 
 def _missing(parts: Mapping[str, ConfiguredSubtopology], topics: Topics) -> dict[str, InternalTopic]:
