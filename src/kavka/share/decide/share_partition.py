@@ -73,6 +73,8 @@ class Write(NamedTuple):
     complete: int
 
 
+_MOST_TOLD = 2**15 - 1
+"""Up to where deliveries are counted: the protocol has 16 bits for them."""
 _NOTHING = 0
 """The number of a change that changes nothing which would have to be written."""
 
@@ -316,17 +318,18 @@ class _Taking:
             size = min(size, piece_size(span.size, span.deliveries, self._limits.deliveries))
             self.is_over = True
         last = span.first + size - 1
+        deliveries = min(span.deliveries + 1, _MOST_TOLD)
         self._spans.change(
             span.first,
             last,
             lambda given: given._replace(
                 state=RecordState.ACQUIRED,
-                deliveries=given.deliveries + 1,
+                deliveries=deliveries,
                 member=self._member,
                 deadline_ms=self._deadline_ms,
             ),
         )
-        self._add(Acquired(span.first, last, span.deliveries + 1))
+        self._add(Acquired(span.first, last, deliveries))
 
     def _add(self, piece: Acquired) -> None:
         self.pieces.append(piece)

@@ -9,22 +9,18 @@ Source: Kafka's PersisterStateBatchCombiner.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from operator import itemgetter
 
 from kavka.model import Offset, StateBatch
 
 
 def combined(stored: Sequence[StateBatch], newer: Iterable[StateBatch], start: Offset) -> tuple[StateBatch, ...]:
     """`stored` with `newer` over it, from `start` on (-1: not known)."""
-    under = list(stored)
-    layer: list[StateBatch] = []
-    for batch in newer:
-        if layer and batch.first_offset <= layer[-1].last_offset:
-            under, layer = _over(under, layer), []
-        layer.append(batch)
-    under = _over(under, layer)
     joined: list[StateBatch] = []
-    for batch in under:
+    for batch in _over(stored, _laid_out(list(newer))):
         if batch.last_offset < start:
             continue
         if batch.first_offset < start:
@@ -37,7 +33,30 @@ def combined(stored: Sequence[StateBatch], newer: Iterable[StateBatch], start: O
     return tuple(joined)
 
 
-def _over(under: list[StateBatch], layer: list[StateBatch]) -> list[StateBatch]:
+def _laid_out(newer: list[StateBatch]) -> list[StateBatch]:
+    """In order and without overlaps. A leader's are; those of a request may be anything, and so many that to lay one
+    over the other would take the square of their number."""
+    if all(before.last_offset < after.first_offset for before, after in pairwise(newer)):
+        return newer
+    found: list[StateBatch] = []
+    taken: list[tuple[Offset, Offset]] = []  # by later batches, in order and without overlaps
+    for batch in reversed(newer):
+        position, (first, last) = batch.first_offset, batch[:2]
+        low = high = bisect_left(taken, first, key=itemgetter(1))
+        while high < len(taken) and taken[high][0] <= last:
+            if position < taken[high][0]:
+                found.append(batch._replace(first_offset=position, last_offset=taken[high][0] - 1))
+            position = taken[high][1] + 1
+            high += 1
+        if position <= last:
+            found.append(batch._replace(first_offset=position))
+        if low < high:
+            first, last = min(first, taken[low][0]), max(last, taken[high - 1][1])
+        taken[low:high] = [(first, last)]
+    return sorted(found)
+
+
+def _over(under: Sequence[StateBatch], layer: list[StateBatch]) -> list[StateBatch]:
     """`layer`, which is in order and does not overlap, over `under`, which is so too."""
     left: list[StateBatch] = []
     position = 0

@@ -31,6 +31,8 @@ _VALUE_VERSION: Final = 0
 NO_EPOCH: Final = -1
 UNKNOWN_START: Final = -1
 UNKNOWN_COUNT: Final = -1
+_STATES: Final = (0, 1, 2, 4)
+"""The numbers of records' states (`share.decide.spans.RecordState`)."""
 
 
 class ShareKey(NamedTuple):
@@ -86,6 +88,18 @@ class UnreadableRecord(NamedTuple):
 
 
 ShareStateRecord: TypeAlias = SnapshotRecord | UpdateRecord | UnreadableRecord
+
+
+def flaw(batches: Sequence[StateBatch]) -> str | None:
+    """Why no leader could go on with these; None where one can."""
+    for batch in batches:
+        if batch.state not in _STATES:
+            return f"{batch.state} is no state of a record."
+        if not 0 <= batch.first_offset <= batch.last_offset:
+            return f"Offsets {batch.first_offset} to {batch.last_offset} are no range."
+        if batch.deliveries < 0:
+            return f"A record cannot be delivered {batch.deliveries} times."
+    return None
 
 
 def snapshot_record(key: ShareKey, state: ShareState | None) -> CoordinatorRecord:
@@ -161,10 +175,7 @@ def _decode_value(key_version: int, key: ShareKey, encoded: bytes | None) -> Sna
             value.delivery_complete_count,
             value.create_timestamp,
             value.write_timestamp,
-            tuple(
-                StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
-                for batch in value.state_batches
-            ),
+            tuple(_batches(value.state_batches)),
         )
         return SnapshotRecord(key, state)
     update = decode(ShareUpdateValue, _body(encoded), _VALUE_VERSION)
@@ -174,11 +185,18 @@ def _decode_value(key_version: int, key: ShareKey, encoded: bytes | None) -> Sna
         update.leader_epoch,
         update.start_offset,
         update.delivery_complete_count,
-        [
-            StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
-            for batch in update.state_batches
-        ],
+        _batches(update.state_batches),
     )
+
+
+def _batches(read: Sequence[SnapshotBatch | UpdateBatch]) -> list[StateBatch]:
+    batches = [
+        StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count) for batch in read
+    ]
+    why = flaw(batches)
+    if why is not None:
+        raise ProtocolViolation(why)
+    return batches
 
 
 def _body(value: bytes) -> bytes:

@@ -28,6 +28,7 @@ from kavka.coordinator.share_state.decide.records import (
     SnapshotRecord,
     UnreadableRecord,
     UpdateRecord,
+    flaw,
     snapshot_record,
     update_record,
 )
@@ -69,8 +70,11 @@ class ShareStateShard:
         return state, self._change(state, change, wall_ms)
 
     def write(self, update: UpdateRecord, state_epoch: int, wall_ms: int) -> CoordinatorRecord:
-        """The record of a change; its snapshot epoch is looked up here. Raises `RequestError` as `read`, and
-        FENCED_STATE_EPOCH."""
+        """The record of a change; its snapshot epoch is looked up here. Raises `RequestError` as `read`,
+        FENCED_STATE_EPOCH, and INVALID_REQUEST for what no leader could go on with."""
+        why = flaw(update.batches)
+        if why is not None:
+            raise RequestError(ErrorCode.INVALID_REQUEST, why)
         state = self._checked(update.key, update.leader_epoch, state_epoch, "write")
         leader_epoch = max(update.leader_epoch, state.leader_epoch)
         return self._change(

@@ -1,0 +1,107 @@
+"""What a request may say of a share group's state that no leader would: refused, and no more work than its length."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+
+import pytest
+
+from kavka.coordinator.share_state.decide.batches import combined
+from kavka.coordinator.share_state.decide.records import (
+    ShareKey,
+    UnreadableRecord,
+    UpdateRecord,
+    decode_share_state_record,
+    update_record,
+)
+from kavka.coordinator.share_state.decide.shard import ShareStateShard
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import StateBatch
+from kavka.share.decide.acquisition import Acquired, LogBatch, Wish
+from kavka.share.decide.share_partition import ShareLimits, SharePartition
+from kavka.share.decide.spans import RecordState
+
+KEY = ShareKey("workers", uuid.UUID(int=1), 0)
+LIES = [
+    StateBatch(0, 1, 3, 1),
+    StateBatch(0, 1, 99, 1),
+    StateBatch(0, 1, -1, 1),
+    StateBatch(5, 4, 0, 1),
+    StateBatch(-1, 4, 0, 1),
+    StateBatch(-(2**63), 2**63 - 1, 0, 1),
+    StateBatch(0, 1, 0, -(2**15)),
+]
+
+
+def shard_with_state() -> ShareStateShard:
+    shard = ShareStateShard(10)
+    decoded = decode_share_state_record(shard.initialize(KEY, 1, 5, 0))
+    assert decoded is not None
+    shard.replay(decoded)
+    return shard
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_state_that_no_leader_could_go_on_with_is_refused(lie: StateBatch) -> None:
+    """It was stored, and every fetch of the group from then on closed its connection."""
+    shard = shard_with_state()
+    with pytest.raises(RequestError) as refused:
+        shard.write(UpdateRecord(KEY, 0, 3, 5, 0, [StateBatch(5, 9, 2, 1), lie]), 1, 0)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert shard.read(KEY, -1, 0)[0].batches == ()
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_one_that_is_in_the_log_counts_as_unreadable(lie: StateBatch) -> None:
+    decoded = decode_share_state_record(update_record(UpdateRecord(KEY, 0, 3, 5, 0, [lie])))
+    assert isinstance(decoded, UnreadableRecord)
+
+
+def test_every_state_that_there_is_may_be_stored() -> None:
+    shard = shard_with_state()
+    batches = [StateBatch(5 + state, 5 + state, state, 1) for state in RecordState]
+    record = shard.write(UpdateRecord(KEY, 0, 3, 5, 0, batches), 1, 0)
+    assert isinstance(decode_share_state_record(record), UpdateRecord)
+
+
+def test_the_count_of_deliveries_stays_within_what_can_be_told() -> None:
+    """The answer could not be written otherwise."""
+    partition = SharePartition(0, [StateBatch(0, 0, RecordState.AVAILABLE, 2**15 - 1)])
+    given = partition.acquire("one", [LogBatch(0, 0, is_aborted=False)], Wish(10), 0, ShareLimits(5, 1_000, 10))
+    assert given == [Acquired(0, 0, 2**15 - 1)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_batches_that_overlap_lead_to_what_the_last_of_them_says(seed: int) -> None:
+    drawn = random.Random(seed)
+    for _ in range(50):
+        batches = []
+        for _number in range(drawn.randint(1, 12)):
+            first = drawn.randint(0, 30)
+            batches.append(StateBatch(first, first + drawn.randint(0, 9), drawn.choice((0, 2, 4)), drawn.randint(1, 3)))
+        split = drawn.randint(0, len(batches))
+        start = drawn.randint(-1, 20)
+        found = combined(combined((), batches[:split], -1), batches[split:], start)
+        expected = {
+            offset: batch[2:]
+            for batch in batches
+            for offset in range(batch.first_offset, batch.last_offset + 1)
+            if offset >= start
+        }
+        assert [
+            (offset, batch[2:]) for batch in found for offset in range(batch.first_offset, batch.last_offset + 1)
+        ] == sorted(expected.items())
+
+
+def test_ten_thousands_of_overlapping_batches_hold_nobody_up() -> None:
+    """With the square of their number these took minutes."""
+    begin = time.process_time()
+    size = 20_000
+    within = [StateBatch(offset, 2 * size - offset, 2 * (offset % 2), 1) for offset in range(size)]
+    assert len(combined((), within, 0)) == 2 * size - 1
+    assert len(combined((), within[::-1], 0)) == 1
+    gaps = [StateBatch(0, 2 * size, 0, 1), *(StateBatch(2 * offset, 2 * offset, 2, 1) for offset in range(size))]
+    assert len(combined((), gaps, 0)) == 2 * size
+    assert time.process_time() - begin < 5
