@@ -65,6 +65,9 @@ class Expression:
 
         if len(text) > LONGEST:
             raise WrongExpression(f"the expression has {len(text)} characters; at most {LONGEST} are taken")
+        if "\n" in text and "//" in text:
+            # A comment ends with its line: between a dot and the name of a macro it would hide the macro from I1.
+            raise WrongExpression("an expression of several lines takes no //: write it in one line")
         try:
             self._program = cel.compile(text)
         except ValueError as wrong:
