@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import sqlite3
+import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("starlette")
 
 from kavka.console.alert_rules import AlertRule, Condition, Seen, Target, conditions, parse_alert
+from kavka.console.alerts import keeper
 from kavka.console.alerts.book import LONGEST_SILENCE_MS, AlertBook, Silence
-from kavka.console.alerts.senders import Told, body_of, link_of
+from kavka.console.alerts.senders import NotDelivered, Told, body_of, link_of, send
 from kavka.console.settings import parse_settings
 from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.errors import ConfigError
@@ -169,6 +173,49 @@ class TestBook:
         times = Times()
         times.at(0, *(FAILS._replace(key=f"check {number}") for number in range(5)))
         assert len(times.book.alerts("c")) == 2
+
+
+class _Garbage(threading.Thread):
+    """A receiver that answers one request with what is no HTTP."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self.listener.getsockname()[1]}/hook"
+
+    def run(self) -> None:
+        with self.listener, self.listener.accept()[0] as peer:
+            peer.recv(65_536)
+            peer.sendall(b"SMTP ready\r\n\r\n")
+
+
+def test_an_answer_that_is_no_http_is_no_delivery() -> None:
+    receiver = _Garbage()
+    receiver.start()
+    with pytest.raises(NotDelivered, match="SMTP ready"):
+        send(Target("webhook", receiver.address), TestForms.TOLD)
+    receiver.join(5)
+
+
+def test_one_target_that_breaks_has_the_others_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def breaks(target: Target, _told: Told) -> None:
+        told.append(target.kind)
+        if target.kind == "slack":
+            raise RuntimeError("a bug of ours")
+
+    monkeypatch.setattr(keeper, "send", breaks)
+    rule = RULE._replace(targets=(HOOK, Target("slack", "https://hooks.example.com/x")))
+
+    async def test() -> None:
+        alerts = keeper.AlertKeeper([rule], AlertBook(sqlite3.connect(":memory:")), cast(Any, ()), lambda: 0)
+        await alerts.test(rule, "c")
+        await alerts.stop()
+        assert [each.why for each in alerts.last.values()] == ["", "RuntimeError('a bug of ours')"]
+
+    asyncio.run(test())
+    assert sorted(told) == ["slack", "webhook"]
 
 
 class TestForms:

@@ -154,6 +154,8 @@ class AlertKeeper:
                 await asyncio.get_running_loop().run_in_executor(self._threads, send, target, told)
             except NotDelivered as failed:
                 why = str(failed) or "it was not taken"
+            except Exception as failed:  # noqa: BLE001  # a boundary between targets: the others would be told again
+                why = repr(failed)
             self.last[rule.name, target.label] = Delivery(self._now_ms(), told.subject, why)
             if not why:
                 return

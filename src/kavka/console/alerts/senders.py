@@ -18,6 +18,7 @@ Source: Slack's incoming webhooks; PagerDuty's Events API v2; RFC 5321.
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
 import smtplib
 import ssl
@@ -129,7 +130,7 @@ def _post(address: str, body: Any) -> None:
         with refused:
             said = refused.read(LONGEST_ANSWER).decode(errors="replace")
         raise NotDelivered(f"{refused.code} {' '.join(said.split())[:200]}".strip()) from None
-    except (OSError, ValueError) as failed:
+    except (OSError, ValueError, http.client.HTTPException) as failed:
         why = getattr(failed, "reason", failed)  # A URLError's own words are Python's.
         raise NotDelivered(str(why) or type(failed).__name__) from None
 
