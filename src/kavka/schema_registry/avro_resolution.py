@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kavka.schema_registry.avro import ABSENT, AvroField, AvroType
-from kavka.schema_registry.misfit import Misfit
+from kavka.schema_registry.misfit import Misfit, cut
 from kavka.schema_registry.pairwise import Pairwise, settle
 
 MOST_REASONS: Final = 50
@@ -50,7 +50,7 @@ class _Resolution:
         if reader.kind == "union":
             if any(not self.check(each, writer, f"{path}/{index}") for index, each in enumerate(reader.branches)):
                 return []
-            name = writer.name or writer.kind
+            name = cut(writer.name or writer.kind)
             text = f"The union at path '{path or '/'}' has no type that reads what was written as {name}"
             return [Misfit("MISSING_UNION_BRANCH", path, text, name)]
         if reader.kind == writer.kind:
@@ -85,24 +85,30 @@ class _Resolution:
     def _name(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
         if reader.short_name == writer.short_name or writer.name in reader.aliases:
             return []
-        text = f"The {reader.kind} at path '{path or '/'}' is called {reader.name}, and {writer.name} was written"
-        return [Misfit("NAME_MISMATCH", f"{path}/name", text, f"expected: {writer.name}")]
+        names = cut(reader.name), cut(writer.name)
+        text = f"The {reader.kind} at path '{path or '/'}' is called {names[0]}, and {names[1]} was written"
+        return [Misfit("NAME_MISMATCH", f"{path}/name", text, f"expected: {names[1]}")]
 
     def _size(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
         if reader.size == writer.size:
             return []
-        text = f"{reader.name} at path '{path or '/'}' has {reader.size} bytes, and {writer.size} were written"
+        text = f"{cut(reader.name)} at path '{path or '/'}' has {reader.size} bytes, and {writer.size} were written"
         return [Misfit("FIXED_SIZE_MISMATCH", f"{path}/size", text, f"expected: {writer.size}, found: {reader.size}")]
 
     def _symbols(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
-        missing = [each for each in writer.symbols if each not in reader.symbols]
+        known = frozenset(reader.symbols)
+        self._pairs.take(len(reader.symbols) + len(writer.symbols))
+        missing = [each for each in writer.symbols if each not in known]
         if not missing or reader.default_symbol is not None:
             return []
-        text = f"{reader.name} at path '{path or '/'}' lacks symbols that may have been written, and has no default"
-        return [Misfit("MISSING_ENUM_SYMBOLS", f"{path}/symbols", text, f"[{', '.join(missing)}]")]
+        text = (
+            f"{cut(reader.name)} at path '{path or '/'}' lacks symbols that may have been written, and has no default"
+        )
+        return [Misfit("MISSING_ENUM_SYMBOLS", f"{path}/symbols", text, f"[{cut(', '.join(missing))}]")]
 
     def _fields(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
         written = {each.name: each for each in writer.fields}
+        self._pairs.take(len(reader.fields) + len(writer.fields))
         found: list[Misfit] = []
         for index, each in enumerate(reader.fields):
             where = f"{path}/fields/{index}"
@@ -110,8 +116,9 @@ class _Resolution:
             if source is not None:
                 found += self.check(each.type, source.type, where + "/type")
             elif each.default is ABSENT and not (each.type.kind == "enum" and each.type.default_symbol is not None):
-                text = f"The field '{each.name}' at path '{where}' has no default value, and was not written"
-                found.append(Misfit("READER_FIELD_MISSING_DEFAULT_VALUE", where, text, each.name))
+                name = cut(each.name)
+                text = f"The field '{name}' at path '{where}' has no default value, and was not written"
+                found.append(Misfit("READER_FIELD_MISSING_DEFAULT_VALUE", where, text, name))
         return found
 
 

@@ -40,6 +40,10 @@ MOST_PATTERN: Final = 200
 """Characters of a pattern, and of a name that it is tried on."""
 MOST_QUANTIFIERS: Final = 3
 """In a pattern: a search may take as many characters as the name has, to this power."""
+MOST_STEPS: Final = 10_000_000
+"""Of one search, at worst: a tenth of a second."""
+STEPS: Final = 200
+"""Of a search that count for one pair that is looked at."""
 
 _UP, _DOWN = "INCREASED", "DECREASED"
 
@@ -50,7 +54,7 @@ def misfits(reader: Shape, writer: Shape) -> list[Misfit]:
 
 
 def _misfit(kind: str, path: str, text: str, about: str = "") -> Misfit:
-    return Misfit(kind, path, f"{text} at path '{path}'", about)
+    return Misfit.of(kind, path, text, about)
 
 
 class _Difference:
@@ -117,12 +121,17 @@ class _Difference:
         return found
 
     def _enums(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
-        before, after = _values(old.keywords.get("enum")), _values(new.keywords.get("enum"))
+        before, after = self._listed(old.keywords.get("enum")), self._listed(new.keywords.get("enum"))
         missing = [each for each in before if each not in after]
         if not missing:
             return []
-        kind = "ENUM_ARRAY_NARROWED" if set(after) <= set(before) else "ENUM_ARRAY_CHANGED"
+        kind = "ENUM_ARRAY_NARROWED" if after.keys() <= before.keys() else "ENUM_ARRAY_CHANGED"
         return [_misfit(kind, f"{path}/enum", "The new schema lacks values", ", ".join(missing)[:500])]
+
+    def _listed(self, values: Any) -> dict[str, None]:
+        found = dict.fromkeys(_values(values))
+        self._pairs.take(len(found))
+        return found
 
     def _consts(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
         if _values([old.keywords["const"]]) == _values([new.keywords["const"]]):
@@ -167,6 +176,7 @@ class _Difference:
         before, after = _schemas(old, "properties"), _schemas(new, "properties")
         needed_before, needed = _names(old.keywords.get("required")), _names(new.keywords.get("required"))
         found: list[Misfit] = []
+        self._pairs.take(len(before) + len(after) + len(needed_before) + len(needed))
         for name in {**before, **after}:
             where = f"{path}/properties/{name}"
             if name not in after:
@@ -188,7 +198,7 @@ class _Difference:
     def _property_gone(self, gone: Shape, new: Shape, name: str, path: str) -> list[Misfit]:
         if _is_open(new):
             return []
-        covering, why = _covering(new, name)
+        covering, why = self._covering(new, name)
         if why:
             return [_misfit("PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path, why, name)]
         if covering is not None:
@@ -213,7 +223,7 @@ class _Difference:
             text = f"{name} is restricted in the new schema, and could be anything before"
             return [_misfit(f"{what}_ADDED_TO_OPEN_CONTENT_MODEL", path, text, name)]
         found: list[Misfit] = []
-        covering, why = _covering(old, name)
+        covering, why = self._covering(old, name)
         wrong = [] if covering is None else self.compare(covering, added, path)
         if why or wrong:
             text = why or f"{name} is new, and accepts less than the old schema did for such names"
@@ -227,6 +237,7 @@ class _Difference:
     def _dependencies(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
         found: list[Misfit] = []
         before, after = _dependencies(old), _dependencies(new)
+        self._pairs.take(len(before) + len(after))
         for name, wanted in after.items():
             where, known = f"{path}/{name}", before.get(name)
             is_array = isinstance(wanted, list)
@@ -246,6 +257,7 @@ class _Difference:
 
     def _arrays(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
         before, after = _tuple_of(old), _tuple_of(new)
+        self._pairs.take(len(before) + len(after))
         found = self.compare(_items_of(old), _items_of(new), f"{path}/items")
         for index in range(max(len(before), len(after))):
             where = f"{path}/items/{index}"
@@ -290,6 +302,22 @@ class _Difference:
         return [*found, _misfit(kind, path, "The item accepts less than further items did")] if found else []
 
     # ----------------------------------------------------------------------------------------------------- what is left
+
+    def _covering(self, shape: Shape, name: str) -> tuple[Shape | None, str]:
+        """What a schema says of a property that it does not name; or why that is not known."""
+        for pattern, schema in _schemas(shape, "patternProperties").items():
+            steps, search = _steps(pattern, name), _searcher(pattern)
+            if search is None or steps is None:
+                return None, f"Whether {name[:MOST_PATTERN]} fits the pattern {pattern[:MOST_PATTERN]} is not looked at"
+            self._pairs.take(1 + steps // STEPS)
+            if search(name):
+                return shape.inner(schema), ""
+        _, schema = _rest_of(shape, "additionalProperties")
+        if schema is None and "additionalProperties" not in shape.keywords:
+            unevaluated = shape.keywords.get("unevaluatedProperties")
+            if isinstance(unevaluated, dict):
+                return shape.inner(unevaluated), ""
+        return schema, ""
 
     def _rest(self, old: Shape, new: Shape, path: str, keyword: str, kind: str) -> list[Misfit]:
         """additionalProperties or additionalItems."""
@@ -437,27 +465,21 @@ def _is_open(shape: Shape) -> bool:
     return permits and schema is None and is_free and not _schemas(shape, "patternProperties")
 
 
-def _covering(shape: Shape, name: str) -> tuple[Shape | None, str]:
-    """What a schema says of a property that it does not name; or why that is not known."""
-    for pattern, schema in _schemas(shape, "patternProperties").items():
-        search = _searcher(pattern)
-        if search is None or len(name) > MOST_PATTERN:
-            return None, f"Whether {name[:MOST_PATTERN]} fits the pattern {pattern[:MOST_PATTERN]} is not looked at"
-        if search(name):
-            return shape.inner(schema), ""
-    _, schema = _rest_of(shape, "additionalProperties")
-    if schema is None and "additionalProperties" not in shape.keywords:
-        unevaluated = shape.keywords.get("unevaluatedProperties")
-        if isinstance(unevaluated, dict):
-            return shape.inner(unevaluated), ""
-    return schema, ""
+def _steps(pattern: str, name: str) -> int | None:
+    """How many steps a search takes at worst; None where that is not known."""
+    if len(pattern) > MOST_PATTERN or len(name) > MOST_PATTERN or re.search(r"\)[*+{]|\\\d", pattern):
+        return None
+    quantifiers = len(re.findall(r"[*+{?]", pattern))
+    if quantifiers > MOST_QUANTIFIERS:
+        return None
+    # Groups with alternatives that stand one after the other multiply. A search begins at each character.
+    ways = 2 ** pattern.count("|") if pattern.count("(") > 1 else pattern.count("|") + 1
+    starts = 1 if pattern.startswith("^") and "|" not in pattern else len(name) + 1
+    steps: int = ways * starts * (len(name) + 1) ** quantifiers
+    return steps if steps <= MOST_STEPS else None
 
 
 def _searcher(pattern: str) -> Callable[[str], object] | None:
-    """A search for a pattern that takes little time whatever the name is; None where that is not certain."""
-    quantifiers = len(re.findall(r"[*+{?]", pattern))
-    if len(pattern) > MOST_PATTERN or quantifiers > MOST_QUANTIFIERS or re.search(r"\)[*+{]|\\\d", pattern):
-        return None
     try:
         return re.compile(pattern).search
     except (re.error, OverflowError, RecursionError):

@@ -15,7 +15,7 @@ Difference.Type the names of the reasons are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from kavka.schema_registry.misfit import Misfit
@@ -42,7 +42,7 @@ def misfits(reader: ProtobufSchema, writer: ProtobufSchema) -> list[Misfit]:
 
 
 def _misfit(kind: str, path: str, text: str, about: str = "") -> Misfit:
-    return Misfit(kind, path, f"{text} at path '{path}'", about)
+    return Misfit.of(kind, path, text, about)
 
 
 class _Difference:
@@ -76,6 +76,9 @@ class _Difference:
 
     def _compare(self, old: ProtoMessage, new: ProtoMessage, path: str) -> list[Misfit]:
         found = [*_oneofs(old, new, path)]
+        staying = {each.oneof for number, each in old.fields.items() if number in new.fields}
+        staying |= {each.oneof for each in new.fields.values()}
+        self._pairs.take(len(old.fields) + len(new.fields))
         for number in sorted({*old.fields, *new.fields}):
             before, after = old.fields.get(number), new.fields.get(number)
             where = f"{path}/{number}"
@@ -85,7 +88,7 @@ class _Difference:
                     text = f"{after.name} is required in the new schema"
                     found.append(_misfit("REQUIRED_FIELD_ADDED", where, text, after.name))
             elif after is None:
-                found += _gone(before, old, new, path)
+                found += _gone(before, staying, path)
             else:
                 found += self._fields(before, after, where)
         return found + self._all(old.nested, new.nested, path)
@@ -131,13 +134,10 @@ def _kind(found: ProtoField) -> str:
     return "scalar" if found.scalar else "message" if found.message else "map"
 
 
-def _gone(gone: ProtoField, old: ProtoMessage, new: ProtoMessage, path: str) -> list[Misfit]:
+def _gone(gone: ProtoField, staying: Collection[str], path: str) -> list[Misfit]:
+    """staying: oneofs of which at least a field is left."""
     if gone.oneof:
-        siblings = [number for number, each in old.fields.items() if each.oneof == gone.oneof]
-        stays = any(number in new.fields for number in siblings) or any(
-            each.oneof == gone.oneof for each in new.fields.values()
-        )
-        if not stays:
+        if gone.oneof not in staying:
             return []  # The whole oneof is gone.
         text = f"{gone.name} is gone from the oneof {gone.oneof}, whose other fields stay"
         return [_misfit("ONEOF_FIELD_REMOVED", f"{path}/{gone.oneof}/{gone.number}", text, gone.name)]

@@ -48,6 +48,8 @@ from kavka.schema_registry.subject_name import DEFAULT_CONTEXT, context_of, qual
 THREADS: Final = 2
 MOST_PARSED: Final = 500
 """Schemas that are kept ready to be compared."""
+MOST_PARSED_TEXT: Final = 8_000_000
+"""Characters of all of them with their references; what is made of a text takes about thirty times as much."""
 MOST_REFERENCES: Final = 200
 """Of one schema, with those that its references have."""
 MOST_TRIES: Final = 10
@@ -125,6 +127,19 @@ class Verdict(NamedTuple):
     messages: list[str]
 
 
+class _Text(NamedTuple):
+    """What a schema is parsed from. references: names and texts."""
+
+    kind: str
+    text: str
+    references: tuple[tuple[str, str], ...]
+    is_new: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.text) + sum(len(text) for _, text in self.references)
+
+
 class Registry:
     """One registry on one log. Each method answers a request, or raises RegistryRefusal."""
 
@@ -132,7 +147,8 @@ class Registry:
         self._log = log
         self._writing = asyncio.Lock()
         self._threads = asyncio.Semaphore(THREADS)
-        self._parsed: OrderedDict[object, ParsedSchema] = OrderedDict()
+        self._parsed: OrderedDict[_Text, ParsedSchema] = OrderedDict()
+        self._parsed_text = 0
 
     @property
     def state(self) -> State:
@@ -492,7 +508,7 @@ class Registry:
 
     async def _parse(self, form: SchemaVersion, *, is_new: bool) -> ParsedSchema:
         texts = self.texts_of(form)
-        key = (form.kind, form.text, tuple(texts.items()), is_new)
+        key = _Text(form.kind, form.text, tuple(texts.items()), is_new)
         known = self._parsed.get(key)
         if known is not None:
             self._parsed.move_to_end(key)
@@ -501,9 +517,11 @@ class Registry:
             found = await self._in_thread(lambda: parse_schema(form.kind, form.text, texts, is_new=is_new))
         except SchemaProblem as problem:
             raise refusal.invalid_schema(str(problem)) from problem
+        if key not in self._parsed:  # Another request may have parsed it meanwhile.
+            self._parsed_text += key.size
         self._parsed[key] = found
-        while len(self._parsed) > MOST_PARSED:
-            self._parsed.popitem(last=False)
+        while len(self._parsed) > MOST_PARSED or self._parsed_text > MOST_PARSED_TEXT:
+            self._parsed_text -= self._parsed.popitem(last=False)[0].size
         return found
 
     def texts_of(self, form: SchemaVersion) -> dict[str, str]:

@@ -12,6 +12,7 @@ import pytest
 
 from kavka.schema_registry.avro import parse_avro
 from kavka.schema_registry.avro_resolution import misfits
+from kavka.schema_registry.schemas import SchemaProblem
 
 E_AB = '{"type":"enum","name":"E","symbols":["A","B"]}'
 E_ABC = '{"type":"enum","name":"E","symbols":["A","B","C"]}'
@@ -117,6 +118,27 @@ def test_records_that_hold_each_other_and_differ_deep_inside_do_not_fit() -> Non
     )
     reader = writer.replace('{"name":"x","type":"int"}', '{"name":"x","type":"string"}')
     assert "TYPE_MISMATCH" in [each.kind for each in misfits(parse_avro(reader), parse_avro(writer))]
+
+
+def test_large_unions_are_not_compared_for_ever() -> None:
+    def union(prefix: str) -> str:
+        return f"[{','.join(record(A, name=f'{prefix}{i}') for i in range(3_000))}]"
+
+    began = time.process_time()
+    with pytest.raises(SchemaProblem, match="too large to be compared"):
+        misfits(parse_avro(union("A")), parse_avro(union("B")))
+    assert time.process_time() - began < 10
+
+
+def test_long_lists_of_symbols_are_compared_in_no_time() -> None:
+    def enum(count: int) -> str:
+        return json.dumps({"type": "enum", "name": "E", "symbols": [f"S{i}" for i in range(count)]})
+
+    began = time.process_time()
+    assert misfits(parse_avro(enum(50_000)), parse_avro(enum(50_000))) == []
+    [found] = misfits(parse_avro(enum(1)), parse_avro(enum(50_000)))
+    assert len(found.about) < 1_000
+    assert time.process_time() - began < 5
 
 
 def test_unions_of_records_in_records_are_compared_in_no_time() -> None:

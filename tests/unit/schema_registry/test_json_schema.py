@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kavka.schema_registry import pairwise
 from kavka.schema_registry.schemas import JSON, SchemaProblem, parse_schema
 
 ANY = True
@@ -203,6 +204,63 @@ def test_a_pattern_that_could_search_for_ever_is_not_tried() -> None:
     began = time.process_time()
     assert any("is not looked at" in each for each in reasons(old, new))
     assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a|a)" * 39 + "b", "(?:a|a)" * 3 + "(a|a)" * 30 + "b", ".*.*.*b", "x|^" + "a*" * 3 + "b"]
+)
+def test_patterns_are_tried_for_a_bounded_time(pattern: str) -> None:
+    names = {"a" * 190 + str(i): STR for i in range(2_000)}
+    old = obj(names, patternProperties={pattern: STR}, **CLOSED)
+    new = obj({}, patternProperties={pattern: STR}, **CLOSED)
+    began = time.process_time()
+    assert any("is not looked at" in each for each in reasons(old, new))
+    assert time.process_time() - began < 5
+
+
+def test_many_patterns_are_tried_on_many_names_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairwise, "MOST_WORK", pairwise.MOST_WORK // 5)
+    patterns = {f"^a*a*b{i}": STR for i in range(500)}
+    old = obj({"a" * 150 + str(i): STR for i in range(500)}, patternProperties=patterns, **CLOSED)
+    began = time.process_time()
+    with pytest.raises(SchemaProblem, match="too large to be compared"):
+        reasons(old, obj({}, patternProperties=patterns, **CLOSED))
+    assert time.process_time() - began < 10
+
+
+def test_a_pattern_with_alternatives_is_tried() -> None:
+    pattern = {"^(x|y|z)[A-Z]+_(on|off)?$": STR}
+    assert not reasons(obj({"yAB_on": STR}, **CLOSED), obj({}, patternProperties=pattern, **CLOSED))
+
+
+def test_combinations_of_combinations_are_not_compared_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairwise, "MOST_WORK", pairwise.MOST_WORK // 5)
+
+    def schema(step: int) -> Any:
+        return {
+            "anyOf": [
+                {"anyOf": [{"type": "string", "maxLength": step * 1_000 * i + j + 1} for j in range(100)]}
+                for i in range(100)
+            ]
+        }
+
+    began = time.process_time()
+    with pytest.raises(SchemaProblem, match="too large to be compared"):
+        reasons(schema(1), schema(2))
+    assert time.process_time() - began < 15
+
+
+def test_long_names_do_not_make_long_reasons() -> None:
+    def schema(kind: str) -> Any:
+        return obj({"n" * 300_000: obj({f"p{i}": {"type": kind} for i in range(1_000)})})
+
+    assert sum(map(len, reasons(schema("string"), schema("integer")))) < 100_000
+
+
+def test_long_enums_are_compared_in_no_time() -> None:
+    began = time.process_time()
+    assert not reasons({"enum": [str(i) for i in range(50_000)]}, {"enum": [str(i) for i in range(50_000)]})
+    assert time.process_time() - began < 5
 
 
 def test_definitions_that_all_refer_to_each_other_are_compared_in_no_time() -> None:

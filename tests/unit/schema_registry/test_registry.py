@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from kavka.schema_registry import registry as registries
 from kavka.schema_registry.records import Reference, SchemaVersion, encode
 from kavka.schema_registry.refusal import RegistryRefusal
 from kavka.schema_registry.registry import Level, Mode, NewSchema, Registry, version_number
@@ -318,6 +319,14 @@ def test_what_is_no_version_says_so(text: str) -> None:
 @pytest.mark.parametrize("subject", ["", " ", "a\nb", "__GLOBAL", "x" * 2_000, ":.ctx:"])
 def test_what_is_no_subject_says_so(subject: str) -> None:
     assert refused(registry().register(subject, avro(V1))).code == 42208
+
+
+def test_no_more_schemas_are_kept_ready_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registries, "MOST_PARSED_TEXT", 10_000)
+    one = registry()
+    for number in range(20):
+        assert run(one.verdict("s", avro(f'{{"type":"int","doc":"{number:02}{"x" * 1_000}"}}'))).fits
+    assert 8_000 < sum(each.size for each in one._parsed) <= 10_000
 
 
 @pytest.mark.parametrize("text", ["", "   ", "{", '{"type":"record"}'])
