@@ -105,3 +105,16 @@ def test_ten_thousands_of_overlapping_batches_hold_nobody_up() -> None:
     gaps = [StateBatch(0, 2 * size, 0, 1), *(StateBatch(2 * offset, 2 * offset, 2, 1) for offset in range(size))]
     assert len(combined((), gaps, 0)) == 2 * size
     assert time.process_time() - begin < 5
+
+
+@pytest.mark.parametrize("offset", [-2, -(2**63)])
+def test_no_group_begins_at_a_negative_offset_but_for_the_one_that_is_not_known(offset: int) -> None:
+    """What was left for the group was more than an answer has room for, and nobody could describe it any more."""
+    shard = shard_with_state()
+    with pytest.raises(RequestError) as refused:
+        shard.initialize(KEY, 2, offset, 0)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    with pytest.raises(RequestError) as refused:
+        shard.write(UpdateRecord(KEY, 0, 3, offset, 0, ()), 1, 0)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    shard.initialize(KEY, 2, -1, 0)

@@ -68,7 +68,8 @@ class ShareOffsets:
             if isinstance(end, ErrorCode):
                 described[key] = ShareOffset(0, 0, -1, end)
                 continue
-            lag = end - summary.start_offset - summary.complete_count if key in begun else -1
+            # A position behind the end, where one may be set, leaves nothing to do.
+            lag = max(end - summary.start_offset - summary.complete_count, 0) if key in begun else -1
             described[key] = ShareOffset(summary.start_offset, summary.leader_epoch, lag)
         return described
 

@@ -5,7 +5,7 @@ Decides which session a request belongs to, and whether its epoch is right. Must
     I1  a member has at most one session; a new one ends the one before, and frees its locks
     I2  a request with a wrong epoch changes nothing
     I3  a session ends with its connection: nobody else could go on with it
-    I4  there are never more sessions than the limit
+    I4  there are never more sessions than the limit, and in none more than MOST_PARTITIONS: each fetch looks at all
 
 Source: Kafka's ShareSessionCache and SharePartitionManager.
 """
@@ -21,6 +21,8 @@ from kavka.errors import ErrorCode, RequestError
 
 FIRST_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
+MOST_PARTITIONS: Final = 20_000
+"""Partitions in one session, about a second's work for each fetch. As many as `leaders.MAX_LED`; Kafka has no bound."""
 _LAST_EPOCH: Final = 2**31 - 1
 
 
@@ -42,6 +44,13 @@ class ShareSession:
         self._on_end = on_end
         self.detach: Callable[[], object] = lambda: None
         """Has its connection forget it."""
+
+    def change(self, named: Iterable[PartitionId], forgotten: Iterable[PartitionId]) -> None:
+        """Takes over what a request says of its partitions. Raises `RequestError` (INVALID_REQUEST)."""
+        after = self.partitions | dict.fromkeys(named)
+        for partition in forgotten:
+            after.pop(partition, None)
+        self.partitions = _bounded(after)
 
     def advance(self) -> None:
         """The next request must have the next epoch."""
@@ -76,14 +85,15 @@ class ShareSessions:
         return len(self._sessions)
 
     def begin(self, group_id: str, member_id: str, partitions: Iterable[PartitionId]) -> ShareSession:
-        """A new session. Raises `RequestError` (SHARE_SESSION_LIMIT_REACHED)."""
+        """A new session. Raises `RequestError` (SHARE_SESSION_LIMIT_REACHED, INVALID_REQUEST)."""
+        wanted = _bounded(dict.fromkeys(partitions))
         former = self._sessions.get((group_id, member_id))
         if former is not None:
             self.end(former)
         if len(self._sessions) >= self._most():
             raise RequestError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session = ShareSession(group_id, member_id, self.end)
-        session.partitions = dict.fromkeys(partitions)
+        session.partitions = wanted
         self._sessions[group_id, member_id] = session
         self._of_group[group_id] += 1
         return session
@@ -109,3 +119,12 @@ class ShareSessions:
             if not self._of_group[session.group_id]:
                 del self._of_group[session.group_id]
                 self._forget(session.group_id)
+
+
+def _bounded(partitions: dict[PartitionId, None]) -> dict[PartitionId, None]:
+    if len(partitions) > MOST_PARTITIONS:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"{len(partitions)} partitions are more than the {MOST_PARTITIONS} of a share session.",
+        )
+    return partitions

@@ -6,6 +6,7 @@ members learn it. Must not know groups, or how a topic is created.
     I1  a topic's creation is under way at most once
     I2  a topic that could not be created is not asked for again before its failure is forgotten
     I3  at most MOST_FAILURES failures are known; the one to be forgotten next gives its place up
+    I4  one heartbeat has at most MOST_AT_ONCE topics asked for; the others wait for the next
 
 Source: Kafka's AutoTopicCreationManager and ExpiringErrorCache (KIP-1071).
 """
@@ -13,6 +14,7 @@ Source: Kafka's AutoTopicCreationManager and ExpiringErrorCache (KIP-1071).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from kavka.controller.decide.topic_plans import UNSET, TopicRequest
@@ -24,6 +26,8 @@ logger = Logger(__name__)
 
 MOST_FAILURES: Final = 1_000
 """Kafka's number."""
+MOST_AT_ONCE: Final = MOST_FAILURES
+"""So that all that fails can be remembered (I2). Kafka has no such bound."""
 
 
 class _Failure(NamedTuple):
@@ -50,7 +54,8 @@ class StreamsTopics:
     def ask(self, missing: Mapping[str, InternalTopic], *, remember_ms: int) -> None:
         """Starts to create what is neither under way nor failed in the last `remember_ms`."""
         failed = self.failures(missing)
-        wanted = [topic for name, topic in missing.items() if name not in self._under_way and name not in failed]
+        open_ones = (topic for name, topic in missing.items() if name not in self._under_way and name not in failed)
+        wanted = list(islice(open_ones, MOST_AT_ONCE))
         if wanted:
             self._under_way.update(topic.name for topic in wanted)
             self._spawn(self._ask(wanted, remember_ms))
@@ -78,11 +83,11 @@ class StreamsTopics:
             self._under_way.difference_update(topic.name for topic in wanted)
         for name, error in errors.items():
             logger.warning("internal topic of a streams group not created", topic=name, why=error.name)
-            self._remember(name, _Failure(error, self._now_ms() + remember_ms))
+        self._remember(errors, remember_ms)
 
-    def _remember(self, name: str, failure: _Failure) -> None:
+    def _remember(self, errors: Mapping[str, ErrorCode], remember_ms: int) -> None:
         now_ms = self._now_ms()
-        self._failures = {key: known for key, known in self._failures.items() if known.until_ms > now_ms}
-        self._failures[name] = failure
-        if len(self._failures) > MOST_FAILURES:
-            del self._failures[min(self._failures, key=lambda key: self._failures[key].until_ms)]
+        known = {name: failure for name, failure in self._failures.items() if failure.until_ms > now_ms}
+        known.update((name, _Failure(error, now_ms + remember_ms)) for name, error in errors.items())
+        by_end = sorted(known, key=lambda name: known[name].until_ms)
+        self._failures = {name: known[name] for name in by_end[-MOST_FAILURES:]}

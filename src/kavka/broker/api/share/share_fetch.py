@@ -140,10 +140,10 @@ def _session(
         return session
     session = sessions.known(group_id, member_id, epoch)
     if epoch != FINAL_EPOCH:
-        session.partitions.update(dict.fromkeys(named))
-        for topic in message.forgotten_topics_data:
-            for index in topic.partitions:
-                session.partitions.pop(PartitionId(topic.topic_id, index), None)
+        forgotten = (
+            PartitionId(topic.topic_id, index) for topic in message.forgotten_topics_data for index in topic.partitions
+        )
+        session.change(named, forgotten)
         session.advance()
     return session
 

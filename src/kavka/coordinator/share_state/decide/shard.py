@@ -49,8 +49,9 @@ class ShareStateShard:
     # -- requests
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: Offset, wall_ms: int) -> CoordinatorRecord:
-        """A state that begins anew. Raises `RequestError`: FENCED_STATE_EPOCH."""
+        """A state that begins anew. Raises `RequestError`: FENCED_STATE_EPOCH, INVALID_REQUEST."""
         self._check_readable(key)
+        _check_start(start_offset)
         known = self.states.get(key)
         if known is not None and state_epoch != NO_EPOCH and known.state_epoch > state_epoch:
             raise RequestError(ErrorCode.FENCED_STATE_EPOCH)
@@ -72,6 +73,7 @@ class ShareStateShard:
     def write(self, update: UpdateRecord, state_epoch: int, wall_ms: int) -> CoordinatorRecord:
         """The record of a change; its snapshot epoch is looked up here. Raises `RequestError` as `read`,
         FENCED_STATE_EPOCH, and INVALID_REQUEST for what no leader could go on with."""
+        _check_start(update.start_offset)
         why = flaw(update.batches)
         if why is not None:
             raise RequestError(ErrorCode.INVALID_REQUEST, why)
@@ -147,6 +149,11 @@ class ShareStateShard:
                 self.states[key] = _merged(known, record)._replace(updates=known.updates + 1)
             case _:
                 assert_never(record)
+
+
+def _check_start(start_offset: Offset) -> None:
+    if start_offset < UNKNOWN_START:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"A group cannot begin at offset {start_offset}.")
 
 
 def _merged(state: ShareState, update: UpdateRecord) -> ShareState:
