@@ -1,9 +1,15 @@
-"""DescribeGroups of what is not there."""
+"""DescribeGroups of what is not there, and of what is named more than once."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from kavka.errors import ErrorCode
-from kavka.protocol.messages import DescribeGroupsRequest, FindCoordinatorRequest
+from kavka.protocol.messages import ConsumerGroupDescribeRequest, DescribeGroupsRequest, FindCoordinatorRequest
+from kavka.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
+from kavka.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from tests.kit.broker_client import BrokerClient
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.process_cluster import eventually
@@ -20,3 +26,20 @@ def test_nobody_is_told_what_may_be_done_with_a_group_that_is_not_there(kavka_br
         described = client.ask(asked, 6).groups[0]
     assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert described.authorized_operations == NOT_TOLD
+
+
+@pytest.mark.parametrize(
+    ("asked", "version"),
+    [
+        (DescribeGroupsRequest(groups=["b", "a", "b"]), 5),
+        (ConsumerGroupDescribeRequest(group_ids=["b", "a", "b"]), 1),
+        (ShareGroupDescribeRequest(group_ids=["b", "a", "b"]), 1),
+        (StreamsGroupDescribeRequest(group_ids=["b", "a", "b"]), 0),
+    ],
+)
+def test_a_group_is_described_once_however_often_it_is_named(
+    kavka_broker: KavkaProcess, asked: Any, version: int
+) -> None:
+    """Apache Kafka describes it again each time; fifty times a large application held the broker up for seconds."""
+    with BrokerClient(kavka_broker.port) as client:
+        assert [group.group_id for group in client.ask(asked, version).groups] == ["b", "a"]

@@ -39,7 +39,7 @@ def handle(
         return ConsumerGroupDescribeResponse(groups=unserved)
     operations = GROUP_OPERATIONS_SINCE_4 if message.include_authorized_operations else NOT_ASKED
     return ConsumerGroupDescribeResponse(
-        groups=[_group(broker, group_id, operations) for group_id in message.group_ids]
+        groups=[_group(broker, group_id, operations) for group_id in dict.fromkeys(message.group_ids)]
     )
 
 

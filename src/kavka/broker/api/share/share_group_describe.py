@@ -1,7 +1,7 @@
 """ShareGroupDescribe (key 77): the members of share groups, and what each of them reads.
 
 Behaviour   A group that does not exist, or is of another kind, is GROUP_ID_NOT_FOUND. Topics that no longer exist are
-            left out.
+            left out. A group is described once, however often it is named.
 Versions    1.
 Not supported  Version 0, of 4.0's early access.
 """
@@ -31,7 +31,9 @@ _ASSIGNOR = "simple"
 
 def handle(broker: ShareBroker, request: Request, message: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
     operations = GROUP_OPERATIONS_SINCE_4 if message.include_authorized_operations else NOT_ASKED
-    return ShareGroupDescribeResponse(groups=[_group(broker, group_id, operations) for group_id in message.group_ids])
+    return ShareGroupDescribeResponse(
+        groups=[_group(broker, group_id, operations) for group_id in dict.fromkeys(message.group_ids)]
+    )
 
 
 def _group(broker: ShareBroker, group_id: str, operations: int) -> DescribedGroup:

@@ -3,7 +3,8 @@
 Behaviour   Where the protocol is off, each group is UNSUPPORTED_VERSION, whoever asks. A group that is not there, or is
             of another kind, is GROUP_ID_NOT_FOUND. Internal topics have the numbers of partitions that the broker chose
             once the topology is ready, and before that those that the application asked for (0: the broker chooses).
-            Tasks that a member must give back are not shown among those it has.
+            Tasks that a member must give back are not shown among those it has. A group is described once, however
+            often it is named.
 Versions    0.
 """
 
@@ -42,7 +43,9 @@ def handle(
     broker: StreamsBroker, request: Request, message: StreamsGroupDescribeRequest
 ) -> StreamsGroupDescribeResponse:
     operations = GROUP_OPERATIONS_SINCE_4 if message.include_authorized_operations else NOT_ASKED
-    return StreamsGroupDescribeResponse(groups=[_group(broker, group_id, operations) for group_id in message.group_ids])
+    return StreamsGroupDescribeResponse(
+        groups=[_group(broker, group_id, operations) for group_id in dict.fromkeys(message.group_ids)]
+    )
 
 
 def _group(broker: StreamsBroker, group_id: str, operations: int) -> DescribedGroup:
