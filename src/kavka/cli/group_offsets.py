@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from kavka.cli.output import Failure, Table, counted, done, note, show, show_json, usage
+from kavka.cli.output import Failure, Table, counted, done, note, show, show_json, unreadable, usage
 from kavka.cli.session import with_cluster
 from kavka.cli.times import parse_iso_duration, parse_time
 
@@ -85,7 +85,7 @@ def to_datetime(text: str) -> ToTime:
 
 
 def by_duration(text: str) -> ToTime:
-    return ToTime(int(time.time() * 1000) - parse_iso_duration(text))
+    return ToTime(int(time.time() * 1000) - parse_iso_duration(text, "--by-duration"))
 
 
 def from_file(file: str) -> ToOffsets:
@@ -96,7 +96,7 @@ def from_file(file: str) -> ToOffsets:
     try:
         lines = Path(file).read_text().splitlines()
     except (OSError, UnicodeDecodeError) as problem:
-        raise Failure(f"{file}: {problem}") from problem
+        raise Failure(unreadable(file, problem), "name a file that you may read; --export prints one") from problem
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

@@ -52,14 +52,11 @@ def log_dirs(
     if move:
         _move(bootstrap, move, broker=broker, directory=to, as_json=as_json)
         return
+    if to is not None:
+        usage("--to needs --move", "for example kavka log-dirs --move orders-3 --broker 1 --to /data/kafka-2")
     topics = topics or []
 
-    async def work(cluster: Cluster) -> dict[int, list[LogDirectory]]:
-        from kavka.client.admin import Admin
-
-        return await Admin(cluster).describe_log_dirs(None if broker is None else [broker])
-
-    found = with_cluster(bootstrap, work)
+    found = _read(bootstrap, topics, broker)
     if as_json:
         show_json([_summary(node, directory, topics) for node, listed in found.items() for directory in listed])
         return
@@ -86,6 +83,22 @@ def log_dirs(
                 usable, total = _bytes(directory.usable_bytes), _bytes(directory.total_bytes)
                 table.add(node, directory.path, len(directory.replicas), _bytes(size), usable, total, state)
     show(table)
+
+
+def _read(bootstrap: str | None, topics: Sequence[str], broker: int | None) -> dict[int, list[LogDirectory]]:
+    """The log directories of each broker, or of one. Raises Failure where there is no such broker or topic."""
+
+    async def work(cluster: Cluster) -> dict[int, list[LogDirectory]]:
+        from kavka.client.admin import Admin
+
+        admin = Admin(cluster)
+        found = await admin.describe_log_dirs(None if broker is None else [broker])
+        held = {replica.partition.topic for listed in found.values() for each in listed for replica in each.replicas}
+        if elsewhere := [name for name in topics if name not in held]:
+            await admin.describe_topics(elsewhere)  # Raises RequestError for one that there is not.
+        return found
+
+    return with_cluster(bootstrap, work)
 
 
 def _move(

@@ -179,6 +179,11 @@ def confirm(would: str, *, yes: bool) -> None:
         raise Failure("Nothing was done.")
 
 
+def unreadable(file: str, problem: OSError | UnicodeDecodeError) -> str:
+    """What is wrong with a file that could not be read as text."""
+    return f"cannot read {file}: {problem.strerror if isinstance(problem, OSError) else 'it is not text in UTF-8'}"
+
+
 def plain_words(text: str) -> str:
     """The text with names of error codes in words, where there are better ones."""
     for name, words in ERROR_WORDS.items():
@@ -258,6 +263,7 @@ def explain(error: KavkaError, bootstrap: str) -> Failure:
             "(docs/security.md)",
             ErrorCode.FEATURE_UPDATE_FAILED: "`kavka features describe` shows levels and what is supported",
             ErrorCode.INVALID_UPDATE_VERSION: "`kavka features describe` shows levels and what is supported",
+            ErrorCode.GROUP_ID_NOT_FOUND: "`kavka groups list` shows all",
             ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`kavka transactions list` shows all",
             ErrorCode.TOPIC_AUTHORIZATION_FAILED: DENIED_NEXT,
             ErrorCode.GROUP_AUTHORIZATION_FAILED: DENIED_NEXT,

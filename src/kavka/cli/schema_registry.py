@@ -14,7 +14,7 @@ import typer
 from kavka.cli.help import CommandLine
 from kavka.cli.log_level import LogLevel
 from kavka.cli.options import Bootstrap, Json
-from kavka.cli.output import Failure, explain
+from kavka.cli.output import Failure, explain, unreadable
 from kavka.cli.session import found_way
 from kavka.installation import install_command
 
@@ -152,7 +152,7 @@ def _access(users: str | None, admin_password: str | None) -> Access:
         with open(file, encoding="utf-8") as stream:
             text = stream.read()
     except (OSError, UnicodeDecodeError) as problem:
-        raise Failure(f"cannot read {file}: {problem}", "name a file that you may read") from problem
+        raise Failure(unreadable(file, problem), "name a file that you may read") from problem
     if users is not None:
         return Logins(parse_users(text, where=users))
     return Logins([RegistryUser("admin", Role.ADMIN, salted_hash(text.strip()))])

@@ -53,18 +53,18 @@ def _moment_ms(text: str, now_ms: int, option: str) -> int:
     return int(moment.timestamp() * 1000)
 
 
-def parse_duration(text: str) -> int:
-    """Milliseconds of `90s`, `10m`, `2h`, `7d`, `1w` or `250ms`."""
+def parse_duration(text: str, option: str = "--since") -> int:
+    """Milliseconds of `90s`, `10m`, `2h`, `7d`, `1w` or `250ms`. `option` names the option in a Failure."""
     match = re.fullmatch(r"(\d+)(ms|[smhdw])", text)
     if match is None:
-        usage(f"--since {text} is not a duration", "write for example 90s, 10m, 2h or 7d")
+        usage(f"{option} {text} is not a duration", "write for example 90s, 10m, 2h or 7d")
     return int(match[1]) * _UNITS_MS[match[2]]
 
 
-def parse_iso_duration(text: str) -> int:
+def parse_iso_duration(text: str, option: str) -> int:
     """90s, 10m, 2h, 7d, or ISO 8601's P1DT2H3M4S as Kafka's tool takes it."""
     iso = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text.upper())
     if iso is not None and any(iso.groups()):
         days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
         return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
-    return parse_duration(text)
+    return parse_duration(text, option)

@@ -61,7 +61,7 @@ def create(
     """
     of = None if owner is None else _principal(owner)
     renewers = [_principal(each) for each in renewer or ()]
-    lifetime_ms = None if lifetime is None else parse_duration(lifetime)
+    lifetime_ms = None if lifetime is None else parse_duration(lifetime, "--max-life")
     descriptor = None if file is None else _new_file(file)
 
     async def work(session: Cluster) -> ShownToken:
@@ -141,7 +141,7 @@ def expire(
 
 
 def _change(token_id: str, period: str | None, as_json: bool, bootstrap: str | None, *, ends: bool) -> None:
-    period_ms = None if period is None else parse_duration(period)
+    period_ms = None if period is None else parse_duration(period, "--for")
 
     async def work(session: Cluster) -> int | None:
         from kavka.client.token_admin import TokenAdmin

@@ -79,7 +79,7 @@ def _parse(text: str) -> tuple[TopicPartition, int]:
     name, _, offset = text.rpartition("@")
     topic, _, partition = name.rpartition("-")
     if not (topic and partition.isdecimal() and offset.isdecimal()):
-        usage(f"{text}: no record", "write TOPIC-PARTITION@OFFSET, for example orders-3@4711")
+        usage(f"{text} is not a record", "write TOPIC-PARTITION@OFFSET, for example orders-3@4711")
     return TopicPartition(topic, int(partition)), int(offset)
 
 

@@ -112,8 +112,13 @@ def _subject(words: Sequence[str], *, topic: str | None, principal: str | None) 
         return subject._replace(topic=topic, principal=principal)
     if subject.slow and principal is None:
         return subject._replace(topic=topic)
-    if topic is not None or principal is not None:
-        usage("--topic and --principal belong to `kavka why denied`", "for example: kavka why denied --topic orders")
+    if principal is not None:
+        usage("--principal belongs to `kavka why denied`", "for example: kavka why denied --principal User:alice")
+    if topic is not None:
+        usage(
+            "--topic belongs to `kavka why denied` and `kavka why slow`",
+            f"for example: kavka why slow --topic {topic}, or kavka why {topic}",
+        )
     return subject
 
 
@@ -228,6 +233,12 @@ def _show(
         for recorded in decisions:
             if id(recorded.decision) in chosen:
                 print(encode_decision(recorded).decode())
+        return
+    if not told and subject.slow:
+        note(
+            "No slow request was recorded in that time (kavka.slow.request.ms says what is slow); --since 7d looks "
+            "further back."
+        )
         return
     if not told:
         note(f"Nothing was decided about {subject} in that time; --since 7d looks further back.")

@@ -96,8 +96,10 @@ def parse_bootstrap(text: str, *, default_port: int = 9092) -> list[tuple[str, i
         host, colon, port = entry.rpartition(":")
         if not colon or entry.endswith("]"):
             host, port = entry, str(default_port)
-        if not port.isdigit() or not 0 < int(port) < 65536 or not host.strip("[]"):
+        if not port.isdigit() or not host.strip("[]"):
             raise ValueError(f"{entry!r} is not host:port")
+        if not 0 < int(port) < 65536:
+            raise ValueError(f"{entry!r} is not host:port, because a port is from 1 to 65535")
         addresses.append((host.strip("[]"), int(port)))
     if not addresses:
         raise ValueError(f"no host:port in {text!r}")

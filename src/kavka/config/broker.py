@@ -380,12 +380,12 @@ class BrokerConfig(BrokerSettings):
     def _check_cordoned(self) -> None:
         if ALL_DIRECTORIES in self.cordoned_log_dirs and len(self.cordoned_log_dirs) > 1:
             raise InvalidValue(
-                "cordoned.log.dirs", self.cordoned_log_dirs, f"{ALL_DIRECTORIES} stands for all, and alone"
+                "cordoned.log.dirs", ",".join(self.cordoned_log_dirs), f"{ALL_DIRECTORIES} stands for all, and alone"
             )
         unknown = [path for path in self.cordoned_log_directories if path not in self.log_directories]
         if unknown:
             raise InvalidValue(
-                "cordoned.log.dirs", self.cordoned_log_dirs, f"log.dirs does not name {', '.join(unknown)}"
+                "cordoned.log.dirs", ",".join(self.cordoned_log_dirs), f"log.dirs does not name {', '.join(unknown)}"
             )
 
     def _check_together(self) -> None:

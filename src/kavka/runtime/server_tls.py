@@ -91,5 +91,11 @@ class ServerTls:
             # An empty password: an encrypted key must not make OpenSSL ask the terminal.
             context.load_cert_chain(certificate, key, "")
         except (OSError, ValueError) as problem:
-            raise ConfigError(f"the certificate {' and '.join(self._settings.files)}: {problem}") from problem
+            files = " and ".join(self._settings.files)
+            if isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError):
+                raise ConfigError(f"cannot read the certificate {files}: {problem.strerror}") from problem
+            raise ConfigError(
+                f"the certificate {files} cannot be used: expected a chain and its key as PEM, the key without a "
+                f"passphrase ({problem})"
+            ) from problem
         return context

@@ -211,10 +211,10 @@ def parse_users(text: str, *, where: str) -> list[RegistryUser]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise ConfigError(f"{where}: no TOML: {problem}") from problem
+        raise ConfigError(f"{where}: not TOML: {problem}") from problem
     listed = document.pop("user", [])
     if document:
-        raise ConfigError(f"{where}: {sorted(document)[0]!r} is no setting, expected tables [[user]]")
+        raise ConfigError(f"{where}: {sorted(document)[0]!r} is not a setting, expected tables [[user]]")
     if not isinstance(listed, list) or not listed or len(listed) > MOST_USERS:
         raise ConfigError(f"{where}: expected 1 to {MOST_USERS} tables [[user]]")
     users: dict[str, RegistryUser] = {}
@@ -229,16 +229,16 @@ def parse_users(text: str, *, where: str) -> list[RegistryUser]:
 def _parse_user(found: dict[str, object], where: str) -> RegistryUser:
     name, role, password = (found.pop(each, None) for each in ("name", "role", "password"))
     if found:
-        raise ConfigError(f"{where}: {sorted(found)[0]!r} is no setting of a user: name, password and role are")
+        raise ConfigError(f"{where}: {sorted(found)[0]!r} is not a setting of a user: name, password and role are")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ConfigError(f"{where}: {name!r} is no user name: letters, digits and . _ @ -, at most 64")
+        raise ConfigError(f"{where}: {name!r} is not a user name: at most 64 letters, digits and . _ @ -")
     if not isinstance(role, str) or role.upper() not in Role.__members__:
         raise ConfigError(f"{where}: the role of {name} is {role!r}, expected reader, writer or admin")
     try:
         return RegistryUser(name, Role[role.upper()], parse_password(str(password)))
     except ValueError as problem:
         raise ConfigError(
-            f"{where}: the password of {name} is no hash: `kavka console user hash` makes one"
+            f"{where}: the password of {name} is not a hash: `kavka console user hash` makes one"
         ) from problem
 
 

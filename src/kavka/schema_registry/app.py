@@ -107,9 +107,9 @@ class Call:
         try:
             found = json.loads(b"".join(pieces))
         except (ValueError, RecursionError) as problem:
-            raise refusal.RegistryRefusal(400, 400, f"The body is no JSON: {problem}") from problem
+            raise refusal.RegistryRefusal(400, 400, f"The body is not JSON: {problem}") from problem
         if not isinstance(found, dict):
-            raise refusal.RegistryRefusal(400, 400, "The body is no object of JSON")
+            raise refusal.RegistryRefusal(400, 400, "The body is not a JSON object")
         try:
             json.dumps(found, ensure_ascii=False).encode()
         except UnicodeEncodeError as problem:
@@ -416,7 +416,7 @@ def new_schema(body: Mapping[str, Any]) -> NewSchema:
     if not isinstance(text, str):
         raise refusal.invalid_schema('the body has no text "schema"')
     if not isinstance(kind, str):
-        raise refusal.unprocessable("schemaType is no text")
+        raise refusal.unprocessable("schemaType is not a string")
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MOST_SCHEMA_BYTES:
         raise refusal.schema_too_large(size, MOST_SCHEMA_BYTES)
@@ -437,7 +437,7 @@ def _references(found: Any) -> tuple[Reference, ...]:
     if found is None:
         return ()
     if not isinstance(found, list):
-        raise refusal.unprocessable("references is no list")
+        raise refusal.unprocessable("references is not a list")
     references = []
     for each in found:
         fields = each if isinstance(each, dict) else {}

@@ -131,11 +131,11 @@ def _json_of(text: str) -> Any:
     except RecursionError as problem:
         raise NotAvro("the text is nested too deep") from problem
     except ValueError as problem:
-        raise NotAvro(f"the text is no JSON: {problem}") from problem
+        raise NotAvro(f"the text is not JSON: {problem}") from problem
 
 
 def _refuse_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 class _Parser:
@@ -152,7 +152,7 @@ class _Parser:
         for each, where in self._pending:
             if not fits_default(each.type, each.default):
                 shown = json.dumps(each.default, ensure_ascii=False)
-                raise NotAvro(f"{where}: the default {shown} is no {_shown(each.type)}")
+                raise NotAvro(f"{where}: the default {shown} is not of type {_shown(each.type)}")
         return parsed
 
     def _parse(self, found: Any, namespace: str, path: str, depth: int) -> AvroType:
@@ -163,7 +163,7 @@ class _Parser:
         if isinstance(found, list):
             return self._union(found, namespace, path, depth)
         if not isinstance(found, dict):
-            raise NotAvro(f"{path or '/'}: {json.dumps(found)} is no schema")
+            raise NotAvro(f"{path or '/'}: {json.dumps(found)} is not a schema")
         kind = found.get("type")
         if kind is None:
             raise NotAvro(f'{path or "/"}: there is no "type"')
@@ -215,7 +215,7 @@ class _Parser:
         elif kind == "fixed":
             size = found.get("size")
             if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _INT[1]:
-                raise NotAvro(f'{path or "/"}: the "size" of {name} is no number of bytes')
+                raise NotAvro(f'{path or "/"}: the "size" of {name} is not a number of bytes')
             declared.size = size
         self._names[name] = declared
         if kind in ("record", "error"):
@@ -226,7 +226,7 @@ class _Parser:
         symbols = _texts(found.get("symbols"), path + "/symbols")
         for each in symbols:
             if not _NAME.fullmatch(each):
-                raise NotAvro(f"{path}/symbols: {each!r} is no name")
+                raise NotAvro(f"{path}/symbols: {each!r} is not a name")
         if len(set(symbols)) < len(symbols):
             raise NotAvro(f"{path}/symbols: a symbol is there twice")
         default = found.get("default")
@@ -243,10 +243,10 @@ class _Parser:
         for index, each in enumerate(fields):
             where = f"{path}/fields/{index}"
             if not isinstance(each, dict):
-                raise NotAvro(f"{where}: this is no field")
+                raise NotAvro(f"{where}: this is not a field")
             name = each.get("name")
             if not isinstance(name, str) or not _NAME.fullmatch(name):
-                raise NotAvro(f"{where}: {name!r} is no name of a field")
+                raise NotAvro(f"{where}: {name!r} is not a name for a field")
             if name in seen:
                 raise NotAvro(f"{where}: {declared.name} has the field {name} twice")
             if "type" not in each:
@@ -254,7 +254,7 @@ class _Parser:
             seen.add(name)
             order = each.get("order", "ascending")
             if order not in ("ascending", "descending", "ignore"):
-                raise NotAvro(f"{where}: {order!r} is no order")
+                raise NotAvro(f"{where}: {order!r} is not an order")
             one = AvroField(
                 name,
                 self._parse(each["type"], declared.namespace, where + "/type", depth + 1),
@@ -346,12 +346,12 @@ def _declared_name(found: Mapping[str, Any], namespace: str, path: str) -> str:
     if not isinstance(name, str) or not name:
         raise NotAvro(f'{path or "/"}: this {found.get("type")} has no "name"')
     if inside is not None and not isinstance(inside, str):
-        raise NotAvro(f'{path or "/"}: the "namespace" of {name} is no text')
+        raise NotAvro(f'{path or "/"}: the "namespace" of {name} is not a string')
     whole = name if "." in name else _whole(name, namespace if inside is None else inside)
     whole = whole.removeprefix(".")
     for part in whole.split("."):
         if not _NAME.fullmatch(part):
-            raise NotAvro(f"{path or '/'}: {whole!r} is no name")
+            raise NotAvro(f"{path or '/'}: {whole!r} is not a name")
     if whole in PRIMITIVES:
         raise NotAvro(f"{path or '/'}: {whole!r} is the name of a primitive type")
     return whole
@@ -363,7 +363,7 @@ def _whole(name: str, namespace: str) -> str:
 
 def _texts(found: Any, path: str) -> list[str]:
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise NotAvro(f"{path}: this is no list of names")
+        raise NotAvro(f"{path}: this is not a list of names")
     return found
 
 

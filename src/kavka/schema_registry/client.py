@@ -71,7 +71,7 @@ class RegistryClient:
     def __init__(self, address: str) -> None:
         parts = urlsplit(address if "://" in address else f"http://{address}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{address!r} is no address of a registry: http://HOST:PORT is expected")
+            raise ValueError(f"{address!r} is not the address of a registry: write http://HOST:PORT")
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -157,9 +157,9 @@ class RegistryClient:
         try:
             answer = json.loads(answered)
         except (ValueError, RecursionError) as problem:
-            raise RegistryFailed(f"{self.address}{path} answered with no JSON") from problem
+            raise RegistryFailed(f"{self.address}{path} answered with something else than JSON") from problem
         if not isinstance(answer, dict):
-            raise RegistryFailed(f"{self.address}{path} answered with no object")
+            raise RegistryFailed(f"{self.address}{path} answered with something else than an object")
         return answer
 
 

@@ -56,7 +56,7 @@ def _parsed(number: int, kind: str, text: str, references: Mapping[str, str], se
         return _protobuf(number, serialized, references)
     if kind == "JSON":
         return Schema(number, kind, _title(text), None)
-    raise SchemaMismatch(f"{kind} is no known type of schema")
+    raise SchemaMismatch(f"{kind} is not a known type of schema")
 
 
 def decode_with(schema: Schema, data: bytes) -> Any:
@@ -86,7 +86,7 @@ def _avro(number: int, text: str, references: Mapping[str, str]) -> Schema:
         document = json.loads(text)
         parsed = fastavro.parse_schema(document, named_schemas=named)
     except (ValueError, TypeError, KeyError, RecursionError, fastavro.schema.SchemaParseException) as problem:
-        raise SchemaMismatch(f"schema {number} is no Avro: {problem}") from problem
+        raise SchemaMismatch(f"schema {number} is not Avro: {problem}") from problem
     except fastavro.schema.UnknownType as problem:
         raise SchemaMismatch(f"schema {number} names a type that is not there: {problem}") from problem
     if has_free_items(document):
@@ -183,7 +183,7 @@ def _protobuf(number: int, serialized: str, references: Mapping[str, str]) -> Sc
         pool.Add(file)
         descriptor = pool.FindFileByName(file.name)
     except (binascii.Error, ValueError, DecodeError, TypeError, KeyError) as problem:
-        raise SchemaMismatch(f"schema {number} is no descriptor of Protobuf: {problem}") from problem
+        raise SchemaMismatch(f"schema {number} is not a Protobuf descriptor: {problem}") from problem
     return Schema(number, "PROTOBUF", str(file.package), descriptor)
 
 
@@ -266,7 +266,7 @@ def _raw(data: bytes, depth: int) -> dict[str, Any]:
                 raise SchemaMismatch(f"there is no wire type {kind}")
         fields += 1
         if number == 0 or position > len(data) or fields > MOST_RAW_FIELDS:
-            raise SchemaMismatch("these bytes are no Protobuf message")
+            raise SchemaMismatch("these bytes are not a Protobuf message")
         name = str(number)
         if name not in found:
             found[name] = value

@@ -209,7 +209,7 @@ class Shapes:
     def _typed(self, name: str, schema: dict[str, Any], where: Resolver[Any]) -> Shape:
         kind = Kind.NUMBER if name == "integer" else _TYPES.get(name)
         if kind is None:
-            raise SchemaProblem(f"{name!r} is no type of JSON")
+            raise SchemaProblem(f"{name!r} is not a JSON type")
         return Shape(kind, schema, is_integer=name == "integer", shapes=self, where=where)
 
     def _referred(self, schema: dict[str, Any], where: Resolver[Any]) -> Shape:
@@ -239,7 +239,7 @@ def _document_of(text: str) -> Any:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise SchemaProblem(f"the text is no JSON: {problem}") from problem
+        raise SchemaProblem(f"the text is not JSON: {problem}") from problem
     if not isinstance(found, (dict, bool)):
         raise SchemaProblem("a JSON schema is an object, true or false")
     if _depth(found) > MOST_DEPTH:
@@ -264,7 +264,7 @@ def _require_valid(document: Any) -> None:
     import jsonschema
 
     if isinstance(document, dict) and not isinstance(document.get("$schema", ""), str):
-        raise SchemaProblem("/$schema: this is no text")
+        raise SchemaProblem("/$schema: this is not a string")
     if _comparisons(document) > MOST_COMPARISONS:
         raise SchemaProblem("its lists of values of several types are too long")
     validator = jsonschema.validators.validator_for(document, default=jsonschema.Draft7Validator)

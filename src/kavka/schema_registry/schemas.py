@@ -49,7 +49,7 @@ def parse_schema(kind: str, text: str, references: Mapping[str, str], *, is_new:
     is_new: what older registries let through, as defaults that do not fit, is refused. Raises SchemaProblem."""
     maker = _MAKERS.get(kind)
     if maker is None:
-        raise SchemaProblem(f"{kind!r} is no type of schema that is known here: {', '.join(TYPES)}")
+        raise SchemaProblem(f"{kind!r} is not a known type of schema: choose one of {', '.join(TYPES)}")
     try:
         found = maker(text, references, is_new)
         found.text.encode()

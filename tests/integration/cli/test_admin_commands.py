@@ -86,6 +86,13 @@ def test_log_directories_are_listed_with_what_is_in_them(run: Run, place: Place,
     assert f"{topic}-0" in run("log-dirs", topic, "--broker", str(place.broker_id)).stdout.decode()
 
 
+def test_a_topic_that_there_is_not_is_no_empty_table(run: Run) -> None:
+    refused = run("log-dirs", "no-such-topic", status=1)
+    assert refused.stdout == b""
+    assert b"there is no topic no-such-topic" in refused.stderr
+    assert b"kavka topics list" in refused.stderr
+
+
 def test_a_replica_moves_to_the_other_directory_with_all_its_records(run: Run, place: Place, topic: str) -> None:
     ((source, _),) = where(run, topic)
     target = next(directory for directory in place.directories if directory != source)

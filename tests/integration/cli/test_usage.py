@@ -79,6 +79,31 @@ def test_a_mistake_without_a_better_step_points_to_its_own_commands_help(words: 
     assert f"`{command} --help` shows options and examples" in run_alone(*words).stderr.decode()
 
 
+@pytest.mark.parametrize(
+    ("words", "problem", "step"),
+    [
+        (["log-dirs", "--to", "/data"], "--to needs --move", "kavka log-dirs --move orders-3"),
+        (["why", "slow", "--principal", "User:a"], "--principal belongs to", "kavka why denied --principal User:alice"),
+        (["why", "--topic", "t"], "--topic belongs to", "kavka why slow --topic t"),
+        (
+            ["groups", "reset-offsets", "g", "-t", "t", "--by-duration", "2x"],
+            "--by-duration 2x is not a duration",
+            "90s, 10m, 2h or 7d",
+        ),
+        (
+            ["groups", "reset-offsets", "g", "--from-file", "no-such.csv"],
+            "cannot read no-such.csv: No such file or directory",
+            "--export prints one",
+        ),
+        (["trace", "orders-3"], "orders-3 is not a record", "TOPIC-PARTITION@OFFSET"),
+    ],
+)
+def test_a_mistake_names_the_option_that_was_wrong(words: list[str], problem: str, step: str) -> None:
+    first, following = run_alone(*words).stderr.decode().splitlines()[:2]
+    assert problem in first
+    assert step in following
+
+
 @pytest.mark.parametrize("words", [[], ["topics"], ["configs"]])
 def test_a_group_without_a_command_shows_its_commands(words: list[str]) -> None:
     shown = run_alone(*words)

@@ -152,7 +152,7 @@ def test_commits_are_looked_for_from_the_earliest_time_that_is_known() -> None:
 
 @pytest.mark.parametrize("text", ["orders", "orders-3", "orders@3", "-3@3", "orders-x@3", "orders-3@x", "orders-3@-1"])
 def test_what_is_no_record_is_wrong_usage(text: str) -> None:
-    with pytest.raises(Failure, match="no record"):
+    with pytest.raises(Failure, match="is not a record"):
         _parse(text)
 
 

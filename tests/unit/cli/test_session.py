@@ -19,6 +19,7 @@ from kavka.cli.session import with_cluster
         ),
         ("http://host:9092/path", "an address is HOST:PORT, without http://", "write -b host:9092"),
         ("host:port", "'host:port' is not host:port", "host:port,host:port"),
+        ("host:99999", "'host:99999' is not host:port, because a port is from 1 to 65535", "host:port,host:port"),
     ],
 )
 def test_addresses_that_are_none_are_refused_with_what_to_write(addresses: str, problem: str, step: str) -> None:

@@ -64,6 +64,11 @@ def test_no_level_is_set_that_a_live_broker_does_not_support() -> None:
             updated(NOTHING_SET, FeatureUpdate("transaction.version", level, UPGRADE), brokers)
 
 
+def test_a_feature_that_no_broker_knows_is_called_that() -> None:
+    with pytest.raises(RequestError, match=r"does not know foo; it knows group\.version, transaction\.version"):
+        updated(NOTHING_SET, FeatureUpdate("foo", 1, UPGRADE), [KAVKA])
+
+
 def test_a_level_that_nobody_supports_any_more_can_be_removed() -> None:
     node = FeatureNode(enabled=True, features={"tomorrow.version": 7})
     assert updated(node, FeatureUpdate("tomorrow.version", 0, SAFE), [KAVKA]) == NOTHING_SET

@@ -144,13 +144,13 @@ def test_a_file_of_users() -> None:
     assert PASSWORD not in repr(found)
     for wrong, why in (
         ("", "1 to 1000"),
-        ("[[user]]", "no user name"),
-        ("x = 1", "'x' is no setting"),
+        ("[[user]]", "not a user name"),
+        ("x = 1", "'x' is not a setting"),
         (text + text, "given twice"),
         (text.replace("writer", "king"), "reader, writer or admin"),
         (text.replace("scrypt", "plain"), "kavka console user hash"),
-        (text + 'rights = "all"', "'rights' is no setting"),
-        ("[[user]", "no TOML"),
+        (text + 'rights = "all"', "'rights' is not a setting"),
+        ("[[user]", "not TOML"),
     ):
         with pytest.raises(ConfigError, match=why):
             parse_users(wrong, where="users.toml")

@@ -147,7 +147,7 @@ def test_references_between_texts() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("5", "an object, true or false"),
         ('{"type": "strin"}', "strin"),
         ('{"type": 5}', "/type"),
@@ -156,10 +156,10 @@ def test_references_between_texts() -> None:
         ('{"$ref": "http://127.0.0.1:1/x.json"}', "leads nowhere"),
         ('{"$ref": "file:///etc/passwd"}', "leads nowhere"),
         ('{"$ref": "#"}', "leads back to itself"),
-        ('{"$schema": ["x"]}', "/.schema: this is no text"),
-        ('{"$schema": 5}', "/.schema: this is no text"),
+        ('{"$schema": ["x"]}', "/.schema: this is not a string"),
+        ('{"$schema": 5}', "/.schema: this is not a string"),
         ('{"pattern": "a{99999999999999999999}"}', "cannot be used"),
-        ("[" * 100_000, "no JSON"),
+        ("[" * 100_000, "not JSON"),
         ('{"not":' * 150 + "{}" + "}" * 150, "nested more than"),
     ],
 )

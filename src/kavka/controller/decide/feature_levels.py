@@ -84,7 +84,10 @@ def updated(node: FeatureNode, update: FeatureUpdate, brokers: Sequence[Supporte
     if level > in_force and not is_upgrade:
         raise _refused(f"{name} is at level {in_force}, which a downgrade to {level} would raise")
     for supported in brokers:
-        lowest, highest = supported.get(name, (0, 0))
+        if name not in supported:
+            known = ", ".join(sorted(supported)) or "no feature"
+            raise _refused(f"a live broker does not know {name}; it knows {known}")
+        lowest, highest = supported[name]
         if not lowest <= level <= highest:
             raise _refused(f"a live broker supports {name} from {lowest} to {highest}, not {level}")
     return replace(
