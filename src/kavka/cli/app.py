@@ -57,7 +57,7 @@ TABLE: Final = (
     Entry("elect", "elect", CHANGE, "Elect leaders: the preferred ones, or any live one."),
     Entry("features", "features", CHANGE, "Show and change the cluster's feature levels."),
     Entry("why", "why", UNDERSTAND, "Explain why leaders moved, ISRs shrank, and so on."),
-    Entry("trace", "trace", UNDERSTAND, "Tell the way of one record, to its readers."),
+    Entry("trace", "trace", UNDERSTAND, "Follow one record from its writer to its readers."),
     Entry("replay", "replay", UNDERSTAND, "Replay what brokers recorded, decision by decision."),
     Entry("simulate", "simulate", UNDERSTAND, "Run a cluster under faults in virtual time."),
     Entry("lag-policy", "lag_policy", UNDERSTAND, "Compare rules for when a follower leaves the ISR."),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.errors import RequestError
 
+SHOWS_LEVELS = "`kavka features describe` shows levels and what is supported"
+
 app = CommandLine(name="features", help="Show and change the cluster's feature levels.")
 
 Levels = Annotated[list[str], typer.Argument(metavar="FEATURE=LEVEL", help="Features with the levels wanted.")]
@@ -97,12 +99,18 @@ def _update(
 
     async def work(cluster: Cluster) -> dict[str, RequestError]:
         from kavka.client.admin import Admin, FeatureUpdateKind
+        from kavka.errors import ErrorCode, RequestError
 
-        return await Admin(cluster).update_features(levels, FeatureUpdateKind[direction], validate_only=dry_run)
+        try:
+            return await Admin(cluster).update_features(levels, FeatureUpdateKind[direction], validate_only=dry_run)
+        except RequestError as error:
+            if error.code is not ErrorCode.INVALID_REQUEST:
+                raise
+            raise Failure(str(error), SHOWS_LEVELS) from error
 
     failures = with_cluster(bootstrap, work)
     for name, error in failures.items():
-        raise Failure(f"{name}: {error.message}", "`kavka features describe` shows levels and what is supported")
+        raise Failure(f"{name}: {error.message}", SHOWS_LEVELS)
     what = "would be" if dry_run else "is"
     text = "\n".join(f"{name} {what} at level {level}." for name, level in levels.items())
     done(text, {"levels": dict(levels), "dry_run": dry_run}, as_json=as_json)

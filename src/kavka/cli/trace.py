@@ -48,10 +48,10 @@ def trace(
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Tell the way of one record, to its readers.
+    """Follow one record from its writer to its readers.
 
-    It shows who wrote it, when each replica had it, when it was committed, and which groups had read it by when. It
-    also says what cannot be known, and why.
+    It shows who wrote the record, when each replica had it, when it was committed, and which groups had read it, and by
+    when. It also says what cannot be known, and why.
 
     [bold]Examples[/bold]
 
