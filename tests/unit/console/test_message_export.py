@@ -64,8 +64,8 @@ class TestCsv:
         assert tuple(told) == COLUMNS
 
     def test_what_a_spreadsheet_would_carry_out_has_an_apostrophe(self) -> None:
-        told = as_csv(row(b"=1+1"), row(b"-5.2e3"), row(b"@cmd", key=b"+x"))
-        assert [each["value"] for each in told] == ["'=1+1", "-5.2e3", "'@cmd"]
+        told = as_csv(row(b"=1+1"), row(b"-5.2e3"), row(b"@cmd", key=b"+x"), row("\uff1d1+1".encode()), row(b"\n=1"))
+        assert [each["value"] for each in told] == ["'=1+1", "-5.2e3", "'@cmd", "'\uff1d1+1", "'\n=1"]
         assert told[2]["key"] == "'+x"
 
     def test_all_rows_of_several_pieces_are_there(self) -> None:
