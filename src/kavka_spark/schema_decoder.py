@@ -32,7 +32,7 @@ import pyarrow as pa
 from kavka.schema_registry.avro import AvroType, NotAvro, parse_avro
 from kavka.schema_registry.avro_resolution import misfits
 from kavka.schema_registry.client import RegistryClient, RegistryFailed, SchemaUnknown
-from kavka.schema_registry.formats import Schema, SchemaMismatch, decode_with, has_free_items
+from kavka.schema_registry.formats import Schema, SchemaMismatch, decode_with, fastavro_schema
 from kavka_spark.errors import BadRecordError
 from kavka_spark.schema_types import without_other_logical_types
 
@@ -190,14 +190,8 @@ def _avro_decoder(written: Any, reader: Any, *, is_recursive: bool) -> Decode:
 def _fastavro_schema(text: str, references: Mapping[str, str]) -> Any:
     import fastavro
 
-    named: dict[str, dict[Any, Any]] = {}
     try:
-        for each in references.values():
-            fastavro.parse_schema(without_other_logical_types(json.loads(each)), named_schemas=named)
-        document = without_other_logical_types(json.loads(text))
-        if has_free_items(document):
-            raise SchemaMismatch("the schema has an array whose items take no bytes")
-        return fastavro.parse_schema(document, named_schemas=named)
+        parsed, is_much_work = fastavro_schema(text, references, without_other_logical_types)
     except (
         ValueError,
         TypeError,
@@ -206,6 +200,9 @@ def _fastavro_schema(text: str, references: Mapping[str, str]) -> Any:
         fastavro.schema.UnknownType,
     ) as problem:
         raise SchemaMismatch(f"the schema cannot be used: {type(problem).__name__} {problem}") from problem
+    if is_much_work:
+        raise SchemaMismatch("the schema has an array whose items take no bytes")
+    return parsed
 
 
 def _is_recursive(avro: AvroType, above: frozenset[int] = frozenset()) -> bool:

@@ -4,8 +4,8 @@ Decides how bytes are read by a schema. The schema comes from the operator's reg
 anybody's. Must not know how a schema is fetched.
 
 I1  Bytes that do not fit raise `SchemaMismatch`, whatever is in them.
-I2  No few bytes stand for much work: a schema whose arrays have items of no bytes (a million nulls in five bytes) is
-    refused.
+I2  No few bytes stand for much work: a schema whose arrays have items of no bytes (a million nulls in five bytes), or
+    whose records have thousands of values in each byte, is refused.
 
 Source: the Avro 1.11 specification; Protocol Buffers' encoding guide; Confluent's wire format (for Protobuf a list of
 message indexes stands before the message; the single byte 0 says the first message of the file).
@@ -17,13 +17,15 @@ import base64
 import binascii
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 MOST_INDEXES = 20
 """Depth of nested messages in the list before a Protobuf message."""
 MOST_RAW_FIELDS = 2_000
 RAW_DEPTH = 8
+MOST_VALUES = 1_000
+"""Of a record, for each byte that it takes at least."""
 
 
 class SchemaMismatch(Exception):
@@ -80,47 +82,94 @@ def _avro(number: int, text: str, references: Mapping[str, str]) -> Schema:
     import fastavro
 
     try:
-        named: dict[str, Any] = {}
-        for reference in references.values():
-            fastavro.parse_schema(json.loads(reference), named_schemas=named)
-        document = json.loads(text)
-        parsed = fastavro.parse_schema(document, named_schemas=named)
+        parsed, is_much_work = fastavro_schema(text, references)
     except (ValueError, TypeError, KeyError, RecursionError, fastavro.schema.SchemaParseException) as problem:
         raise SchemaMismatch(f"schema {number} is not Avro: {problem}") from problem
     except fastavro.schema.UnknownType as problem:
         raise SchemaMismatch(f"schema {number} names a type that is not there: {problem}") from problem
-    if has_free_items(document):
+    if is_much_work:
         raise SchemaMismatch(f"schema {number} has an array whose items take no bytes")
-    name = document.get("name", "") if isinstance(document, dict) else ""
+    name = parsed.get("name", "") if isinstance(parsed, dict) else ""
     return Schema(number, "AVRO", str(name), parsed)
 
 
-def has_free_items(schema: Any) -> bool:
-    """Whether few bytes of an Avro schema stand for much work (I2)."""
-    if isinstance(schema, list):
-        return any(map(has_free_items, schema))
-    if not isinstance(schema, dict):
-        return False
-    if schema.get("type") == "array" and _is_free(schema.get("items")):
-        return True
-    inner = [schema.get("items"), schema.get("values"), schema.get("type")]
-    fields = schema.get("fields")
-    if isinstance(fields, list):
-        inner += [each.get("type") for each in fields if isinstance(each, dict)]
-    return any(has_free_items(each) for each in inner if isinstance(each, (dict, list)))
+def fastavro_schema(
+    text: str, references: Mapping[str, str], change: Callable[[Any], Any] = lambda document: document
+) -> tuple[Any, bool]:
+    """An Avro schema as fastavro's readers take it, and whether few bytes of it stand for much work (I2). change: of
+    each document before it is parsed. Raises what json and fastavro raise."""
+    import fastavro
+
+    named: dict[str, Any] = {}
+    whole = _with_declarations(text, references)
+    for each in references.values() if whole is None else ():
+        fastavro.parse_schema(change(json.loads(each)), named_schemas=named)
+    parsed = fastavro.parse_schema(change(json.loads(text if whole is None else whole)), named_schemas=named)
+    weights = _Weights(named)
+    weights.of(parsed)
+    return parsed, weights.is_much_work
 
 
-def _is_free(schema: Any) -> bool:
-    """Whether every value of it takes no byte. A name that is defined elsewhere is taken for one that does."""
-    if schema == "null":
-        return True
-    if isinstance(schema, dict):
-        if schema.get("type") == "record":
-            return all(_is_free(each.get("type")) for each in schema.get("fields", []))
-        if schema.get("type") == "fixed":
-            return not schema.get("size")
-        return _is_free(schema.get("type"))
-    return False
+def _with_declarations(text: str, references: Mapping[str, str]) -> str | None:
+    """A union, array or map of references with their declarations in it; None for others. With a named type fastavro
+    keeps what it refers to, and with these its readers do not know the names."""
+    from kavka.schema_registry.avro import NAMED, NotAvro, canonical_text, parse_avro
+
+    document = json.loads(text)
+    if not references or (isinstance(document, dict) and document.get("type") in NAMED):
+        return None
+    try:
+        names: dict[str, Any] = {}
+        for each in references.values():
+            parse_avro(each, names, validate_defaults=False)
+        return canonical_text(parse_avro(text, names, validate_defaults=False))
+    except NotAvro:
+        return None
+
+
+class _Weights:
+    """How few bytes the values of a type take, and how many values they hold."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._known: dict[str, tuple[int, int]] = {}
+        self.is_much_work = False
+
+    def of(self, schema: Any) -> tuple[int, int]:
+        if isinstance(schema, list):
+            inner = [self.of(each) for each in schema]
+            return 1, 1 + max((values for _, values in inner), default=0)
+        if isinstance(schema, str):
+            if schema in self._known:
+                return self._known[schema]
+            return (0, 1) if schema == "null" else self.of(self._named[schema]) if schema in self._named else (1, 1)
+        if not isinstance(schema, dict):
+            return 1, 1
+        match schema.get("type"):
+            case "record" | "error":
+                return self._record(schema)
+            case "array":
+                self.is_much_work |= self.of(schema.get("items"))[0] == 0
+                return 1, 1
+            case "map":
+                self.of(schema.get("values"))
+                return 1, 1
+            case "fixed":
+                return int(schema.get("size", 0)), 1
+            case "enum":
+                return 1, 1
+            case kind:
+                return self.of(kind)
+
+    def _record(self, schema: dict[str, Any]) -> tuple[int, int]:
+        name = str(schema.get("name"))
+        if name not in self._known:
+            self._known[name] = (1, 1)  # For those that it is in itself.
+            inner = [self.of(each.get("type")) for each in schema.get("fields", [])]
+            size, values = sum(size for size, _ in inner), 1 + sum(values for _, values in inner)
+            self.is_much_work |= values > MOST_VALUES * (size + 1)
+            self._known[name] = (size, values)
+        return self._known[name]
 
 
 def _decode_avro(parsed: Any, data: bytes) -> Any:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import json
 import struct
 import time
+from typing import Any
 
 import fastavro
 import pytest
@@ -174,6 +176,35 @@ class TestSchemas:
         text = '{"type": "record", "name": "A", "fields": [{"name": "a", "type": {"type": "array", "items": %s}}]}'
         with pytest.raises(SchemaMismatch, match="no bytes"):
             parse_schema(1, "AVRO", text % items, {})
+
+    def test_arrays_of_nothing_by_name_are_refused(self) -> None:
+        empty = '{"type": "record", "name": "E", "fields": []}'
+        fields = f'{{"name": "e", "type": {empty}}}, {{"name": "a", "type": {{"type": "array", "items": "E"}}}}'
+        with pytest.raises(SchemaMismatch, match="no bytes"):
+            parse_schema(1, "AVRO", f'{{"type": "record", "name": "A", "fields": [{fields}]}}', {})
+        with pytest.raises(SchemaMismatch, match="no bytes"):
+            parse_schema(1, "AVRO", '{"type": "array", "items": "E"}', {"E": empty})
+
+    def test_records_that_double_are_refused(self) -> None:
+        schema: dict[str, Any] = {"type": "record", "name": "Level30", "fields": []}
+        for i in range(29, -1, -1):
+            fields = [{"name": "a", "type": schema}, {"name": "b", "type": f"Level{i + 1}"}]
+            schema = {"type": "record", "name": f"Level{i}", "fields": fields}
+        with pytest.raises(SchemaMismatch, match="no bytes"):
+            parse_schema(1, "AVRO", json.dumps(schema), {})
+
+    @pytest.mark.parametrize(
+        ("text", "data", "value"),
+        [
+            ('["n.A", "string"]', b"\x00\x02", {"x": 1}),
+            ('{"type": "array", "items": "n.A"}', b"\x02\x02\x00", [{"x": 1}]),
+            ('{"type": "record", "name": "B", "fields": [{"name": "a", "type": "n.A"}]}', b"\x02", {"a": {"x": 1}}),
+        ],
+        ids=["union", "array", "record"],
+    )
+    def test_references_are_read_wherever_they_stand(self, text: str, data: bytes, value: object) -> None:
+        a = '{"type": "record", "name": "A", "namespace": "n", "fields": [{"name": "x", "type": "int"}]}'
+        assert decode_with(parse_schema(1, "AVRO", text, {"n.A": a}), data) == value
 
     def test_an_array_that_claims_more_than_there_is_ends(self) -> None:
         schema = parse_schema(1, "AVRO", '{"type": "array", "items": "long"}', {})
