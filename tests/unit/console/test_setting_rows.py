@@ -168,7 +168,17 @@ class TestFiles:
         assert settings_of_file(inner) == expected
         assert settings_of_file(f'{{"spec": {{"partitions": 3, "config": {inner}}}}}') == expected
 
-    @pytest.mark.parametrize("text", ["{", '{"a": {"b": 1}}', "{" * 5_000, "x" * (LONGEST_FILE + 1)])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "{",
+            '{"a": {"b": 1}}',
+            '{"a": [{}]}',
+            '{"a":' + "[" * 900 + "]" * 900 + "}",
+            "{" * 5_000,
+            "x" * (LONGEST_FILE + 1),
+        ],
+    )
     def test_what_is_no_such_file_is_refused(self, text: str) -> None:
         with pytest.raises(ConfigError):
             settings_of_file(text)

@@ -240,9 +240,15 @@ def settings_of_file(text: str) -> dict[str, str]:
     for inner in ("spec", "config", "configs"):
         if isinstance(told, dict) and isinstance(told.get(inner), dict):
             told = told[inner]
-    if not isinstance(told, dict) or any(isinstance(value, dict) for value in told.values()):
+    if not isinstance(told, dict) or not all(map(_is_flat, told.values())):
         raise ConfigError('JSON of settings looks like {"retention.ms": 86400000}')
     return {name: _as_text(value) for name, value in told.items()}
+
+
+def _is_flat(value: object) -> bool:
+    """Whether it is a value, or a list of values."""
+    inner = value if isinstance(value, list) else [value]
+    return not any(isinstance(each, (dict, list)) for each in inner)
 
 
 def _as_text(value: object) -> str:
