@@ -16,11 +16,11 @@ from kavka.coordinator.share_state.decide.records import (
     decode_share_state_record,
     update_record,
 )
-from kavka.coordinator.share_state.decide.shard import ShareStateShard
+from kavka.coordinator.share_state.decide.shard import MOST_BATCHES, ShareStateShard
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import StateBatch
 from kavka.share.decide.acquisition import Acquired, LogBatch, Wish
-from kavka.share.decide.share_partition import ShareLimits, SharePartition
+from kavka.share.decide.share_partition import MOST_SPANS, Acknowledgement, ShareLimits, SharePartition
 from kavka.share.decide.spans import RecordState
 
 KEY = ShareKey("workers", uuid.UUID(int=1), 0)
@@ -118,3 +118,45 @@ def test_no_group_begins_at_a_negative_offset_but_for_the_one_that_is_not_known(
         shard.write(UpdateRecord(KEY, 0, 3, offset, 0, ()), 1, 0)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
     shard.initialize(KEY, 2, -1, 0)
+
+
+def test_a_state_does_not_grow_write_by_write() -> None:
+    """It did, until its snapshot was more than a record holds, and then nothing could be stored any more."""
+
+    def apart(first: int, count: int) -> UpdateRecord:
+        batches = [StateBatch(offset, offset, 2, 1) for offset in range(first, first + 2 * count, 2)]
+        return UpdateRecord(KEY, 0, 3, -1, 0, batches)
+
+    shard, half = shard_with_state(), MOST_BATCHES // 2
+    for first in (10, 10 + 2 * half, 10):  # What is known already adds nothing.
+        decoded = decode_share_state_record(shard.write(apart(first, half), 1, 0))
+        assert decoded is not None
+        shard.replay(decoded)
+    with pytest.raises(RequestError) as refused:
+        shard.write(apart(7, 1), 1, 0)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert len(shard.read(KEY, -1, 0)[0].batches) == MOST_BATCHES
+    record = shard.renew(KEY, 0)
+    assert record is not None
+    assert record.value is not None
+    assert len(record.value) < 1_000_000
+    shard.write(apart(7, 1)._replace(start_offset=11), 1, 0)
+
+
+def test_a_member_that_keeps_one_record_does_not_make_runs_without_end_behind_it() -> None:
+    """The state grew beyond what a record holds, and nothing could be stored any more."""
+    partition, limits = SharePartition(0), ShareLimits(5, 1_000, 2_000)
+    assert partition.acquire("one", [LogBatch(0, 0)], Wish(1), 0, limits)
+    for _ in range(MOST_SPANS):
+        if not partition.may_take_more(limits):
+            break
+        first = partition.end
+        taken = partition.acquire("one", [LogBatch(first, first + 1_998)], Wish(2_000), 0, limits)
+        kinds = [1 + 2 * (offset % 2) for offset in range(taken[0].last - first + 1)]
+        partition.acknowledge("one", [Acknowledgement(first, taken[0].last, kinds)], 0, limits)
+        partition.settle(partition.take_write(), is_committed=True)
+    assert MOST_SPANS <= len(partition.spans) < MOST_SPANS + 2_000
+    assert partition.acquire("two", [LogBatch(partition.end, partition.end)], Wish(1), 0, limits) == []
+    partition.acknowledge("one", [Acknowledgement(0, 0, [1])], 0, limits)
+    partition.settle(partition.take_write(), is_committed=True)
+    assert partition.may_take_more(limits)

@@ -19,6 +19,7 @@ so that another leader can go on. Must not know the log, the coordinator, timers
     I4  the start offset passes nothing that may still be delivered
     I5  records in flight never exceed the limit
     I6  an acknowledgement is judged whole: all of it counts, or none
+    I7  nothing is given out for the first time while there are MOST_SPANS runs of states
 
 Source: KIP-932; Kafka's SharePartition. Kafka keeps the state before a write in order to roll back to it, and does not
 always look at it (KAFKA-18084, KAFKA-19476); I2 has no such second state.
@@ -75,6 +76,9 @@ class Write(NamedTuple):
 
 _MOST_TOLD = 2**15 - 1
 """Up to where deliveries are counted: the protocol has 16 bits for them."""
+MOST_SPANS = 10_000
+"""A member that holds one record, and accepts and rejects what lies behind it by turns, makes a run of each. With those
+of what is in flight they stay within what a state may have (`coordinator.share_state.decide.shard.MOST_BATCHES`)."""
 _NOTHING = 0
 """The number of a change that changes nothing which would have to be written."""
 
@@ -127,7 +131,11 @@ class SharePartition:
 
     def may_take_more(self, limits: ShareLimits) -> bool:
         """Whether somebody could be given something, if the log has it."""
-        return self.next_fetch_offset < self.end or self.in_flight < limits.in_flight
+        return self.next_fetch_offset < self.end or self.room(limits) > 0
+
+    def room(self, limits: ShareLimits) -> int:
+        """How many records may be given out for the first time (I5, I7)."""
+        return limits.in_flight - self.in_flight if len(self.spans) < MOST_SPANS else 0
 
     def next_deadline_ms(self) -> int | None:
         """When the first lock is over; None where nobody holds one."""
@@ -285,7 +293,7 @@ class _Taking:
         self._wish = wish
         self._deadline_ms = now_ms + limits.lock_ms
         self._limits = limits
-        self._room = limits.in_flight - partition.in_flight
+        self._room = partition.room(limits)
         self._taken = 0
         self.pieces: list[Acquired] = []
         self.is_over = wish.max_records <= 0

@@ -8,6 +8,7 @@ Decides whether a request counts, and which record it leads to. State changes on
     I3  the same write twice leaves what it leaves once: who does not know what came of it sends it again
     I4  a state with a record that cannot be read is not served, and not overwritten, until it is deleted, or written as
         a whole by somebody who can: an older state in its place would deliver again what is done. Others are served
+    I5  no state has more than MOST_BATCHES
 
 Source: Kafka's ShareCoordinatorShard.
 """
@@ -15,7 +16,7 @@ Source: Kafka's ShareCoordinatorShard.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from kavka.coordinator.share_state.decide.batches import combined
 from kavka.coordinator.share_state.decide.records import (
@@ -35,6 +36,11 @@ from kavka.coordinator.share_state.decide.records import (
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import Offset, StateBatch
+
+MOST_BATCHES: Final = 30_000
+"""Batches of one state. A leader comes to no more: with 10,000 runs it begins nothing new (`share.decide`), and the
+10,000 records that may be in flight by then are a run each at most. These fit into a record of a megabyte, which a
+snapshot is. Kafka has no bound."""
 
 
 class ShareStateShard:
@@ -78,6 +84,12 @@ class ShareStateShard:
         if why is not None:
             raise RequestError(ErrorCode.INVALID_REQUEST, why)
         state = self._checked(update.key, update.leader_epoch, state_epoch, "write")
+        if len(state.batches) + len(update.batches) > MOST_BATCHES:
+            count = len(_merged(state, update).batches)
+            if count > MOST_BATCHES:
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST, f"The state would have {count} batches, more than {MOST_BATCHES}."
+                )
         leader_epoch = max(update.leader_epoch, state.leader_epoch)
         return self._change(
             state, update._replace(snapshot_epoch=state.snapshot_epoch, leader_epoch=leader_epoch), wall_ms
