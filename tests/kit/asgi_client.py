@@ -23,7 +23,7 @@ class AsgiClient:
     """Sends to `app` as from `host`; `cookies` are those that a browser would have by now."""
 
     def __init__(self, app: ASGIApp, *, host: str = "127.0.0.1:8090", address: str = "127.0.0.1") -> None:
-        self._app = app
+        self.app = app
         self.host = host
         self.address = address
         self.cookies: dict[str, str] = {}
@@ -76,7 +76,7 @@ class AsgiClient:
             else:
                 chunks.append(message.get("body", b""))
 
-        await self._app(scope, receive, send)
+        await self.app(scope, receive, send)
         found: dict[str, str] = {}
         for name, value in begun[0]["headers"]:
             found[name.decode()] = value.decode("latin-1")

@@ -4,7 +4,8 @@ Decides paths, parameters, and how answers are written. Must not know what is al
 
 I1  Whatever a request holds, it is answered: with what was asked for, or with error_code and message. A fault of ours
     is a 500 with a log entry.
-I2  Of a body at most `MOST_BODY_BYTES` are read.
+I2  Of a body at most `MOST_BODY_BYTES` are held, of all that are under way `MOST_HELD_BYTES`, and none for longer than
+    `BODY_S` before it is whole.
 
     GET    /subjects  /subjects/S/versions  /subjects/S/versions/V[/schema|/referencedby]
     POST   /subjects/S/versions    registers            POST /subjects/S    looks a schema up
@@ -23,6 +24,7 @@ Source: Confluent Schema Registry's API reference.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 MOST_BODY_BYTES: Final = 4 * MOST_SCHEMA_BYTES
 """A schema in JSON is longer than it is: quotation marks and line ends count twice."""
+MOST_HELD_BYTES: Final = 64_000_000
+BODY_S: Final = 60.0
 MOST_LISTED: Final = 1_000
 """Schemas in one answer of /schemas, unless `limit` asks for fewer."""
 SETTINGS: Final = frozenset({"compatibility", "compatibilityLevel", "normalize"})
@@ -61,11 +65,37 @@ logger = Logger(__name__)
 Handler = Callable[["Call"], Awaitable[Any]]
 
 
+class Held:
+    """The bodies that are under way (I2)."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    async def whole(self, request: Request) -> bytes:
+        """The body of a request. Raises RegistryRefusal."""
+        data = bytearray()
+        try:
+            async with asyncio.timeout(BODY_S):
+                async for piece in request.stream():
+                    self.size += len(piece)
+                    data += piece
+                    if len(data) > MOST_BODY_BYTES:
+                        raise refusal.RegistryRefusal(413, 413, f"The body has more than {MOST_BODY_BYTES:,} bytes")
+                    if self.size > MOST_HELD_BYTES:
+                        raise refusal.RegistryRefusal(503, 503, "Other requests are being received: try again")
+        except TimeoutError:
+            raise refusal.RegistryRefusal(408, 408, f"The body was not whole after {BODY_S:g} s") from None
+        finally:
+            self.size -= len(data)
+        return bytes(data)
+
+
 class Call:
     """One request: what its address and its body name."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, held: Held) -> None:
         self.request = request
+        self._held = held
         self._named = {name: unquote(str(value)) for name, value in request.path_params.items()}
         context = self._named.get("context")
         self.context = DEFAULT_CONTEXT if context is None else context_named(context)
@@ -98,14 +128,9 @@ class Call:
 
     async def body(self) -> dict[str, Any]:
         """The object in the body. Raises RegistryRefusal."""
-        pieces, size = [], 0
-        async for piece in self.request.stream():
-            size += len(piece)
-            if size > MOST_BODY_BYTES:
-                raise refusal.RegistryRefusal(413, 413, f"The body has more than {MOST_BODY_BYTES:,} bytes")
-            pieces.append(piece)
+        data = await self._held.whole(self.request)
         try:
-            found = json.loads(b"".join(pieces))
+            found = json.loads(data)
         except (ValueError, RecursionError) as problem:
             raise refusal.RegistryRefusal(400, 400, f"The body is not JSON: {problem}") from problem
         if not isinstance(found, dict):
@@ -123,11 +148,12 @@ class Call:
 def create_app(registry: Registry, *, lifespan: Lifespan[Starlette] | None = None) -> Starlette:
     """The application of one registry."""
     handlers = _Handlers(registry)
+    held = Held()
     routes: list[Route] = []
     for path, methods in handlers.table().items():
         for prefix in ("", "/contexts/{context}"):
             for method, handler in methods.items():
-                routes.append(Route(prefix + path, _endpoint(handler), methods=[method]))
+                routes.append(Route(prefix + path, _endpoint(handler, held), methods=[method]))
     # Of two that fit, the one without a parameter is meant.
     routes.sort(key=lambda route: ("{" in route.path, route.path.count("/") * -1))
     return Starlette(
@@ -150,10 +176,10 @@ class _EncodedPaths:
         await self._app(scope, receive, send)
 
 
-def _endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(handler: Handler, held: Held) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            answer = await handler(Call(request))
+            answer = await handler(Call(request, held))
         except RegistryRefusal as problem:
             return _refused(problem.status, problem.code, problem.message)
         except ClientDisconnect:

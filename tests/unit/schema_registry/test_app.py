@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 from urllib.parse import quote
@@ -9,7 +10,9 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import Message
 
+from kavka.schema_registry import app
 from kavka.schema_registry.access import LocalOnly
 from kavka.schema_registry.app import CONTENT_TYPE, MOST_BODY_BYTES, create_app
 from kavka.schema_registry.registry import Registry
@@ -198,6 +201,37 @@ def test_whatever_a_body_holds_it_is_answered(body: dict[str, Any]) -> None:
     rest = Rest()
     for path in ("/subjects/s/versions", "/subjects/s", "/compatibility/subjects/s/versions/latest"):
         assert rest("POST", path, body)[0] in (200, 404, 409, 422)
+
+
+async def half_sent(client: AsgiClient, size: int) -> int:
+    """The status of a request whose end does not come."""
+    statuses: list[int] = []
+    waiting = [{"type": "http.request", "body": b"x" * size, "more_body": True}]
+
+    async def receive() -> Message:
+        if waiting:
+            return waiting.pop()
+        await asyncio.Event().wait()
+        raise AssertionError("nothing more comes")
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    scope = {"type": "http", "method": "POST", "path": "/subjects/s", "query_string": b""}
+    await client.app({**scope, "headers": [(b"host", b"127.0.0.1")]}, receive, send)
+    return statuses[0]
+
+
+def test_half_sent_bodies_are_held_for_a_while_and_not_too_many(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "BODY_S", 0.1)
+    monkeypatch.setattr(app, "MOST_HELD_BYTES", 2_500)
+
+    async def many() -> list[int]:
+        return await asyncio.gather(*(half_sent(rest.client, 1_000) for _ in range(3)))
+
+    assert sorted(asyncio.run(many())) == [408, 408, 503]
+    assert sorted(asyncio.run(many())) == [408, 408, 503], "nothing of the former ones is held"
 
 
 def test_pages_of_other_sites_are_refused(rest: Rest) -> None:
