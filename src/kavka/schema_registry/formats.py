@@ -137,8 +137,9 @@ class _Weights:
 
     def of(self, schema: Any) -> tuple[int, int]:
         if isinstance(schema, list):
-            inner = [self.of(each) for each in schema]
-            return 1, 1 + max((values for _, values in inner), default=0)
+            for each in schema:
+                self.of(each)
+            return 1, 1  # What may be there takes bytes of its own when it is.
         if isinstance(schema, str):
             if schema in self._known:
                 return self._known[schema]

@@ -193,6 +193,17 @@ class TestSchemas:
         with pytest.raises(SchemaMismatch, match="no bytes"):
             parse_schema(1, "AVRO", json.dumps(schema), {})
 
+    def test_a_large_record_of_optional_records_is_read(self) -> None:
+        def record(name: str, fields: int, kind: Any) -> dict[str, Any]:
+            made = [{"name": "f0", "type": ["null", kind]}]
+            by_name = kind if isinstance(kind, str) else kind["name"]
+            made += [{"name": f"f{i}", "type": ["null", by_name]} for i in range(1, fields)]
+            return {"type": "record", "name": name, "fields": made}
+
+        schema = record("Order", 10, record("Party", 100, record("Address", 100, "string")))
+        found = decode_with(parse_schema(1, "AVRO", json.dumps(schema), {}), b"\x00" * 10)
+        assert found == {f"f{i}": None for i in range(10)}
+
     @pytest.mark.parametrize(
         ("text", "data", "value"),
         [
