@@ -15,6 +15,7 @@ Source: JSON Schema drafts 4 to 2020-12; jsonschema checks them, referencing res
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -59,6 +60,9 @@ _BY_KEYWORD: Final[Mapping[str, frozenset[str]]] = {
         }
     ),
 }
+_VALUES: Final = frozenset({"examples", "default", "const"})
+_OLD_DRAFT: Final = re.compile(r"draft-0[346]/")
+"""Drafts in which the values of an enum have to differ."""
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 
 
@@ -278,17 +282,24 @@ def _require_valid(document: Any) -> None:
 
 
 def _comparisons(document: Any) -> int:
-    """How many it takes to look for repetitions in all lists, at worst."""
-    found, open_values = 0, [document]
+    """How many it takes at worst to look for repetitions in the lists that are looked through for them."""
+    ignored = _VALUES if _OLD_DRAFT.search(_dialect(document)) else _VALUES | {"enum"}
+    found = 0
+    open_values: list[tuple[Any, str]] = [(document, "")]
     while open_values:
-        value = open_values.pop()
+        value, name = open_values.pop()
         if isinstance(value, list):
             is_sortable = all(isinstance(each, str) for each in value) or all(
                 isinstance(each, (int, float)) for each in value
             )
             found += 0 if is_sortable else len(value) ** 2
-        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        open_values += inner
+            open_values += [(each, "") for each in value]
+        elif isinstance(value, dict):
+            # In dependencies these names are those of properties.
+            passed = frozenset() if name in ("dependencies", "dependentRequired") else ignored
+            open_values += [
+                (inner, key) for key, inner in value.items() if not (key in passed and isinstance(inner, list))
+            ]
     return found
 
 

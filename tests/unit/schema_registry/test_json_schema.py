@@ -177,8 +177,10 @@ def test_what_is_no_schema_says_why(text: str, why: str) -> None:
         },
         {"required": [{} for _ in range(40_000)]},
         {"dependencies": {"x": [[i, ""] for i in range(40_000)]}},
+        {"dependencies": {"enum": [[i, ""] for i in range(40_000)]}},
+        {"properties": {"examples": {"required": [{} for _ in range(40_000)]}}},
     ],
-    ids=["enum", "required", "dependencies"],
+    ids=["enum", "required", "dependencies", "a dependency by the name of enum", "a property by the name of examples"],
 )
 def test_long_lists_are_not_searched_for_repetitions_for_ever(schema: Any) -> None:
     began = time.process_time()
@@ -191,6 +193,8 @@ def test_a_long_list_of_texts_or_numbers_is_a_schema() -> None:
     draft = "http://json-schema.org/draft-04/schema#"
     for values in ([str(i) for i in range(20_000)], list(range(20_000))):
         assert parse_schema(JSON, json.dumps({"$schema": draft, "enum": values}), {}).text
+    mixed = [None, *map(str, range(5_000))]
+    assert parse_schema(JSON, json.dumps({"enum": mixed, "examples": mixed, "properties": {"enum": STR}}), {}).text
 
 
 def test_a_combination_that_holds_itself_ends() -> None:
