@@ -60,6 +60,17 @@ def test_an_expression_that_would_take_too_much_room_is_refused() -> None:
             TopicPattern(expression)
 
 
+@pytest.mark.parametrize("empty", ["()", "(a{0})"])
+def test_an_expression_that_repeats_nothing_beyond_all_bounds_is_refused(empty: str) -> None:
+    """Nothing makes no node: 24 characters took a billion steps, and four more for each factor of a thousand."""
+    expression = empty
+    for _ in range(20):
+        expression = f"({expression}{{1000}})"
+    with pytest.raises(InvalidPattern):
+        TopicPattern(expression)
+    assert TopicPattern(f"a{empty}{{1000}}").matches("a")
+
+
 def test_an_expression_that_makes_backtracking_engines_hang_takes_linear_time() -> None:
     pattern = TopicPattern("(a*)*(a|aa)+(.*a){20}b")
     started = time.perf_counter()

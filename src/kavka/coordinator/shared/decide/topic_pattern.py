@@ -5,8 +5,8 @@ client could stop the broker with one expression; here an expression becomes a n
 deterministic states are made as names need them.
 
     I1  a name of n characters takes at most n steps, each of at most as many moves as the automaton has nodes
-    I2  an expression that is too large is refused when it is compiled: MAX_LENGTH, MAX_DEPTH, MAX_REPEAT, MAX_NODES;
-        the states that are kept are bounded by MAX_STATES
+    I2  an expression that is too large is refused when it is compiled: MAX_LENGTH, MAX_DEPTH, MAX_REPEAT, MAX_NODES,
+        MAX_STEPS; the states that are kept are bounded by MAX_STATES
 
 Syntax      literals . [a-z] [^a] [[:alpha:]] \\d \\D \\w \\W \\s \\S \\pL \\p{Lu} \\PN, ( ) (?: ) (?P<name> )
             (?<name> ) (?i) (?i: ) with flags i m s U, | * + ? {n} {n,} {n,m} and their lazy forms, ^ $ \\A \\z,
@@ -32,6 +32,9 @@ MAX_REPEAT: Final = 1_000
 MAX_NODES: Final = 2_000
 """Nodes of the automaton, after repetitions are written out: the longest name takes 250 times as many steps at most,
 about a tenth of a second."""
+MAX_STEPS: Final = 100_000
+"""How much is looked at to build them: what matches nothing but the empty text makes no node, however often it is to be
+repeated."""
 MAX_STATES: Final = 1_000
 """Deterministic states that are kept."""
 
@@ -159,6 +162,7 @@ class _Automaton:
     def __init__(self, tree: _Node) -> None:
         self._kinds: list[_Literal | _Assert | None] = [None]
         self._out: list[tuple[int, ...]] = [()]
+        self._steps = 0
         self.start = self._build(tree, 0)
 
     def _add(self, kind: _Literal | _Assert | None, out: tuple[int, ...]) -> int:
@@ -170,6 +174,9 @@ class _Automaton:
 
     def _build(self, node: _Node, then: int) -> int:
         """The node's first place, when what follows it begins at `then`."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise InvalidPattern(f"the expression takes more than {MAX_STEPS} steps to build")
         match node:
             case _Literal() | _Assert():
                 return self._add(node, (then,))
