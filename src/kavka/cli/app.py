@@ -49,7 +49,7 @@ TABLE: Final = (
     Entry("quotas", "quotas", CHANGE, "Limit what clients use: bytes, time, connections."),
     Entry("users", "users", CHANGE, "List, add and remove users and their passwords."),
     Entry("tokens", "tokens", CHANGE, "Create, list, renew and end delegation tokens."),
-    Entry("groups", "groups", CHANGE, "List, describe, reset and delete consumer groups."),
+    Entry("groups", "groups", CHANGE, "List, describe, reset and delete any kind of group."),
     Entry("transactions", "transactions", CHANGE, "List transactions, and end those that hang."),
     Entry("records", "records", CHANGE, "Delete the oldest records of topics."),
     Entry("reassign", "reassign", CHANGE, "Move partitions to other brokers."),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Committed = Mapping[TopicPartition, CommittedOffset]
 
-app = CommandLine(name="groups", help="List, describe, reset and delete consumer groups.")
+app = CommandLine(name="groups", help="List, describe, reset and delete any kind of group.")
 
 GroupIds = Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of groups.")]
 GroupId = Annotated[str, typer.Argument(metavar="GROUP", help="Id of a group.")]
@@ -72,7 +72,7 @@ GROUP_TYPES = ("classic", "consumer", "share", "streams")
 
 @app.callback(invoke_without_command=True)
 def groups(context: typer.Context, wants_list: ListHabit = False, bootstrap: BootstrapHabit = None) -> None:
-    """List, describe, reset and delete consumer groups."""
+    """List, describe, reset and delete any kind of group."""
     if wants_list:
         list_groups(bootstrap=bootstrap)
     elif context.invoked_subcommand is None:

@@ -79,7 +79,9 @@ Secure = Annotated[bool, typer.Option("--secure", help="TLS, a password for admi
 Mtls = Annotated[bool, typer.Option("--mtls", help="With --secure: certificates, no passwords.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Listen in clear where other machines reach it.")]
 NoConsole = Annotated[bool, typer.Option("--no-console", help="Do not start the console.")]
-SchemaRegistry = Annotated[bool, typer.Option("--schema-registry", help="Start a schema registry, too, on port 8081.")]
+SchemaRegistry = Annotated[
+    bool, typer.Option("--schema-registry", help="Start a schema registry: port 8081 or a free one.")
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="A broker setting, as in server.properties; repeatable."),
