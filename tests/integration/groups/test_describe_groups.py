@@ -8,6 +8,10 @@ import pytest
 
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import ConsumerGroupDescribeRequest, DescribeGroupsRequest, FindCoordinatorRequest
+from kavka.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
 from kavka.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from kavka.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from tests.kit.broker_client import BrokerClient
@@ -35,6 +39,12 @@ def test_nobody_is_told_what_may_be_done_with_a_group_that_is_not_there(kavka_br
         (ConsumerGroupDescribeRequest(group_ids=["b", "a", "b"]), 1),
         (ShareGroupDescribeRequest(group_ids=["b", "a", "b"]), 1),
         (StreamsGroupDescribeRequest(group_ids=["b", "a", "b"]), 0),
+        (
+            DescribeShareGroupOffsetsRequest(
+                groups=[DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None) for name in ("b", "a", "b")]
+            ),
+            1,
+        ),
     ],
 )
 def test_a_group_is_described_once_however_often_it_is_named(

@@ -2,7 +2,8 @@
 
 Behaviour   With topics: what the states' coordinators say of each partition, whatever group it is of; -1 where there is
             no state. Without (null): all partitions of a group that is coordinated here. The lag counts what is not
-            done yet, and is -1 where it is not known. A list without any topic answers nothing.
+            done yet, and is -1 where it is not known. A group whose topics are not named is described once, however
+            often it is named. A list without any topic answers nothing.
 Versions    0; 1 lag (KIP-1226).
 """
 
@@ -40,7 +41,14 @@ def handle(
 async def _describe(
     broker: ShareBroker, message: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    return DescribeShareGroupOffsetsResponse(groups=[await _group(broker, group) for group in message.groups])
+    whole: set[str] = set()
+    asked = []
+    for group in message.groups:
+        if group.topics is not None or group.group_id not in whole:
+            asked.append(group)
+        if group.topics is None:
+            whole.add(group.group_id)
+    return DescribeShareGroupOffsetsResponse(groups=[await _group(broker, group) for group in asked])
 
 
 async def _group(
