@@ -104,12 +104,12 @@ def test_the_lag_counts_what_is_not_done_yet(queue: Queue, broker: KavkaProcess)
         assert queue.where(7) == (-1, -1)
 
 
-def test_a_position_that_cannot_be_meant_is_refused_and_one_far_behind_the_end_leaves_no_lag(queue: Queue) -> None:
+def test_a_position_that_cannot_be_meant_is_refused_and_one_far_behind_the_end_is_described(queue: Queue) -> None:
     """What was left was a number for which the answer has no room: nobody could describe the group any more."""
     refused = queue.alter({0: -(2**63)}).responses[0].partitions[0]
     assert refused.error_code == ErrorCode.INVALID_REQUEST, refused
     assert queue.alter({0: 2**63 - 1}).responses[0].partitions[0].error_code == 0
-    assert queue.where() == (2**63 - 1, 0)
+    assert queue.where() == (2**63 - 1, 10 - (2**63 - 1))
 
 
 def test_after_a_reset_members_get_what_lies_behind_it_whatever_was_done_before(

@@ -28,6 +28,8 @@ PATIENCE_S: Final = 5.0
 """How long a coordinator is asked for a state, and a leader for the end of its log."""
 PAUSE_S: Final = 0.1
 _LATEST: Final = -1
+_LOWEST_LAG: Final = -(2**63)
+"""What the answer has room for."""
 _LIST_OFFSETS_VERSION: Final = 7
 _UNKNOWN: Final = StateSummary(0, UNKNOWN_START, UNKNOWN_COUNT)
 
@@ -68,8 +70,8 @@ class ShareOffsets:
             if isinstance(end, ErrorCode):
                 described[key] = ShareOffset(0, 0, -1, end)
                 continue
-            # A position behind the end, where one may be set, leaves nothing to do.
-            lag = max(end - summary.start_offset - summary.complete_count, 0) if key in begun else -1
+            # A position behind the end, where one may be set, has a negative lag, as in Kafka.
+            lag = max(end - summary.start_offset - summary.complete_count, _LOWEST_LAG) if key in begun else -1
             described[key] = ShareOffset(summary.start_offset, summary.leader_epoch, lag)
         return described
 
