@@ -35,7 +35,6 @@ def test_nobody_is_told_what_may_be_done_with_a_group_that_is_not_there(kavka_br
 @pytest.mark.parametrize(
     ("asked", "version"),
     [
-        (DescribeGroupsRequest(groups=["b", "a", "b"]), 5),
         (ConsumerGroupDescribeRequest(group_ids=["b", "a", "b"]), 1),
         (ShareGroupDescribeRequest(group_ids=["b", "a", "b"]), 1),
         (StreamsGroupDescribeRequest(group_ids=["b", "a", "b"]), 0),

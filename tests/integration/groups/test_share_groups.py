@@ -330,7 +330,7 @@ def test_what_is_superseded_goes_and_the_states_survive_kill_9(tmp_path: Path) -
                     assert member.acknowledge(hot_id, (offset, offset, [ACCEPT])) == 0
                 # What the hot one has superseded has gone, and the first records of the cold one before that.
                 eventually("the log begins later", lambda: begins() >= 20)
-        process.kill()
+                process.kill()  # While the member holds its records: what it gives back when it goes would be counted.
         process.restart()
         with ShareMember(process.port, group) as member:
             member.join_assigned(cold, hot)

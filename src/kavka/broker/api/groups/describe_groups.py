@@ -28,10 +28,7 @@ def handle(broker: GroupsBroker, request: Request, message: DescribeGroupsReques
     allowed = GROUP_OPERATIONS_SINCE_4 if request.header.api_version >= 6 else GROUP_OPERATIONS
     operations = allowed if message.include_authorized_operations else NOT_ASKED
     return DescribeGroupsResponse(
-        groups=[
-            _group(broker, request.header.api_version, group_id, operations)
-            for group_id in dict.fromkeys(message.groups)
-        ]
+        groups=[_group(broker, request.header.api_version, group_id, operations) for group_id in message.groups]
     )
 
 
