@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from kavka.decisions import RING_FILES as DECISION_RINGS
-from kavka.decisions import Decision, DecisionKind, decode_decision
+from kavka.decisions import DecisionKind, decode_decision
 from kavka.testing import Cluster
 from kavka.traces import RING_FILES, RequestTrace, Stage, decode_trace, verdict
 from tests.kit.command_line import run_alone
@@ -39,9 +40,12 @@ def traces(cluster: Cluster, broker_id: int, topic: str) -> list[RequestTrace]:
     return [each for each in found if each.api == "Produce" and each.partitions and each.partitions[0].topic == topic]
 
 
-def told(cluster: Cluster, broker_id: int, topic: str) -> list[Decision]:
+def told(cluster: Cluster, broker_id: int) -> set[tuple[object, object, int | None]]:
+    """API, stage and broker of the why-records. One stands for a minute, so it may be of an earlier request: on a busy
+    machine any request may be slow."""
     found = [decode_decision(line).decision for line in lines(cluster, broker_id, DECISION_RINGS)]
-    return [each for each in found if each.kind is DecisionKind.REQUEST_SLOW and each.evidence.get("topic") == topic]
+    slow = [each for each in found if each.kind is DecisionKind.REQUEST_SLOW]
+    return {(each.evidence.get("api"), each.evidence.get("stage"), each.about_broker) for each in slow}
 
 
 def run(cluster: Cluster, *words: str) -> str:
@@ -112,8 +116,7 @@ def test_a_paused_follower_is_named(cluster: Cluster) -> None:
     assert producer.flush(30) == 0
     found = verdict(the_trace(cluster, "paused"))
     assert (found.stage, found.broker_id) == (Stage.REMOTE, follower)
-    cluster.wait_until(lambda: told(cluster, leader, "paused"))
-    assert [each.about_broker for each in told(cluster, leader, "paused")] == [follower]
+    cluster.wait_until(lambda: ("Produce", "remote", follower) in told(cluster, leader))
     way = json.loads(run(cluster, "trace", "paused-0@0", "--json"))
     assert (way["dominant"]["stage"], way["dominant"]["broker"]) == ("remote", follower)
     steps = {step["what"]: step for step in way["steps"]}
@@ -176,5 +179,4 @@ def test_why_slow_names_stages_and_brokers_from_any_broker(cluster: Cluster) -> 
     told = run(cluster, "why", "slow")
     assert "in stage remote: broker" in told
     summary = told.split("which broker was waited for:")[1]
-    assert "remote, broker" in summary
-    assert "(Produce)" in summary
+    assert re.search(r"remote, broker \d  \(.*\bProduce\b", summary), summary
