@@ -14,6 +14,7 @@ Source: Kafka's `security.protocol`, `sasl.*` and `ssl.*` client settings; KIP-6
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum
@@ -131,7 +132,7 @@ def _is_pem(text: str) -> bool:
     return "-----BEGIN " in text
 
 
-def _choose_versions(context: ssl.SSLContext, versions: tuple[str, ...]) -> None:
+def _choose_versions(context: ssl.SSLContext, versions: Iterable[str]) -> None:
     import ssl
 
     named = sorted(ssl.TLSVersion[version.replace(".", "_")] for version in versions)
@@ -157,10 +158,7 @@ def _choose_suites(context: ssl.SSLContext, suites: tuple[str, ...], enabled: tu
     unknown = [name for name in older or () if name not in known]
     if unknown:
         raise ConfigError(f"ssl.cipher.suites: OpenSSL does not have {', '.join(unknown)}, or does not allow it")
-    if "TLSv1.3" not in versions:
-        context.maximum_version = ssl.TLSVersion.TLSv1_2
-    if "TLSv1.2" not in versions:
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
+    _choose_versions(context, versions)
 
 
 def _shown(text: str | None) -> str:

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from kavka.console.app import create_app
-from kavka.errors import AddressProblem, AddressUnavailable
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.ports import listen, require_free
+from kavka.runtime.ports import listen_or_elsewhere
 from kavka.runtime.server_tls import ServerTls
 
 if TYPE_CHECKING:
@@ -39,15 +38,7 @@ BACKLOG: Final = 128
 
 def bind(host: str, port: int, *, elsewhere: bool = False) -> socket.socket:
     """A socket that listens there; with `elsewhere` on any port where that one is taken. Raises AddressUnavailable."""
-    host = host.strip("[]")
-    if not elsewhere:
-        require_free(host, port, what="the console")
-    try:
-        return listen(host, port, backlog=BACKLOG, what="the console")
-    except AddressUnavailable as refused:
-        if not elsewhere or refused.problem is not AddressProblem.TAKEN:
-            raise
-        return listen(host, 0, backlog=BACKLOG, what="the console")
+    return listen_or_elsewhere(host.strip("[]"), port, elsewhere=elsewhere, backlog=BACKLOG, what="the console")
 
 
 def address_of(settings: ConsoleSettings, bound: socket.socket) -> str:

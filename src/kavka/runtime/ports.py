@@ -87,6 +87,18 @@ def require_free(host: str, port: int, *, what: str = "") -> None:
         time.sleep(RETRY_S)
 
 
+def listen_or_elsewhere(host: str, port: int, *, elsewhere: bool, backlog: int, what: str) -> socket.socket:
+    """A socket that listens there; with `elsewhere` on any port where that one is taken. Raises AddressUnavailable."""
+    if not elsewhere:
+        require_free(host, port, what=what)
+    try:
+        return listen(host, port, backlog=backlog, what=what)
+    except AddressUnavailable as refused:
+        if not elsewhere or refused.problem is not AddressProblem.TAKEN:
+            raise
+        return listen(host, 0, backlog=backlog, what=what)
+
+
 def _raise_at_the_end(refused: AddressUnavailable, until: float) -> None:
     if refused.problem is not AddressProblem.TAKEN:
         raise refused

@@ -24,11 +24,10 @@ import uvicorn
 from kavka.client.cluster import Cluster, parse_bootstrap
 from kavka.client.security import SaslSettings, TlsSettings
 from kavka.client.settings import ClientSettings
-from kavka.errors import AddressProblem, AddressUnavailable
 from kavka.logger import Logger
 from kavka.runtime.client_network import client_network
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.ports import listen, require_free
+from kavka.runtime.ports import listen_or_elsewhere
 from kavka.runtime.server_tls import ServerTls, ServerTlsSettings
 from kavka.schema_registry.access import Access, LocalOnly
 from kavka.schema_registry.app import create_app
@@ -66,15 +65,7 @@ class RegistrySettings:
 
 def bind(host: str, port: int, *, elsewhere: bool = False) -> socket.socket:
     """A socket that listens there; with `elsewhere` on any port where that one is taken. Raises AddressUnavailable."""
-    host = host.strip("[]")
-    if not elsewhere:
-        require_free(host, port, what="the schema registry")
-    try:
-        return listen(host, port, backlog=BACKLOG, what="the schema registry")
-    except AddressUnavailable as refused:
-        if not elsewhere or refused.problem is not AddressProblem.TAKEN:
-            raise
-        return listen(host, 0, backlog=BACKLOG, what="the schema registry")
+    return listen_or_elsewhere(host.strip("[]"), port, elsewhere=elsewhere, backlog=BACKLOG, what="the schema registry")
 
 
 def serve(
