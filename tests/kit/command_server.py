@@ -109,7 +109,8 @@ def run_forked(
         with os.fdopen(status, "rb") as ended:
             has_ended = bool(select.select([ended], [], [], timeout_s)[0])
             if not has_ended:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             code = int.from_bytes(ended.read(), "big", signed=True)
     if not has_ended:
         raise subprocess.TimeoutExpired(command, timeout_s, out.result(), err.result())
@@ -219,15 +220,18 @@ def _die_with_the_parent() -> None:
 
 
 def _tell_ends(running: dict[int, int]) -> None:
+    """The status is told before the process is reaped: until then its id is nobody else's, and a signal finds it."""
     while running:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return
-        if not pid:
+        if ended is None:
             return
-        with suppress(BrokenPipeError), os.fdopen(running.pop(pid), "wb") as file:
-            file.write(os.waitstatus_to_exitcode(status).to_bytes(HEADER_BYTES, "big", signed=True))
+        code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        with suppress(BrokenPipeError), os.fdopen(running.pop(ended.si_pid), "wb") as file:
+            file.write(code.to_bytes(HEADER_BYTES, "big", signed=True))
+        os.waitpid(ended.si_pid, 0)
 
 
 if __name__ == "__main__":

@@ -126,6 +126,11 @@ class Server:
             return connection.getsockname() != connection.getpeername()
         return False
 
+    def send_signal(self, number: int) -> None:
+        """Without waiting; nothing where it has ended or was never started."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone; also while it is paused."""
         if self._process is not None:
@@ -352,7 +357,7 @@ class ProcessCluster:
     def kill(self, *broker_ids: int) -> None:
         """SIGKILL to all of them, before any is waited for."""
         for broker_id in broker_ids:
-            os.kill(self.brokers[broker_id].pid, signal.SIGKILL)
+            self.brokers[broker_id].send_signal(signal.SIGKILL)
         for broker_id in broker_ids:
             self.brokers[broker_id].kill()
 

@@ -16,6 +16,7 @@ import select
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -55,8 +56,10 @@ class ForkedServer:
         return code
 
     def send_signal(self, number: int) -> None:
+        """To a process that has just ended, too: whoever forked it may have seen the end before this one asks."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.kit.command_line import run_alone
 from tests.kit.command_server import PROGRAM, run_forked
 from tests.kit.process_cluster import eventually
+from tests.kit.server_process import ForkedServer, begin
 
 
 def test_it_says_what_a_process_of_its_own_says() -> None:
@@ -52,6 +54,31 @@ def test_the_server_ends_with_its_interpreter() -> None:
     project = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=project)
     eventually("the server ends", lambda: has_ended(int(done.stdout)))
+
+
+def test_a_signal_to_one_that_has_ended_is_no_error() -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    status, not_told_yet = os.pipe()
+    server = ForkedServer(gone.pid, status, ["true"])
+
+    server.kill()
+
+    os.write(not_told_yet, (-9).to_bytes(4, "big", signed=True))
+    os.close(not_told_yet)
+    assert server.wait(5) == -9
+
+
+def test_whose_process_is_gone_has_told_its_end(tmp_path: Path) -> None:
+    """Otherwise its process id may be another's already while it counts as running."""
+    with (tmp_path / "said").open("wb") as said:
+        for _ in range(20):
+            server = begin([str(PROGRAM), "zookeeper", "--port", "0"], said)
+            assert isinstance(server, ForkedServer)
+            os.kill(server.pid, signal.SIGKILL)
+            while Path(f"/proc/{server.pid}").exists():
+                pass
+            assert server.poll() == -signal.SIGKILL
 
 
 def has_ended(pid: int) -> bool:
