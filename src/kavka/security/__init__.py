@@ -30,5 +30,6 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     certificates     what a certificate says; distinguished_name: its subject as Java prints it; der: the encoding;
                      certificate_changes: which one may take another's place
     principal_rules  ssl.principal.mapping.rules: a principal's name of a distinguished name
+    bounded_patterns regular expressions of such rules, in bounded time and with Java's meaning
     tls_records      where whole TLS records end, and what first bytes look like
 """

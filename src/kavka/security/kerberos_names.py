@@ -16,7 +16,7 @@ Decides what a principal's text means, which rule fits it and what the rule make
         rules do not know such names, and would take its parts for components.
 
 A rule's replacement is checked when it is used, as in Kafka: a rule that fits nobody harms nobody. Patterns are
-Python's regular expressions; see `principal_rules`.
+matched in bounded time; see `bounded_patterns`.
 
 Source: Kafka's KerberosName, KerberosRule, KerberosShortNamer; Java's Matcher.appendReplacement.
 """
@@ -27,7 +27,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from kavka.security.principal_rules import with_python_groups
+from kavka.security.bounded_patterns import BoundedPattern, Match, TooLaborious
 
 _NAME: Final = re.compile(r"([^/@]*)(?:/([^/@]*))?@([^/@]*)")
 _RULE: Final = re.compile(
@@ -70,8 +70,8 @@ class _Rule(NamedTuple):
     text: str
     components: int | None = None
     format: str = ""
-    match: re.Pattern[str] | None = None
-    pattern: re.Pattern[str] | None = None
+    match: BoundedPattern | None = None
+    pattern: BoundedPattern | None = None
     replacement: str = ""
     is_repeated: bool = False
     case: str = ""
@@ -91,7 +91,10 @@ class ShortNames:
             return name.service
         parameters = [name.realm or "", name.service, *(() if name.host is None else (name.host,))]
         for rule in self._rules:
-            made = self._applied(rule, parameters)
+            try:
+                made = self._applied(rule, parameters)
+            except TooLaborious as error:
+                raise NoShortName(f"auth_to_local rule {rule.text} takes too long with {name}: {error}") from error
             if made is not None:
                 return made
         raise NoShortName(f"No rules apply to {name}, rules [{', '.join(rule.text for rule in self._rules)}]")
@@ -124,10 +127,8 @@ def _parse(text: str) -> _Rule:
     if not found[2] or int(found[2]) > MAX_COMPONENTS:
         raise ValueError(f"Invalid rule: {text}: it does not say of how many components a principal is")
     try:
-        match, pattern = (
-            None if group is None else re.compile(with_python_groups(group)) for group in (found[4], found[5])
-        )
-    except re.error as error:
+        match, pattern = (None if group is None else BoundedPattern(group) for group in (found[4], found[5]))
+    except ValueError as error:
         raise ValueError(f"Invalid rule: {text}: {error}") from error
     return _Rule(text, int(found[2]), found[3], match, pattern, found[6] or "", found[7] == "g", found[8] or "")
 
@@ -151,28 +152,34 @@ def _formatted(form: str, parameters: Sequence[str]) -> str:
     return "".join(made)
 
 
-def _replaced(rule: _Rule, pattern: re.Pattern[str], base: str) -> str:
-    return pattern.sub(lambda match: _expanded(rule, match), base, count=0 if rule.is_repeated else 1)
+def _replaced(rule: _Rule, pattern: BoundedPattern, base: str) -> str:
+    made, end = list[str](), 0
+    for found in pattern.find_all(base):
+        made += base[end : found.start], _expanded(rule, pattern, found)
+        end = found.end
+        if not rule.is_repeated:
+            break
+    return "".join(made) + base[end:]
 
 
-def _expanded(rule: _Rule, match: re.Match[str]) -> str:
+def _expanded(rule: _Rule, pattern: BoundedPattern, match: Match) -> str:
     """Java's replacement: $1 or ${name} is a group, as many digits as there are groups for; a backslash takes what
     follows as it is."""
     form, made = rule.replacement, list[str]()
-    at, groups = 0, match.re.groups
+    at, groups = 0, pattern.group_count
     while at < len(form):
         one, rest = form[at], form[at + 1 :]
         if one == "\\" and rest:
             made.append(rest[0])
             at += 2
-        elif one == "$" and (name := _GROUP_NAME.match(rest)) and name[1] in match.re.groupindex:
-            made.append(match[name[1]] or "")
+        elif one == "$" and (name := _GROUP_NAME.match(rest)) and name[1] in pattern.names:
+            made.append(match.group(pattern.names[name[1]]))
             at += 1 + name.end()
         elif one == "$" and (digits := re.match("[0-9]+", rest)) and int(digits[0][0]) <= groups:
             size = 1
             while size < len(digits[0]) and int(digits[0][: size + 1]) <= groups:
                 size += 1
-            made.append(match[int(digits[0][:size])] or "")
+            made.append(match.group(int(digits[0][:size])))
             at += 1 + size
         elif one in "\\$":
             raise NoShortName(f"Illegal group reference in the replacement of auth_to_local rule {rule.text}")
