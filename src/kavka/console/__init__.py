@@ -23,6 +23,7 @@ history      how clusters were: series over time, in SQLite
 ledger       the SQLite file of what must not be lost: users, sessions, audit log, jobs
 settings     which clusters the console shows, where it listens, who may do what
 alert_rules  what a rule for alerts says, and which conditions of a cluster it is about
+masks        which fields of messages are replaced for those who may not see them
 rights       what somebody may do: roles on clusters, with topics, with messages
 
 templates/, static/ and translations/ are the package's data.

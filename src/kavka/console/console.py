@@ -19,6 +19,7 @@ from kavka.console.jobs.audit import close_entry
 from kavka.console.jobs.runner import JobRunner
 from kavka.console.jobs.store import JobStore
 from kavka.console.look.templating import base_context, environment
+from kavka.console.masks import TopicMask, mask_of
 from kavka.console.rights import Role
 from kavka.errors import ConnectionFailed
 from kavka.observe.snapshot import Part
@@ -77,6 +78,13 @@ class Console:
         """The clusters on which who asks has any right."""
         user: User | None = getattr(request.state, "user", None)
         return [] if user is None else [watch for watch in self.clusters if user.rights.on(watch.name, Role.VIEWER)]
+
+    def mask_for(self, request: Request, cluster: str, topic: str) -> TopicMask | None:
+        """What of a topic's messages is masked for who asks; None where nothing is."""
+        user: User | None = getattr(request.state, "user", None)
+        if user is not None and user.rights.reads_unmasked(cluster, topic):
+            return None
+        return mask_of(self.settings.masks, cluster, topic)
 
     def show(self, request: Request, template: str, /, *, section: str | None, **context: Any) -> Response:
         """A page of the cluster that the path names. Raises HTTPException 404 where there is none."""

@@ -3,7 +3,7 @@
 Decides from grants. Must not know requests, how somebody logged in, nor what a page shows.
 
     grant    a role on the clusters that a pattern names, with the topics that patterns name. `reads_values`: messages,
-             too
+             too; `unmasked`: those fields of them, too, that are masked for others (masks.py)
 
 I1  What no grant gives is refused: who has none may do nothing.
 I2  A grant counts whole: the role of one grant is never joined with the topics or the messages of another.
@@ -42,6 +42,7 @@ class Grant(NamedTuple):
     cluster: str = "*"
     topics: tuple[str, ...] = ("*",)
     reads_values: bool = False
+    is_unmasked: bool = False
 
     def is_on(self, cluster: str) -> bool:
         return fnmatchcase(cluster, self.cluster)
@@ -58,7 +59,7 @@ class Grant(NamedTuple):
         words = [f"{self.role.name.lower()} on {self.cluster}"]
         if not self.has_all_topics:
             words.append(f"topics {' '.join(self.topics)}")
-        words += ["values"] * self.reads_values
+        words += ["values"] * self.reads_values + ["unmasked"] * self.is_unmasked
         return ", ".join(words)
 
 
@@ -94,9 +95,16 @@ class Rights(tuple[Grant, ...]):
     def reads_values(self, cluster: str, topic: str) -> bool:
         return any(grant.reads_values and grant.is_on(cluster) and grant.has_topic(topic) for grant in self)
 
+    def reads_unmasked(self, cluster: str, topic: str) -> bool:
+        """Whether masks of the topic's messages do not hold for them."""
+        return any(
+            grant.reads_values and grant.is_unmasked and grant.is_on(cluster) and grant.has_topic(topic)
+            for grant in self
+        )
+
 
 def full(role: Role) -> Rights:
-    """Of a role without bounds: messages, too."""
+    """Of a role without bounds: messages, too, but for what is masked in them."""
     return Rights([Grant(role, reads_values=True)])
 
 
@@ -109,7 +117,7 @@ def parse_grant(text: str) -> Grant:
     first, *rest = [part.strip() for part in text.split(",")]
     words = first.split()
     if len(words) != 3 or words[1] != "on":
-        raise ValueError(f"{text!r}: expected ROLE on CLUSTER[, topics PATTERN ...][, values]")
+        raise ValueError(f"{text!r}: expected ROLE on CLUSTER[, topics PATTERN ...][, values[, unmasked]]")
     grant = Grant(role_named(words[0]), words[2])
     for part in rest:
         name, *patterns = part.split() or [""]
@@ -117,6 +125,10 @@ def parse_grant(text: str) -> Grant:
             grant = grant._replace(topics=tuple(patterns))
         elif part == "values":
             grant = grant._replace(reads_values=True)
+        elif part == "unmasked":
+            grant = grant._replace(is_unmasked=True)
         else:
-            raise ValueError(f"{text!r}: {part!r} is neither topics PATTERN nor values")
+            raise ValueError(f"{text!r}: {part!r} is none of topics PATTERN, values, unmasked")
+    if grant.is_unmasked and not grant.reads_values:
+        raise ValueError(f"{text!r}: unmasked is about messages, and takes values beside it")
     return grant

@@ -33,6 +33,10 @@ The file is TOML:
     password = "scrypt:...:..."                 # `kavka console user hash` makes it; without: the ledger's
     rights = ["operator on orders, topics payments-*, values", "viewer on *"]
 
+    [[mask]]                                    # what only those see who have `unmasked` in their right (masks.py)
+    topics = ["payments-*"]
+    fields = ["value.customer.email", "value.**.iban", "headers.authorization"]
+
 Environment: KAVKA_BOOTSTRAP, KAVKA_CONSOLE_HOST, KAVKA_CONSOLE_PORT, KAVKA_CONSOLE_DATA.
 """
 
@@ -48,6 +52,7 @@ from typing import Any, Final
 
 from kavka.client.security import PASSWORD_MECHANISMS, SaslMechanism, SaslSettings, TlsSettings
 from kavka.console.alert_rules import MOST_RULES, AlertRule, parse_alert
+from kavka.console.masks import MOST_MASKS, Mask, parse_mask
 from kavka.console.rights import Rights, parse_grant
 from kavka.errors import ConfigError
 from kavka.observe.cluster_settings import ClusterSettings
@@ -64,7 +69,7 @@ MAX_USERS: Final = 1_000
 MAX_GRANTS: Final = 200
 """Of one user."""
 USER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-_TABLES: Final = ("alerts", "clusters", "thresholds", "tls", "users")
+_TABLES: Final = ("alerts", "clusters", "masks", "thresholds", "tls", "users")
 """What is a table in the file."""
 VARIABLES: Final = {
     "KAVKA_CONSOLE_HOST": "host",
@@ -104,6 +109,7 @@ class ConsoleSettings:
     clusters: tuple[ClusterSettings, ...] = ()
     users: tuple[UserSettings, ...] = ()
     alerts: tuple[AlertRule, ...] = ()
+    masks: tuple[Mask, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least, most in (("port", 0, 65_535), ("poll_ms", 100, 600_000), ("history_days", 1, 3_650)):
@@ -118,6 +124,8 @@ class ConsoleSettings:
             seen.add(each.name)
         if len(self.users) > MAX_USERS:
             raise ConfigError(f"{len(self.users)} users, expected at most {MAX_USERS}")
+        if len(self.masks) > MOST_MASKS:
+            raise ConfigError(f"{len(self.masks)} masks, expected at most {MOST_MASKS}")
         if len(self.alerts) > MOST_RULES:
             raise ConfigError(f"{len(self.alerts)} alerts, expected at most {MOST_RULES}")
         for name, times in Counter(each.name for each in self.alerts).items():
@@ -148,6 +156,7 @@ def parse_settings(text: str, *, where: str = "settings") -> ConsoleSettings:
     clusters = [_cluster(each, where) for each in _tables(found.pop("cluster", []), "cluster", where)]
     users = [_user(each, where) for each in _tables(found.pop("user", []), "user", where)]
     alerts = [parse_alert(each, where) for each in _tables(found.pop("alert", []), "alert", where)]
+    masks = [_mask(each, where) for each in _tables(found.pop("mask", []), "mask", where)]
     if "data" in found:
         found["data_directory"] = found.pop("data")
     thresholds = _thresholds(found.pop("health", {}), f"{where}: [health]")
@@ -161,6 +170,7 @@ def parse_settings(text: str, *, where: str = "settings") -> ConsoleSettings:
         tls=tls,
         users=tuple(users),
         alerts=tuple(alerts),
+        masks=tuple(masks),
     )
 
 
@@ -202,6 +212,13 @@ def _user(table: dict[str, Any], where: str) -> UserSettings:
     if not USER_NAME.fullmatch(name):
         raise ConfigError(f"{where}: {name!r} is no user name: letters, digits and . _ @ -, at most 64")
     return UserSettings(name, parse_rights(grants, f"{where}: rights of {name}"), table.get("password", ""))
+
+
+def _mask(table: dict[str, Any], where: str) -> Mask:
+    try:
+        return parse_mask(table)
+    except ValueError as problem:
+        raise ConfigError(f"{where}: [[mask]]: {problem}") from problem
 
 
 def parse_rights(grants: Sequence[object], where: str) -> Rights:

@@ -105,8 +105,8 @@ class TestRoles:
 
 
 def test_a_word_that_no_right_has_is_refused() -> None:
-    with pytest.raises(ValueError, match="'unmasked' is neither topics PATTERN nor values"):
-        parse_grant("viewer on prod, values, unmasked")
+    with pytest.raises(ValueError, match="'everything' is none of topics PATTERN, values, unmasked"):
+        parse_grant("viewer on prod, values, everything")
 
 
 class TestUsersOfSettings:

@@ -51,7 +51,7 @@ def seen(found: Sequence[Found]) -> list[tuple[int, int]]:
 
 def test_every_record_comes_once_the_newest_first() -> None:
     fake = topic(*[[(1_000 * number + part, b"v") for number in range(150)] for part in range(3)])
-    found = pages(fake, Query("t", limit=40))
+    found = pages(fake, Query("t", None, limit=40))
     expected = [(part, number) for number in reversed(range(150)) for part in (2, 1, 0)]
     assert seen(found) == expected
     assert [page.stopped for page in found] == ["limit"] * (len(found) - 1) + ["end"]
@@ -60,7 +60,7 @@ def test_every_record_comes_once_the_newest_first() -> None:
 def test_times_that_do_not_follow_the_offsets_leave_nothing_out_and_repeat_nothing() -> None:
     times = Random(7)
     fake = topic(*[[(times.randrange(1_000_000), b"v") for _ in range(120)] for _ in range(4)])
-    found = pages(fake, Query("t", limit=7))
+    found = pages(fake, Query("t", None, limit=7))
     assert sorted(seen(found)) == [(part, number) for part in range(4) for number in range(120)]
     assert all(page.messages for page in found)
 
@@ -68,7 +68,7 @@ def test_times_that_do_not_follow_the_offsets_leave_nothing_out_and_repeat_nothi
 def test_a_search_that_its_bound_stopped_goes_on_and_finds_what_is_far_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SCAN_RECORDS", 100)
     fake = topic([(number, b"needle" if number == 3 else b"hay") for number in range(500)])
-    found = pages(fake, Query("t", filters=Filters(value="needle")))
+    found = pages(fake, Query("t", None, filters=Filters(value="needle")))
     assert found[0].stopped == "records"
     assert found[0].messages == []
     assert seen(found) == [(0, 3)]
@@ -81,5 +81,5 @@ def test_a_search_that_its_bound_stopped_goes_on_and_finds_what_is_far_back(monk
 def test_records_too_large_for_one_window_are_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SCAN_BYTES", 8 * 1024)
     fake = topic([(number, bytes(3_000)) for number in range(30)])
-    found = pages(fake, Query("t", limit=50))
+    found = pages(fake, Query("t", None, limit=50))
     assert seen(found) == [(0, number) for number in reversed(range(30))]

@@ -3,6 +3,7 @@
 Decides which records are read and how bytes become text. Must not know pages; commits nothing and joins no group.
 
 search           records found within bounds, and the live tail
+masking          a record as somebody sees it who may not see all of it
 expression       a filter in CEL, bounded, and the names of fields that are offered for it
 export           what was found as CSV, JSON lines or Parquet
 decoding         what a key or a value says, as text that can be shown

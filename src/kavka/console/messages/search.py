@@ -7,7 +7,8 @@ I1  A search ends after `SCAN_RECORDS`, `SCAN_BYTES` or `SCAN_S`, and says how f
     all that it asks the cluster for it takes `SEARCH_S` at most.
 I2  Of each partition little more than `Query.limit` records are held, each cut to what is shown, and what is held of
     all was read within `SCAN_BYTES`: a topic of large records does not fill memory.
-I3  Nothing is committed and no group is joined: looking leaves no trace in the cluster.
+I3  What a mask covers is gone before a filter looks (masking.py): all that is read passes `_seen`.
+I4  Nothing is committed and no group is joined: looking leaves no trace in the cluster.
 
 Newest first is read backwards in windows that grow; the others are read on from where they begin.
 """
@@ -29,8 +30,10 @@ from kavka.client.offsets import EARLIEST, LATEST, list_offsets
 from kavka.client.partitioner import partition_for_key
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.console.access.turns import Turns
+from kavka.console.masks import TopicMask
 from kavka.console.messages.decoding import Decoded, Format, decode, field, schema_id
 from kavka.console.messages.expression import Expression, FieldNames
+from kavka.console.messages.masking import Seen, seen
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.schema_registry.client import SchemaRegistry
@@ -51,6 +54,8 @@ POLL_MS = 500
 SEARCH_S = 30.0
 """From its turn to its end, with a cluster that answers slowly or not at all."""
 SEARCHES_AT_ONCE = 4
+MASK_SLICE_S = 0.05
+"""After so much work on masks others have a turn."""
 TAIL_PER_S = 20
 """Records that a live tail shows in a second; more are counted."""
 
@@ -79,12 +84,14 @@ class Filters(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What to look for. `number` is the offset, or the time in ms; `until_ms` bounds the records' times, 0 for none;
-    `resume`: where to go on, by partition, instead of at the start; newest first it is the offset to go on below.
+    """What to look for. `mask`: what of the topic's messages is masked for who asks. `number` is the offset, or the
+    time in ms; `until_ms` bounds the records' times, 0 for none; `resume`: where to go on, by partition, instead of at
+    the start; newest first it is the offset to go on below.
     guess: where a key is asked for, only the partitions are read into which clients put it (`partitions_of_key`).
-    whole: records are held as they are, too, to be exported."""
+    whole: records are held whole, too, to be exported."""
 
     topic: str
+    mask: TopicMask | None
     start: Start = Start.NEWEST
     number: int = 0
     until_ms: int = 0
@@ -110,7 +117,9 @@ class Message(NamedTuple):
     headers: tuple[tuple[str, Decoded], ...]
     leader_epoch: int
     record: ConsumerRecord | None = None
-    """As it is, where the search was asked for it."""
+    """As it may be seen, whole, where the search was asked for it."""
+    unread: tuple[str, ...] = ()
+    """key or value, where it is hidden because it was not understood (masking.py)."""
 
 
 class Range(NamedTuple):
@@ -168,8 +177,14 @@ class Messages:
         self._cluster = cluster
         self._registry = registry
         self._turns = Turns(SEARCHES_AT_ONCE)
-        self.names = FieldNames()
-        """Of fields, by topic, as searches saw them."""
+        self._names: dict[TopicMask | None, FieldNames] = {}
+        self._slice_s = 0.0
+        """Spent on masks since others had a turn."""
+
+    def names_of(self, topic: str, mask: TopicMask | None) -> list[str]:
+        """Of fields, as searches saw them that had this mask."""
+        names = self._names.get(mask)
+        return [] if names is None else names.of(topic)
 
     async def search(self, query: Query, visitor: str) -> Found:
         """Raises RequestError where there is no such topic or partition, ConnectionFailed, TooBusy."""
@@ -184,15 +199,15 @@ class Messages:
                 return await self._newest(query, logs)
             return await self._onward(query, logs)
 
-    async def one(self, topic: str, partition: int, offset: int, visitor: str) -> ConsumerRecord | None:
+    async def one(self, place: TopicPartition, offset: int, visitor: str, *, mask: TopicMask | None) -> Seen | None:
         """The record at an offset, whole; None where there is none. Raises as `search` does."""
         async with self._turns.turn(visitor), _in_time():
-            return await self._one(topic, partition, offset)
+            found = await self._one(place, offset)
+            return None if found is None else await self._seen(found, mask)
 
-    async def _one(self, topic: str, partition: int, offset: int) -> ConsumerRecord | None:
-        place = TopicPartition(topic, partition)
-        metadata = await self._cluster.topic(topic)
-        if partition >= len(metadata.partitions):
+    async def _one(self, place: TopicPartition, offset: int) -> ConsumerRecord | None:
+        metadata = await self._cluster.topic(place.topic)
+        if place.partition >= len(metadata.partitions):
             return None
         starts = await list_offsets(self._cluster, {place: EARLIEST})
         ends = await list_offsets(self._cluster, {place: LATEST})
@@ -384,6 +399,7 @@ class Messages:
         """The record as it is shown, if it is one that is looked for."""
         if query.until_ms and record.timestamp_ms > query.until_ms:
             return None
+        record, unread = await self._seen(record, query.mask)
         filters = query.filters
         if filters.key_is and record.key != filters.key_is.encode("utf-8", "surrogatepass"):
             return None
@@ -397,8 +413,9 @@ class Messages:
             return None
         if filters.path and not _has_field(value, filters.path):
             return None
-        self.names.take(query.topic, "key", key.value)
-        self.names.take(query.topic, "value", value.value)
+        names = self._names.setdefault(query.mask, FieldNames())
+        names.take(query.topic, "key", key.value)
+        names.take(query.topic, "value", value.value)
         if filters.expression is not None and not await filters.expression.matches(record, key, value):
             return None
         headers = tuple(
@@ -414,7 +431,29 @@ class Messages:
             headers,
             record.leader_epoch,
             record if query.whole else None,
+            unread,
         )
+
+    async def _seen(self, record: ConsumerRecord, mask: TopicMask | None) -> Seen:
+        """The record as it may be seen by who asks."""
+        if mask is None:
+            return Seen(record)
+        key = await self._schema_of(record.key) if mask.touches("key") else None
+        value = await self._schema_of(record.value) if mask.touches("value") else None
+        began = time.perf_counter()
+        found = seen(record, mask, key=key, value=value)
+        self._slice_s += time.perf_counter() - began
+        if self._slice_s > MASK_SLICE_S:
+            self._slice_s = 0.0
+            await asyncio.sleep(0)
+        return found
+
+    async def _schema_of(self, data: bytes | None) -> Schema | None:
+        number = schema_id(data)
+        if number is None or self._registry is None:
+            return None
+        found = await self._registry.schema(number)
+        return found if isinstance(found, Schema) else None
 
     async def decoded(self, data: bytes | None, form: Format) -> Decoded:
         """With the schema that the bytes name, if there is a registry that knows it."""

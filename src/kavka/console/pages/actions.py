@@ -74,7 +74,7 @@ def routes(console: Console) -> list[Route]:
         link = request.query_params.get("then", "")
         if not link.startswith(f"/c/{path_part(watch.name)}/"):
             link = ""
-        shown = entry_for(request, entry)
+        shown = entry_for(console, request, entry)
         return console.show(request, "audit_entry.html", section=None, entry=shown, link=link, live=False)
 
     return [*found, Route("/c/{cluster}/done/{number:int}", done)]
@@ -85,12 +85,13 @@ def _title(name: str) -> str:
     return next((action.title for action in ACTIONS if action.name == name), name)
 
 
-def entry_for(request: Request, entry: Entry) -> Entry:
-    """The entry as who asks may see it: about a record that another wrote only with the right to read that topic. (What
-    was in a record is in no entry, but in those of former versions.)"""
+def entry_for(console: Console, request: Request, entry: Entry) -> Entry:
+    """The entry as who asks may see it: about a record that another wrote only with the right to read all of that
+    topic's messages. (What was in a record is in no entry, but in those of former versions.)"""
     if entry.action != Produce.name or entry.user == request.state.user.name:
         return entry
-    if reads_values(request, entry.cluster, entry.target.removeprefix("topic ")):
+    topic = entry.target.removeprefix("topic ")
+    if reads_values(request, entry.cluster, topic) and console.mask_for(request, entry.cluster, topic) is None:
         return entry
     return entry._replace(wanted="a record, about which you are not told more")
 

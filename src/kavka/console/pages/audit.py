@@ -47,7 +47,9 @@ def routes(console: Console) -> list[Route]:
         of = _shown(console, request)
         if found is None or (of is not None and found.cluster not in of):
             raise HTTPException(404, "There is no such entry.")
-        return console.render(request, "audit_entry.html", entry=entry_for(request, found), link="", live=False)
+        return console.render(
+            request, "audit_entry.html", entry=entry_for(console, request, found), link="", live=False
+        )
 
     return [Route("/audit", audit), Route("/audit/{number:int}", entry)]
 

@@ -42,6 +42,10 @@ async def _churn(console: Console, request: Request, readers: WeakKeyDictionary[
     topic = request.query_params.get("topic", "")[:LONGEST_TOPIC].strip() or TOPIC
     if topic != TOPIC and not reads_values(request, watch.name, topic):
         raise HTTPException(403, f"To read {topic} as windows of churn takes the right to read its values.")
+    if topic != TOPIC and console.mask_for(request, watch.name, topic) is not None:
+        raise HTTPException(
+            403, f"Fields of messages of {topic} are masked, and so it is not read as windows of churn."
+        )
     found, is_missing, problem = Churn((), 0, 0), False, ""
     reader = readers.get(watch)
     if reader is None:

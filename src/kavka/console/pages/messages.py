@@ -28,9 +28,11 @@ from kavka.console.look.view import links
 from kavka.console.messages.decoding import Format
 from kavka.console.messages.export import MOST_EXPORTED, Kind, Row, kinds, lines, parquet
 from kavka.console.messages.expression import Expression, WrongExpression
+from kavka.console.messages.masking import Seen
 from kavka.console.messages.search import MOST_SHOWN, Filters, Messages, Query, Start
 from kavka.console.pages.actions import check_reachable
 from kavka.errors import ErrorCode, KavkaError, RequestError
+from kavka.model import TopicPartition
 from kavka.schema_registry.client import SchemaRegistry
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from kavka.console.clusters import ClusterWatch
     from kavka.console.console import Console
+    from kavka.console.masks import TopicMask
 
 LONGEST_FILTER = 1_000
 TAILS_AT_ONCE = 20
@@ -95,10 +98,11 @@ async def _messages(console: Console, request: Request, readers: _Readers) -> Re
     watch = console.cluster(request)
     check_reachable(watch)
     topic = request.path_params["topic"]
-    problem, found, query, status = "", None, Query(topic), 400
+    mask = console.mask_for(request, watch.name, topic)
+    problem, found, query, status = "", None, Query(topic, mask), 400
     if request.query_params.get("start") != "tail":
         try:
-            query = query_of(request, topic)
+            query = query_of(request, topic, mask)
             found = await readers.of(watch).search(query, visitor_of(request))
         except (ActionRefused, WrongExpression) as refused:
             problem = str(refused)
@@ -128,7 +132,8 @@ async def _messages(console: Console, request: Request, readers: _Readers) -> Re
         starts=(*(start.value for start in Start), "tail"),
         registry=watch.settings.schema_registry != "",
         expression=query.filters.expression,
-        names=readers.of(watch).names.of(topic),
+        names=readers.of(watch).names_of(topic, mask),
+        mask=mask,
         guessed=query.guess and bool(query.filters.key_is) and not query.partitions,
         exports=kinds(),
         resume="" if found is None else ",".join(f"{number}:{at}" for number, at in found.resume.items()),
@@ -158,8 +163,8 @@ _ASKED = (
 )
 
 
-def query_of(request: Request, topic: str) -> Query:
-    """What an address asks for. Raises ActionRefused, WrongExpression."""
+def query_of(request: Request, topic: str, mask: TopicMask | None) -> Query:
+    """What an address asks for; mask: of who asks. Raises ActionRefused, WrongExpression."""
     said = {name: request.query_params.get(name, "")[:LONGEST_FILTER].strip() for name in (*_ASKED, "resume")}
     try:
         start = Start.NEWEST if said["start"] in ("", "tail") else Start(said["start"])
@@ -179,8 +184,11 @@ def query_of(request: Request, topic: str) -> Query:
     for pair in filter(None, said["resume"].split(",")):
         partition, _, offset = pair.partition(":")
         resume[_number(partition, "the partition")] = _number(offset, "the offset")
+    if said["key_is"] and mask is not None and mask.touches("key"):
+        raise ActionRefused("keys of this topic are masked for you: a record is not found by its whole key")
     return Query(
         topic,
+        mask,
         start,
         number,
         time_ms(said["until"], zone) if said["until"] else 0,
@@ -218,7 +226,9 @@ async def _export(console: Console, request: Request, readers: _Readers) -> Resp
         raise HTTPException(404, f"There is no such format here: {', '.join(kinds())}.")
     kind, reader = Kind(said), readers.of(watch)
     try:
-        query = query_of(request, topic)._replace(whole=True, limit=MOST_EXPORTED)
+        query = query_of(request, topic, console.mask_for(request, watch.name, topic))._replace(
+            whole=True, limit=MOST_EXPORTED
+        )
     except (ActionRefused, WrongExpression) as refused:
         raise HTTPException(400, str(refused)) from refused
     found = await reader.search(query, visitor_of(request))
@@ -253,7 +263,7 @@ def _attachment(name: str) -> dict[str, str]:
 async def _record(console: Console, request: Request, readers: _Readers) -> Response:
     """One record, as far as it is shown at all."""
     watch = console.cluster(request)
-    found = await _one(request, watch, readers)
+    found, unread = await _one(console, request, readers)
     reader = readers.of(watch)
     key_as, value_as = (_format(request.query_params.get(name, "auto")) for name in ("key_as", "value_as"))
     headers = [(visible(name), await reader.decoded(value, Format.AUTO)) for name, value in found.headers]
@@ -269,6 +279,8 @@ async def _record(console: Console, request: Request, readers: _Readers) -> Resp
         formats=tuple(form.value for form in Format),
         key_as=key_as.value,
         value_as=value_as.value,
+        mask=console.mask_for(request, watch.name, found.topic),
+        unread=unread,
         live=False,
     )
 
@@ -278,7 +290,10 @@ async def _raw(console: Console, request: Request, readers: _Readers) -> Respons
     part = request.path_params["part"]
     if part not in ("key", "value"):
         raise HTTPException(404, "A record has a key and a value.")
-    found = await _one(request, console.cluster(request), readers)
+    mask = console.mask_for(request, request.path_params["cluster"], request.path_params["topic"])
+    if mask is not None and mask.touches(part):
+        raise HTTPException(403, f"Fields of the {part} are masked for you, and so it cannot be saved byte for byte.")
+    found, _ = await _one(console, request, readers)
     data = found.key if part == "key" else found.value
     if data is None:
         raise HTTPException(404, f"The record has no {part}.")
@@ -286,9 +301,11 @@ async def _raw(console: Console, request: Request, readers: _Readers) -> Respons
     return Response(data, media_type="application/octet-stream", headers=headers)
 
 
-async def _one(request: Request, watch: ClusterWatch, readers: _Readers) -> Any:
-    topic, partition = request.path_params["topic"], request.path_params["partition"]
-    found = await readers.of(watch).one(topic, partition, request.path_params["offset"], visitor_of(request))
+async def _one(console: Console, request: Request, readers: _Readers) -> Seen:
+    watch = console.cluster(request)
+    place = TopicPartition(request.path_params["topic"], request.path_params["partition"])
+    mask = console.mask_for(request, watch.name, place.topic)
+    found = await readers.of(watch).one(place, request.path_params["offset"], visitor_of(request), mask=mask)
     if found is None:
         raise HTTPException(404, "There is no such record: deleted, compacted away, or not written yet.")
     return found
@@ -296,13 +313,14 @@ async def _one(request: Request, watch: ClusterWatch, readers: _Readers) -> Any:
 
 async def _tail(console: Console, request: Request, readers: _Readers) -> Response:
     """New records as server-sent events: `record` with a row of the table, `left-out` with a number, `beat`."""
-    watch = console.cluster(request)
+    watch, topic = console.cluster(request), request.path_params["topic"]
+    mask = console.mask_for(request, watch.name, topic)
     try:
-        query = query_of(request, request.path_params["topic"])
+        query = query_of(request, topic, mask)
     except (ActionRefused, WrongExpression) as refused:
         raise HTTPException(400, str(refused)) from refused
     template = console.templates.get_template("_message_row.html")
-    known = {**base_context(request), "base": f"/c/{path_part(watch.name)}", "topic": query.topic}
+    known = {**base_context(request), "base": f"/c/{path_part(watch.name)}", "topic": topic, "mask": mask}
 
     async def events() -> AsyncIterator[str]:
         try:
