@@ -50,7 +50,7 @@ test: setup ## all tests that belong to every change
 unit: setup ## the quick ones: no process, no socket
 	@$(PYTHON) -m pytest -n $(WORKERS) tests/unit tests/property
 
-conformance: setup ## every client and Apache Kafka itself beside kavka; writes the README's table of clients
+conformance: setup ## every client and Apache Kafka itself beside kavka; writes the table of clients in docs/clients.md
 	@tools/setup_kerberos.sh
 	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client \
 	  tests/integration/cluster tests/integration/console tests/integration/documentation tests/integration/settings \

@@ -1,8 +1,8 @@
-"""The README's table of clients, from what their checks said.
+"""docs/clients.md's table of clients, from what their checks said.
 
 python tools/client_matrix.py record REPORT.xml... takes over what pytest's reports (--junitxml) tell of the checks of
 clients, into tests/conformance/clients/results.json, and writes the table; what the reports do not tell of stays as it
-was recorded before. Without arguments it writes the table; --check says whether README.md has it, by its exit code.
+was recorded before. Without arguments it writes the table; --check says whether the page has it, by its exit code.
 
 It decides which check belongs to which column, by the check's name; it runs nothing.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 CLIENTS = PROJECT / "tests" / "conformance" / "clients"
 RESULTS = CLIENTS / "results.json"
-README = PROJECT / "README.md"
+PAGE = PROJECT / "docs" / "clients.md"
 START, END = "<!-- clients: written by tools/client_matrix.py -->", "<!-- end of clients -->"
 
 COLUMNS = {
@@ -156,8 +156,8 @@ def _cell(figures: list[int]) -> str:
 
 
 def page() -> str:
-    """README.md with the table in its place."""
-    before, _, rest = README.read_text().partition(START)
+    """The page with the table in its place."""
+    before, _, rest = PAGE.read_text().partition(START)
     _, _, after = rest.partition(END)
     return f"{before}{START}\n{table()}{END}{after}"
 
@@ -165,12 +165,12 @@ def page() -> str:
 def main(arguments: list[str]) -> int:
     match arguments:
         case ["--check"]:
-            return 0 if README.read_text() == page() else 1
+            return 0 if PAGE.read_text() == page() else 1
         case ["record", *reports]:
             record(map(Path, reports))
-            README.write_text(page())
+            PAGE.write_text(page())
         case []:
-            README.write_text(page())
+            PAGE.write_text(page())
         case _:
             print(__doc__, file=sys.stderr)
             return 2

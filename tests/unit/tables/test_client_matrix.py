@@ -1,4 +1,4 @@
-"""The README's table of clients is what the recorded results make, and reports of pytest are read right."""
+"""The table of clients in docs/clients.md is what the recorded results make, and reports of pytest are read right."""
 
 from __future__ import annotations
 
