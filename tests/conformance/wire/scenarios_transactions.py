@@ -390,6 +390,20 @@ def produce_in_a_transaction(session: WireSession, version: int) -> None:
     assert session.end_offset(topic) == 5
 
 
+@scenario(ApiKey.PRODUCE, min_version=3)
+def produce_in_a_transaction_what_comes_later(session: WireSession, version: int) -> None:
+    """The first batch that a partition sees of a producer is not the first one that was sent."""
+    topic, tx = session.topic(partitions=2), Transactional(session)
+    tx.init()
+    if version < 12:
+        tx.add((topic, 0))
+    session.record("the second batch", tx.produce_request(topic, tx.batch(sequence=2), version), version)
+    session.record("the first batch", tx.produce_request(topic, tx.batch(), version), version)
+    session.record("the second batch again", tx.produce_request(topic, tx.batch(sequence=2), version), version)
+    session.record("where it ends", offsets(topic, -1, committed=False), 5)
+    tx.end(commit=True)
+
+
 def offsets(topic: str, timestamp: int, *, committed: bool) -> Any:
     lo = list_offsets_request
     wanted = lo.ListOffsetsPartition(partition_index=0, timestamp=timestamp)

@@ -321,7 +321,9 @@ class World:
         if self.rng.random() < 0.7:
             self.batches.remove(batch)
         partition = self.partitions[batch.partition]
-        verification = partition.state.verification(*batch.producer, batch.sequence, 0)
+        verification = partition.state.verification(
+            *batch.producer, batch.sequence, 0, bumps_epoch=self.version >= BUMPS_EPOCH
+        )
         if verification is None:
             self.answer(batch, written=partition.append(batch))
         else:

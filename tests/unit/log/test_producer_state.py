@@ -296,6 +296,22 @@ def test_of_batches_that_wait_for_the_coordinator_the_first_comes_first() -> Non
     assert state.check(header(sequence=0, transactional=True), CLIENT) is None
 
 
+def test_with_an_epoch_for_each_transaction_the_first_sequence_is_zero() -> None:
+    """1. a batch is lost on its way; 2. the next one arrives. It was taken, and the first one refused for good."""
+    late, first = header(sequence=1, transactional=True), header(transactional=True)
+    for bumps_epoch in (False, True):
+        state = ProducerState()
+        verification = state.verification(7, 0, 1, 0, bumps_epoch=bumps_epoch)
+        assert verification is not None
+        verification.is_granted = True
+        if bumps_epoch:
+            assert refusal(state, late) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            assert state.check(late, COORDINATOR) is None, "a coordinator's own records have no sequences"
+        else:
+            assert state.check(late, CLIENT) is None, "retention may have taken what came before"
+        assert state.check(first, CLIENT) is None
+
+
 def test_verifications_are_bounded_and_expire() -> None:
     state = ProducerState()
     for producer_id in range(MAX_VERIFICATIONS + 1):

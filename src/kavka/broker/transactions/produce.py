@@ -80,7 +80,7 @@ def unverified_batches(
             header = batch.header
             producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
             one = Beginning(TopicPartition(name, data.index), partition.log, header.base_sequence)
-            if one.verification(producer, now_ms) is not None:
+            if one.verification(producer, now_ms, add=version >= FIRST_VERSION_THAT_ADDS) is not None:
                 found.append(Unverified(producer, one))
     return found
 

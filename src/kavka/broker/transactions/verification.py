@@ -61,8 +61,11 @@ class Beginning(NamedTuple):
     log: UnifiedLog
     sequence: int
 
-    def verification(self, producer: ProducerIdAndEpoch, now_ms: int) -> Verification | None:
-        return self.log.producers.verification(producer.producer_id, producer.epoch, self.sequence, now_ms)
+    def verification(self, producer: ProducerIdAndEpoch, now_ms: int, *, add: bool) -> Verification | None:
+        """What the log waits for; `add`: with transaction version 2, in which each transaction has its own epoch."""
+        return self.log.producers.verification(
+            producer.producer_id, producer.epoch, self.sequence, now_ms, bumps_epoch=add
+        )
 
 
 class AddRetries(NamedTuple):
@@ -128,7 +131,7 @@ class TransactionVerification:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._add_patience_s
         while True:
-            asked = [(one, one.verification(producer, self._wall_ms())) for one in waiting]
+            asked = [(one, one.verification(producer, self._wall_ms(), add=add)) for one in waiting]
             wanted = [one.partition for one, verification in asked if verification is not None]
             errors: Errors = {}
             if wanted:

@@ -30,7 +30,9 @@ A producer's sequence, seen from one partition (e: epoch of the batch, s: its fi
 | yes    | e = E | other                                 | OUT_OF_ORDER_SEQUENCE_NUMBER | new              |
 
 While a verification stands, a sequence above the lowest one that was seen with it is out of order too: of several
-batches that wait for the coordinator's word the first one must come first.
+batches that wait for the coordinator's word the first one must come first. Where it was asked for with transaction
+version 2, and no batch of the producer is known, the first sequence must be 0: each transaction has an epoch of its own
+there, so a higher one has lost the batch before it. Kafka does so since 4.2.
 
 Kafka 3.9 answers neither DUPLICATE_SEQUENCE_NUMBER nor UNKNOWN_PRODUCER_ID here any more, and so does this.
 
@@ -84,18 +86,20 @@ class AppendOrigin(Enum):
 
 
 class Verification:
-    """That a producer is about to begin a transaction here: see I4. `is_granted` once its coordinator said so.
+    """That a producer is about to begin a transaction here: see I4. `is_granted` once its coordinator said so;
+    `bumps_epoch` where each of its transactions has another epoch, as with transaction version 2.
 
     `since_ms` is of the wall clock, as the timestamps are that producers expire by: one that is set back keeps entries
     for as much longer (MAX_VERIFICATIONS bounds them), one that is set forward has the coordinator asked again.
     """
 
-    __slots__ = ("is_granted", "lowest_sequence", "producer_epoch", "since_ms")
+    __slots__ = ("bumps_epoch", "is_granted", "lowest_sequence", "producer_epoch", "since_ms")
 
-    def __init__(self, producer_epoch: int, lowest_sequence: int, since_ms: int) -> None:
+    def __init__(self, producer_epoch: int, lowest_sequence: int, since_ms: int, *, bumps_epoch: bool) -> None:
         self.producer_epoch = producer_epoch
         self.lowest_sequence = lowest_sequence
         self.since_ms = since_ms
+        self.bumps_epoch = bumps_epoch
         self.is_granted = False
 
     def grant(self, producer_epoch: int) -> None:
@@ -209,6 +213,8 @@ class ProducerState:
         if entry is None:
             if header.is_transactional:
                 self._check_verification(header)
+                if origin is AppendOrigin.CLIENT:
+                    self._check_first_sequence(header)
             return None
         if origin is AppendOrigin.CLIENT:
             duplicate = _duplicate(entry, header)
@@ -241,7 +247,17 @@ class ProducerState:
                 f"{header.base_sequence}, but the batch with sequence {verification.lowest_sequence} comes first",
             )
 
-    def verification(self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int) -> Verification | None:
+    def _check_first_sequence(self, header: BatchHeader) -> None:
+        if header.base_sequence and self._verifications[header.producer_id].bumps_epoch:
+            raise RecordsError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} epoch {header.producer_epoch} began with sequence "
+                f"{header.base_sequence}, expected 0: no batch of it is known, and each transaction has its own epoch",
+            )
+
+    def verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, bumps_epoch: bool = False
+    ) -> Verification | None:
         """What stands between the producer and the begin of its transaction here; None while that is open.
 
         The one that stands already, or a new one. The caller asks the coordinator, and grants it.
@@ -253,7 +269,9 @@ class ProducerState:
         if known is None or known.producer_epoch < producer_epoch:
             if known is None and len(self._verifications) >= MAX_VERIFICATIONS:
                 del self._verifications[next(iter(self._verifications))]
-            known = self._verifications[producer_id] = Verification(producer_epoch, sequence, now_ms)
+            known = self._verifications[producer_id] = Verification(
+                producer_epoch, sequence, now_ms, bumps_epoch=bumps_epoch
+            )
         elif known.producer_epoch == producer_epoch:
             known.lowest_sequence = min(known.lowest_sequence, sequence)
         return known
