@@ -222,6 +222,26 @@ def static_member_alone(script: GroupScript) -> None:
     script.join("d", "range", instance="i", member="")
 
 
+def static_member_under_its_own_id(script: GroupScript) -> None:
+    script.beat("c", instance="i")
+    script.join("c", "range", instance="i")
+    script.describe()
+    script.sync("c")
+    script.heartbeat("c")
+    script.new_group()
+    script.beat("c", instance="i")
+    script.join("d", "range", instance="k", member="")
+    script.sync("d")
+    script.beat("c", instance="i", owned=range(6))
+    script.join("d", "range", instance="k")
+    script.sync("d")
+    script.join("c", "range", instance="i")
+    script.describe()
+    script.sync("c")
+    script.heartbeat("c")
+    script.heartbeat("d")
+
+
 def static_member_among_others(script: GroupScript) -> None:
     script.beat("o")
     script.beat("c", instance="i")
@@ -423,6 +443,7 @@ SCRIPTS: tuple[Steps, ...] = (
     wrong_syncs_and_heartbeats,
     an_empty_instance_id,
     static_member_alone,
+    static_member_under_its_own_id,
     static_member_among_others,
     static_member_that_had_left,
     static_restart,

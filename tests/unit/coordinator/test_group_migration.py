@@ -198,12 +198,14 @@ def test_a_static_member_that_takes_a_group_back_amid_a_change_has_it_rebalance(
     in_virtual_time(scenario)
 
 
-def test_a_static_member_that_takes_a_settled_group_back_disturbs_nobody() -> None:
+@pytest.mark.parametrize("member_id", ["", "new"], ids=["of a new client", "under its own id"])
+def test_a_static_member_that_takes_a_settled_group_back_disturbs_nobody(member_id: str) -> None:
     async def scenario() -> None:
         case = Case()
         groups = await case.start()
-        await case.beat("new", instance_id="i")
-        back = await case.join(instance="i", owned={"t": [0, 1, 2, 3]})
+        epoch = (await case.beat("new", instance_id="i")).member_epoch
+        back = await case.join(member_id, instance="i", owned={"t": [0, 1, 2, 3]})
+        assert back.generation == epoch
         group = groups.describe_group(GROUP)
         assert group is not None
         assert group.state is GroupState.STABLE

@@ -57,7 +57,7 @@ from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 
 class ClassicJoin(NamedTuple):
     """`member` is the member as it is to be, None where it must first join with the id that it got; `replaced` the
-    static member whose place it takes."""
+    static member whose place it takes, which is itself where it comes back with the id that it had."""
 
     records: Sequence[CoordinatorRecord]
     answer: JoinAnswer
@@ -123,7 +123,8 @@ def _member(
         return group.members.get(member_id, ConsumerMember(member_id)), None
     static = group.static_member(request.group_instance_id)
     if request.member_id:
-        return require_static(static, request.member_id, request.group_instance_id), None
+        known = require_static(static, request.member_id, request.group_instance_id)
+        return known, known
     if static is None:
         return ConsumerMember(member_id), None
     successor = replace(static, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
