@@ -44,7 +44,38 @@ def _produced(index: int, base_offset: int) -> dict[str, Any]:
     return {"topic_id": "<id of topic-*>", "partition_responses": [partition]}
 
 
+def _offset(index: int, offset: int, metadata: str) -> dict[str, Any]:
+    """The answer for one partition, as OffsetFetchResponse has it since version 8."""
+    committed = {"committed_offset": offset, "committed_leader_epoch": -1, "metadata": metadata}
+    return {"partition_index": index, "error_code": 0} | committed
+
+
+def _offsets_of_topic(**name: str) -> list[dict[str, Any]]:
+    return [name | {"partitions": [_offset(0, 5, "here")]}]
+
+
+_BY_NAME, _BY_ID = _offsets_of_topic(name="topic-*"), _offsets_of_topic(topic_id="<id of topic-*>")
+_TOLD_ONCE = "three bytes of a request, sent again and again, would bring thousands of offsets each"
+
 DIFFERENCES = (
+    *(
+        Difference(
+            "offset_fetch_of_the_same_again",
+            "all twice|one twice",
+            r"\.groups",
+            [{"group_id": "group-*", "topics": topics, "error_code": 0}],
+            _TOLD_ONCE,
+        )
+        for topics in (_BY_NAME, _BY_ID)
+    ),
+    Difference("offset_fetch_of_the_same_again", "a topic twice", r"\.groups\[0\]\.topics", _BY_ID, _TOLD_ONCE),
+    Difference(
+        "offset_fetch_of_the_same_again",
+        "a partition twice",
+        r"\.groups\[0\]\.topics\[0\]\.partitions",
+        [_offset(0, 5, "here"), _offset(1, -1, "")],
+        "as Kafka 3.9; 4.3 tells it again, with up to four thousand bytes for the four of the request",
+    ),
     Difference(
         "produce_refused_batches",
         "two batches|magic 1|cut short|unknown codec",

@@ -348,6 +348,29 @@ def offset_fetch(session: WireSession, version: int) -> None:
         ask("unknown member", committed(session, group, {topic: [0]}, **member))
 
 
+@scenario(ApiKey.OFFSET_FETCH, min_version=8)
+def offset_fetch_of_the_same_again(session: WireSession, version: int) -> None:
+    """Groups, topics and partitions that one request names several times."""
+    of, group, topic = offset_fetch_request, session.name("group"), session.topic(partitions=2)
+    session.coordinator_serves(group)
+    session.connection.ask(commit(session, group, topic, 5, "here"), COMMIT)
+
+    def entry(*indexes: int, times: int = 1) -> Any:
+        fields = {"name": topic, "topic_id": session.topic_id(topic), "partition_indexes": list(indexes)}
+        return of.OffsetFetchRequestGroup(group_id=group, topics=[of.OffsetFetchRequestTopics(**fields)] * times)
+
+    every = of.OffsetFetchRequestGroup(group_id=group, topics=None)
+    for step, entries in {
+        "all twice": [every, every],
+        "all and one": [every, entry(0)],
+        "one twice": [entry(0), entry(0)],
+        "one and another": [entry(0), entry(1)],
+        "a topic twice": [entry(0, times=2)],
+        "a partition twice": [entry(0, 1, 0)],
+    }.items():
+        session.record(step, m.OffsetFetchRequest(groups=entries), version)
+
+
 # ---- administration -----------------------------------------------------------------------------------------------
 
 

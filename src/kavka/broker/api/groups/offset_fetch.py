@@ -2,7 +2,9 @@
 
 Behaviour   A partition without a commit is -1 with empty metadata and no error. No topics (null) means all. Where the
             client requires stable offsets, a partition whose offset an open transaction may still change is
-            UNSTABLE_OFFSET_COMMIT; clients ask again until it is stable.
+            UNSTABLE_OFFSET_COMMIT; clients ask again until it is stable. What a request names several times is
+            answered once: partitions as in Kafka 3.9, groups otherwise than in Kafka, where three bytes, sent again and
+            again, bring thousands of offsets each. No client names a group twice.
 Versions    1; 2 all topics, error above all; 3; 4; 5 leader epoch; 6 flexible; 7 require stable (KIP-447); 8 many
             groups (KIP-709); 9 member id and epoch (KIP-848); 10 topic ids.
 Not supported  Version 0 (offsets in ZooKeeper): Apache Kafka 4 dropped it too.
@@ -11,13 +13,19 @@ Not supported  Version 0 (offsets in ZooKeeper): Apache Kafka 4 dropped it too.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from kavka.broker.api.by_topic import by_topic
 from kavka.coordinator.groups.decide.records import CommittedOffset
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_EPOCH, NO_OFFSET
-from kavka.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from kavka.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from kavka.protocol.messages.offset_fetch_response import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -33,23 +41,25 @@ if TYPE_CHECKING:
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
 AnyPartition = TypeVar("AnyPartition", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
+Pending = Callable[[str], frozenset[tuple[str, int]]]
+"""The partitions of a group whose offsets an open transaction may still change. Raises `RequestError`."""
 _NOTHING = CommittedOffset(NO_OFFSET, NO_EPOCH, "", -1)
 
 
 def handle(broker: GroupsBroker, request: Request, message: OffsetFetchRequest) -> OffsetFetchResponse:
     version = request.header.api_version
+    pending: Pending = cache(broker.groups.offsets.pending) if message.require_stable else _nothing_pending
     if version >= 8:
-        stable = message.require_stable
         return OffsetFetchResponse(
-            groups=[_group(broker, version, group, require_stable=stable) for group in message.groups]
+            groups=[_group(broker, version, group, pending) for group in _without_repetitions(message.groups)]
         )
     wanted = (
         None
         if message.topics is None
-        else [(topic.name, index) for topic in message.topics for index in topic.partition_indexes]
+        else list(dict.fromkeys((topic.name, index) for topic in message.topics for index in topic.partition_indexes))
     )
     try:
-        unstable = _unstable(broker, message.group_id, require_stable=message.require_stable)
+        unstable = pending(message.group_id)
         found = _offsets(broker, message.group_id, wanted)
     except RequestError as refused:
         if version >= 2:
@@ -59,8 +69,32 @@ def handle(broker: GroupsBroker, request: Request, message: OffsetFetchRequest) 
     return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=_topics(found, unstable, ErrorCode.NONE))
 
 
-def _unstable(broker: GroupsBroker, group_id: str, *, require_stable: bool) -> frozenset[tuple[str, int]]:
-    return broker.groups.offsets.pending(group_id) if require_stable else frozenset()
+def _nothing_pending(_group_id: str) -> frozenset[tuple[str, int]]:
+    return frozenset()
+
+
+def _without_repetitions(groups: Iterable[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """Each group that is asked for as a whole once, and each other entry once."""
+    found: dict[object, OffsetFetchRequestGroup] = {}
+    for group in groups:
+        if group.topics is None:
+            found.setdefault(group.group_id, group)
+            continue
+        partitions: dict[tuple[str, uuid.UUID], dict[int, None]] = {}
+        for topic in group.topics:
+            partitions.setdefault((topic.name, topic.topic_id), {}).update(dict.fromkeys(topic.partition_indexes))
+        topics = tuple((name, topic_id, tuple(indexes)) for (name, topic_id), indexes in partitions.items())
+        entry = OffsetFetchRequestGroup(
+            group_id=group.group_id,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
+            topics=[
+                OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=list(indexes))
+                for name, topic_id, indexes in topics
+            ],
+        )
+        found.setdefault((group.group_id, group.member_id, group.member_epoch, topics), entry)
+    return list(found.values())
 
 
 def _offsets(
@@ -89,13 +123,13 @@ def _topics(
 
 
 def _group(
-    broker: GroupsBroker, version: int, group: OffsetFetchRequestGroup, *, require_stable: bool
+    broker: GroupsBroker, version: int, group: OffsetFetchRequestGroup, pending: Pending
 ) -> OffsetFetchResponseGroup:
     by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
     group_id = group.group_id
     try:
         broker.groups.offsets.check_fetch(group_id, group.member_id, group.member_epoch)
-        unstable = _unstable(broker, group_id, require_stable=require_stable)
+        unstable = pending(group_id)
         found = broker.groups.offsets.fetch_all(group_id) if group.topics is None else []
     except RequestError as refused:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=refused.code, topics=[])
