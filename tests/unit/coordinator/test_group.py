@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,8 @@ from kavka.coordinator.groups.classic.decide.membership import (
     JoinProtocol,
     JoinRequest,
     Leaver,
+    Member,
+    StoredGroup,
     SyncAnswer,
     SyncRequest,
 )
@@ -638,3 +641,18 @@ def test_a_commit_needs_the_current_generation_unless_the_group_is_empty() -> No
     with pytest.raises(RequestError) as refused:
         driver.group.check_commit("a", None, 0, driver.now_ms)
     assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_what_members_read_is_read_once_for_all_topics_that_are_asked_about() -> None:
+    """A request that deletes the offsets of 2,000 topics had 300 subscriptions decoded for each of them."""
+    said = subscription(*(f"read-{number}" for number in range(50)))
+    protocols = [JoinProtocol("range", said)]
+    members = [
+        Member(f"m{number}", None, "c", "/127.0.0.1", SESSION_MS, REBALANCE_MS, "consumer", protocols)
+        for number in range(300)
+    ]
+    group = ClassicGroup("orders", replace(LIMITS, max_size=1_000), 0)
+    group.restore(StoredGroup(5, "consumer", "range", "m0", members, None), 0)
+    begin = time.process_time()
+    assert group.subscribed_among([*(f"gone-{number}" for number in range(2_000)), "read-7"]) == {"read-7"}
+    assert time.process_time() - begin < 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -218,7 +219,7 @@ def test_another_topology_is_refused_and_an_older_one_is_told_so() -> None:
         await case.beat("one", application=newer)
         other = topology(part("other", "t"), epoch=2)
         assert code(await case.refused("two", application=other)) is ErrorCode.INVALID_REQUEST
-        assert code(await case.refused("two", application=newer._replace(epoch=3))) is ErrorCode.INVALID_REQUEST
+        assert code(await case.refused("two", application=replace(newer, epoch=3))) is ErrorCode.INVALID_REQUEST
         assert codes(await case.beat("two", application=STATELESS)) == ["STALE_TOPOLOGY"]
         assert case.group.topology == newer
 

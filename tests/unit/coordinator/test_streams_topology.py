@@ -189,6 +189,16 @@ def in_rounds(application: Topology, **counts: int) -> dict[str, int] | None:
     return known if all(name in known or name in counts for name in wanted) else None
 
 
+def test_what_reads_a_topic_is_found_without_a_look_at_every_part() -> None:
+    """A commit of 20,000 partitions with an older epoch asked 20,000 parts for each of them."""
+    application = topology(*(part(str(number), f"t{number}", "shared") for number in range(10_000)))
+    begin = time.process_time()
+    assert [application.subtopology_of(f"t{number}") for number in range(10_000)] == list(application.subtopologies)
+    assert application.subtopology_of("shared") == "9999", "of several, the last"
+    assert application.subtopology_of("unknown") is None
+    assert time.process_time() - begin < 2
+
+
 def test_repartition_topics_have_the_numbers_that_rounds_over_all_parts_lead_to() -> None:
     outcomes = set()
     for seed in range(1_000):

@@ -224,12 +224,12 @@ class GroupShard:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND)
         if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY and not group.is_of_consumers:
             raise RequestError(ErrorCode.NON_EMPTY_GROUP)
-        read = {topic: group.is_subscribed_to(topic) for topic, _partition in partitions}
+        read = group.subscribed_among(topic for topic, _partition in partitions)
         there = dict.fromkeys(self.offsets.keys_of(group_id))
         errors = [
-            ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if read[topic] else ErrorCode.NONE for topic, _partition in partitions
+            ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if topic in read else ErrorCode.NONE for topic, _partition in partitions
         ]
-        keys = [OffsetKey(group_id, topic, partition) for topic, partition in partitions if not read[topic]]
+        keys = [OffsetKey(group_id, topic, partition) for topic, partition in partitions if topic not in read]
         return errors, [_tombstone(key) for key in dict.fromkeys(keys) if key in there]
 
     def forget_topics(self, topics: Iterable[str]) -> list[CoordinatorRecord]:
@@ -249,9 +249,16 @@ class GroupShard:
             is_deleted = group.state is GroupState.EMPTY and not group.has_pending_members
         else:
             is_deleted = not group.members
-        for topic, partition, committed in self.offsets.of_group(group_id):
+        offsets = self.offsets.of_group(group_id)
+        over = {
+            OffsetKey(group_id, topic, partition)
+            for topic, partition, committed in offsets
+            if self._is_over(group, committed, wall_ms, retention_ms)
+        }
+        read = group.subscribed_among({key.topic for key in over})
+        for topic, partition, _committed in offsets:
             key = OffsetKey(group_id, topic, partition)
-            if self._is_over(group, topic, committed, wall_ms, retention_ms) and not self.offsets.is_pending(key):
+            if key in over and topic not in read and not self.offsets.is_pending(key):
                 records.append(_tombstone(key))
             else:
                 is_deleted = False
@@ -265,15 +272,15 @@ class GroupShard:
     def _is_over(
         self,
         group: ClassicGroup | ConsumerGroup | StreamsGroup,
-        topic: str,
         committed: CommittedOffset,
         wall_ms: int,
         retention_ms: int,
     ) -> bool:
+        """Whether the offset's retention is over; while a member reads the topic, the offset stays all the same."""
         since_ms: int | None = committed.commit_timestamp_ms
         if isinstance(group, ClassicGroup):
             since_ms = group.expires_since(committed.commit_timestamp_ms)
-        if since_ms is None or group.is_subscribed_to(topic):
+        if since_ms is None:
             return False
         if committed.expire_timestamp_ms != NO_EXPIRY:
             return wall_ms >= committed.expire_timestamp_ms

@@ -30,7 +30,7 @@ members), 389 (size limit), 394 (member id first), 559 (protocol in answers), 80
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kavka.coordinator.groups.classic.decide.consumer_protocol import (
@@ -683,18 +683,19 @@ class ClassicGroup:
     def is_of_consumers(self) -> bool:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member may be reading the topic. Members with unknown subscriptions may be reading every topic."""
-        if not self.is_of_consumers:
-            return False
-        if not self.members and self.generation > 0:
-            return False
+    def subscribed_among(self, topics: Iterable[str]) -> set[str]:
+        """Those of the topics that a member may be reading. Members with unknown subscriptions may be reading all."""
+        if not self.is_of_consumers or (not self.members and self.generation > 0):
+            return set()
         if self.protocol is None:
-            return True
+            return set(topics)
         try:
-            return any(topic in decode_topics(member.metadata(self.protocol)) for member in self.members.values())
+            read = {
+                topic for member in self.members.values() for topic in decode_topics(member.metadata(self.protocol))
+            }
         except ProtocolViolation:
-            return True
+            return set(topics)
+        return read.intersection(topics)
 
     def expires_since(self, committed_ms: int) -> int | None:
         """From when on the retention of an offset that was committed at `committed_ms` counts; None where none expires.

@@ -246,8 +246,10 @@ class ConsumerGroup:
         resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
         return member.topics if resolved is None else member.topics | resolved.topics
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return any(topic in self.topics_of(member) for member in self.members.values())
+    def subscribed_among(self, topics: Iterable[str]) -> set[str]:
+        """Those of the topics that a member reads."""
+        wanted = set(topics)
+        return {topic for member in self.members.values() for topic in self.topics_of(member) & wanted}
 
     def classic_members(self) -> Iterator[ConsumerMember]:
         """Those who speak the classic protocol."""

@@ -94,9 +94,6 @@ class ShareGroup:
     def target_of(self, member_id: str) -> Assignment:
         return self.target.get(member_id, NOTHING)
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return any(topic in member.topics for member in self.members.values())
-
     def topics(self) -> frozenset[str]:
         """What its members read."""
         return frozenset(name for member in self.members.values() for name in member.topics)

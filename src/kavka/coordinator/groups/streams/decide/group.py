@@ -176,9 +176,11 @@ class StreamsGroup:
         """Whether a member of this process has the task as a standby or a warm-up task."""
         return any(self.members[owner].process_id == process_id for owner in self._copies.get(task, ()))
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Whether its members read the topic; without members, nobody does."""
-        return bool(self.members) and self.topology is not None and self.topology.subtopology_of(topic) is not None
+    def subscribed_among(self, topics: Iterable[str]) -> set[str]:
+        """Those of the topics that its members read; without members, nobody does."""
+        if not self.members or self.topology is None:
+            return set()
+        return {topic for topic in topics if self.topology.subtopology_of(topic) is not None}
 
     # -- checks of offset requests
 

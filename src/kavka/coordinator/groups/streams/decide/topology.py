@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
@@ -90,7 +92,8 @@ class Subtopology(NamedTuple):
         yield from (topic.name for topic in self.changelogs)
 
 
-class Topology(NamedTuple):
+@dataclass(frozen=True)
+class Topology:
     """The whole application, by subtopology id."""
 
     epoch: int
@@ -106,11 +109,12 @@ class Topology(NamedTuple):
 
     def subtopology_of(self, topic: str) -> str | None:
         """The part that reads a topic; of several, the last."""
-        found = None
-        for part in self.subtopologies.values():
-            if topic in part.sources():
-                found = part.subtopology_id
-        return found
+        return self._readers.get(topic)
+
+    @cached_property
+    def _readers(self) -> Mapping[str, str]:
+        """The part that reads each topic: a commit asks for each of its partitions, of 20,000 parts maybe."""
+        return {topic: part.subtopology_id for part in self.subtopologies.values() for topic in part.sources()}
 
 
 class ConfiguredSubtopology(NamedTuple):
