@@ -44,6 +44,8 @@ from kavka.security.principal_rules import PrincipalRules
 from kavka.security.principals import ANONYMOUS, USER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kavka.config.broker import BrokerConfig
     from kavka.config.listeners import Endpoint
     from kavka.metrics import Registry
@@ -109,15 +111,27 @@ class BrokerTls:
         return any(served.settings.client_auth != "none" for served in self._served.values())
 
     def register(self, registry: Registry) -> None:
-        """A gauge for each listener: milliseconds until its certificate expires."""
-        for name in self._served:
-            registry.gauge(
-                "kafka.server",
-                "socket-server-metrics",
-                "certificate-expiry-ms",
-                partial(self._left_ms, name),
-                listener=name,
-            )
+        """Gauges for each listener: milliseconds until its certificate expires; and handshakes, which are
+        authentications in Kafka's metrics. Where clients log in besides, the login's gate shows those."""
+        group, kind = "kafka.server", "socket-server-metrics"
+        for name, served in self._served.items():
+            registry.gauge(group, kind, "certificate-expiry-ms", partial(self._left_ms, name), listener=name)
+            shown: dict[str, Callable[[], float]] = {
+                "successful-authentication-total": partial(self.succeeded, name),
+                "successful-authentication-no-reauth-total": partial(self.succeeded, name),
+                "failed-authentication-total": partial(self.failed, name),
+            }
+            for metric, read in shown.items() if served.settings.names_clients else ():
+                registry.gauge(group, kind, metric, read, listener=name, networkProcessor="0")
+
+    def succeeded(self, listener: str) -> int:
+        """Handshakes of a listener after which it was known who the client is."""
+        return self._served[listener].listener.succeeded
+
+    def failed(self, listener: str) -> int:
+        """Handshakes of a listener that failed; 0 for one without TLS."""
+        served = self._served.get(listener)
+        return 0 if served is None else served.listener.failed
 
     def _left_ms(self, name: str) -> float:
         return self._served[name].contexts.certificate.not_after_ms - time.time() * 1000

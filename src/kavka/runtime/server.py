@@ -192,6 +192,8 @@ class Server:
         self._watch_requests(broker.config)
         if self._tls is not None:
             broker.spawn(self._tls.watch(broker.record))
+            for name, counts in () if broker.gates is None else broker.gates.counts.items():
+                counts.failed_before = partial(self._tls.failed, name)
         for acceptor in acceptors:
             acceptor.start()
         asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._watch_loop)

@@ -163,6 +163,7 @@ class TlsConnection(SocketConnection):
             return
         self.socket = self._channel = TlsChannel(self._raw, session, self._room.received, self._held)
         self._held = b""
+        self._listener.counts(self._processor).succeeded += 1
         self._room.handshakes.leave(self)
         self.resume(HANDSHAKE)
 
@@ -174,6 +175,7 @@ class TlsConnection(SocketConnection):
             return False
 
     def _refuse(self, event: str, why: str) -> None:
+        self._listener.counts(self._processor).failed += 1
         self._tell(event, why)
         self.close()
 

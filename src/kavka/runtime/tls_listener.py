@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from kavka.runtime.processor import Processor, SocketConnection
 
 
+class HandshakeCounts:
+    """How handshakes of one listener ended on one processor."""
+
+    __slots__ = ("failed", "succeeded")
+
+    def __init__(self) -> None:
+        self.succeeded = self.failed = 0
+
+
 class TlsListener:
     """TLS of one listener. `rooms` holds what the connections of each processor share, over all listeners."""
 
@@ -34,6 +43,8 @@ class TlsListener:
         self.context = context
         self._rules = PrincipalRules(settings.principal_rules)
         self._rooms = rooms
+        self._counts: dict[Processor, HandshakeCounts] = {}
+        """Each is counted up on its processor's thread alone."""
 
     def connect(self, processor: Processor, connected: socket.socket, context: ConnectionContext) -> SocketConnection:
         """A connection of this listener."""
@@ -41,6 +52,20 @@ class TlsListener:
 
     def room(self, processor: Processor) -> TlsRoom:
         return self._rooms.room(processor)
+
+    def counts(self, processor: Processor) -> HandshakeCounts:
+        """Where a processor's connections of this listener count how their handshakes ended."""
+        return self._counts.setdefault(processor, HandshakeCounts())
+
+    @property
+    def succeeded(self) -> int:
+        """Handshakes after which it was known who the client is."""
+        return sum(each.succeeded for each in list(self._counts.values()))
+
+    @property
+    def failed(self) -> int:
+        """Those that were refused by either side, and what was no TLS."""
+        return sum(each.failed for each in list(self._counts.values()))
 
     def principal(self, tls: ssl.SSLObject) -> str:
         """Who is at the other end. Raises ValueError where no rule fits, and for a certificate that has expired."""

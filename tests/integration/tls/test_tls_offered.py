@@ -52,9 +52,7 @@ def rsa_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsCluster
     )
     store = directory / "rsa.pem"
     store.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         + certificate.public_bytes(serialization.Encoding.PEM)
     )
     settings = {"ssl.client.auth": "none", "ssl.keystore.location": str(store)}

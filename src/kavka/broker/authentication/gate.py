@@ -96,6 +96,8 @@ class ListenerCounts:
         self.succeeded_again = 0
         self.succeeded_without_again = 0
         self.failed = 0
+        self.failed_before: Callable[[], int] = lambda: 0
+        """What failed before there was a gate: TLS handshakes, which Kafka counts among the failures, too."""
         self.failed_again = 0
         self.expired = 0
         self.latency_max_ms = 0
@@ -107,7 +109,7 @@ class ListenerCounts:
             "successful-authentication-total": lambda: self.succeeded,
             "successful-reauthentication-total": lambda: self.succeeded_again,
             "successful-authentication-no-reauth-total": lambda: self.succeeded_without_again,
-            "failed-authentication-total": lambda: self.failed,
+            "failed-authentication-total": lambda: self.failed + self.failed_before(),
             "failed-reauthentication-total": lambda: self.failed_again,
             "reauthentication-latency-max": lambda: self.latency_max_ms,
             "reauthentication-latency-avg": lambda: self.latency_sum_ms / max(self.succeeded_again, 1),
@@ -166,6 +168,12 @@ class Gates:
         """Has `registry` show what is counted."""
         for name, counts in self.counts.items():
             counts.register(registry, name)
+        registry.gauge(
+            "kafka.network",
+            "SocketServer",
+            "ExpiredConnectionsKilledCount",
+            lambda: sum(counts.expired for counts in self.counts.values()),
+        )
 
     def new(self, context: ConnectionContext) -> SaslGate:
         """The gate of a connection that was just accepted, on a listener with SASL."""
