@@ -1,4 +1,4 @@
-"""TLS handshakes count among the authentications in Kafka's metrics: on SSL listeners, and the failed ones on SASL_SSL."""
+"""TLS handshakes count among the authentications in Kafka's metrics: all of SSL listeners, failed ones of SASL_SSL."""
 
 from __future__ import annotations
 

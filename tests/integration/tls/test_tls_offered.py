@@ -12,7 +12,6 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from struct import pack
 
 import pytest
@@ -75,7 +74,7 @@ def accepted(cluster: TlsCluster, suite: str) -> bool:
 
 
 def all_suites() -> list[str]:
-    """Of TLS 1.2 and before, weak ones and such without keys or encryption included, as far as OpenSSL still has them."""
+    """Of TLS 1.2 and before, weak ones and such without encryption included, as far as OpenSSL has them."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
     names = [str(cipher["name"]) for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"]
