@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
@@ -128,6 +129,36 @@ def test_sessions_are_those_of_a_principal_at_a_host_and_have_a_bound(monkeypatc
     monkeypatch.setattr(room, "MAX_SESSIONS", 2)
     authorization.caller(request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, host="10.0.0.3"))
     assert len(authorization._sessions) == 1
+
+
+def test_what_all_sessions_remember_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MAX_REMEMBERED", 5)
+    authorization, _, _ = new(Fixed())
+    asked = [request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, host=f"10.0.0.{host}") for host in range(3)]
+    for name in "abcdefghijk":
+        for each in asked:
+            assert authorization.caller(each).may(READ, TOPIC, name)
+            kept = [authorization.caller(other).session.decisions for other in asked]
+            assert sum(map(len, kept)) <= 5
+
+
+def test_names_as_long_as_the_wire_allows_are_not_kept() -> None:
+    """Ten thousand names of 32 KB: 330 MB for each session, of anybody who may send a request at all."""
+    authorizer = Fixed(allows=False)
+    authorization, recorded, _ = new(authorizer)
+    caller = authorization.caller(HEARTBEAT)
+    tracemalloc.start()
+    try:
+        for number in range(300):
+            assert not caller.may(READ, GROUP, f"{number:<30000}", quietly=bool(number % 2))
+        kept, _most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        authorizer.asked.clear()
+    assert len(recorded) == MAX_RECORDED
+    assert kept - 30_000 * 300 * 2 < 2_000_000, "of the authorizer's own list two questions each are left out"
+    assert max(len(str(decision)) for decision in recorded) < 2_000
+    assert len({decision.evidence["resource"] for decision in recorded}) == MAX_RECORDED
 
 
 def test_an_authorizer_that_fails_refuses() -> None:

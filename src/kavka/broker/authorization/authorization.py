@@ -10,6 +10,7 @@ request of it. Guards ask callers (`broker.api.guards`).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -30,6 +31,12 @@ MAX_SESSIONS: Final = 10_000
 """Principals at hosts that are remembered; then all are forgotten."""
 MAX_DECISIONS: Final = 10_000
 """Decisions that a session remembers; then all of them are forgotten."""
+MAX_REMEMBERED: Final = 100_000
+"""Decisions that all sessions remember together: after so many new ones all sessions are forgotten."""
+MAX_NAME: Final = 255
+"""Characters of a name that is remembered. A topic's has at most 249; others are the client's choice, up to 32,767, and
+are decided anew each time."""
+_BEGINNING: Final = 64
 
 
 class Authorizer(Protocol):
@@ -75,6 +82,8 @@ class Authorization:
         self.acls = acls
         self._ports = ports
         self._sessions: dict[tuple[str, str], Session] = {}
+        self._remembered = 0
+        """Decisions since all sessions were forgotten."""
 
     async def start(self) -> None:
         """Returns when decisions can be made. Raises ZooKeeperError, ConfigError."""
@@ -110,8 +119,19 @@ class Authorization:
         key = (operation, resource_type, name)
         allowed = decisions.get(key)
         if allowed is None:
-            allowed = decisions[key] = self.verdict(session, operation, resource_type, name).allowed
+            allowed = self.verdict(session, operation, resource_type, name).allowed
+            if name is None or len(name) <= MAX_NAME:
+                decisions[key] = allowed
+                self._remembered += 1
+                if self._remembered >= MAX_REMEMBERED:
+                    self._forget_all()
         return allowed
+
+    def _forget_all(self) -> None:
+        self._remembered = 0
+        for session in self._sessions.values():
+            session.decisions.clear()  # Of those whose request is being handled, too.
+        self._sessions.clear()
 
     def verdict(self, session: Session, operation: Operation, resource_type: ResourceType, name: str | None) -> Verdict:
         """The decision with its reason."""
@@ -144,19 +164,20 @@ class Authorization:
         """A request asked for what it may not do. `verdict` is given where no list decided."""
         session, header, context = caller.session, caller.request.header, caller.request.context
         question = Question(session.principal, session.host, operation, resource_type, name or "")
+        told = question if len(question.name) <= MAX_NAME else question._replace(name=_shortened(question.name))
         api = ApiKey(header.api_key).name
         self._ports.denials.on_denied(
-            question,
+            told,
             api,
             self._ports.now_ms(),
             lambda: Denial(
-                question,
+                told,
                 verdict or self.verdict(session, operation, resource_type, name),
                 context.listener_name,
-                header.client_id or "",
+                _shortened(header.client_id or ""),
                 api,
                 self.authorizer.generation,
-                None if verdict is not None else self._remedy(question),
+                None if verdict is not None or told is not question else self._remedy(question),
             ),
         )
 
@@ -168,6 +189,14 @@ class Authorization:
         if self.acls is None:
             return Remedy((), question.remedy())
         return remedy(question, self.acls.index, self.acls.rules)
+
+
+def _shortened(name: str) -> str:
+    """A long name's beginning, with a digest of all of it: what is recorded of it, and counted."""
+    if len(name) <= MAX_NAME:
+        return name
+    digest = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return f"{name[:_BEGINNING]}... ({len(name)} characters, {digest})"
 
 
 class Caller(NamedTuple):
