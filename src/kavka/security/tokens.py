@@ -76,8 +76,10 @@ class Token:
         """Also whether it may be ended by it."""
         return principal == self.owner or principal in self.renewers
 
-    def concerns(self, principal: Principal) -> bool:
-        return principal in (self.owner, self.requester) or principal in self.renewers
+    @property
+    def concerned(self) -> tuple[Principal, ...]:
+        """Whom it concerns: they see it."""
+        return (self.owner, self.requester, *self.renewers)
 
     @property
     def can_log_in(self) -> bool:

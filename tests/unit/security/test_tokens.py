@@ -90,7 +90,7 @@ def test_nobody_but_the_owner_and_the_renewers_renews_or_ends_it_whether_it_is_o
 
 
 def test_a_token_concerns_its_owner_its_renewers_and_who_asked_for_it() -> None:
-    assert [token().concerns(each) for each in (ALICE, BOB, CAROL, DAVE)] == [True, True, True, False]
+    assert [each in token().concerned for each in (ALICE, BOB, CAROL, DAVE)] == [True, True, True, False]
 
 
 def test_renewers_are_users_and_not_too_many() -> None:
