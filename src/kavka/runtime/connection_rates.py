@@ -87,7 +87,8 @@ class ConnectionRates:
         return Rate(self._samples, self._window_ms)
 
     def _make_room(self, now_ms: int) -> None:
+        """For a tenth at least, the idle ones first: it takes a look at all of them."""
         for address in [one for one, rate in self._addresses.items() if rate.is_idle(now_ms)]:
             del self._addresses[address]
-        while len(self._addresses) >= MAX_ADDRESSES:
+        while len(self._addresses) > MAX_ADDRESSES - max(MAX_ADDRESSES // 10, 1):
             del self._addresses[next(iter(self._addresses))]

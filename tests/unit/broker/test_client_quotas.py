@@ -234,11 +234,30 @@ def test_meters_are_bounded_and_the_idle_ones_go_first(monkeypatch: pytest.Monke
     world.produce(15_000, client_id="new")
     meters = world.quotas.kinds[QuotaKind.PRODUCE].meters
     assert Share("", "old") not in meters
-    assert Share("", "client-0") in meters
+    assert Share("", "client-1") in meters, "a tenth goes at once, two here"
     for number in range(100):
         world.now_ms += 1
         world.produce(15_000, client_id=f"more-{number}")
     assert len(meters) <= 20
+
+
+def test_clients_that_make_up_names_do_not_have_all_meters_looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the pace at which they become idle there is one idle meter more for each new one."""
+    monkeypatch.setattr(client_quotas, "MAX_METERS", 110)
+    world, looks = World(), []
+    kind = world.quotas.kinds[QuotaKind.PRODUCE]
+    make_room = kind._make_room
+
+    def counted(now_ms: int) -> None:
+        looks.append(now_ms)
+        make_room(now_ms)
+
+    monkeypatch.setattr(kind, "_make_room", counted)
+    world.set("clients/<default>", producer_byte_rate=1_000_000)
+    for number in range(1_100):
+        world.now_ms += 100
+        world.produce(100, client_id=f"made-up-{number}")
+    assert len(looks) <= 1_100 / 11 + 1
 
 
 def test_client_ids_as_long_as_the_wire_allows_are_not_kept() -> None:

@@ -63,6 +63,10 @@ def test_the_addresses_that_are_counted_are_bounded(monkeypatch: pytest.MonkeyPa
     for number in range(50):
         rates.delay_of_address_ms("A", f"10.0.0.{number}", 0, is_protected=False)
     assert len(rates._addresses) == 3
+    monkeypatch.setattr(connection_rates, "MAX_ADDRESSES", 100)
+    for number in range(98):
+        rates.delay_of_address_ms("A", f"10.0.1.{number}", 0, is_protected=False)
+    assert len(rates._addresses) == 91, "a tenth goes at once: to look at all of them for each new one would be dear"
 
 
 def test_metrics_show_the_rates_of_broker_listeners_and_bounded_addresses() -> None:
