@@ -27,6 +27,7 @@ import errno
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from kavka.protocol.connection import ConnectionContext, Gate
@@ -314,6 +315,13 @@ class Acceptor:
         return False
 
     def _admit_late(self, rates: ConnectionRates, connected: socket.socket, address: str, port: int) -> None:
+        if self._late is not connected:
+            return  # The listener has ended.
+        if not self._quota.has_room(self._listener_name):
+            # It came when there was room, which other listeners have used up since: it goes on waiting, as the next
+            # one would. Let in, it would end a connection that was idle.
+            self._quota.when_room(partial(self._admit_late, rates, connected, address, port))
+            return
         self._late = None
         self._admit_by_address(rates, connected, address, port)
         self._resume()

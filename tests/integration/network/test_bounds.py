@@ -324,6 +324,31 @@ def test_over_max_connections_the_next_one_waits_for_a_place(start_server: Any, 
     assert server.server.connection_count == 2
 
 
+def test_who_waited_for_a_rate_ends_nobodys_connection_when_all_places_are_taken(start_server: Any) -> None:
+    """(1) A connection comes faster than its listener's rate, and waits; there is room. (2) Another listener's clients
+    take all places. (3) The wait is over."""
+    server = start_server(
+        echo,
+        max_connections=2,
+        max_connection_creation_rate_of_listeners={"PLAINTEXT": 1},
+        rate_samples=2,
+        rate_window_ms=500,
+    )
+    other = server.call(lambda: server.server.listen("OTHER", "127.0.0.1", 0))
+    server.call(other.start)
+    late = server.connect()
+    late.send(1, b"late")
+    others = [server.connect(port=other.port) for _ in range(2)]
+    assert [each.ask(1, b"a") for each in others] == [b"a", b"a"]
+    late.socket.settimeout(1)
+    with pytest.raises(TimeoutError):
+        late.answer()
+    assert [each.ask(2, b"b") for each in others] == [b"b", b"b"]
+    late.socket.settimeout(20)
+    others[0].close()
+    assert late.answer() == (1, b"late")
+
+
 @pytest.mark.setting("max.connections.per.ip", "max.connections.per.ip.overrides")
 def test_over_max_connections_per_ip_a_connection_is_refused(
     start_server: Any, log_lines: list[Any], eventually: Eventually
