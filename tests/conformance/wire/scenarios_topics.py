@@ -66,7 +66,7 @@ def metadata_of_what_is_not_there(session: WireSession, version: int) -> None:
 @scenario(ApiKey.METADATA)
 def metadata_creates_topics(session: WireSession, version: int) -> None:
     topic = session.name("auto")
-    # LEADER_NOT_AVAILABLE in 3.9, UNKNOWN_TOPIC_OR_PARTITION in 4.x: clients retry after both.
+    # LEADER_NOT_AVAILABLE in 3.9, UNKNOWN_TOPIC_OR_PARTITION in 4.x.
     session.record("the first time", metadata(topic), version)
     session.until(lambda: session.connection.ask(metadata(topic), version).topics[0].error_code == 0)
     session.until_it_serves(topic)

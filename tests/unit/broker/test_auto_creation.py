@@ -12,6 +12,7 @@ from kavka.broker.topics.auto_creation import AutoCreation
 from kavka.errors import ErrorCode
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+ON_ITS_WAY = ErrorCode.LEADER_NOT_AVAILABLE
 
 
 class Cluster:
@@ -45,10 +46,10 @@ def run(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_a_topic_is_unknown_to_who_named_it_and_is_created_once_however_often_it_is_named() -> None:
+def test_a_topic_has_no_leader_yet_for_who_named_it_and_is_created_once_however_often_it_is_named() -> None:
     async def scenario(cluster: Cluster) -> None:
         for _ in range(3):
-            assert cluster.creation.ask(["orders"]) == {"orders": UNKNOWN}
+            assert cluster.creation.ask(["orders"]) == {"orders": ON_ITS_WAY}
             await asyncio.sleep(0)
         await cluster.done()
         assert cluster.asked == [["orders"]]
@@ -71,7 +72,7 @@ def test_what_is_named_during_a_creation_is_created_after_it() -> None:
 def test_what_cannot_be_is_refused_and_not_begun() -> None:
     async def scenario(cluster: Cluster) -> None:
         answers = cluster.creation.ask(["no spaces", "orders"])
-        assert answers == {"no spaces": ErrorCode.INVALID_TOPIC_EXCEPTION, "orders": UNKNOWN}
+        assert answers == {"no spaces": ErrorCode.INVALID_TOPIC_EXCEPTION, "orders": ON_ITS_WAY}
         await cluster.done()
         assert cluster.asked == [["orders"]]
 
@@ -80,10 +81,10 @@ def test_what_cannot_be_is_refused_and_not_begun() -> None:
 
 def test_a_topic_that_could_not_be_created_is_tried_again_when_it_is_named_again() -> None:
     async def scenario(cluster: Cluster) -> None:
-        cluster.errors = {"orders": ErrorCode.LEADER_NOT_AVAILABLE}
+        cluster.errors = {"orders": ErrorCode.POLICY_VIOLATION}
         cluster.creation.ask(["orders"])
         await cluster.done()
-        assert cluster.creation.ask(["orders"]) == {"orders": UNKNOWN}
+        assert cluster.creation.ask(["orders"]) == {"orders": ON_ITS_WAY}
         await cluster.done()
         assert cluster.asked == [["orders"], ["orders"]]
 
@@ -95,7 +96,8 @@ def test_no_more_than_so_many_topics_wait_to_be_created(monkeypatch: pytest.Monk
         monkeypatch.setattr(auto_creation, "MAX_WAITING", 2)
         cluster.creation.ask(["first"])
         await asyncio.sleep(0)
-        assert set(cluster.creation.ask(["a", "b", "c"]).values()) == {UNKNOWN}
+        answers = cluster.creation.ask(["a", "b", "c", "first"])
+        assert answers == {"a": ON_ITS_WAY, "b": ON_ITS_WAY, "c": UNKNOWN, "first": ON_ITS_WAY}
         await cluster.done()
         assert cluster.asked == [["first"], ["a", "b"]]
         cluster.creation.ask(["c"])

@@ -2,10 +2,11 @@
 
 Decides what to answer the client and which topics to create. Must not know how a topic is created.
 
-A client that names a missing topic gets UNKNOWN_TOPIC_OR_PARTITION, and the broker creates the topic meanwhile; the
-client asks again, as with Apache Kafka 4. A full answer would be a moment faster. But clients also ask in this way
-whether a topic exists, and would hear of a topic that nobody has created yet: kafka-go's tests would find deleted
-topics again.
+A client that names a missing topic gets LEADER_NOT_AVAILABLE, and the broker creates the topic meanwhile; the client
+asks again, as with Apache Kafka 3.9. Apache Kafka 4 says UNKNOWN_TOPIC_OR_PARTITION. To some clients that is the end:
+the leader of a group of kafka-go's then assigns no partitions, and its members wait for good. A full answer would be a
+moment faster. But clients also ask in this way whether a topic exists, and would hear of a topic that nobody has
+created yet: kafka-go's tests would find deleted topics again.
 
 Two failures are answered at once. INVALID_TOPIC_EXCEPTION: no topic can have the name, or it clashes with an existing
 topic ("a.b" and "a_b" are one name to metrics); Kafka 3.9 does the same, Kafka 4 lets clients ask until they give up.
@@ -13,7 +14,8 @@ INVALID_REPLICATION_FACTOR: there are fewer brokers than replicas, as in earlier
 logged; a client that asks again starts anew.
 
     I1  A topic's creation is under way at most once.
-    I2  At most MAX_WAITING topics wait to be created; for a name beyond, nothing is begun until it is asked for again.
+    I2  At most MAX_WAITING topics wait to be created; a name beyond is UNKNOWN_TOPIC_OR_PARTITION, and nothing is
+        begun for it until it is asked for again.
 
 Source: Kafka's AutoTopicCreationManager.
 """
@@ -57,7 +59,12 @@ class AutoCreation:
         if self._waiting and not self._under_way:
             self._begin()
             self._spawn(self._create_waiting())
-        return {name: refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name, refusal in answers.items()}
+        return {name: refusal or self._progress(name) for name, refusal in answers.items()}
+
+    def _progress(self, name: str) -> ErrorCode:
+        if name in self._under_way or name in self._waiting:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _begin(self) -> None:
         self._under_way = frozenset(self._waiting)

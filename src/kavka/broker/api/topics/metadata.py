@@ -1,11 +1,11 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders.
 
 Behaviour   All topics (null, or empty in version 0), or those named. A topic that does not exist is
-            UNKNOWN_TOPIC_OR_PARTITION. Where both the client and `auto.create.topics.enable` allow it, the broker
-            creates the topic meanwhile, with num.partitions and default.replication.factor
-            (`broker.topics.auto_creation`; Kafka 3.9 answers LEADER_NOT_AVAILABLE). Where any topic has an id that is
-            not zero, only the ids count: the broker ignores a name beside an id (Java's admin client sends the empty
-            one) and topics without an id, and creates nothing.
+            UNKNOWN_TOPIC_OR_PARTITION. Where both the client and `auto.create.topics.enable` allow it, it is
+            LEADER_NOT_AVAILABLE, and the broker creates the topic meanwhile, with num.partitions and
+            default.replication.factor (`broker.topics.auto_creation`; as Kafka 3.9 and not as 4). Where any topic has
+            an id that is not zero, only the ids count: the broker ignores a name beside an id (Java's admin client
+            sends the empty one) and topics without an id, and creates nothing.
             A broker that has just started waits until it knows the cluster before it answers. Where that takes
             longer than a moment it closes the connection, so that the client asks another broker (Kafka 3.9 answers
             with no brokers, which librdkafka 2.16 never recovers from).
