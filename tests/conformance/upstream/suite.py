@@ -61,8 +61,11 @@ def cloned(repository: str) -> Callable[[Path], None]:
     return lay
 
 
-def go_module(path: str, version: str, *test_arguments: str) -> Callable[[Path], None]:
-    """A release of a Go module, with all that its tests are compiled from: they can then be run without a network."""
+def go_module(
+    path: str, version: str, *test_arguments: str, finish: Callable[[Path], None] = lambda _directory: None
+) -> Callable[[Path], None]:
+    """A release of a Go module, with all that its tests are compiled from: they can then be run without a network.
+    finish: lays or compiles what else is needed there."""
 
     def lay(directory: Path) -> None:
         said = subprocess.run(
@@ -77,12 +80,13 @@ def go_module(path: str, version: str, *test_arguments: str) -> Callable[[Path],
                 place.chmod(place.stat().st_mode | 0o200)  # Go keeps its modules read-only
             command = ["go", "test", "-mod=mod", "-exec", "true", *test_arguments]  # compiles only
             subprocess.run(command, cwd=unfinished, stdout=subprocess.DEVNULL, check=True)
+            finish(unfinished)
 
     return lay
 
 
-def crate(name: str, version: str, *, folder: str) -> Callable[[Path], None]:
-    """A folder of a Rust package of this very version. Cargo brings it, and checks its sum."""
+def crate(name: str, version: str, *, folder: str, finish: Callable[[Path], None]) -> Callable[[Path], None]:
+    """A folder of a Rust package of this very version. Cargo brings it, and checks its sum. finish: compiles it."""
 
     def lay(directory: Path) -> None:
         with _whole(directory) as unfinished, tempfile.TemporaryDirectory() as place:
@@ -93,6 +97,7 @@ def crate(name: str, version: str, *, folder: str) -> Callable[[Path], None]:
             (package / "Cargo.toml").write_text(wanted)
             subprocess.run(["cargo", "vendor", "--quiet"], cwd=package, stdout=subprocess.DEVNULL, check=True)
             shutil.move(package / "vendor" / name / folder, unfinished)
+            finish(unfinished)
 
     return lay
 
