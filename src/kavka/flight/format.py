@@ -160,6 +160,10 @@ def blocks(data: bytes) -> Iterator[Block | Cut]:
 def _block_at(data: bytes, position: int) -> Block | str:
     """The block there, or why there is none."""
     if not data.startswith(MAGIC, position):
+        found = data[position : position + len(MAGIC)]
+        if found[:-1] == MAGIC[:-1] and found[-1:].isdigit():
+            known = MAGIC[-1:].decode()
+            return f"its format is {found[-1:].decode()}, and this version of kavka reads format {known}"
         return "no block begins there"
     if len(data) - position < HEADER.size:
         return f"the file ends {len(data) - position} bytes into a block"
@@ -179,6 +183,11 @@ def _block_at(data: bytes, position: int) -> Block | str:
     if not inflate.eof:
         return "a block is longer than any when it is inflated"
     return Block(wall_ms, clock_ms, entries)
+
+
+def verdict_name(name: str) -> str:
+    """What a judgement of a proposed ISR is called in every build: `ProposalRefused` was `Refused` once."""
+    return name.removeprefix("Proposal")
 
 
 class MalformedEntry(ValueError):

@@ -38,6 +38,7 @@ from kavka.flight.format import (
     encode_block,
     encode_fact,
     encode_recorded,
+    verdict_name,
 )
 from kavka.flight.recorded_partition import RecordedPartition
 from kavka.logger import Logger
@@ -223,7 +224,7 @@ class FlightRecorder(InputRecorder):
                 "recovery": proposal.recovery,
                 "on": proposal.partition_epoch,
                 "api_version": version,
-                "verdict": type(verdict).__name__,
+                "verdict": verdict_name(type(verdict).__name__),
             }
         )
 

@@ -45,6 +45,7 @@ from kavka.flight.format import (
     broker_ids,
     snapshot_of,
     state_of,
+    verdict_name,
 )
 from kavka.flight.ring_reader import Gap, Told
 from kavka.model import NO_LEADER, BrokerId, LeaderAndIsr, Offset, TopicPartition
@@ -568,7 +569,7 @@ class _ControllerReplay:
             fact["on"],
         )
         verdict = judge(proposal, context, version=fact["api_version"])
-        if type(verdict).__name__ != fact["verdict"]:
+        if verdict_name(type(verdict).__name__) != verdict_name(fact["verdict"]):
             self._differ(partition, "a verdict on a proposed ISR", fact["verdict"], str(verdict))
         known = self._verdicts.get(partition)
         states = known[0] if known is not None and known[1] == proposal else []
@@ -626,10 +627,12 @@ def _is_partitions(decision: Decision) -> bool:
 
 
 def _facts(decision: Decision | None) -> object:
-    """What is compared: all of it, as JSON has it."""
+    """What is compared: all of it, as JSON has it, but the sentence. Its facts are in the evidence, and another build
+    words it in another way."""
     if decision is None:
         return None
     facts = decision._asdict()
+    del facts["why"]
     facts["kind"] = decision.kind.value
     return json.loads(json.dumps(facts))
 

@@ -317,11 +317,31 @@ def _load_newest_snapshot(
 ) -> tuple[Tree, tuple[str, ...]]:
     passed_over: list[str] = []
     for name in reversed([name for name in names if _zxid_of(name, "snapshot") is not None]):
-        tree = _decode_snapshot(filesystem.read(f"{directory}/{name}"), settings)
+        path = f"{directory}/{name}"
+        data = filesystem.read(path)
+        if _has_its_checksum(data):
+            # Not passed over like a damaged one: this tree may be newer than what this build can read.
+            _require_this_format(path, data, SNAPSHOT_MAGIC)
+        tree = _decode_snapshot(data, settings)
         if tree is not None:
             return tree, tuple(passed_over)
         passed_over.append(name)
     return Tree(max_request_bytes=settings.max_request_bytes), tuple(passed_over)
+
+
+def _has_its_checksum(snapshot: bytes) -> bool:
+    return crc32c(memoryview(snapshot)[:-4]) == int.from_bytes(snapshot[-4:], "big")
+
+
+def _require_this_format(path: str, data: bytes, magic: bytes) -> None:
+    """The last byte of a magic number is the format's number. Raises DamagedFile for another one."""
+    name, number = data[: len(magic) - 1], data[len(magic) - 1 : len(magic)]
+    if name == magic[:-1] and number.isdigit() and number != magic[-1:]:
+        raise DamagedFile(
+            path,
+            f"its format is {number.decode()}, and this version of kavka reads format {magic[-1:].decode()}; start the "
+            "version that wrote it",
+        )
 
 
 def _replay_log(tree: Tree, path: str, data: bytes, settings: DatabaseSettings, *, last: bool) -> int:
@@ -329,6 +349,7 @@ def _replay_log(tree: Tree, path: str, data: bytes, settings: DatabaseSettings, 
     if not data.startswith(LOG_MAGIC):
         if last and LOG_MAGIC.startswith(data):
             return 0
+        _require_this_format(path, data, LOG_MAGIC)
         raise DamagedFile(path, f"damaged, or no transaction log: begins with {data[:8]!r}; restore it from a copy")
     position = len(LOG_MAGIC)
     while position < len(data):
@@ -542,7 +563,7 @@ def _encode_snapshot(tree: Tree) -> bytes:
 
 def _decode_snapshot(data: bytes, settings: DatabaseSettings) -> Tree | None:
     """The tree of a snapshot, or None if it is damaged."""
-    if not data.startswith(SNAPSHOT_MAGIC) or crc32c(memoryview(data)[:-4]) != int.from_bytes(data[-4:], "big"):
+    if not data.startswith(SNAPSHOT_MAGIC) or not _has_its_checksum(data):
         return None
     reader = _Reader(memoryview(data)[len(SNAPSHOT_MAGIC) : -4])
     try:

@@ -91,6 +91,8 @@ def test_decisions_are_kept_in_a_topic_for_so_long(broker: RunningBroker) -> Non
 
     eventually("the topic", found)
     assert topic_value(broker, DECISIONS, "retention.ms") == "7200000"
+    # However small segments are, a subject's decisions are not compacted to the last one at once.
+    assert topic_value(broker, DECISIONS, "min.compaction.lag.ms") == str(7 * 24 * HOUR_MS)
 
 
 @pytest.mark.setting("log.cleaner.backoff.ms")

@@ -107,3 +107,12 @@ def test_a_length_that_no_block_has_is_not_believed() -> None:
 
     assert isinstance(cut, Cut)
     assert "longer than any" in cut.why
+
+
+def test_a_recording_of_a_later_format_is_named_as_one() -> None:
+    data = encode_block(encode_fact({"f": "end", "at": 5}), 1, 1)
+    later = MAGIC[:-1] + b"2" + data[len(MAGIC) :]
+
+    (found,) = blocks(later)
+
+    assert found == Cut(0, len(later), "its format is 2, and this version of kavka reads format 1")

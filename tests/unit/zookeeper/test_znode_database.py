@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from crc32c import crc32c
 
 from kavka.errors import InvariantViolation, StorageError
 from kavka.zookeeper.database import LOG_MAGIC, Database, DatabaseSettings, SyncPolicy
@@ -251,6 +252,23 @@ def test_a_missing_log_between_two_is_refused() -> None:
 def test_a_file_that_is_no_log_is_refused() -> None:
     with pytest.raises(StorageError, match="no transaction log"):
         Database.open(MemoryDisk({LOG: b"GET / HTTP/1.1"}), DIRECTORY)
+
+
+@pytest.mark.parametrize("kind", ["log", "snapshot"])
+def test_a_file_of_a_later_format_is_refused_with_the_two_numbers_not_passed_over(kind: str) -> None:
+    server = Server(MemoryDisk())
+    server.write(Create("/a"))
+    server.snapshot()
+    server.write(Create("/b"))
+    disk = server.disk.copy()
+    newest = max(name for name in disk.names() if name.startswith(kind))
+    data = disk.files[f"{DIRECTORY}/{newest}"]
+    assert data[7:8] == b"1"
+    data[7:8] = b"2"
+    if kind == "snapshot":
+        data[-4:] = crc32c(bytes(data[:-4])).to_bytes(4, "big")
+    with pytest.raises(StorageError, match="its format is 2, and this version of kavka reads format 1; start"):
+        Database.open(disk, DIRECTORY)
 
 
 def test_other_files_in_the_directory_are_left_alone() -> None:

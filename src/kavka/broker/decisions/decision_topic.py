@@ -33,6 +33,7 @@ PARTITION: Final = 0
 REPLICAS: Final = 3
 GATHERING_S: Final = 10.0
 """How long a cluster of two waits for a third broker before the topic is created with two replicas."""
+COMPACTED_AFTER_MS: Final = 7 * 24 * 3_600_000
 PRODUCE_VERSION: Final = 9
 """Flexible, and by topic name."""
 TIMEOUT_MS: Final = 10_000
@@ -110,6 +111,8 @@ class ReplicatedDecisionTopic:
                 # Reasons are wanted most while brokers are away, whatever the default for other topics is.
                 "min.insync.replicas": "1",
                 "retention.ms": str(self._config().kavka_decisions_retention_ms),
+                # Whatever the size of segments: a compacted topic tells only the last decision about each subject.
+                "min.compaction.lag.ms": str(min(COMPACTED_AFTER_MS, self._config().log_cleaner_max_compaction_lag_ms)),
             },
         )
 
