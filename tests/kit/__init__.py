@@ -7,6 +7,7 @@ Clients   broker_client (any request, right or wrong), console_client, asgi_clie
           topic_contents, committed_records
 Spark     spark_cluster, spark_job, sink_tasks_process, bad_day, pipeline_project, official_connector, topic_filler
 Disk      memory_directory (what needs no real disk does not wait for one)
+Faults    process_faults (a disk that fails or is slow, a wall clock that steps, for one process)
 Time      virtual_time (a clock that moves on instead of waiting)
 Networks  switched_network (in the process), network_lab (network namespaces)
 Groups    group_case, group_surroundings

@@ -34,6 +34,7 @@ from tests.kit.command_server import PROGRAM
 from tests.kit.kavka_process import HOST, ProcessFailed, answers_metadata
 from tests.kit.network_lab import CLIENT, NetworkLab
 from tests.kit.ports import free_port
+from tests.kit.process_faults import ProcessFaults
 from tests.kit.server_process import ForkedServer, begin
 
 BROKER_PORT, ZOOKEEPER_PORT, QUORUM_PORT, ELECTION_PORT = 9092, 2181, 2888, 3888
@@ -189,11 +190,14 @@ class ProcessCluster:
         own_settings: Mapping[int, Mapping[str, str]] | None = None,
         own_kinds: Mapping[int, str] | None = None,
         disk_mb: int = 0,
+        process_faults: bool = False,
+        program: Sequence[str] | None = None,
     ) -> None:
         """kind: "kavka" or "kafka" (Apache Kafka 3.9 in ZooKeeper mode); own_kinds: of single brokers. zookeeper:
         "kavka", "apache" or "ensemble". settings: for all brokers, beyond the defaults; own_settings: for single ones.
-        disk_mb: of each broker's own file system; 0 for a directory. Raises PeerMissing where Apache's jars are needed
-        and cannot be had."""
+        disk_mb: of each broker's own file system; 0 for a directory. process_faults: disks and clocks of brokers can be
+        disturbed by `faults`. program: what begins kavka's servers; None for that of this checkout. Raises PeerMissing
+        where Apache's jars are needed and cannot be had, NoProcessFaults."""
         self.directory = directory.resolve()
         self.directory.mkdir(parents=True, exist_ok=True)
         self.kind = kind
@@ -201,6 +205,10 @@ class ProcessCluster:
         self.lab = lab
         self._disk_mb = disk_mb
         self._defaults = defaults
+        self._program = [kavka_command()] if program is None else list(program)
+        self._around_program: dict[str, tuple[list[str], list[str]]] = {}
+        self.faults: dict[int, ProcessFaults] = {}
+        self._has_faults = process_faults
         self._kazoo: KazooClient | None = None
         self.zookeepers = self._lay_zookeepers(zookeeper)
         self.brokers = {
@@ -251,18 +259,12 @@ class ProcessCluster:
             directory = self.directory / f"zookeeper-{index}"
             directory.mkdir(parents=True, exist_ok=True)
             if flavour == "kavka":
-                command = [
-                    kavka_command(),
-                    "zookeeper",
-                    "--host",
-                    host,
-                    "--port",
-                    str(port),
-                    "--data",
-                    str(directory / "data"),
-                ]
-                command += ["--tick-time", str(TICK_MS), "--max-connections", "0", "--four-letter-words", "*"]
-                command += ["--insecure"]  # Hosts of the lab have addresses of their own.
+                words = ["zookeeper", "--host", host, "--port", str(port), "--data", str(directory / "data")]
+                words += ["--tick-time", str(TICK_MS), "--max-connections", "0", "--four-letter-words", "*"]
+                if self.lab is not None:
+                    words += ["--insecure"]  # Its hosts have addresses of their own.
+                self._around_program[f"zookeeper-{index}"] = self._on(self.zookeeper_host(index), []), words
+                command = [*self._program, *words]
             else:
                 lines = [
                     f"tickTime={TICK_MS}",
@@ -306,18 +308,27 @@ class ProcessCluster:
         }
         path = directory / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        before = self._on(self.broker_host(number), [])
+        if self._has_faults:
+            self.faults[number] = ProcessFaults(directory / "faults", self.data_dir(number))
+            before += self.faults[number].prefix
         if self._own_kinds.get(number, self.kind) == "kavka":
-            command = [kavka_command(), "server", str(path)]
+            command = [*self._program, "server", str(path)]
+            self._around_program[f"broker-{number}"] = before, ["server", str(path)]
         else:
             command = _java(BROKER_JVM, "kafka.Kafka", path)
-        command = self._on(self.broker_host(number), command)
-        return Server(f"broker-{number}", command, host=host, port=port, directory=directory)
+        return Server(f"broker-{number}", [*before, *command], host=host, port=port, directory=directory)
 
     def _host(self, name: str) -> str:
         return self.lab.add(name) if self.lab else HOST
 
     def _on(self, host: str, command: list[str]) -> list[str]:
         return [*self.lab.command(host), *command] if self.lab else command
+
+    def set_program(self, server: Server, program: Sequence[str]) -> None:
+        """What begins one of kavka's servers from its next start on."""
+        before, after = self._around_program[server.name]
+        server.command = [*before, *program, *after]
 
     # -- life
 
