@@ -15,6 +15,8 @@ ECOSYSTEM_SUITES ?= kafka-go sarama librdkafka-classic librdkafka-consumer
 # Of faults; CHAOS takes further arguments of chaos.run, such as --seed 7.
 CHAOS_SECONDS ?= 300
 CHAOS ?=
+# Arguments of upgrade.rolling, such as --group-protocol consumer.
+UPGRADE ?=
 # Seeds of ten simulated minutes each; SIMULATE takes further arguments of simulator.campaign, such as --seed 7.
 SEEDS ?= 300
 SIMULATE ?=
@@ -25,7 +27,7 @@ EXPLORE_PARTS ?= 600
 EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % $(EXPLORE_PARTS))/$(EXPLORE_PARTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-spark chaos simulate explore fuzz kill9 messages picture clean
+.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-spark chaos upgrade simulate explore fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -82,6 +84,10 @@ bench-spark: setup ## kavka's Spark source beside Spark's own Kafka connector, i
 
 chaos: setup ## three and five brokers under faults for CHAOS_SECONDS, and a checker of what their clients saw
 	@$(PYTHON) -m tests.chaos.run --seconds $(CHAOS_SECONDS) $(CHAOS)
+
+upgrade: setup ## what earlier builds left on disk; a cluster under load that goes from an earlier build to this one and back
+	@$(PYTHON) -m pytest tests/upgrade
+	@$(PYTHON) -m tests.upgrade.rolling $(UPGRADE)
 
 simulate: setup ## SEEDS simulated clusters under faults on all cores, every rule checked after every step; figures and targets
 	@$(PYTHON) -m kavka.simulator.runs.campaign --seeds $(SEEDS) --twins $(TWINS) --mutants tests.simulation.mutant_report \

@@ -122,9 +122,10 @@ class ExactlyOnceRun:
         for transformer in self._transformers:
             transformer.start()
         began_at = time.monotonic()
-        while time.monotonic() - began_at < self._campaign.seconds:
-            self._nemesis.step()
-            time.sleep(0.02)
+        try:
+            self.disturb()
+        except (AssertionError, ProcessFailed, KafkaException) as failure:
+            self._failures.append(f"while it was disturbed: {failure}")
         faulty_s = time.monotonic() - began_at
         self._say("the faults end")
         steps = (
@@ -146,6 +147,13 @@ class ExactlyOnceRun:
                 self._failures.append(f"{step.__name__.strip('_')}: {failure}")
         self._reader.stop()
         return self._outcome(faulty_s)
+
+    def disturb(self) -> None:
+        """Faults, for as long as the campaign says."""
+        until = time.monotonic() + self._campaign.seconds
+        while time.monotonic() < until:
+            self._nemesis.step()
+            time.sleep(0.02)
 
     def _partitions(self) -> dict[str, int]:
         own = self._campaign.partitions

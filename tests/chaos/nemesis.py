@@ -324,7 +324,7 @@ class Nemesis:
 
     def _supervise(self, now: float) -> None:
         """Brokers that end by themselves are noted and started again a second later, unless they are to be down."""
-        self._supervise_clients(now)
+        self.supervise_clients(now)
         meant = {broker_id for running in self._running for broker_id in running.down}
         for broker_id, server in self.cluster.brokers.items():
             if server.is_running:
@@ -342,7 +342,7 @@ class Nemesis:
                 self._returning.add(broker_id)
                 server.start()
 
-    def _supervise_clients(self, now: float) -> None:
+    def supervise_clients(self, now: float) -> None:
         meant = {running.client.name for running in self._running if running.client is not None}
         for client in self.clients:
             if client.is_running or client.name in meant:

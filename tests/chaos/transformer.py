@@ -8,7 +8,8 @@ Decides when the application begins a transaction anew, and when it gives up: an
 that did not pass in PATIENCE_S, ends the process with FAILED, and whoever started it starts it again.
 
 I1  What was read is either in a committed transaction with its offsets, or it is read again: after an abort, and when
-    the assignment changed under a draw, reading goes on from what the group committed.
+    the assignment changed under a draw, reading goes on from what the group committed. So it does where a draw goes
+    back in a partition, which nobody asked for: librdkafka 2.16 was seen to give 38 to 44, then 0 to 43, in one call.
 I2  An outcome is noted in the journal only when the client was told it.
 """
 
@@ -19,11 +20,11 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from tests.chaos.outputs import Event, Journal, Output, Transaction, encoded_output
 from tests.chaos.workload import CLIENT, decoded
@@ -109,6 +110,10 @@ class Transformer:
         if self._reassigned:
             self._rewind()
             return []
+        if goes_back(messages):
+            print("read backwards within one draw: from what is committed, again", flush=True)
+            self._rewind()
+            return []
         return [message for message in messages if message.error() is None]
 
     def _rewind(self) -> None:
@@ -121,7 +126,7 @@ class Transformer:
                     if place.error is not None:
                         raise KafkaException(place.error)
                     if place.offset < 0:
-                        place.offset = OFFSET_BEGINNING
+                        place.offset = 0  # Inputs are never deleted; "the beginning" is asked for, which takes time.
                     self._consumer.seek(place)
                 return
             except KafkaException:
@@ -179,6 +184,18 @@ class Transformer:
                 if not error.retriable() or time.monotonic() > deadline:
                     raise
                 print(f"again: {error}", flush=True)
+
+
+def goes_back(messages: Sequence[Message]) -> bool:
+    """Whether an offset is at or below one before it in the same partition."""
+    last: dict[int | None, int] = {}
+    for message in messages:
+        offset = message.offset()
+        if message.error() is None and offset is not None:
+            if offset <= last.get(message.partition(), -1):
+                return True
+            last[message.partition()] = offset
+    return False
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
