@@ -43,6 +43,19 @@ def test_a_topic_has_a_leader(kavka_cluster):
     kavka_cluster.kill(kavka_cluster.leader("greetings", 0))
     assert kavka_cluster.leader("greetings", 0) is not None
 """
+SSO: Final = """
+[[cluster]]
+name = "nobody"
+bootstrap = "127.0.0.1:1"
+[sso]
+issuer = "https://127.0.0.1:1/realm"
+client_id = "kavka-console"
+client_secret = "secret"
+address = "http://127.0.0.1:8090"
+[[sso.rule]]
+group = "operators"
+rights = ["operator on *"]
+"""
 
 
 class NotReleasable(Exception):
@@ -190,6 +203,22 @@ def console(programs: Path, place: Path) -> None:
         must("kavka" in page.lower(), "the console's first page does not name kavka")
 
 
+def single_sign_on(programs: Path, place: Path) -> None:
+    """A console with a provider of logins starts; the provider is not there, which its page says."""
+    settings = place / "console.toml"
+    settings.write_text(SSO, encoding="utf-8")
+    words = [str(programs / "kavka"), "console", "--settings", str(settings), "--port", "0", "--json"]
+    process = subprocess.Popen(words, cwd=place, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["address"]
+        with urllib.request.urlopen(f"{address}login", timeout=READY_S) as answer:
+            must("/login/sso" in answer.read().decode(), "the page to log in has no way to the provider")
+    finally:
+        process.terminate()
+        process.wait(READY_S)
+
+
 def security(programs: Path, place: Path) -> None:
     with up(programs, place / "data", "--no-console", "--secure") as ready:
         login = ("-b", ready["bootstrap"], "--client-config", str(place / "data" / "security" / "admin.properties"))
@@ -222,6 +251,7 @@ def spark(programs: Path, place: Path) -> None:
 USES: Final[dict[str, Callable[[Path, Path], None]]] = {
     "": base,
     "console": console,
+    "console,sso": single_sign_on,
     "security": security,
     "kerberos": kerberos,
     "schema-registry": schema_registry,

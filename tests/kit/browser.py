@@ -47,14 +47,17 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def page_of(browser: Browser, *, width: int = 1280, dark: bool = False, language: str = "en-GB") -> Iterator[Page]:
+def page_of(
+    browser: Browser, *, width: int = 1280, dark: bool = False, language: str = "en-GB", is_trusting: bool = False
+) -> Iterator[Page]:
     """A page in a profile of its own. Whatever its console says as an error, and what its scripts throw, fails the
-    test; a status that is no success alone does not."""
+    test; a status that is no success alone does not. is_trusting: any certificate will do."""
     context = browser.new_context(
         viewport={"width": width, "height": 900},
         color_scheme="dark" if dark else "light",
         locale=language,
         timezone_id="Europe/Berlin",
+        ignore_https_errors=is_trusting,
     )
     page = context.new_page()
     errors: list[str] = []

@@ -24,13 +24,17 @@ class ConsoleProcess:
     """`start` and `stop` as often as a test likes: it keeps its port and its data."""
 
     def __init__(self, settings: str, directory: Path, *, scheme: str = "http") -> None:
-        """`settings`: TOML, without port and data. scheme: https where they name a certificate."""
+        """`settings`: TOML, without port and data; $PORT in it is the port. scheme: https where they name
+        a certificate."""
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         self.address = f"{scheme}://127.0.0.1:{self.port}"
         self.log_file = directory / "console.log"
         self._settings = directory / "console.toml"
-        self._settings.write_text(f'port = {self.port}\ndata = "{directory / "data"}"\n{settings}', encoding="utf-8")
+        self._settings.write_text(
+            f'port = {self.port}\ndata = "{directory / "data"}"\n{settings}'.replace("$PORT", str(self.port)),
+            encoding="utf-8",
+        )
         self._process: ForkedServer | subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

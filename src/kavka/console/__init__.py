@@ -22,6 +22,7 @@ clusters     each cluster with its watcher, its history and its health
 history      how clusters were: series over time, in SQLite
 ledger       the SQLite file of what must not be lost: users, sessions, audit log, jobs
 settings     which clusters the console shows, where it listens, who may do what
+sso_settings by which provider people log in, and which rights their groups have
 alert_rules  what a rule for alerts says, and which conditions of a cluster it is about
 masks        which fields of messages are replaced for those who may not see them
 rights       what somebody may do: roles on clusters, with topics, with messages

@@ -70,6 +70,7 @@ def create_app(settings: ConsoleSettings) -> Starlette:
         login_required=settings.login,
         secure_cookies=settings.is_https,
         users=settings.users,
+        sso=settings.sso,
     )
     console = Console(settings, ledger, guard)
 

@@ -37,6 +37,8 @@ The file is TOML:
     topics = ["payments-*"]
     fields = ["value.customer.email", "value.**.iban", "headers.authorization"]
 
+    [sso]                                       # logins by a provider: sso_settings.py
+
 Environment: KAVKA_BOOTSTRAP, KAVKA_CONSOLE_HOST, KAVKA_CONSOLE_PORT, KAVKA_CONSOLE_DATA.
 """
 
@@ -54,6 +56,7 @@ from kavka.client.security import PASSWORD_MECHANISMS, SaslMechanism, SaslSettin
 from kavka.console.alert_rules import MOST_RULES, AlertRule, parse_alert
 from kavka.console.masks import MOST_MASKS, Mask, parse_mask
 from kavka.console.rights import Rights, parse_grant
+from kavka.console.sso_settings import SsoSettings, parse_sso
 from kavka.errors import ConfigError
 from kavka.observe.cluster_settings import ClusterSettings
 from kavka.observe.health.findings import Thresholds
@@ -69,7 +72,7 @@ MAX_USERS: Final = 1_000
 MAX_GRANTS: Final = 200
 """Of one user."""
 USER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-_TABLES: Final = ("alerts", "clusters", "masks", "thresholds", "tls", "users")
+_TABLES: Final = ("alerts", "clusters", "masks", "sso", "thresholds", "tls", "users")
 """What is a table in the file."""
 VARIABLES: Final = {
     "KAVKA_CONSOLE_HOST": "host",
@@ -110,6 +113,7 @@ class ConsoleSettings:
     users: tuple[UserSettings, ...] = ()
     alerts: tuple[AlertRule, ...] = ()
     masks: tuple[Mask, ...] = ()
+    sso: SsoSettings | None = None
 
     def __post_init__(self) -> None:
         for name, least, most in (("port", 0, 65_535), ("poll_ms", 100, 600_000), ("history_days", 1, 3_650)):
@@ -124,6 +128,11 @@ class ConsoleSettings:
             seen.add(each.name)
         if len(self.users) > MAX_USERS:
             raise ConfigError(f"{len(self.users)} users, expected at most {MAX_USERS}")
+        if self.sso is not None and self.sso.is_https != self.is_https:
+            raise ConfigError(
+                f"[sso] says that browsers know the console as {self.sso.address}, and it speaks "
+                f"{'https' if self.is_https else 'http'}: see tls, and secure_cookies for a proxy that speaks https"
+            )
         if len(self.masks) > MOST_MASKS:
             raise ConfigError(f"{len(self.masks)} masks, expected at most {MOST_MASKS}")
         if len(self.alerts) > MOST_RULES:
@@ -157,6 +166,7 @@ def parse_settings(text: str, *, where: str = "settings") -> ConsoleSettings:
     users = [_user(each, where) for each in _tables(found.pop("user", []), "user", where)]
     alerts = [parse_alert(each, where) for each in _tables(found.pop("alert", []), "alert", where)]
     masks = [_mask(each, where) for each in _tables(found.pop("mask", []), "mask", where)]
+    sso = parse_sso(found.pop("sso"), f"{where}: [sso]") if "sso" in found else None
     if "data" in found:
         found["data_directory"] = found.pop("data")
     thresholds = _thresholds(found.pop("health", {}), f"{where}: [health]")
@@ -171,6 +181,7 @@ def parse_settings(text: str, *, where: str = "settings") -> ConsoleSettings:
         users=tuple(users),
         alerts=tuple(alerts),
         masks=tuple(masks),
+        sso=sso,
     )
 
 

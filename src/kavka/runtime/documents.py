@@ -1,4 +1,4 @@
-"""Documents: what stands at an https: or file: address, read whole.
+"""Documents: what stands at an https: or file: address, read whole; or what a form that is sent to one is answered.
 
 A flow for what an operator's settings name, such as an issuer's keys. It must not know what a document means.
 
@@ -19,9 +19,10 @@ import socket
 import ssl
 import stat
 import threading
+from collections.abc import Callable, Mapping
 from http.client import HTTPException, HTTPSConnection
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 from kavka.errors import ConfigError, ConnectionFailed
 from kavka.runtime.tls_contexts import web_context
@@ -33,6 +34,17 @@ TIMEOUT_S: Final = 10.0
 
 async def fetch_document(url: str, trust_store: StoreSettings) -> bytes:
     """The document at `url`. Raises ConnectionFailed."""
+    return await _in_time(url, lambda: read_document(url, trust_store))
+
+
+async def post_form(
+    url: str, fields: Mapping[str, str], headers: Mapping[str, str], trust_store: StoreSettings
+) -> bytes:
+    """What an https: address answers to a form. Raises ConnectionFailed, which says nothing of the form."""
+    return await _in_time(url, lambda: _posted(url, fields, headers, trust_store))
+
+
+async def _in_time(url: str, read: Callable[[], bytes]) -> bytes:
     loop = asyncio.get_running_loop()
     found: asyncio.Future[bytes] = loop.create_future()
 
@@ -47,7 +59,7 @@ async def fetch_document(url: str, trust_store: StoreSettings) -> bytes:
     def work() -> None:
         document, failure = None, None
         try:
-            document = read_document(url, trust_store)
+            document = read()
         except ConnectionFailed as failed:
             failure = failed
         try:
@@ -71,9 +83,25 @@ def read_document(url: str, trust_store: StoreSettings) -> bytes:
             document = _read_file(unquote(parts.path))
         else:
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            document = _get(parts.hostname or "", parts.port or 443, target, trust_store)
+            document = _exchange("GET", parts.hostname or "", parts.port or 443, target, trust_store)
     except (OSError, HTTPException, ConfigError, ValueError) as failure:
         raise ConnectionFailed(f"{url} could not be read: {_words(failure)}") from failure
+    return _bounded(document, url)
+
+
+def _posted(url: str, fields: Mapping[str, str], headers: Mapping[str, str], trust_store: StoreSettings) -> bytes:
+    try:
+        parts = urlsplit(url)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        sent = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+        form = urlencode(fields)
+        answer = _exchange("POST", parts.hostname or "", parts.port or 443, target, trust_store, form, sent)
+    except (OSError, HTTPException, ConfigError, ValueError) as failure:
+        raise ConnectionFailed(f"{url} could not be asked: {_words(failure)}") from failure
+    return _bounded(answer, url)
+
+
+def _bounded(document: bytes, url: str) -> bytes:
     if len(document) > MAX_BYTES:
         raise ConnectionFailed(f"{url} is longer than {MAX_BYTES} bytes")
     return document
@@ -87,7 +115,15 @@ def _read_file(path: str) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
-def _get(host: str, port: int, target: str, trust_store: StoreSettings) -> bytes:
+def _exchange(  # noqa: PLR0913 - the parts of one request
+    method: str,
+    host: str,
+    port: int,
+    target: str,
+    trust_store: StoreSettings,
+    body: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> bytes:
     context = web_context(trust_store)
     with socket.create_connection((host, port), timeout=TIMEOUT_S) as raw:
         secured = context.wrap_socket(raw, server_hostname=host, do_handshake_on_connect=False)
@@ -100,7 +136,8 @@ def _get(host: str, port: int, target: str, trust_store: StoreSettings) -> bytes
             secured.do_handshake()
             connection = HTTPSConnection(host, port)
             connection.sock = secured
-            connection.request("GET", target, headers={"Accept": "application/json", "Connection": "close"})
+            wanted = {"Accept": "application/json", "Connection": "close", **(headers or {})}
+            connection.request(method, target, body, wanted)
             answer = connection.getresponse()
             if 300 <= answer.status < 400:
                 raise ConnectionFailed(f"https://{host}:{port} answered {answer.status}: redirects are not followed")

@@ -116,6 +116,15 @@ def read_key_set(data: bytes) -> KeySet:
 
 def verify(token: str, keys: KeySet, rules: TokenRules, now_ms: int) -> Bearer:
     """Whom a token names. Raises TokenRefused."""
+    return _verified(token, keys, rules, now_ms)[0]
+
+
+def verified_claims(token: str, keys: KeySet, rules: TokenRules, now_ms: int) -> dict[str, Any]:
+    """All that a token says which `verify` believes. Raises TokenRefused."""
+    return _verified(token, keys, rules, now_ms)[1]
+
+
+def _verified(token: str, keys: KeySet, rules: TokenRules, now_ms: int) -> tuple[Bearer, dict[str, Any]]:
     header_text, claims_text, signature_text = _parts(token)
     header = _object(header_text)
     algorithm = header.get("alg")
@@ -140,7 +149,7 @@ def verify(token: str, keys: KeySet, rules: TokenRules, now_ms: int) -> Bearer:
         raise TokenRefused(FailureReason.WRONG_ISSUER, user)
     if not _texts(claims.get("aud"), user) & rules.audiences:
         raise TokenRefused(FailureReason.WRONG_AUDIENCE, user)
-    return _in_time(claims, rules, user, now_ms, needs_iat=True)
+    return _in_time(claims, rules, user, now_ms, needs_iat=True), claims
 
 
 def believe(token: str, rules: TokenRules, now_ms: int) -> Bearer:

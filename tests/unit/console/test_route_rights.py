@@ -66,6 +66,8 @@ FORMS = {
 }
 WHOSE = {
     "GET /login": EVERYBODY,
+    "GET /login/sso": EVERYBODY,
+    "GET /login/sso/callback": EVERYBODY,
     "POST /login": EVERYBODY,
     "POST /logout": EVERYBODY,
     "GET /preferences": EVERYBODY,

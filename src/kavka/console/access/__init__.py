@@ -5,6 +5,7 @@ Decides for one request at a time. Must not know any page, nor what an action do
 guard     every request passes it before a page sees it
 auth      users, their rights, their passwords; how often a wrong password may be tried
 route_rights  the table of which right each address takes
+single_sign_on  logins by a provider of OpenID Connect
 sessions  who a browser is, from one request to the next
 csrf      whether a form comes from one of our own pages
 counted_stream  answers that go on and on, a bounded number at a time

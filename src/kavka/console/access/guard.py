@@ -37,7 +37,9 @@ from kavka.console.access import csrf
 from kavka.console.access.audit import AuditLog, AuditRecord, Outcome
 from kavka.console.access.auth import LOCAL_USER, LoginThrottle, User, Users
 from kavka.console.access.sessions import ABSOLUTE_MS, Session, Sessions
+from kavka.console.access.single_sign_on import LOGIN_MS, SingleSignOn
 from kavka.console.settings import UserSettings
+from kavka.console.sso_settings import CALLBACK, SsoSettings
 from kavka.errors import ConfigError
 
 MOST_BODY_BYTES = 4 * 1024 * 1024
@@ -51,7 +53,9 @@ MOST_DENIALS = 30
 """Refusals of one user in a minute that the audit log takes; more are more of the same."""
 DEVICE_S = 365 * 24 * 3600
 STREAM_S = 300.0
-OPEN_PATHS = ("/login", "/static/")
+SSO_PATH = "/login/sso"
+OPEN_PATHS = ("/login", SSO_PATH, CALLBACK)
+OPEN_FILES = "/static/"
 METRICS_PATH = "/metrics"
 LIVE_HEADER = "x-kavka-live"
 """What an open page sends when it asks for itself again."""
@@ -64,12 +68,12 @@ Refusal = Callable[[Request, int, str], Response]
 class Guard:
     """Users, sessions, throttle and audit log of one console, and whether a login is needed.
 
-    listens_on: the address that the console listens on. users: those of the settings. Raises ConfigError where the
-    address is not loopback (or `login_required` asks for logins) and there is no user yet, or one of the settings has
-    no password.
+    listens_on: the address that the console listens on. users: those of the settings. sso: by which provider one may
+    log in. Raises ConfigError where a login is needed (the address is not loopback, `login_required` says so, or there
+    is a provider) and nobody could log in, or a user of the settings has no password.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a setting of the console's
         self,
         database: sqlite3.Connection,
         *,
@@ -77,21 +81,23 @@ class Guard:
         login_required: bool = False,
         secure_cookies: bool = False,
         users: Sequence[UserSettings] = (),
+        sso: SsoSettings | None = None,
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
         self.users = Users(database, users)
-        self.sessions = Sessions(database, self.users)
+        self.sessions = Sessions(database, self.users, sso)
+        self.sso = None if sso is None else SingleSignOn(sso, self.sessions.key, now_ms)
         self.audit = AuditLog(database)
         self.throttle = LoginThrottle()
         self.now_ms = now_ms
         self.secure_cookies = secure_cookies
-        self.login_required = login_required or not csrf.is_loopback(listens_on)
+        self.login_required = login_required or sso is not None or not csrf.is_loopback(listens_on)
         self.held_bytes = 0
         """Of requests whose end has not come yet."""
         self._denials: tuple[int, Counter[str]] = (0, Counter())
         self.refusal: Refusal = _plain_refusal
         """How a refused request is answered; the pages put one of theirs here."""
-        if self.login_required and not self.users.all():
+        if self.login_required and sso is None and not self.users.all():
             raise ConfigError(
                 f"the console would listen on {listens_on} and has no user: nobody could log in. "
                 "Add one first: kavka console user add NAME --role admin"
@@ -112,6 +118,11 @@ class Guard:
         """Marks the browser as one in which `name` has logged in."""
         value = self.sessions.new_device(name)
         self._set_cookie(response_headers, self.sessions.device_cookie_name, value, "/login", DEVICE_S)
+
+    def keep_sso(self, response_headers: MutableHeaders, cookie: str) -> None:
+        """Gives the browser what a login by a provider is compared with when it comes back; '' takes it away."""
+        age_s = LOGIN_MS // 1000 if cookie else 0
+        self._set_cookie(response_headers, self.sessions.sso_cookie_name, cookie, SSO_PATH, age_s)
 
     def _set_cookie(self, headers: MutableHeaders, name: str, value: str, path: str, age_s: int) -> None:
         cookie = f"{name}={value}; Path={path}; HttpOnly; SameSite=Lax; Max-Age={age_s}"
@@ -175,7 +186,7 @@ class GuardMiddleware:
             return PlainTextResponse(text, 403)
         if request.method in csrf.SAFE_METHODS and csrf.is_foreign_load(headers):
             return PlainTextResponse("This console shows nothing inside another site's pages.", 403)
-        if user is not None or path == OPEN_PATHS[0] or path.startswith(OPEN_PATHS[1]):
+        if user is not None or path in OPEN_PATHS or path.startswith(OPEN_FILES):
             return None
         if path == METRICS_PATH:
             request.state.user = await self._basic_user(request)

@@ -59,6 +59,8 @@ _JOB: Final = "/c/{cluster}/jobs/{number:int}"
 NEEDS: Final[dict[tuple[str, str], Need]] = {
     ("GET", "/login"): Need(Who.ANYBODY),
     ("POST", "/login"): Need(Who.ANYBODY),
+    ("GET", "/login/sso"): Need(Who.ANYBODY),
+    ("GET", "/login/sso/callback"): Need(Who.ANYBODY),
     ("POST", "/logout"): Need(Who.ANYBODY),
     ("GET", "/preferences"): Need(Who.ANYBODY),
     ("GET", "/"): Need(Who.SOMEBODY),

@@ -9,7 +9,9 @@ I1  A login gets a number of its own; the number that a browser came with is nev
 I2  A session ends `IDLE_MS` after it was last used and `ABSOLUTE_MS` after it began, whatever happens in between.
 I3  A browser in which somebody has logged in before has a mark of that, signed, for this name alone: wrong attempts
     elsewhere do not make it wait (guard.attempt_keys). It lets nobody in.
-I4  The database holds hashes of numbers only: who reads the file cannot log in with it.
+I4  A login by a provider holds as long as the settings name that provider, with the rights that their rules give now.
+    Of what the provider said, the subject, the name and those groups are kept that a rule named at the login.
+I5  The database holds hashes of numbers only: who reads the file cannot log in with it.
 
 Source: OWASP's session management; itsdangerous for signatures.
 """
@@ -17,6 +19,7 @@ Source: OWASP's session management; itsdangerous for signatures.
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 import sqlite3
 from typing import NamedTuple
@@ -24,9 +27,11 @@ from typing import NamedTuple
 from itsdangerous import BadSignature, URLSafeSerializer
 
 from kavka.console.access.auth import User, Users
+from kavka.console.sso_settings import USER_PREFIX, Identity, SsoSettings
 
 COOKIE = "kavka_console"
 DEVICE_COOKIE = "kavka_device"
+SSO_COOKIE = "kavka_sso"
 """With a part of their console's own behind it: browsers hold the same cookies for all ports of a host."""
 IDLE_MS = 30 * 60 * 1000
 ABSOLUTE_MS = 12 * 60 * 60 * 1000
@@ -48,19 +53,25 @@ class Session(NamedTuple):
 class Sessions:
     """The sessions, in the console's database, and the key that cookies are signed with."""
 
-    def __init__(self, database: sqlite3.Connection, users: Users) -> None:
+    def __init__(self, database: sqlite3.Connection, users: Users, sso: SsoSettings | None = None) -> None:
         self._database = database
         self._users = users
+        self._sso = sso
         database.execute("CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT")
         database.execute(
             "CREATE TABLE IF NOT EXISTS sessions (id BLOB PRIMARY KEY, user TEXT NOT NULL, began_ms INTEGER NOT NULL, "
             "seen_ms INTEGER NOT NULL) STRICT"
+        )
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS sso_sessions (id BLOB PRIMARY KEY, issuer TEXT NOT NULL, "
+            "subject TEXT NOT NULL, name TEXT NOT NULL, groups TEXT NOT NULL) STRICT"
         )
         self.key = self._load_key()
         self._signer = URLSafeSerializer(self.key, salt="kavka console session")
         self._devices = URLSafeSerializer(self.key, salt="kavka console device")
         own = hashlib.sha256(self.key).hexdigest()[:8]
         self.cookie_name, self.device_cookie_name = f"{COOKIE}_{own}", f"{DEVICE_COOKIE}_{own}"
+        self.sso_cookie_name = f"{SSO_COOKIE}_{own}"
 
     def cookie_of(self, number: str) -> str:
         signed = self._signer.dumps(number)
@@ -83,6 +94,18 @@ class Sessions:
     def anonymous(self) -> Session:
         """For a browser that has no session: nothing is kept of it but its cookie, which CSRF tokens hang on."""
         return Session(secrets.token_urlsafe(24), None, 0)
+
+    def begin_sso(self, identity: Identity, now_ms: int) -> Session:
+        """After a login by the provider of the settings."""
+        assert self._sso is not None
+        session = self.begin(self._user_by(identity), now_ms)
+        kept = json.dumps(self._sso.counted(identity.groups))
+        self._database.execute("DELETE FROM sso_sessions WHERE id NOT IN (SELECT id FROM sessions)")
+        self._database.execute(
+            "INSERT INTO sso_sessions VALUES (?, ?, ?, ?, ?)",
+            (_id(session.number), identity.issuer, identity.subject, identity.name, kept),
+        )
+        return session
 
     def begin(self, user: User, now_ms: int) -> Session:
         """After a login: a new session, whatever the browser had before."""
@@ -123,14 +146,27 @@ class Sessions:
 
     def end(self, number: str) -> None:
         self._database.execute("DELETE FROM sessions WHERE id = ?", (_id(number),))
+        self._database.execute("DELETE FROM sso_sessions WHERE id = ?", (_id(number),))
 
     def _user_of(self, row: sqlite3.Row, now_ms: int) -> User | None:
         if now_ms - row["began_ms"] >= ABSOLUTE_MS or now_ms - row["seen_ms"] >= IDLE_MS:
             return None
+        if row["user"].startswith(USER_PREFIX):
+            return self._sso_user_of(row["id"])
         found = self._users.find(row["user"])
         if found is None or found[1] > row["began_ms"]:
             return None
         return found[0]
+
+    def _sso_user_of(self, session: bytes) -> User | None:
+        row = self._database.execute("SELECT * FROM sso_sessions WHERE id = ?", (session,)).fetchone()
+        if row is None or self._sso is None or row["issuer"] != self._sso.issuer:
+            return None
+        return self._user_by(Identity(row["issuer"], row["subject"], row["name"], tuple(json.loads(row["groups"]))))
+
+    def _user_by(self, identity: Identity) -> User:
+        assert self._sso is not None
+        return User(identity.user_name, self._sso.rights_of(identity.subject, identity.groups))
 
     def _load_key(self) -> bytes:
         # Of two processes that start at once the second finds the first one's key.

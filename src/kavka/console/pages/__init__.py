@@ -19,5 +19,6 @@ jobs          a cluster's jobs
 jobs_actions  a job: form, plan, progress
 audit         the audit log
 login         login and logout
+sso           logins by a provider: there, and back
 preferences   language and theme
 """

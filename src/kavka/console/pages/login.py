@@ -16,14 +16,18 @@ from kavka.console.access.audit import AuditRecord, Outcome
 from kavka.console.access.guard import address_of, attempt_keys
 from kavka.console.access.route_rights import rights_of
 from kavka.console.rights import Role
+from kavka.console.sso_settings import USER_PREFIX
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from kavka.console.access.single_sign_on import SsoRefused
     from kavka.console.console import Console
 
 NEXT_LENGTH = 2_000
+LEFT = "left"
+"""In the address of the page after the logout of somebody who had logged in by the provider."""
 
 
 class FailedAttempt(NamedTuple):
@@ -51,7 +55,7 @@ def install(console: Console) -> None:
 
 def routes(console: Console) -> list[Route]:
     async def form(request: Request) -> Response:
-        return _form(console, request, request.query_params.get("next", ""))
+        return login_form(console, request, request.query_params.get("next", ""))
 
     async def log_in(request: Request) -> Response:
         return await _log_in(console, request)
@@ -60,8 +64,10 @@ def routes(console: Console) -> list[Route]:
         session = request.state.session
         if session.user is not None:
             console.guard.sessions.end(session.number)
-            _write_down(console, request, "logout", session.user.name, Outcome.COMMITTED)
-        response = RedirectResponse("/login" if console.guard.login_required else "/", 303)
+            write_login_down(console, request, session.user.name, Outcome.COMMITTED, action="logout")
+        here = "/login" if console.guard.login_required else "/"
+        was_sso = session.user is not None and session.user.name.startswith(USER_PREFIX)
+        response = RedirectResponse(f"{here}?{LEFT}=1" if was_sso else here, 303)
         console.guard.set_cookie(response.headers, console.guard.sessions.anonymous())
         return response
 
@@ -80,31 +86,35 @@ async def _log_in(console: Console, request: Request) -> Response:
     keys = attempt_keys(request, name)
     wait_s = guard.throttle.wait_s(keys, time.monotonic())
     if wait_s > 0:
-        return _form(console, request, target, FailedAttempt(name, wait_s=int(wait_s) + 1), status=429)
+        return login_form(console, request, target, FailedAttempt(name, wait_s=int(wait_s) + 1), status=429)
     # Counted before it is checked: of a hundred sent at once only a few are looked at.
     guard.throttle.failed(keys, time.monotonic())
     user = await guard.users.check(name, password)
     if user is None:
-        _write_down(console, request, "login", name, Outcome.DENIED)
-        return _form(console, request, target, FailedAttempt(name, is_wrong=True), status=401)
+        write_login_down(console, request, name, Outcome.DENIED)
+        return login_form(console, request, target, FailedAttempt(name, is_wrong=True), status=401)
     guard.throttle.succeeded(*keys)
     if request.state.session.user is not None:
         guard.sessions.end(request.state.session.number)
     response = RedirectResponse(csrf.safe_path(target), 303)
     guard.set_cookie(response.headers, guard.sessions.begin(user, guard.now_ms()))
     guard.mark_device(response.headers, user.name)
-    _write_down(console, request, "login", user.name, Outcome.COMMITTED)
+    write_login_down(console, request, user.name, Outcome.COMMITTED)
     return response
 
 
-def _form(
+def login_form(
     console: Console,
     request: Request,
     target: str,
     attempt: FailedAttempt | None = None,
     *,
+    refused: SsoRefused | None = None,
     status: int = 200,
 ) -> Response:
+    """The page to log in; refused: why a login by the provider did not work out."""
+    sso = console.guard.sso
+    has_left = sso is not None and LEFT in request.query_params
     attempt = attempt or FailedAttempt()
     return console.render(
         request,
@@ -114,19 +124,29 @@ def _form(
         name=attempt.name,
         is_wrong=attempt.is_wrong,
         wait_s=attempt.wait_s,
+        here="/login",  # Not the address of the answer that a provider sent, which has its code in it.
+        sso=None if sso is None else sso.settings,
+        refused=refused,
+        has_left=has_left,
+        logout_url=sso.logout_url() if sso is not None and has_left else "",
+        has_form=sso is None or bool(console.guard.users.all()),
         live=False,
     )
 
 
-def _write_down(console: Console, request: Request, action: str, name: str, outcome: Outcome) -> None:
+def write_login_down(
+    console: Console, request: Request, name: str, outcome: Outcome, *, action: str = "login", remark: str = ""
+) -> None:
+    """Takes a login or logout into the audit log."""
     now_ms = console.guard.now_ms()
     key = f"{action} {now_ms} {time.perf_counter_ns()}"
-    console.guard.audit.record(AuditRecord(key, name, address_of(request), "", action, name), outcome, now_ms)
+    record = AuditRecord(key, name, address_of(request), "", action, name)
+    console.guard.audit.record(record, outcome, now_ms, remark=remark)
 
 
 def _has_users(request: Request) -> bool:
     guard = getattr(request.state, "guard", None)
-    return guard is not None and bool(guard.users.all())
+    return guard is not None and (guard.sso is not None or bool(guard.users.all()))
 
 
 def _session_user(request: Request) -> auth.User | None:
