@@ -13,8 +13,9 @@ Decides what users type and read: options, help, tables, JSON, errors with a nex
 
     Each command, or group of commands, has a module of its name, which owns its typer app and carries it out.
     Beside them: group_offsets.py (resets), story.py (the sentences of `why`), line_format.py (kcat's formats, and
-    input lines with keys and headers), console_users.py, console_audit.py and console_beside.py (`kavka console
-    user`, `audit`; the console that `up` starts), pipeline_report.py (what a run of a pipeline shows)
+    input lines with keys and headers), console_users.py, console_audit.py, console_rights.py and console_beside.py
+    (`kavka console user`, `audit`, `rights`; the console that `up` starts), pipeline_report.py (what a run of a
+    pipeline shows)
 
     options.py log_level.py times.py    options that several commands take; times and durations as people write them
     help.py       how help looks, and how a mistake on the command line is reported

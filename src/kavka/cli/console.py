@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from kavka.cli import console_audit, console_users
+from kavka.cli import console_audit, console_rights, console_users
 from kavka.cli.console_beside import NICENESS
 from kavka.cli.help import CommandLine
 from kavka.cli.log_level import LogLevel
@@ -37,6 +37,7 @@ app = CommandLine(
 )
 app.add_typer(console_users.app, name="user")
 app.add_typer(console_audit.app, name="audit")
+app.command("rights")(console_rights.rights)
 
 
 NEEDED = ("starlette", "uvicorn", "jinja2", "multipart", "itsdangerous")

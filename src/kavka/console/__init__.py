@@ -21,6 +21,7 @@ access/      who may come in: users, sessions, forms, security headers, the audi
 clusters     each cluster with its watcher, its history and its health
 history      how clusters were: series over time, in SQLite
 ledger       the SQLite file of what must not be lost: users, sessions, audit log, jobs
+explained_rights what somebody may do, and which line of the settings decides it
 settings     which clusters the console shows, where it listens, who may do what
 sso_settings by which provider people log in, and which rights their groups have
 alert_rules  what a rule for alerts says, and which conditions of a cluster it is about
