@@ -3,7 +3,7 @@
 Decides which fault when and to whom; never how bad it is for the records, which is the checker's to say.
 
 I1  At no time are more brokers disturbed than `tolerated`, which the caller sets to replication factor less
-    min.insync.replicas; and never a majority of ZooKeeper's members.
+    min.insync.replicas; and never a majority of ZooKeeper's members, but where their quorum is meant to be lost.
 I2  The sequence of draws depends on the seed alone; on a slow machine fewer of them fit into the time.
 I3  After `heal` nothing is stopped, cut or full any more.
 """
@@ -43,7 +43,11 @@ class Fault(Enum):
     ISOLATE = "cut from everything"
     ZOOKEEPER_KILL = "ZooKeeper member kill -9"
     ZOOKEEPER_CUT = "ZooKeeper member cut off"
+    ZOOKEEPER_QUORUM = "ZooKeeper without quorum"
     DISK_FULL = "disk full"
+    DISK_ERRORS = "disk that fails now and then"
+    DISK_SLOW = "slow disk"
+    CLOCK_STEP = "clock step and back"
     RESTART = "restart"
     CLIENT_KILL = "client kill -9"
     CLIENT_PAUSE = "client pause"
@@ -59,6 +63,8 @@ NETWORK_FAULTS = frozenset(
         Fault.ZOOKEEPER_CUT,
     }
 )
+PROCESS_FAULTS = frozenset({Fault.DISK_ERRORS, Fault.DISK_SLOW, Fault.CLOCK_STEP})
+"""They need tests/kit/process_faults.py."""
 CLIENT_FAULTS = frozenset({Fault.CLIENT_KILL, Fault.CLIENT_PAUSE})
 WEIGHTS: Mapping[Fault, int] = {
     Fault.KILL: 5,
@@ -71,7 +77,11 @@ WEIGHTS: Mapping[Fault, int] = {
     Fault.ISOLATE: 2,
     Fault.ZOOKEEPER_KILL: 2,
     Fault.ZOOKEEPER_CUT: 1,
+    Fault.ZOOKEEPER_QUORUM: 1,
     Fault.DISK_FULL: 2,
+    Fault.DISK_ERRORS: 3,
+    Fault.DISK_SLOW: 2,
+    Fault.CLOCK_STEP: 2,
     Fault.RESTART: 2,
     Fault.CLIENT_KILL: 7,
     Fault.CLIENT_PAUSE: 3,
@@ -87,11 +97,19 @@ DURATIONS_S: Mapping[Fault, tuple[float, float]] = {
     Fault.ISOLATE: (1.0, SESSION_S + 4),
     Fault.ZOOKEEPER_KILL: (0.2, 4.0),
     Fault.ZOOKEEPER_CUT: (1.0, 6.0),
+    Fault.ZOOKEEPER_QUORUM: (1.0, SESSION_S + 4),
     Fault.DISK_FULL: (1.0, 5.0),
+    Fault.DISK_ERRORS: (1.0, 8.0),
+    Fault.DISK_SLOW: (1.0, 8.0),
+    Fault.CLOCK_STEP: (0.5, 6.0),
     Fault.RESTART: (2.0, 6.0),
     Fault.CLIENT_KILL: (0.0, 3.0),
     Fault.CLIENT_PAUSE: (0.5, 16.0),  # beyond a group's session and a transaction's time-out
 }
+ERROR_SHARES = (0.0005, 0.05)
+"""Of all reads, writes and syncs of a disk that fails now and then."""
+SLOW_SHARE, SLOWEST_S = 0.1, 0.5
+STEPS_S = (-3600.0, -60.0, -1.0, 1.0, 60.0, 3600.0)
 
 
 class Done(NamedTuple):
@@ -207,6 +225,17 @@ class Nemesis:
         if disturbed or (fault is Fault.ZOOKEEPER_CUT and members == 1):
             return None
         server = cluster.zookeepers[index]
+        if fault is Fault.ZOOKEEPER_QUORUM:
+            lost = [cluster.zookeepers[(index + one) % members] for one in range(members // 2 + 1)]
+            for one in lost:
+                one.kill()
+
+            def begin_again() -> None:
+                for one in lost:
+                    one.start()
+
+            name = " and ".join(one.name for one in lost)
+            return _Running(fault, name, now, until, begin_again, zookeepers=frozenset(range(members)))
         if fault is Fault.ZOOKEEPER_KILL:
             server.kill()
             undo = server.start
@@ -229,7 +258,7 @@ class Nemesis:
         disturbed |= {broker_id for running in self._running for broker_id in running.brokers}
         free = sorted(cluster.brokers.keys() - disturbed)
         preference, chosen, other_index = self.random.random(), self.random.random(), self.random.random()
-        inwards = self.random.random() < 0.5
+        inwards, strength = self.random.random() < 0.5, self.random.random()
         if len(disturbed) >= self.tolerated or not free:
             return None
         target = free[int(chosen * len(free))]
@@ -278,6 +307,21 @@ class Nemesis:
             case Fault.DISK_FULL:
                 cluster.fill_disk(target)
                 undo, down = self._calling(cluster.free_disk, target), frozenset({target})
+            case Fault.DISK_ERRORS:
+                least, most = ERROR_SHARES
+                share = least * (most / least) ** strength
+                cluster.faults[target].fail_disk(share)
+                name += f", {share:.2%} of calls"
+                undo = cluster.faults[target].heal_disk
+            case Fault.DISK_SLOW:
+                cluster.faults[target].slow_disk(SLOW_SHARE, SLOWEST_S * strength)
+                name += f", {SLOWEST_S * strength * 1000:.0f} ms"
+                undo = cluster.faults[target].heal_disk
+            case Fault.CLOCK_STEP:
+                step_s = STEPS_S[int(strength * len(STEPS_S))]
+                cluster.faults[target].set_clock(step_s)
+                name += f", {step_s:+.0f} s"
+                undo = self._setting_clock_right(target)
             case _:
                 raise ValueError(fault)
         return _Running(fault, name, now, until, undo, brokers=frozenset({target}), down=down)
@@ -306,6 +350,9 @@ class Nemesis:
 
     def _healing(self, one: int, other: int) -> Callable[[], None]:
         return lambda: self.cluster.heal(one, other)
+
+    def _setting_clock_right(self, broker_id: int) -> Callable[[], None]:
+        return lambda: self.cluster.faults[broker_id].set_clock(0)
 
     def _ending_isolation(self, broker_id: int) -> Callable[[], None]:
         def undo() -> None:
@@ -366,6 +413,7 @@ def usable(
         for fault in wanted
         if (cluster.lab is not None or fault not in NETWORK_FAULTS)
         and (has_small_disks or fault is not Fault.DISK_FULL)
-        and (members > 1 or fault is not Fault.ZOOKEEPER_CUT)
+        and (members > 1 or fault not in (Fault.ZOOKEEPER_CUT, Fault.ZOOKEEPER_QUORUM))
+        and (cluster.faults or fault not in PROCESS_FAULTS)
         and (has_clients or fault not in CLIENT_FAULTS)
     )

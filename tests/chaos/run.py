@@ -35,13 +35,14 @@ from tests.chaos.campaign import (
 )
 from tests.chaos.checker import check, count
 from tests.chaos.exactly_once import EXACTLY_ONCE_SETTINGS, ExactlyOnceRun
-from tests.chaos.nemesis import Fault, Nemesis, usable
+from tests.chaos.nemesis import PROCESS_FAULTS, Fault, Nemesis, usable
 from tests.chaos.renumbering import Renumbering
 from tests.chaos.replica_logs import StoredBatch, differences, read_log
 from tests.chaos.workload import Workload, WorkloadFailed
 from tests.kit.kavka_process import ProcessFailed
 from tests.kit.network_lab import NetworkLab, NoNetworkLab
 from tests.kit.process_cluster import ProcessCluster
+from tests.kit.process_faults import NoProcessFaults
 
 TOPIC = "chaos"
 # Small segments are rolled many times in a run; lagging followers are dropped soon enough to be seen dropping.
@@ -57,7 +58,7 @@ ANOMALIES_SHOWN = 20
 
 
 def run(campaign: Campaign, directory: Path, *, verbose: bool = True) -> Outcome:
-    """Raises PeerMissing, NoNetworkLab where the campaign asks for what cannot be had here."""
+    """Raises PeerMissing, NoNetworkLab, NoProcessFaults where the campaign asks for what cannot be had here."""
     began_at = time.monotonic()
 
     def say(text: str) -> None:
@@ -79,6 +80,7 @@ def run(campaign: Campaign, directory: Path, *, verbose: bool = True) -> Outcome
             settings=settings,
             own_settings=racks,
             disk_mb=disk_mb,
+            process_faults=not PROCESS_FAULTS.isdisjoint(campaign.faults),
         )
         stack.enter_context(cluster)
         cluster.start()
@@ -196,6 +198,8 @@ def campaigns(arguments: argparse.Namespace) -> list[Campaign]:
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(2**32)
     own = tuple(Fault) if arguments.workload == TRANSACTIONS else RECORD_FAULTS
     faults = tuple(Fault[name.upper().replace("-", "_")] for name in arguments.faults or []) or own
+    if arguments.no_process_faults:
+        faults = tuple(fault for fault in faults if fault not in PROCESS_FAULTS)
     shapes = [(3, "kavka"), (5, "ensemble")] if arguments.workload == RECORDS else [(3, "kavka")]
     if arguments.brokers or arguments.zookeeper:
         shapes = [(arguments.brokers or 3, arguments.zookeeper or "kavka")]
@@ -228,7 +232,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--group-protocol", choices=["classic", "consumer"], default="classic", help="of transactions")
     parser.add_argument("--seconds", type=float, default=300.0, help="of faults, over all campaigns (300)")
-    parser.add_argument("--brokers", type=int, choices=[3, 5], help="one campaign of that size instead of both")
+    parser.add_argument("--brokers", type=int, choices=[3, 5, 7], help="one campaign of that size instead of both")
     parser.add_argument(
         "--zookeeper", choices=["kavka", "apache", "ensemble"], help="one campaign on that instead of both"
     )
@@ -241,6 +245,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--interval", type=float, default=5.0, help="mean seconds between two faults (5)")
     parser.add_argument("--no-network", action="store_true", help="no namespaces, so no cuts; needs no root")
     parser.add_argument("--no-small-disks", action="store_true", help="no file systems of their own, so no full disks")
+    parser.add_argument(
+        "--no-process-faults",
+        action="store_true",
+        help="no disks that fail or are slow, no clocks that step; needs no cc",
+    )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave logs (and data, where no tmpfs) in a directory")
     return parser.parse_args(arguments)
 
@@ -259,6 +268,9 @@ def main() -> int:
             failed = failed or bool(outcome.failures)
     except NoNetworkLab as missing:
         print(f"chaos: {missing}; --no-network --no-small-disks runs without")
+        return 2
+    except NoProcessFaults as missing:
+        print(f"chaos: {missing}; --no-process-faults runs without")
         return 2
     except PeerMissing as missing:
         print(f"chaos: {missing}; --zookeeper kavka runs without")
