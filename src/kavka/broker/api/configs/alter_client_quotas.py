@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.patience import Patience
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
 from kavka.protocol.messages.alter_client_quotas_request import EntryData as Alteration
@@ -26,23 +27,30 @@ async def handle(
     broker: ConfigsBroker, request: Request, message: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     outcomes: dict[frozenset[tuple[str, str | None]], EntryData] = {}
+    patience = Patience()
     for alteration in message.entries:
         named = {part.entity_type: part.entity_name for part in alteration.entity}
         outcomes[frozenset(named.items())] = await _outcome(
-            broker, named, alteration, validate_only=message.validate_only
+            broker, named, alteration, patience, validate_only=message.validate_only
         )
     return AlterClientQuotasResponse(entries=list(outcomes.values()))
 
 
 async def _outcome(
-    broker: ConfigsBroker, named: dict[str, str | None], alteration: Alteration, *, validate_only: bool
+    broker: ConfigsBroker,
+    named: dict[str, str | None],
+    alteration: Alteration,
+    patience: Patience,
+    *,
+    validate_only: bool,
 ) -> EntryData:
     answer = EntryData(
         entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in named.items()], error_message=None
     )
     changes = [Change(op.key, None if op.remove else op.value) for op in alteration.ops]
     try:
-        await broker.quota_store.alter(entity_of(named.items()), changes, validate_only=validate_only)
+        entity = entity_of(named.items())
+        await patience.wait(broker.quota_store.alter(entity, changes, validate_only=validate_only))
     except RequestError as refused:
         answer.error_code, answer.error_message = refused.code, refused.message
     except ZooKeeperError as failure:

@@ -7,10 +7,11 @@ settings follow from the present ones is each request's own (`kavka.config.alter
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kavka.broker.api.configs.resources import require_topic
+from kavka.broker.api.patience import Patience
 from kavka.config.alter import is_this_broker
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 
@@ -40,7 +41,9 @@ AnyResponse = TypeVar("AnyResponse", bound=Response)
 
 
 async def alter_each(
-    resources: Sequence[AnyResource], alter: Callable[[AnyResource], Awaitable[None]], response: type[AnyResponse]
+    resources: Sequence[AnyResource],
+    alter: Callable[[AnyResource], Coroutine[Any, Any, None]],
+    response: type[AnyResponse],
 ) -> list[AnyResponse]:
     """Changes each resource by `alter`, which raises RequestError or ZooKeeperError, and returns a response for each.
     NONE means that the change is written, or would be (validate_only).
@@ -48,13 +51,13 @@ async def alter_each(
     A resource that is named twice is changed by neither: nobody can tell which change is meant.
     """
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    responses = []
+    responses, patience = [], Patience()
     for resource in resources:
         code, message = ErrorCode.NONE, None
         try:
             if times[resource.resource_type, resource.resource_name] > 1:
                 raise RequestError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            await alter(resource)
+            await patience.wait(alter(resource))
         except RequestError as refused:
             code, message = refused.code, refused.message
         except ZooKeeperError as failure:

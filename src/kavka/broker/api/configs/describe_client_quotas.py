@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kavka.broker.api.patience import Patience
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from kavka.protocol.messages.describe_client_quotas_response import (
@@ -35,7 +36,7 @@ async def handle(
 ) -> DescribeClientQuotasResponse:
     try:
         wanted = Filter(tuple(map(_match, message.components)), message.strict)
-        found = await broker.quota_store.find(wanted)
+        found = await Patience().wait(broker.quota_store.find(wanted))
     except RequestError as refused:
         return DescribeClientQuotasResponse(error_code=refused.code, error_message=refused.message, entries=None)
     except ZooKeeperError as failure:

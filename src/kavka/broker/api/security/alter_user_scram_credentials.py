@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.patience import Patience
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
@@ -46,12 +47,15 @@ def handle(
 
 async def _alter(broker: SecurityBroker, wishes: Sequence[Wish], principal: str) -> AlterUserScramCredentialsResponse:
     outcomes: dict[str, RequestError | None] = dict(refusals(wishes))
-    for user in dict.fromkeys(wish.user for wish in wishes):
+    by_user: dict[str, list[Wish]] = {}
+    for wish in wishes:
+        by_user.setdefault(wish.user, []).append(wish)
+    patience = Patience()
+    for user, own in by_user.items():
         if user in outcomes:
             continue
-        own = [wish for wish in wishes if wish.user == user]
         try:
-            await broker.configs.change_user(user, partial(changed, wishes=own))
+            await patience.wait(broker.configs.change_user(user, partial(changed, wishes=own)))
             outcomes[user] = None
             logger.info("user's credentials changed", user=user, by=principal, wishes=len(own))
         except RequestError as refused:

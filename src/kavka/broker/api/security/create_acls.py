@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.patience import Patience
 from kavka.broker.api.security.acl_forms import binding_of
 from kavka.broker.api.security.no_authorizer import NO_AUTHORIZER
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.create_acls_request import CreateAclsRequest
 from kavka.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
 
@@ -41,7 +42,16 @@ def handle(
 
 
 async def _create(acls: AclStore, message: CreateAclsRequest) -> CreateAclsResponse:
-    refusals = await acls.create([binding_of(creation) for creation in message.creations])
+    bindings = [binding_of(creation) for creation in message.creations]
+    refusals: list[RequestError | None]
+    try:
+        refusals = await Patience().wait(acls.create(bindings))
+    except ZooKeeperError as failure:
+        unknown = RequestError(ErrorCode.REQUEST_TIMED_OUT, str(failure))
+        problems = [binding.problem() for binding in bindings]
+        refusals = [
+            unknown if problem is None else RequestError(ErrorCode.INVALID_REQUEST, problem) for problem in problems
+        ]
     return CreateAclsResponse(
         results=[
             AclCreationResult(error_code=ErrorCode.NONE, error_message=None)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.patience import Patience
 from kavka.broker.api.security.token_requests import (
     asker,
     is_taken_from,
@@ -61,7 +62,7 @@ async def _create(
 ) -> CreateDelegationTokenResponse:
     by = whose(request)
     try:
-        token, token_hmac = await tokens.store.create(wish)
+        token, token_hmac = await Patience().wait(tokens.store.create(wish))
     except (RequestError, ZooKeeperError) as failure:
         return refusal_of(wish.owner, wish.requester, refused(broker, request, failure))
     tokens.records.created(token, by)

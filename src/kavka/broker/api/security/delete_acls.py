@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.patience import Patience
 from kavka.broker.api.security.acl_forms import filter_of
 from kavka.broker.api.security.no_authorizer import NO_AUTHORIZER
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.protocol.messages.delete_acls_request import DeleteAclsRequest
 from kavka.protocol.messages.delete_acls_response import (
     DeleteAclsFilterResult,
@@ -45,7 +46,11 @@ def handle(
 async def _delete(acls: AclStore, message: DeleteAclsRequest) -> DeleteAclsResponse:
     filters = [filter_of(each) for each in message.filters]
     known = [each for each in filters if not each.is_unknown]
-    deleted = iter(await acls.delete(known))
+    late: ZooKeeperError | None = None
+    try:
+        deleted = iter(await Patience().wait(acls.delete(known)))
+    except ZooKeeperError as failure:
+        late, deleted = failure, iter(())
     results = []
     for each in filters:
         if each.is_unknown:
@@ -54,6 +59,8 @@ async def _delete(acls: AclStore, message: DeleteAclsRequest) -> DeleteAclsRespo
                     error_code=ErrorCode.INVALID_REQUEST, error_message="The filter contains UNKNOWN elements"
                 )
             )
+        elif late is not None:
+            results.append(DeleteAclsFilterResult(error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=str(late)))
         else:
             matching = [_matching(one) for one in next(deleted)]
             results.append(

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.patience import Patience
 from kavka.errors import ErrorCode, ZooKeeperError, clipped
 from kavka.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 from kavka.protocol.messages.describe_user_scram_credentials_response import (
@@ -41,7 +42,7 @@ async def _describe(broker: SecurityBroker, names: list[str]) -> DescribeUserScr
     times = Counter(names)
     wanted = [name for name, count in times.items() if name and count == 1 and can_be_kept(name)]
     try:
-        found = await broker.configs.read_users(wanted if names else None)
+        found = await Patience().wait(broker.configs.read_users(wanted if names else None))
     except ZooKeeperError as failure:
         return DescribeUserScramCredentialsResponse(
             error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=f"ZooKeeper does not answer: {failure}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.patience import Patience
 from kavka.broker.api.security.token_requests import NO_TIME, asker, is_taken_from, refused, require_tokens, whose
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
@@ -40,7 +41,7 @@ async def _expire(
 ) -> ExpireDelegationTokenResponse:
     by = whose(request)
     try:
-        changed = await tokens.store.expire(token_hmac, asker(request.context), period_ms)
+        changed = await Patience().wait(tokens.store.expire(token_hmac, asker(request.context), period_ms))
     except (RequestError, ZooKeeperError) as failure:
         return _refusal(broker, request, failure)
     if changed.before is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.patience import Patience
 from kavka.broker.api.security.token_requests import NO_TIME, asker, is_taken_from, refused, require_tokens, whose
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
@@ -42,7 +43,7 @@ async def _renew(
 ) -> RenewDelegationTokenResponse:
     by = whose(request)
     try:
-        changed = await tokens.store.renew(token_hmac, asker(request.context), period_ms)
+        changed = await Patience().wait(tokens.store.renew(token_hmac, asker(request.context), period_ms))
     except (RequestError, ZooKeeperError) as failure:
         return _refusal(broker, request, failure)
     if changed.before is not None:
