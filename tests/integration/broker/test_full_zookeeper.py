@@ -85,7 +85,15 @@ def found(port: int) -> list[list[str]]:
     client = BrokerClient(port, timeout_s=60)
     try:
         users = client.ask(m.DescribeUserScramCredentialsRequest(users=None), 0)
-        anything = m.DescribeAclsRequest(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1)
+        anything = m.DescribeAclsRequest(
+            resource_type_filter=1,
+            resource_name_filter=None,
+            pattern_type_filter=1,
+            principal_filter=None,
+            host_filter=None,
+            operation=1,
+            permission_type=1,
+        )
         rights = client.ask(anything, 2)
         quotas = client.ask(m.DescribeClientQuotasRequest(), 1)
     finally:
