@@ -39,8 +39,12 @@ from kavka.security.secret import Secret
 
 MAX_RENEWERS: Final = 1_000
 """Of one token."""
+MAX_NAMES_CHARS: Final = 64 * 1024
+"""Of all names in one token: its owner's, the requester's and the renewers'. A thousand usual ones take a third."""
 MAX_TOKENS_OF_OWNER: Final = 10_000
-"""So that nobody fills every broker's memory."""
+MAX_OWNERS_CHARS: Final = 16 * 1024 * 1024
+"""Of all names in the tokens of one owner. Both bounds: so that nobody fills every broker's memory. Whoever has proved
+who he is may make tokens for himself."""
 _SALTS: Final = b"\0salts of tokens"
 """No token id has such a character, so that salts, which everybody is told, are nobody's HMAC."""
 
@@ -82,6 +86,11 @@ class Token:
         return (self.owner, self.requester, *self.renewers)
 
     @property
+    def names_chars(self) -> int:
+        """How long all its names are together."""
+        return _chars(self.concerned)
+
+    @property
     def can_log_in(self) -> bool:
         """Who logs in with a token is a user: other kinds of owners would come in under another name."""
         return self.owner.kind == USER
@@ -99,8 +108,13 @@ class Wish(NamedTuple):
         """Raises RequestError where it cannot be had, whoever asks."""
         if any(renewer.kind != USER for renewer in self.renewers) or not self.owner.kind:
             raise RequestError(ErrorCode.INVALID_PRINCIPAL_TYPE)
-        if len(self.renewers) > MAX_RENEWERS:
+        names = (self.owner, self.requester, *self.renewers)
+        if len(self.renewers) > MAX_RENEWERS or _chars(names) > MAX_NAMES_CHARS:
             raise RequestError(ErrorCode.INVALID_REQUEST)
+
+
+def _chars(names: tuple[Principal, ...]) -> int:
+    return sum(len(each.kind) + len(each.name) for each in names)
 
 
 def new_token(token_id: str, wish: Wish, now_ms: int, limits: Lifetimes) -> Token:

@@ -25,7 +25,7 @@ class Quotas:
         raise Counted
 
 
-def versions_asked(context: ConnectionContext) -> Response:
+def versions_asked(context: ConnectionContext, software: str = "c") -> Response:
     broker: Any = SimpleNamespace(
         quotas=SimpleNamespace(made=Quotas()),
         authorization=None,
@@ -35,7 +35,7 @@ def versions_asked(context: ConnectionContext) -> Response:
         serves_streams_groups=lambda: True,
         telemetry=SimpleNamespace(is_wanted=True),
     )
-    body = encode(ApiVersionsRequest(client_software_name="c", client_software_version="1"), 3)
+    body = encode(ApiVersionsRequest(client_software_name=software, client_software_version=software), 3)
     header = RequestHeader(ApiKey.API_VERSIONS, 3, 1, "a name that is made up")
     answer = Dispatcher(broker).handle(Request(header, memoryview(body), context))
     assert isinstance(answer, Response)
@@ -53,6 +53,15 @@ def test_nobody_is_counted_before_he_has_authenticated(is_open: bool) -> None:
             versions_asked(context)
     else:
         assert versions_asked(context).mute_ms == 0
+
+
+def test_of_a_software_name_as_long_as_the_wire_allows_little_is_kept() -> None:
+    """Before a login each connection could have the broker keep 64 KB."""
+    context = ConnectionContext("c", "10.0.0.1", 1, "SASL_PLAINTEXT")
+    gate: Any = SimpleNamespace(is_open=False)
+    context.gate = gate
+    versions_asked(context, "librdkafka" * 3_000)
+    assert context.client_software_name == context.client_software_version == ("librdkafka" * 26)[:255]
 
 
 def test_where_nobody_authenticates_everybody_is_counted() -> None:

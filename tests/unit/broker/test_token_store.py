@@ -348,6 +348,23 @@ def test_an_owner_has_a_bounded_number_of_tokens_and_others_still_get_theirs(
     run(tmp_path, scenario)
 
 
+def test_the_names_in_an_owners_tokens_have_a_bound_and_others_still_get_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand tokens with a megabyte of renewers each would fill the memory of every broker."""
+
+    async def scenario(brokers: Brokers) -> None:
+        _, store = await brokers.new()
+        long = WISH._replace(renewers=tuple(Principal("User", "x" * 1000) for _ in range(10)))
+        await store.create(long)
+        await store.create(long)
+        assert await refusal(store.create(WISH)) is ErrorCode.POLICY_VIOLATION
+        await store.create(WISH._replace(owner=BOB))
+
+    monkeypatch.setattr(room, "MAX_OWNERS_CHARS", 20_000)
+    run(tmp_path, scenario)
+
+
 def test_what_zookeeper_does_not_take_is_refused(tmp_path: Path) -> None:
     async def scenario(brokers: Brokers) -> None:
         _, store = await brokers.new()

@@ -14,6 +14,7 @@ from kavka.security.principals import Principal
 from kavka.security.scram import ScramMechanism, client_exchange, salted
 from kavka.security.secret import Secret
 from kavka.security.tokens import (
+    MAX_NAMES_CHARS,
     MAX_RENEWERS,
     Lifetimes,
     Token,
@@ -99,6 +100,9 @@ def test_renewers_are_users_and_not_too_many() -> None:
     assert refusal(wrong.check) is ErrorCode.INVALID_PRINCIPAL_TYPE
     assert refusal(Wish(Principal("", "x"), ALICE, (), 0).check) is ErrorCode.INVALID_PRINCIPAL_TYPE
     assert refusal(Wish(ALICE, ALICE, (BOB,) * (MAX_RENEWERS + 1), 0).check) is ErrorCode.INVALID_REQUEST
+    long_named = Principal("User", "b" * (MAX_NAMES_CHARS // 4))
+    Wish(ALICE, ALICE, (long_named,) * 3, 0).check()
+    assert refusal(Wish(ALICE, ALICE, (long_named,) * 4, 0).check) is ErrorCode.INVALID_REQUEST
 
 
 def test_only_users_log_in_with_tokens() -> None:

@@ -28,7 +28,17 @@ from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
 from kavka.security.principals import Principal
 from kavka.security.scram import ScramCredential, ScramMechanism
-from kavka.security.tokens import MAX_TOKENS_OF_OWNER, Lifetimes, Token, TokenKey, Wish, ended, new_token, renewed
+from kavka.security.tokens import (
+    MAX_OWNERS_CHARS,
+    MAX_TOKENS_OF_OWNER,
+    Lifetimes,
+    Token,
+    TokenKey,
+    Wish,
+    ended,
+    new_token,
+    renewed,
+)
 from kavka.zookeeper.change_nodes import ChangeFollower
 from kavka.zookeeper.port import (
     BadVersion,
@@ -145,7 +155,8 @@ class TokenStore:
 
     async def create(self, wish: Wish) -> tuple[Token, bytes]:
         """A new token, and its HMAC. Raises RequestError, ZooKeeperError."""
-        if sum(known.token.owner == wish.owner for known in self._known.values()) >= MAX_TOKENS_OF_OWNER:
+        own = [known.token for known in self._known.values() if known.token.owner == wish.owner]
+        if len(own) >= MAX_TOKENS_OF_OWNER or sum(token.names_chars for token in own) >= MAX_OWNERS_CHARS:
             raise RequestError(ErrorCode.POLICY_VIOLATION)
         token_id = encode_uuid(random_uuid(self._randbytes(16)))
         token = new_token(token_id, wish, self._wall_ms(), self._limits)
