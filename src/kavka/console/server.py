@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from kavka.console.app import create_app
+from kavka.runtime.http_deadlines import TimedHttp
 from kavka.runtime.loop import new_event_loop
 from kavka.runtime.ports import listen_or_elsewhere
 from kavka.runtime.server_tls import ServerTls
@@ -89,6 +90,7 @@ def configuration(app: ASGIApp) -> uvicorn.Config:
     """
     return uvicorn.Config(
         app,
+        http=TimedHttp,
         log_config=None,
         log_level="warning",
         access_log=False,

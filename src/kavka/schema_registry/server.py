@@ -26,6 +26,7 @@ from kavka.client.security import SaslSettings, TlsSettings
 from kavka.client.settings import ClientSettings
 from kavka.logger import Logger
 from kavka.runtime.client_network import client_network
+from kavka.runtime.http_deadlines import TimedHttp
 from kavka.runtime.loop import new_event_loop
 from kavka.runtime.ports import listen_or_elsewhere
 from kavka.runtime.server_tls import ServerTls, ServerTlsSettings
@@ -144,6 +145,7 @@ async def _follow(topic: SchemasTopic) -> None:
 def _configuration(app: Starlette | Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        http=TimedHttp,
         log_config=None,
         log_level="warning",
         access_log=False,

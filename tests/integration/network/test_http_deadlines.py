@@ -1,0 +1,126 @@
+"""Peers of the console and of the schema registry that are silent, slow, or do not read."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from kavka.console.server import configuration
+from kavka.runtime import http_deadlines
+from kavka.runtime.http_deadlines import TimedHttp
+from kavka.schema_registry import server as registry_server
+
+HEAD = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+PIECE = bytes(100_000)
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Waits for a while, or answers with more than a connection holds."""
+    if scope["path"] == "/slow":
+        await asyncio.sleep(0.6)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for _ in range(500 if scope["path"] == "/much" else 0):
+        await send({"type": "http.response.body", "body": PIECE, "more_body": True})
+    await send({"type": "http.response.body", "body": b"done"})
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_deadlines, "HEAD_S", 0.3)
+    monkeypatch.setattr(http_deadlines, "UNREAD_S", 0.3)
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[tuple[str, int]]:
+    """The application, served as the console is. Who connects before it accepts waits in the socket's queue."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(configuration(app))
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        yield listening.getsockname()
+        server.should_exit = True
+        await serving
+
+
+async def ended(reader: asyncio.StreamReader) -> bytes:
+    """All that comes until the connection ends."""
+    async with asyncio.timeout(20):
+        return await reader.read()
+
+
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    return await ended(reader)
+
+
+async def trickling(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    """A byte from time to time never comes to an end."""
+
+    async def trickle() -> None:
+        writer.write(b"GET / HTTP/1.1\r\nx: ")
+        while True:
+            writer.write(b"y")
+            await asyncio.sleep(0.02)
+
+    task = asyncio.create_task(trickle())
+    try:
+        return await ended(reader)
+    finally:
+        task.cancel()
+
+
+async def half_of_the_next(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(HEAD)
+    first = await reader.readuntil(b"0\r\n\r\n")
+    assert first.startswith(b"HTTP/1.1 200")
+    writer.write(HEAD[:10])
+    return await ended(reader)
+
+
+@pytest.mark.parametrize("peer", [silent, trickling, half_of_the_next])
+def test_who_sends_no_whole_head_is_closed(peer: Callable[..., object]) -> None:
+    async def scenario() -> None:
+        async with served() as address:
+            assert await peer(*await asyncio.open_connection(*address)) == b""  # type: ignore[misc] # each is one
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_may_take_longer_than_a_head() -> None:
+    async def scenario() -> None:
+        async with served() as address:
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(HEAD.replace(b"GET /", b"GET /slow"))
+            assert (await ended(reader)).endswith(b"done\r\n0\r\n\r\n")
+
+    asyncio.run(scenario())
+
+
+def test_who_does_not_read_the_answer_is_cut_off() -> None:
+    async def scenario() -> None:
+        async with served() as address:
+            reader, writer = await asyncio.open_connection(*address, limit=1_000)
+            writer.write(HEAD.replace(b"GET /", b"GET /much"))
+            await asyncio.sleep(1.5)
+            assert len(await ended(reader)) < 400 * len(PIECE), "what was on its way already, and no more"
+
+    asyncio.run(scenario())
+
+
+def test_a_large_answer_that_is_read_is_whole() -> None:
+    async def scenario() -> None:
+        async with served() as address:
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(HEAD.replace(b"GET /", b"GET /much"))
+            assert len(await ended(reader)) > 500 * len(PIECE)
+
+    asyncio.run(scenario())
+
+
+def test_console_and_registry_are_served_so() -> None:
+    assert configuration(app).http is TimedHttp
+    assert registry_server._configuration(app).http is TimedHttp
