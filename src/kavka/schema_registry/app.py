@@ -4,7 +4,9 @@ Decides paths, parameters, and how answers are written. Must not know what is al
 
 I1  Whatever a request holds, it is answered: with what was asked for, or with error_code and message. A fault of ours
     is a 500 with a log entry.
-I2  Of a body at most `MOST_BODY_BYTES` are held, of all that are under way `MOST_HELD_BYTES`, and none for longer than
+I2  Of an answer with many schemas no more is made at a time than `PIECE_BYTES` and one schema: a thousand of them may
+    have a gigabyte.
+I3  Of a body at most `MOST_BODY_BYTES` are held, of all that are under way `MOST_HELD_BYTES`, and none for longer than
     `BODY_S` before it is whole.
 
     GET    /subjects  /subjects/S/versions  /subjects/S/versions/V[/schema|/referencedby]
@@ -26,7 +28,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -35,7 +37,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kavka.errors import KavkaError
@@ -59,6 +61,7 @@ MOST_HELD_BYTES: Final = 64_000_000
 BODY_S: Final = 60.0
 MOST_LISTED: Final = 1_000
 """Schemas in one answer of /schemas, unless `limit` asks for fewer."""
+PIECE_BYTES: Final = 65_536
 SETTINGS: Final = frozenset({"compatibility", "compatibilityLevel", "normalize"})
 logger = Logger(__name__)
 
@@ -66,7 +69,7 @@ Handler = Callable[["Call"], Awaitable[Any]]
 
 
 class Held:
-    """The bodies that are under way (I2)."""
+    """The bodies that are under way (I3)."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -305,12 +308,12 @@ class _Handlers:
 
     # ---------------------------------------------------------------------------------------------------------- schemas
 
-    async def list_schemas(self, call: Call) -> list[dict[str, Any]]:
+    async def list_schemas(self, call: Call) -> Response:
         found: list[SchemaVersion] = []
         for subject in _in_context(self._registry.state.subjects(), call, call.text("subjectPrefix")):
             versions = self._registry.state.versions(subject, deleted=call.flag("deleted"))
             found += versions[-1:] if call.flag("latestOnly") else versions
-        return [_shown(each) for each in _page(found, call, MOST_LISTED)]
+        return StreamingResponse(_pieces(_page(found, call, MOST_LISTED)), media_type=CONTENT_TYPE)
 
     async def types(self, call: Call) -> list[str]:
         return list(TYPES)
@@ -498,6 +501,19 @@ def _shown(found: SchemaVersion) -> dict[str, Any]:
     if found.deleted:
         answer["deleted"] = True
     return answer
+
+
+async def _pieces(found: Iterable[SchemaVersion]) -> AsyncIterator[bytes]:
+    """The JSON array of versions (I2). Each piece is sent before the next one is made."""
+    piece = bytearray(b"[")
+    for number, each in enumerate(found):
+        if number:
+            piece += b","
+        piece += json.dumps(_shown(each), ensure_ascii=False, separators=(",", ":")).encode()
+        if len(piece) >= PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece + b"]")
 
 
 def _in_context(subjects: Iterable[str], call: Call, prefix: str) -> list[str]:

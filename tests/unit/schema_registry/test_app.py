@@ -234,6 +234,31 @@ def test_half_sent_bodies_are_held_for_a_while_and_not_too_many(rest: Rest, monk
     assert sorted(asyncio.run(many())) == [408, 408, 503], "nothing of the former ones is held"
 
 
+def test_an_answer_of_many_schemas_is_not_made_in_one_piece(rest: Rest) -> None:
+    """A thousand schemas of a megabyte each were made one text of a gigabyte, and bytes of it beside that."""
+    doc = "d" * 100_000
+    for number in range(30):
+        schema = {"type": "record", "name": f"R{number}", "doc": doc, "fields": []}
+        assert rest.register(f"s{number:02}", json.dumps(schema))[0] == 200
+    pieces: list[bytes] = []
+
+    async def ask() -> None:
+        async def receive() -> Message:
+            await asyncio.Event().wait()
+            raise AssertionError("nothing more comes")
+
+        async def send(message: Message) -> None:
+            pieces.append(message.get("body", b""))
+
+        scope = {"type": "http", "asgi": {"spec_version": "2.4"}, "method": "GET", "path": "/schemas"}
+        await rest.client.app({**scope, "query_string": b"", "headers": [(b"host", b"127.0.0.1")]}, receive, send)
+
+    asyncio.run(ask())
+    assert max(map(len, pieces)) < app.PIECE_BYTES + 2 * len(doc)
+    assert [each["subject"] for each in json.loads(b"".join(pieces))] == [f"s{number:02}" for number in range(30)]
+    assert rest("GET", "/schemas?subjectPrefix=nothing") == (200, [])
+
+
 def test_pages_of_other_sites_are_refused(rest: Rest) -> None:
     assert rest("GET", "/subjects", host="attacker.example")[0] == 403
     assert rest("PUT", "/mode", {"mode": "READONLY"}, origin="http://attacker.example")[0] == 403
