@@ -6,7 +6,6 @@ disturbed.
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,7 @@ import typer
 
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Json
-from kavka.cli.output import Failure, done, printable, usage
+from kavka.cli.output import Failure, done, json_text, printable, usage
 from kavka.installation import install_command
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def export(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
     """
     for entry in _log(data).every():
         if as_json:
-            print(json.dumps(_fields(entry), ensure_ascii=False))
+            print(json_text(_fields(entry)))
             continue
         at = datetime.fromtimestamp(entry.at_ms / 1000, UTC).isoformat(timespec="milliseconds")
         outcome = "" if entry.outcome is None else entry.outcome.value

@@ -5,13 +5,12 @@ Decides what is asked of an exploration, and the form of the answer. The runs ar
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kavka.cli.output import FAILED, Failure, Table, note, show, usage
+from kavka.cli.output import FAILED, Failure, Table, json_text, note, show, usage
 
 if TYPE_CHECKING:
     from kavka.simulator.runs.exploration import Broken, Exploration, Kept
@@ -40,7 +39,7 @@ class Wanted:
 def list_stories(*, as_json: bool) -> None:
     from kavka.simulator.runs.stories import STORIES
 
-    print(json.dumps(list(STORIES), ensure_ascii=False) if as_json else "\n".join(STORIES))
+    print(json_text(list(STORIES)) if as_json else "\n".join(STORIES))
 
 
 def point_of(wanted: Wanted) -> Point:
@@ -81,7 +80,7 @@ def explore(wanted: Wanted, *, as_json: bool) -> tuple[int, Broken | None]:
             kept.close()
     missed = found.missed()
     if as_json:
-        print(json.dumps(_as_json(found, missed), ensure_ascii=False))
+        print(json_text(_as_json(found, missed)))
     else:
         _show(found, missed)
     return (FAILED if found.broken or missed else 0), (found.broken[0] if found.broken else None)

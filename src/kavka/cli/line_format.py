@@ -20,6 +20,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kavka.cli.output import json_text
+
 if TYPE_CHECKING:
     from kavka.client.consumer import ConsumerRecord
 
@@ -132,7 +134,7 @@ def as_json(record: ConsumerRecord) -> bytes:
         **_text_or_base64("value", record.value),
         "headers": [{"name": name, **_text_or_base64("value", value)} for name, value in record.headers],
     }
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+    return json_text(fields).encode() + b"\n"
 
 
 def from_json(line: bytes) -> InputRecord:

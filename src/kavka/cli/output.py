@@ -76,7 +76,25 @@ def show(table: Table) -> None:
 
 
 def show_json(value: object) -> None:
-    print(json.dumps(value, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+    print(json_text(value, indent=2 if sys.stdout.isatty() else None))
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    r"""The value as JSON that a terminal shows as it is: what it would obey, or cannot show, is escaped. It is the same
+    JSON to a program.
+
+    >>> json_text({"group": "\x9b2Jä"})
+    '{"group": "\\u009b2Jä"}'
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each == "\n" else _escaped(each) for each in text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else json.dumps(character)[1:-1]
 
 
 def buffer_output() -> None:

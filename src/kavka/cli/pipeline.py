@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from kavka.cli.help import CommandLine
-from kavka.cli.output import FAILED, INTERRUPTED, Failure, show_json, usage
+from kavka.cli.output import FAILED, INTERRUPTED, Failure, json_text, show_json, usage
 from kavka.cli.spark import need_spark
 
 if TYPE_CHECKING:
@@ -258,9 +258,7 @@ def _check_before_spark(spec: PipelineSpec, order: Order, *, as_json: bool) -> N
     if problem is None:
         return
     if as_json:
-        import json
-
-        print(json.dumps({"event": "problem", **problem.as_json()}, ensure_ascii=False))
+        print(json_text({"event": "problem", **problem.as_json()}))
     raise Failure(problem.sentence, problem.next_step, status=FAILED)
 
 

@@ -6,12 +6,11 @@ end of each run a table on standard output. With --json each event as it stands 
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from kavka.cli.output import Failure, Table, console, note, show, show_json
+from kavka.cli.output import Failure, Table, console, json_text, note, show, show_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -97,7 +96,7 @@ class Teller:
             self._remark()
             return
         if self._as_json:
-            print(json.dumps(event, ensure_ascii=False), flush=True)
+            print(json_text(event), flush=True)
         self._run.take(event)
         match event["event"]:
             case "session":

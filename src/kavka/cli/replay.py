@@ -6,7 +6,6 @@ Decides what is replayed and the form of the answer. What is decided again, and 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,18 @@ import typer
 
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Json, TraceFile
-from kavka.cli.output import FAILED, Failure, Table, counted, note, note_files, require_writable, show, write_file
+from kavka.cli.output import (
+    FAILED,
+    Failure,
+    Table,
+    counted,
+    json_text,
+    note,
+    note_files,
+    require_writable,
+    show,
+    write_file,
+)
 from kavka.cli.times import moment_ms
 
 if TYPE_CHECKING:
@@ -101,7 +111,7 @@ def replay(
 
         write_file(page, [render(shown)])
     if as_json:
-        print(json.dumps(shown.as_json(), ensure_ascii=False))
+        print(json_text(shown.as_json()))
     else:
         _show(replayed)
         note_files(trace, page)

@@ -33,7 +33,7 @@ def setting_hint(message: str) -> Hint | None:
     if re.match(r"Logger \S+ does not exist|Cannot set the log level of ", message):
         return Hint(message, "`kavka configs describe --broker-logger ID` shows all loggers; levels are TRACE to FATAL")
     if found := re.search(r"Unknown topic config name: (\S+)", message):
-        return Hint(f"there is no setting {found[1]} of topics", _meant(found[1]))
+        return Hint(f"there is no setting {found[1]} of topics", _of_brokers(found[1]) or _meant(found[1]))
     if found := re.search(r"Invalid value (.*) for configuration (\S+?)(?:: (.*))?$", message, re.DOTALL):
         value, name, why = found[1], found[2], found[3] or "not allowed"
         row = _row(name)
@@ -53,6 +53,17 @@ def unknown_note(name: str) -> str | None:
         return None
     close = _similar(name)
     return f"kavka knows no setting {name}" + (f"; did you mean {close}?" if close else ".")
+
+
+def _of_brokers(name: str) -> str | None:
+    """Where a setting of brokers belongs; None for one that they do not have either."""
+    from kavka.config.broker import setting_named
+    from kavka.config.topic import TopicSetting, TopicSettings
+
+    for row in TopicSettings.rows.values():
+        if isinstance(row, TopicSetting) and row.broker_setting == name:
+            return f"it is the brokers' default for {row.name}, which topics have"
+    return None if setting_named(name) is None else "it is a setting of brokers: name one with --broker"
 
 
 def _meant(name: str) -> str:

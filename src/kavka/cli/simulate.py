@@ -6,7 +6,6 @@ the page `simulator.runs.page`'s.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections.abc import Callable
@@ -19,7 +18,18 @@ from kavka.cli.explore import Wanted, list_stories, point_of
 from kavka.cli.explore import explore as explore_all
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Json, TraceFile
-from kavka.cli.output import FAILED, Failure, Table, note, note_files, require_writable, show, usage, write_file
+from kavka.cli.output import (
+    FAILED,
+    Failure,
+    Table,
+    json_text,
+    note,
+    note_files,
+    require_writable,
+    show,
+    usage,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from kavka.simulator.runs.explore import Point
@@ -229,14 +239,14 @@ def _show(run: RecordedRun, shrink: str | None, *, as_json: bool) -> None:
     small = None if shrink is None else _shrink(run, shrink, tell=note if as_json else print)
     if as_json:
         facts = run.as_json() if shrink is None else {**run.as_json(), "regression": small}
-        print(json.dumps(facts, ensure_ascii=False))
+        print(json_text(facts))
 
 
 def _list_scenarios(*, as_json: bool) -> None:
     from kavka.simulator.scenarios import SCENARIOS
 
     if as_json:
-        print(json.dumps(list(SCENARIOS), ensure_ascii=False))
+        print(json_text(list(SCENARIOS)))
         return
     for name in SCENARIOS:
         print(name)

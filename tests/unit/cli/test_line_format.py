@@ -130,3 +130,11 @@ def test_json_written_by_others(line: bytes, expected: InputRecord) -> None:
 def test_json_that_is_no_record(line: bytes) -> None:
     with pytest.raises(MalformedLine):
         from_json(line)
+
+
+def test_a_record_in_json_is_no_order_to_a_terminal() -> None:
+    hostile = "a\x9b2J\u202e ä"
+    line = as_json(record(key=hostile.encode(), value=hostile.encode(), headers=((hostile, hostile.encode()),)))
+    assert line.decode().removesuffix("\n").isprintable()
+    assert from_json(line).value == hostile.encode()
+    assert from_json(line).headers == ((hostile, hostile.encode()),)

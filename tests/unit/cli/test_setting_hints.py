@@ -39,6 +39,16 @@ from kavka.config.topic import TopicSettings
             "there is no setting retention.mss of topics",
             "did you mean retention.ms?",
         ),
+        (
+            "Unknown topic config name: num.partitions",
+            "there is no setting num.partitions of topics",
+            "it is a setting of brokers: name one with --broker",
+        ),
+        (
+            "Unknown topic config name: log.retention.ms",
+            "there is no setting log.retention.ms of topics",
+            "it is the brokers' default for retention.ms, which topics have",
+        ),
         ("Unknown topic config name: frobnicate", "there is no setting frobnicate of topics", "`kavka configs"),
     ],
 )
