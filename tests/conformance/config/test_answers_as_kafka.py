@@ -111,11 +111,15 @@ def shown_by_3_9(ours: BrokerConfig, entries: list[ConfigEntry]) -> list[ConfigE
 
 
 def with_newer_groups(configs: dict[str, Any]) -> dict[str, Any]:
-    """What 3.9 would say if it served groups of the newer protocol, as 4.x and kavka do."""
-    served = configs["group.coordinator.rebalance.protocols"]
-    served["value"] = "classic,consumer,streams"
-    for synonym in served["synonyms"]:
-        synonym["value"] = "classic,consumer,streams"
+    """What 3.9 would say if it served groups of the newer protocols, as 4.x and kavka do."""
+    for name, default in {
+        "group.coordinator.rebalance.protocols": "classic,consumer,streams",
+        "group.share.partition.max.record.locks": "2000",
+    }.items():
+        served = configs[name]
+        served["value"] = default
+        for synonym in served["synonyms"]:
+            synonym["value"] = default
     return configs
 
 

@@ -90,8 +90,9 @@ def test_broker_settings_are_those_of_3_9_and_what_4_added(kafka_3_9: Facts, kaf
 OF_THE_NEWER_GROUPS = {
     "group.coordinator.rebalance.protocols": "classic,consumer,streams",
     "group.consumer.migration.policy": "bidirectional",
+    "group.share.partition.max.record.locks": "2000",
 }
-"""Where kavka's default is not 3.9's: groups of the newer protocol are served, as by 4.x, whose range it is."""
+"""Where kavka's default is not 3.9's: groups of the newer protocols are served, as by 4.x, whose range it is."""
 
 
 def test_every_broker_setting_has_kafkas_type_default_range_and_importance(kafka_3_9: Facts, kafka_4: Facts) -> None:
