@@ -44,7 +44,7 @@ SOON_S = 20
 """What a command is to show of a cluster may come a moment after the cause: so long it is asked again."""
 LOOKING = re.compile(r"^kavka (why|brokers|health)\b")
 SERVING = re.compile(r"^kavka (up|server|container|zookeeper|console|schema-registry)\b(?! user)")
-LIVE = re.compile(r"^kavka (top(?!.*--once)|pipeline watch|pipeline run .*--continuous)")
+LIVE = re.compile(r"^kavka (top\b(?!.*--once)|pipeline watch|pipeline run .*--continuous)")
 BROKERS = ("up", "server", "container")
 READY = re.compile(r"\bis ready\b")
 SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.documentation.page import NotAPage, blocks
-from tests.integration.documentation.reader import follow
+from tests.integration.documentation.reader import LIVE, follow
 
 CLUSTER = "```sh\nkavka up --no-console\n```\n\n"
 ANSWER = CLUSTER + "```console\n$ kavka topics create orders\nTopic %s created.\n```\n"
@@ -64,3 +64,15 @@ def test_a_page_whose_blocks_say_nothing_is_refused(text: str, tmp_path: Path) -
     page.write_text(text)
     with pytest.raises(NotAPage, match=r"page\.md:\d+: "):
         blocks(page)
+
+
+@pytest.mark.parametrize("command", ["kavka topics create orders -p 4", "kavka top --once", "kavka pipeline run churn"])
+def test_what_ends_by_itself_is_waited_for(command: str) -> None:
+    """`kavka topics` began like `kavka top`: it was interrupted after three seconds, and the reader went on without
+    the topic."""
+    assert LIVE.match(command) is None
+
+
+@pytest.mark.parametrize("command", ["kavka top", "kavka top -b h:9092", "kavka pipeline watch"])
+def test_what_shows_something_live_is_ended(command: str) -> None:
+    assert LIVE.match(command) is not None
