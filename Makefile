@@ -26,8 +26,11 @@ TWINS ?= 20
 EXPLORE_PARTS ?= 600
 EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % $(EXPLORE_PARTS))/$(EXPLORE_PARTS)
 
+# Options of tests.mutation.run: a CI with five minutes a day takes MUTANTS="--part today/400 --minutes 5".
+MUTANTS ?=
+
 .DEFAULT_GOAL := help
-.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-spark chaos upgrade simulate explore fuzz kill9 messages picture clean
+.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-spark chaos upgrade simulate explore mutants fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -95,6 +98,9 @@ simulate: setup ## SEEDS simulated clusters under faults on all cores, every rul
 
 explore: setup ## one fault at one step of a short story in each run, five minutes of another part each day
 	@.venv/bin/kavka simulate $(EXPLORE)
+
+mutants: setup ## one change at a time in the code that decides, and a test must notice; hours, and goes on where it was stopped
+	@$(PYTHON) -m tests.mutation.run $(MUTANTS)
 
 fuzz: setup ## malformed requests for every API; a million well-formed ones in any order; every parser, by coverage too; properties with EXAMPLES times their examples
 	@$(PYTHON) tools/fuzz_protocol.py
