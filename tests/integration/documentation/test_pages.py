@@ -22,7 +22,7 @@ PATIENCE_S, LONG_PATIENCE_S = 150, 3_600
 
 MOST_NOT_RUN = {
     "another machine": 31,
-    "a target": 10,
+    "a target": 11,
     "installs": 9,
     "a fragment": 10,
     "an incident": 20,
