@@ -454,3 +454,17 @@ def test_a_lonely_broker_whose_clients_log_in_needs_a_super_user_of_whatever_nam
     with pytest.raises(ConfigError, match="no ACLs and no super users"):
         require_way_in(AclIndex(), Rules(), is_alone=True, clients_are_named=True)
     require_way_in(AclIndex(), Rules(frozenset({Principal("User", "admin")})), is_alone=True, clients_are_named=True)
+
+
+def test_more_entries_than_a_znode_takes_are_refused_whole(tmp_path: Path) -> None:
+    async def scenario(stores: Stores) -> None:
+        _, store = await stores.new()
+        assert await store.create([ORDERS]) == [None]
+        many = [
+            ORDERS._replace(entry=ORDERS.entry._replace(principal=f"User:{number:0500}")) for number in range(2_500)
+        ]
+        refusals = await store.create(many)
+        assert {None if each is None else each.code for each in refusals} == {ErrorCode.INVALID_REQUEST}
+        assert store.find(Filter()) == [ORDERS]
+
+    run(tmp_path, scenario)

@@ -19,10 +19,13 @@ from kavka.broker.api.security import (
 from kavka.errors import ErrorCode
 from kavka.protocol import messages as m
 from kavka.protocol.messages.alter_client_quotas_request import EntityData, EntryData, OpData
-from kavka.protocol.messages.alter_user_scram_credentials_request import ScramCredentialDeletion
+from kavka.protocol.messages.alter_user_scram_credentials_request import (
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from kavka.protocol.messages.create_acls_request import AclCreation
 from kavka.protocol.messages.delete_acls_request import DeleteAclsFilter
-from kavka.zookeeper.port import OutcomeUnknown
+from kavka.zookeeper.port import OutcomeUnknown, RequestTooLarge
 
 LATE = ErrorCode.REQUEST_TIMED_OUT
 
@@ -84,6 +87,24 @@ def test_changes_of_users_are_answered_and_no_more_is_begun_when_the_time_is_ove
     assert {result.error_code for result in answer.results} == {LATE}
     assert "ZooKeeper did not answer" in answer.results[49].error_message
     assert (silent.begun, silent.given_up) == (1, 1)
+
+
+def test_a_salt_that_zookeeper_does_not_take_is_refused_and_not_called_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    class TakesNothing:
+        async def change_user(self, *arguments: Any) -> None:
+            raise RequestTooLarge("/config/users/u")
+
+    broker = SimpleNamespace(controller=SimpleNamespace(is_active=True), configs=TakesNothing())
+    request = SimpleNamespace(context=SimpleNamespace(principal="User:admin"))
+    wish = ScramCredentialUpsertion(name="u", mechanism=1, iterations=4096, salt=bytes(2_000_000), salted_password=b"s")
+    message: Any = m.AlterUserScramCredentialsRequest(upsertions=[wish])
+
+    async def answered() -> Any:
+        return await alter_user_scram_credentials.handle(broker, request, message)  # type: ignore[arg-type, misc]
+
+    (result,) = asyncio.run(answered()).results
+    assert result.error_code == ErrorCode.UNACCEPTABLE_CREDENTIAL
+    assert "too long" in result.error_message
 
 
 def test_changes_of_quotas_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ from kavka.zookeeper.port import (
     NodeExists,
     NoNode,
     OutcomeUnknown,
+    RequestTooLarge,
     SetData,
     ZooKeeper,
 )
@@ -364,4 +365,6 @@ def _refusal(failure: RequestError | ZooKeeperError) -> RequestError:
         return failure
     if isinstance(failure, BadArguments):
         return RequestError(ErrorCode.INVALID_REQUEST, f"no name for a znode: {failure}")
+    if isinstance(failure, RequestTooLarge):
+        return RequestError(ErrorCode.INVALID_REQUEST, f"more entries than ZooKeeper takes for one resource: {failure}")
     return RequestError(ErrorCode.REQUEST_TIMED_OUT, f"ZooKeeper did not say whether it is written: {failure}")

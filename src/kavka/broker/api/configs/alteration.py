@@ -14,6 +14,7 @@ from kavka.broker.api.configs.resources import require_topic
 from kavka.broker.api.patience import Patience
 from kavka.config.alter import is_this_broker
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
+from kavka.zookeeper.port import RequestTooLarge
 
 if TYPE_CHECKING:
     from kavka.broker.api.configs.ports import ConfigsBroker
@@ -60,6 +61,8 @@ async def alter_each(
             await patience.wait(alter(resource))
         except RequestError as refused:
             code, message = refused.code, refused.message
+        except RequestTooLarge as failure:
+            code, message = ErrorCode.INVALID_CONFIG, str(failure)
         except ZooKeeperError as failure:
             code, message = ErrorCode.REQUEST_TIMED_OUT, str(failure)
         responses.append(

@@ -23,6 +23,7 @@ from kavka.protocol.messages.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResult,
 )
 from kavka.security.scram_changes import Deletion, Upsertion, Wish, changed, refusals
+from kavka.zookeeper.port import RequestTooLarge
 
 if TYPE_CHECKING:
     from kavka.broker.api.security.ports import SecurityBroker
@@ -60,6 +61,8 @@ async def _alter(broker: SecurityBroker, wishes: Sequence[Wish], principal: str)
             logger.info("user's credentials changed", user=user, by=principal, wishes=len(own))
         except RequestError as refused:
             outcomes[user] = refused
+        except RequestTooLarge as failure:
+            outcomes[user] = RequestError(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"the salt is too long: {failure}")
         except ZooKeeperError as failure:
             outcomes[user] = RequestError(
                 ErrorCode.REQUEST_TIMED_OUT, f"whether it was written is not known: {failure}"
