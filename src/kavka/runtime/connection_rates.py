@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from kavka.security.rates import Rate, delay_ms
+from kavka.security.rates import Average, Rate, delay_ms
 
 if TYPE_CHECKING:
     from kavka.metrics import Member
@@ -35,6 +35,9 @@ class ConnectionRates:
         self._broker = self._rate()
         self._listeners: dict[str, Rate] = {}
         self._addresses: dict[str, Rate] = {}
+        self._delays: dict[str, Average] = {}
+        self._delays_of_addresses: dict[str, Average] = {}
+        """By listener, of connections that were delayed."""
         self.limit = UNLIMITED
         """max.connection.creation.rate"""
         self.limits_of_listeners: Mapping[str, int] = {}
@@ -46,9 +49,11 @@ class ConnectionRates:
         """Counts a connection; for how long it and all further ones of its listener have to wait."""
         rate = self._listeners.setdefault(listener, self._rate())
         delay = self._count(rate, self.limits_of_listeners.get(listener, self.limit), now_ms)
-        if is_protected:
-            return delay
-        return max(delay, self._count(self._broker, self.limit, now_ms))
+        if not is_protected:
+            delay = max(delay, self._count(self._broker, self.limit, now_ms))
+        if delay:
+            self._delays.setdefault(listener, Average()).record(delay, now_ms)
+        return delay
 
     def delay_of_address_ms(self, listener: str, address: str, now_ms: int, *, is_protected: bool) -> int:
         """Counts a connection that was counted before for its listener; not 0: it is to be turned away after so long,
@@ -63,6 +68,7 @@ class ConnectionRates:
             rate = self._addresses[address] = self._rate()
         delay = self._count(rate, limit, now_ms)
         if delay:
+            self._delays_of_addresses.setdefault(listener, Average()).record(delay, now_ms)
             rate.record(-1, now_ms)
             if listener in self._listeners:
                 self._listeners[listener].record(-1, now_ms)
@@ -78,6 +84,12 @@ class ConnectionRates:
             *(((("ip", address),), rate) for address, rate in sorted(self._addresses.items())),
         ]
         return [(tags, rate.measure(now_ms)) for tags, rate in rates]
+
+    def delays(self, now_ms: int, *, of_addresses: bool) -> list[Member]:
+        """Milliseconds, on average of those connections that were delayed: of each listener, because of its rate or the
+        broker's, or because of an address's."""
+        averages = self._delays_of_addresses if of_addresses else self._delays
+        return [((("listener", name),), average.measure(now_ms)) for name, average in sorted(averages.items())]
 
     def _count(self, rate: Rate, limit: int, now_ms: int) -> int:
         rate.record(1, now_ms)

@@ -239,6 +239,10 @@ class SocketServer:
     def _register_metrics(self, registry: Registry) -> None:
         registry.gauge("kafka.server", "socket-server-metrics", "connection-count", lambda: self._quota.count)
         registry.family("kafka.server", "socket-server-metrics", "connection-accept-rate", self._accept_rates)
+        for prefix, of_addresses in (("", False), ("ip-", True)):
+            name = f"{prefix}connection-accept-throttle-time"
+            read = partial(self._accept_delays, of_addresses=of_addresses)
+            registry.family("kafka.server", "socket-server-metrics", name, read)
         registry.gauge("kafka.network", "RequestChannel", "RequestQueueSize", self._queued_requests)
         registry.gauge("kafka.network", "RequestChannel", "ResponseQueueSize", self._queued_answers)
         own_loop = threading.get_ident()
@@ -254,6 +258,11 @@ class SocketServer:
         """While connections are bounded by their rate."""
         rates = self._quota.rates
         return [] if rates is None else rates.measured(int(self._loop.time() * 1000))
+
+    def _accept_delays(self, *, of_addresses: bool) -> list[Member]:
+        """The same."""
+        rates = self._quota.rates
+        return [] if rates is None else rates.delays(int(self._loop.time() * 1000), of_addresses=of_addresses)
 
     def _queued_requests(self) -> float:
         return self.channel.size if self.channel is not None else 0

@@ -7,7 +7,7 @@ Decides from values and `now_ms`, which never goes back. Must not know what is c
     I2  a delay is what brings the measured rate down to the limit if nothing more comes; it is never infinite
     I3  a recording costs a few additions; the samples are looked at once a window
 
-Source: Kafka's Rate over WindowedSum (SampledStat), TokenBucket, QuotaUtils.throttleTime.
+Source: Kafka's Rate over WindowedSum (SampledStat), Avg, TokenBucket, QuotaUtils.throttleTime.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from typing import Final
 
 MAX_DELAY_MS: Final = 2**31 - 1
 """The longest delay that an answer can tell. Kafka's longer ones wrap around to negative numbers, and hold nobody."""
+
+
+AVERAGE_SAMPLES, AVERAGE_WINDOW_MS = 2, 30_000
+"""Over which time Kafka's averages are taken."""
 
 
 class Rate:
@@ -124,6 +128,26 @@ def delay_ms(rate: Rate, limit: float, now_ms: int) -> int:
 def _bounded_ms(delay: float) -> int:
     """In whole milliseconds, at most MAX_DELAY_MS: with a limit next to 0 a delay is infinite."""
     return math.floor(delay + 0.5) if delay < MAX_DELAY_MS else MAX_DELAY_MS
+
+
+class Average:
+    """The mean of the values of the last minute; 0 where there are none. Kafka's Avg, with its two samples of 30 s."""
+
+    __slots__ = ("_count", "_sum")
+
+    def __init__(self) -> None:
+        self._sum = Rate(AVERAGE_SAMPLES, AVERAGE_WINDOW_MS)
+        self._count = Rate(AVERAGE_SAMPLES, AVERAGE_WINDOW_MS)
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Adds `value`."""
+        self._sum.record(value, now_ms)
+        self._count.record(1, now_ms)
+
+    def measure(self, now_ms: int) -> float:
+        """The mean."""
+        count = self._count.measure(now_ms)
+        return self._sum.measure(now_ms) / count if count else 0.0
 
 
 class TokenBucket:

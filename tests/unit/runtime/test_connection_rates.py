@@ -69,6 +69,19 @@ def test_the_addresses_that_are_counted_are_bounded(monkeypatch: pytest.MonkeyPa
     assert len(rates._addresses) == 91, "a tenth goes at once: to look at all of them for each new one would be dear"
 
 
+def test_metrics_show_how_long_connections_were_delayed_on_average() -> None:
+    rates = ConnectionRates(2, 1000)
+    assert rates.delays(0, of_addresses=False) == rates.delays(0, of_addresses=True) == []
+    rates.limit, rates.limits_of_addresses = 1, {"10.0.0.1": 1}
+    delays = [rates.delay_ms("A", 0, is_protected=False) for _ in range(3)]
+    assert delays == [0, 1000, 1000]
+    of_address = [rates.delay_of_address_ms("A", "10.0.0.1", 0, is_protected=False) for _ in range(2)]
+    assert of_address == [0, 1000]
+    for of_addresses in (False, True):
+        assert rates.delays(0, of_addresses=of_addresses) == [((("listener", "A"),), pytest.approx(1000))]
+        assert rates.delays(90_000, of_addresses=of_addresses) == [((("listener", "A"),), 0.0)]
+
+
 def test_metrics_show_the_rates_of_broker_listeners_and_bounded_addresses() -> None:
     rates = ConnectionRates(2, 1000)
     rates.limits_of_addresses = {"10.0.0.1": 5}

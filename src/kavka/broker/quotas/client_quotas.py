@@ -40,7 +40,7 @@ from kavka.security.quotas import (
     limit_of,
     short_client_id,
 )
-from kavka.security.rates import Rate, TokenBucket, delay_ms
+from kavka.security.rates import Average, Rate, TokenBucket, delay_ms
 
 if TYPE_CHECKING:
     from kavka.config.broker import BrokerConfig
@@ -59,8 +59,6 @@ TELLING_INTERVAL_MS: Final = 60_000
 MAX_TOLD: Final = 100
 """Records of delays in such a time: client ids are the clients' choice."""
 PERCENT_PER_NS: Final = 100 / 1_000_000_000
-AVERAGE_SAMPLES, AVERAGE_WINDOW_MS = 2, 30_000
-"""Over which time Kafka's averages are taken."""
 
 _EXEMPT: Final = frozenset(
     (
@@ -94,7 +92,7 @@ class QuotaPorts(NamedTuple):
 class ShareMeter:
     """What those who share a limit used up. `limit` None: as much as they like."""
 
-    __slots__ = ("bucket", "delay_count", "delay_sum", "limit", "rate", "share", "told_ms", "untold", "used_ms")
+    __slots__ = ("bucket", "delays", "limit", "rate", "share", "told_ms", "untold", "used_ms")
 
     def __init__(self, share: Share, limit: float | None, rate: Rate, bucket: TokenBucket | None) -> None:
         self.share = share
@@ -103,8 +101,7 @@ class ShareMeter:
         self.bucket = bucket
         """For changes of topics: it decides, and the rate is shown."""
         self.used_ms = 0
-        self.delay_sum: Rate | None = None
-        self.delay_count: Rate | None = None
+        self.delays: Average | None = None
         self.told_ms: int | None = None
         self.untold = 0
         """Delays since `told_ms` that left no record."""
@@ -132,17 +129,11 @@ class ShareMeter:
 
     def note_delay(self, delay: int, now_ms: int) -> None:
         """A client was delayed because of this limit."""
-        if self.delay_sum is None or self.delay_count is None:
-            self.delay_sum = Rate(AVERAGE_SAMPLES, AVERAGE_WINDOW_MS)
-            self.delay_count = Rate(AVERAGE_SAMPLES, AVERAGE_WINDOW_MS)
-        self.delay_sum.record(delay, now_ms)
-        self.delay_count.record(1, now_ms)
+        self.delays = self.delays or Average()
+        self.delays.record(delay, now_ms)
 
     def average_delay_ms(self, now_ms: int) -> float:
-        if self.delay_sum is None or self.delay_count is None:
-            return 0.0
-        count = self.delay_count.measure(now_ms)
-        return self.delay_sum.measure(now_ms) / count if count else 0.0
+        return 0.0 if self.delays is None else self.delays.measure(now_ms)
 
 
 class KindQuotas:
