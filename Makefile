@@ -15,6 +15,9 @@ ECOSYSTEM_SUITES ?= kafka-go sarama librdkafka-classic librdkafka-consumer
 # Of faults; CHAOS takes further arguments of chaos.run, such as --seed 7.
 CHAOS_SECONDS ?= 300
 CHAOS ?=
+# Two hours; SOAK takes further arguments of soak.run, such as --seed 7.
+SOAK_SECONDS ?= 7200
+SOAK ?=
 # Arguments of upgrade.rolling, such as --group-protocol consumer.
 UPGRADE ?=
 # Seeds of ten simulated minutes each; SIMULATE takes further arguments of simulator.campaign, such as --seed 7.
@@ -30,7 +33,7 @@ EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % 
 MUTANTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-spark chaos upgrade simulate explore mutants fuzz kill9 messages picture clean
+.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-spark chaos soak upgrade simulate explore mutants fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -87,6 +90,9 @@ bench-spark: setup ## kavka's Spark source beside Spark's own Kafka connector, i
 
 chaos: setup ## three and five brokers under faults for CHAOS_SECONDS, and a checker of what their clients saw
 	@$(PYTHON) -m tests.chaos.run --seconds $(CHAOS_SECONDS) $(CHAOS)
+
+soak: setup ## mixed load with faults for SOAK_SECONDS: memory, descriptors, threads, log bytes and latency must not grow
+	@$(PYTHON) -m tests.soak.run --seconds $(SOAK_SECONDS) $(SOAK)
 
 upgrade: setup ## what earlier builds left on disk; a cluster under load that goes from an earlier build to this one and back
 	@$(PYTHON) -m pytest tests/upgrade
