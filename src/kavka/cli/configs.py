@@ -151,7 +151,7 @@ def _change(
             raise error
 
     with_cluster(bootstrap, work)
-    for each in changes if target.topic is None else ():
+    for each in changes if target.topic is None and target.logger is None else ():
         said = unknown_note(each.name)
         if said is not None:
             note(said)

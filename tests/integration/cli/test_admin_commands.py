@@ -164,9 +164,9 @@ def test_levels_of_loggers_are_shown_and_changed(run: Run, place: Place) -> None
 
     before = levels()
     one = min(name for name in before if name != "root")
-    run("configs", "set", *of, f"{one}=ERROR")
+    assert b"no setting" not in run("configs", "set", *of, f"{one}=ERROR").stderr, "a logger is none"
     assert levels()[one] == "ERROR"
-    run("configs", "unset", *of, one)
+    assert b"no setting" not in run("configs", "unset", *of, one).stderr
     assert levels()[one] == before[one]
     refused = run("configs", "set", *of, "no.such.logger=INFO", status=1).stderr.decode()
     assert "no.such.logger" in refused
