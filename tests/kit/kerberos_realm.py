@@ -41,16 +41,16 @@ class KerberosRealm:
         self.directory = directory
         self.realm = realm
         directory.mkdir(parents=True, exist_ok=True)
-        self._port = free_port()
+        self.port = free_port()
         self._kdc: subprocess.Popen[bytes] | None = None
         self.config = directory / "krb5.conf"
         self.config.write_text(
             f"[libdefaults]\n default_realm = {realm}\n dns_lookup_kdc = false\n dns_lookup_realm = false\n"
             f" dns_canonicalize_hostname = false\n rdns = false\n clockskew = {skew_s}\n udp_preference_limit = 1\n"
-            f"[realms]\n {realm} = {{\n  kdc = 127.0.0.1:{self._port}\n }}\n[domain_realm]\n {HOST} = {realm}\n"
+            f"[realms]\n {realm} = {{\n  kdc = 127.0.0.1:{self.port}\n }}\n[domain_realm]\n {HOST} = {realm}\n"
         )
         (directory / "kdc.conf").write_text(
-            f'[kdcdefaults]\n kdc_listen = ""\n kdc_tcp_listen = 127.0.0.1:{self._port}\n[realms]\n {realm} = {{\n'
+            f'[kdcdefaults]\n kdc_listen = ""\n kdc_tcp_listen = 127.0.0.1:{self.port}\n[realms]\n {realm} = {{\n'
             f"  database_name = {directory}/principal\n  key_stash_file = {directory}/stash\n  max_life = 10h\n"
             f"  acl_file = {directory}/acl\n  supported_enctypes = aes256-cts:normal\n }}\n"
             f"[logging]\n kdc = FILE:{directory}/kdc.log\n"
@@ -88,7 +88,7 @@ class KerberosRealm:
         while True:
             assert self._kdc.poll() is None, f"the KDC ended: {(self.directory / 'kdc.log').read_text()}"
             try:
-                socket.create_connection(("127.0.0.1", self._port), 1).close()
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
                 return
             except OSError:
                 assert time.monotonic() < deadline, "the KDC does not answer"

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from kavka import __version__
 from kavka.client.answers import error_name
-from kavka.client.sasl import exchange, new_nonce
+from kavka.client.sasl import Exchange, exchange, new_nonce
 from kavka.client.security import SaslSettings
 from kavka.client.settings import ClientSettings
 from kavka.errors import (
@@ -50,6 +51,7 @@ from kavka.protocol.sasl_network import RENEW
 from kavka.protocol.schema import Message
 
 Answer = TypeVar("Answer", bound=Message)
+Result = TypeVar("Result")
 
 SOFTWARE_NAME = "kavka"
 TOKEN_AGAIN_S: Final = 1.0
@@ -71,6 +73,7 @@ class BrokerConnection(RequestPipeline):
         """What the broker speaks, by API key."""
         self.finalized_features: dict[str, int] = {}
         self._settings = settings
+        self._host = address.rpartition(":")[0]
         self._slots = asyncio.Semaphore(settings.max_pending_requests)
         self._door = asyncio.Lock()
         """Keeps the order of the requests that wait while a session is renewed."""
@@ -102,7 +105,7 @@ class BrokerConnection(RequestPipeline):
         try:
             await connection._negotiate()
             if settings.sasl is not None:
-                await connection._authenticate(settings.sasl, await _token(settings.sasl))
+                await connection._authenticate(settings.sasl, await connection._ready(settings.sasl))
         except BaseException:
             connection.close()
             raise
@@ -193,9 +196,9 @@ class BrokerConnection(RequestPipeline):
             raise RequestError(
                 ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{self.address} does not accept {name}; it offers {offered}"
             )
-        messages = exchange(sasl, new_nonce(), token)
-        out = next(messages)
-        while True:
+        messages = exchange(sasl, new_nonce(), token, self._host)
+        out = await self._step(sasl, partial(next, messages, None))
+        while out is not None:
             began = asyncio.get_running_loop().time()
             said = await self._log_in(
                 ApiKey.SASL_AUTHENTICATE, SaslAuthenticateRequest(auth_bytes=out), SaslAuthenticateResponse
@@ -207,13 +210,32 @@ class BrokerConnection(RequestPipeline):
                 else:
                     refusal = f"{self.address} refused {name}: {why}"
                 raise RequestError(ErrorCode.SASL_AUTHENTICATION_FAILED, refusal)
-            try:
-                out = messages.send(bytes(said.auth_bytes))
-            except StopIteration:
-                lifetime_s = said.session_lifetime_ms / 1000
-                self._session_end = began + lifetime_s
-                self._renew_at = began + lifetime_s * RENEW if lifetime_s else None
-                return
+            out = await self._step(sasl, partial(_sent, messages, bytes(said.auth_bytes)))
+        lifetime_s = said.session_lifetime_ms / 1000
+        self._session_end = began + lifetime_s
+        self._renew_at = began + lifetime_s * RENEW if lifetime_s else None
+
+    async def _ready(self, sasl: SaslSettings) -> str:
+        """With OAUTHBEARER, a token that is good now; with GSSAPI, nothing, once Kerberos' library has a ticket."""
+        if sasl.tickets is not None:
+            await self._beside(sasl.tickets.prepare)
+        # Beside the loop, because an endpoint may be slow.
+        return "" if sasl.tokens is None else await asyncio.to_thread(sasl.tokens.current)
+
+    async def _step(self, sasl: SaslSettings, step: Callable[[], bytes | None]) -> bytes | None:
+        """The next message of a login; None: it is over. With GSSAPI the KDC may be asked for it."""
+        return step() if sasl.tickets is None else await self._beside(step)
+
+    async def _beside(self, call: Callable[[], Result]) -> Result:
+        """A call of Kerberos' library, which waits for a KDC that does not answer longer than this connection does."""
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout_ms / 1000):
+                return await asyncio.to_thread(call)
+        except TimeoutError as late:
+            raise ConnectionFailed(
+                f"Kerberos gave no ticket for {self.address} within {self._settings.connect_timeout_ms} ms: no KDC of "
+                "the realm answers; see krb5.conf"
+            ) from late
 
     async def _log_in(self, key: ApiKey, message: Message, answer_type: type[Answer]) -> Answer:
         """A request of a login: it does not wait for the end of the login."""
@@ -231,7 +253,7 @@ class BrokerConnection(RequestPipeline):
         async with self._door:
             now = asyncio.get_running_loop().time()
             if self._renewal is None and self.is_open and now >= self._renew_at:
-                self._is_held = sasl.tokens is None
+                self._is_held = sasl.tokens is None and sasl.tickets is None
                 self._renewal = asyncio.create_task(self._renew(sasl), name=f"new session with {self.address}")
             if self._renewal is not None and (self._is_held or now >= self._session_end):
                 # A task of its own: a caller who is cancelled must not leave a login behind that is half done.
@@ -242,7 +264,7 @@ class BrokerConnection(RequestPipeline):
         loop = asyncio.get_running_loop()
         try:
             try:
-                token = await _token(sasl)
+                token = await self._ready(sasl)
             except (ConnectionFailed, RequestError):
                 if loop.time() >= self._session_end:
                     raise
@@ -328,9 +350,12 @@ class BrokerConnection(RequestPipeline):
         return super()._as_connection_failure(failure)
 
 
-async def _token(sasl: SaslSettings) -> str:
-    """With OAUTHBEARER, a token that is good now; beside the loop, because an endpoint may be slow."""
-    return "" if sasl.tokens is None else await asyncio.to_thread(sasl.tokens.current)
+def _sent(messages: Exchange, answer: bytes) -> bytes | None:
+    """The next message after an answer; None: there is none."""
+    try:
+        return messages.send(answer)
+    except StopIteration:
+        return None
 
 
 def _another_protocol(address: str, failure: FrameTooLarge) -> ConnectionFailed:

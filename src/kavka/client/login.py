@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
+from kavka.client.ticket_login import SETTINGS as TICKET_SETTINGS
+from kavka.client.ticket_login import ticket_settings
 from kavka.client.token_login import SETTINGS as TOKEN_SETTINGS
 from kavka.client.token_login import token_settings
 from kavka.errors import ConfigError
@@ -50,6 +52,7 @@ SETTINGS: Final = frozenset(
         "ssl.key.location",
     }
     | TOKEN_SETTINGS
+    | TICKET_SETTINGS
 )
 _TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _ABOUT_SECURITY: Final = ("security.", "sasl.", "ssl.", "enable.ssl.")
@@ -89,6 +92,8 @@ def sasl_settings(settings: Mapping[str, str], read: Callable[[str], bytes]) -> 
         raise ConfigError(f"sasl.mechanism is {named!r}; kavka's client has {known}") from None
     if mechanism is SaslMechanism.OAUTHBEARER:
         return token_settings(settings, _jaas(settings, mechanism), read)
+    if mechanism is SaslMechanism.GSSAPI:
+        return ticket_settings(settings, _jaas(settings, mechanism))
     username, password = settings.get("sasl.username", ""), settings.get("sasl.password", "")
     is_by_token = False
     login = _jaas(settings, mechanism)

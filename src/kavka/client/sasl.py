@@ -1,7 +1,7 @@
 """The exchange of SASL messages, on the client's side: which one a login has, and what its failure is called.
 
-The messages themselves, and what is checked of the broker's, are `kavka.security.plain`, `scram` and `oauthbearer`. The
-connection carries them (SaslHandshake 1 and SaslAuthenticate).
+The messages themselves, and what is checked of the broker's, are `kavka.security.plain`, `scram`, `oauthbearer` and
+`gssapi`. The connection carries them (SaslHandshake 1 and SaslAuthenticate).
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ Exchange: TypeAlias = Generator[bytes, bytes, None]
 """Yields each message to send, receives each answer, and ends when the broker is verified. Raises `RequestError`."""
 
 
-def exchange(settings: SaslSettings, nonce: str, token: str = "") -> Exchange:
-    """The messages of one authentication. `nonce`: a fresh `new_nonce`. `token`: with OAUTHBEARER, one that is good."""
+def exchange(settings: SaslSettings, nonce: str, token: str = "", host: str = "") -> Exchange:
+    """The messages of one authentication. `nonce`: a fresh `new_nonce`. `token`: with OAUTHBEARER, one that is good.
+    `host`: where the broker is, with GSSAPI, whose steps may wait for the KDC and raise ConnectionFailed, too."""
+    if settings.tickets is not None:
+        yield from settings.tickets.exchange(host)
+        return
     if settings.tokens is not None:
         try:
             yield from token_exchange(token, settings.tokens.extensions)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import ssl
 
     from kavka.client.access_tokens import AccessTokens
+    from kavka.security.kerberos_tickets import Tickets
 
 
 class SaslMechanism(Enum):
@@ -35,6 +36,7 @@ class SaslMechanism(Enum):
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
     OAUTHBEARER = "OAUTHBEARER"
+    GSSAPI = "GSSAPI"
 
 
 PASSWORD_MECHANISMS: Final = (SaslMechanism.PLAIN, SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512)
@@ -47,15 +49,21 @@ class SaslSettings:
 
     mechanism: SaslMechanism
     username: str
-    """With OAUTHBEARER: the client's id, for messages; it may be empty."""
+    """With OAUTHBEARER: the client's id, for messages; it may be empty. With GSSAPI: the principal, the same way."""
     password: str = field(default="", repr=False)
     is_by_token: bool = False
     """With SCRAM: user name and password are the id and the HMAC of a delegation token."""
 
     tokens: AccessTokens | None = None
     """With OAUTHBEARER: where tokens come from."""
+    tickets: Tickets | None = None
+    """With GSSAPI: whose tickets are shown."""
 
     def __post_init__(self) -> None:
+        if self.mechanism is SaslMechanism.GSSAPI:
+            if self.tickets is None:
+                raise ConfigError("GSSAPI needs to know whose tickets are shown")
+            return
         if self.mechanism is SaslMechanism.OAUTHBEARER:
             if self.tokens is None:
                 raise ConfigError("OAUTHBEARER needs to know where its tokens come from")

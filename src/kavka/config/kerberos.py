@@ -27,11 +27,13 @@ RULES: Final = "sasl.kerberos.principal.to.local.rules"
 
 @dataclass(frozen=True, slots=True)
 class KerberosSettings:
-    """Of a listener: it takes tickets for `principal`, whose keys are in `keytab`; `rules` make names of clients'."""
+    """Of a listener: it takes tickets for `principal`, whose keys are in `keytab`; `rules` make names of clients'.
+    `service_name` is the first part of the principals of all brokers."""
 
     principal: str
     keytab: str
     rules: tuple[str, ...]
+    service_name: str
 
 
 def kerberos_settings(
@@ -57,4 +59,4 @@ def kerberos_settings(
         ShortNames(rules, "")
     except ValueError as malformed:
         raise InvalidValue(RULES, ",".join(rules), str(malformed)) from malformed
-    return KerberosSettings(own.principal, own.keytab, rules)
+    return KerberosSettings(own.principal, own.keytab, rules, own.service_name)

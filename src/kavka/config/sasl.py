@@ -47,13 +47,15 @@ _JAVA_CLASSES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class OwnLogin:
-    """How the broker logs in elsewhere. `username`: who it is there; None where a token says that. `tokens`: with
-    OAUTHBEARER, a client's settings of where they come from, by Kafka's names."""
+    """How the broker logs in elsewhere. `username`: who it is there; None where a token or a ticket says that.
+    `tokens`: with OAUTHBEARER, a client's settings of where they come from, by Kafka's names. `kerberos`: with GSSAPI,
+    the keytab and principal of the listener, with which it also gets tickets."""
 
     mechanism: str
     username: str | None
     password: Secret = field(default_factory=lambda: Secret(""))
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
+    kerberos: KerberosSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +111,8 @@ def own_login(config: BrokerConfig, listener: str) -> OwnLogin:
 
         return OwnLogin(mechanism, None, tokens=own_tokens(config, listener))
     if mechanism == GSSAPI:
-        raise ConfigError(
-            f"{name} is {GSSAPI}: brokers of kavka take tickets from clients, but do not log in on each other with "
-            "them. Use a mechanism of SCRAM or PLAIN between brokers, or a listener with SSL."
-        )
+        kerberos = _kerberos(config, listener, _login(config, listener, mechanism))
+        return OwnLogin(mechanism, None, kerberos=kerberos)
     login = _login(config, listener, mechanism)
     if login is None or not login.username or not login.password:
         raise ConfigError(

@@ -11,8 +11,9 @@ messages nothing else may be sent; answers that are owed from before pass.
     I1  no frame is sent before the login has succeeded; a connection that could not log in is closed, and nobody has it
     I2  frames leave in the order in which they were given
     I3  no message contains the password
-    I4  what a login needs (`prepare`: a token) is got ready before it; where that fails, an open connection goes on
-        with the session that it has, and tries again
+    I4  what a login needs (`prepare`: a token, a ticket) is got ready before it; where that fails, an open connection
+        goes on with the session that it has, and tries again
+    I5  steps of an exchange that may take long are carried out by `beside`; frames wait as they do for its answers
 
 Source: Kafka's SaslClientAuthenticator, KafkaChannel.
 """
@@ -53,24 +54,36 @@ class NewExchange(Protocol):
     """The client's side of a mechanism: a generator that yields its messages, is sent the broker's, and raises
     ValueError where it does not believe them."""
 
-    def __call__(self) -> Generator[bytes, bytes, None]: ...
+    def __call__(self, host: str, /) -> Generator[bytes, bytes, None]:
+        """`host`: where the other side is. Only tickets are made for it."""
+        ...
 
 
 Prepare: TypeAlias = Callable[[], Awaitable[None]]
+Beside: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
 
 
 class SaslNetwork:
     """`mechanism` and `exchange` say how to log in; `client_id` stands in the requests. `prepare` is awaited before
-    each exchange; it raises ConnectionFailed."""
+    each exchange; it raises ConnectionFailed. `beside` carries a step of an exchange to another thread; None: steps
+    take no time."""
 
     def __init__(
-        self, network: Network, mechanism: str, exchange: NewExchange, *, client_id: str, prepare: Prepare | None = None
+        self,
+        network: Network,
+        mechanism: str,
+        exchange: NewExchange,
+        *,
+        client_id: str,
+        prepare: Prepare | None = None,
+        beside: Beside | None = None,
     ) -> None:
         self._network = network
         self._mechanism = mechanism
         self._exchange = exchange
         self._client_id = client_id
         self._prepare = prepare
+        self._beside = beside
 
     async def connect(self, host: str, port: int, *, max_frame_bytes: int = 256 * 1024 * 1024) -> Connection:
         """Connects and logs in. Raises ConnectionFailed."""
@@ -78,7 +91,11 @@ class SaslNetwork:
             await self._prepare()
         raw = await self._network.connect(host, port, max_frame_bytes=max_frame_bytes)
         connection = SaslConnection(
-            raw, f"{host}:{port}", lambda: Login(self._mechanism, self._exchange(), self._client_id), self._prepare
+            raw,
+            f"{host}:{port}",
+            lambda: Login(self._mechanism, self._exchange(host), self._client_id),
+            self._prepare,
+            self._beside,
         )
         try:
             async with asyncio.timeout(LOGIN_TIMEOUT_S):
@@ -147,12 +164,18 @@ class SaslConnection:
     """One connection (the port's `Connection`)."""
 
     def __init__(
-        self, connection: Connection, peer: str, new_login: Callable[[], Login], prepare: Prepare | None = None
+        self,
+        connection: Connection,
+        peer: str,
+        new_login: Callable[[], Login],
+        prepare: Prepare | None = None,
+        beside: Beside | None = None,
     ) -> None:
         self._connection = connection
         self._peer = peer
         self._new_login = new_login
         self._prepare = prepare
+        self._beside = beside
         self._preparing: asyncio.Task[None] | None = None
         self._login: Login | None = None
         self._held: list[Parts] = []
@@ -164,7 +187,7 @@ class SaslConnection:
         self._begin()
         while self._login is not None:
             await self._connection.drain()
-            self._take(await self._connection.receive_frame())
+            await self._take(await self._connection.receive_frame())
 
     def send_frame(self, parts: Parts) -> None:
         """Queues one frame."""
@@ -184,7 +207,7 @@ class SaslConnection:
             frame = await self._connection.receive_frame()
             if self._login is None or len(frame) < 4 or _correlation_id(frame)[0] != CORRELATION_ID:
                 return frame
-            self._take(frame)
+            await self._take(frame)
 
     def close(self) -> None:
         if self._preparing is not None:
@@ -217,14 +240,17 @@ class SaslConnection:
         self._login = self._new_login()
         self._connection.send_frame(self._login.begin())
 
-    def _take(self, frame: bytes) -> None:
+    async def _take(self, frame: bytes) -> None:
         login = self._login
         assert login is not None
         try:
-            parts = login.answered(frame)
+            parts = login.answered(frame) if self._beside is None else await _elsewhere(self._beside, login, frame)
         except ValueError as failure:
             self._connection.close()
             raise ConnectionFailed(f"{self._peer} did not let this broker log in: {failure}") from failure
+        except TimeoutError as late:
+            self._connection.close()
+            raise ConnectionFailed(f"a login at {self._peer} took longer than {LOGIN_TIMEOUT_S} s") from late
         if parts is not None:
             self._connection.send_frame(parts)
             return
@@ -237,3 +263,11 @@ class SaslConnection:
         held, self._held = self._held, []
         for waiting in held:
             self._connection.send_frame(waiting)
+
+
+async def _elsewhere(beside: Beside, login: Login, frame: bytes) -> Parts | None:
+    """What is to be sent after an answer, by a step that may take long. Raises ValueError, TimeoutError."""
+    found: list[Parts | None] = []
+    async with asyncio.timeout(LOGIN_TIMEOUT_S):
+        await beside(lambda: found.append(login.answered(frame)))
+    return found[0]

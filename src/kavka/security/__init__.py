@@ -19,9 +19,10 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     scram_changes    what a request about SCRAM credentials may change
     oauthbearer      the mechanism OAUTHBEARER, the server's side
     json_web_tokens  signed tokens: whom they name, and whether they are to be believed
-    gssapi           the mechanism GSSAPI, the server's side
+    gssapi           the mechanism GSSAPI, both sides; kerberos_refusals: what a client is told where it fails
     kerberos_names   principals, and sasl.kerberos.principal.to.local.rules; kerberos_login: a login's options
-    kerberos_library the machine's Kerberos library: no pure decision, and imported at need only
+    kerberos_library the machine's Kerberos library: no pure decision, and imported at need only; kerberos_tickets: a
+                     client's login with it
     tokens           delegation tokens: how long they are good, who may renew or end them, and their passwords
     digest_md5       the mechanism DIGEST-MD5 of ZooKeeper, both sides
     jaas             the text of a login, as Kafka's settings have it

@@ -7,8 +7,9 @@
     -> client    wrapped: 1, 0 0 0, [authzid]   the layer that it takes
     <- server    nothing, and the client is whom its ticket names
 
-Decides what each message means and what a failure of Kerberos is called. Must not know where tickets, keys and clocks
-are: a `Context` does, which calls the machine's library, and may take long (`labour`).
+Decides what each message means and what a failure of Kerberos is called; `kerberos_refusals` has what a client is told
+of its own. Must not know where tickets, keys and clocks are: a `Context` does, which calls the machine's library, and
+may take long (`labour`).
 
     I1  nobody is anybody before the ticket was believed, the last message was unwrapped with its key, and a rule has
         made a name of its principal
@@ -16,6 +17,7 @@ are: a `Context` does, which calls the machine's library, and may take long (`la
     I3  an authzid changes nothing, as in Apache Kafka: its clients send their principal, others the user's name. The
         user is whom the ticket names
     I4  an exchange has at most MAX_CONTEXT_TOKENS tokens
+    I5  a client's exchange ends well only after the broker has proved that it has the service's key, too
 
 Source: RFC 4752, RFC 4120 section 7.5.9 (errors); Java's GssKrb5Server; Kafka's SaslServerAuthenticator, KerberosError.
 """
@@ -145,6 +147,27 @@ class GssapiServer:
         if not user:
             raise AuthenticationFailed(FailureReason.NO_SHORT_NAME)
         yield Step(b"", user)
+
+
+def client_exchange(context: Context) -> Generator[bytes, bytes, None]:
+    """The client's side: yields each message, is sent each answer, and ends after the last one. Each step may take as
+    long as the KDC does. Raises KerberosFailed; ValueError for a broker that does not keep to the protocol."""
+    token = context.step(b"")
+    for _ in range(MAX_CONTEXT_TOKENS):
+        if context.is_complete():
+            break
+        answer = yield token
+        if not answer:
+            raise ValueError("the broker did not prove who it is")
+        token = context.step(answer)
+    else:
+        raise ValueError("the broker asks for one token after the other")
+    offer = context.unwrap((yield token))
+    if len(offer) != len(OFFER):
+        raise ValueError("the broker's offer of layers is malformed")
+    if not offer[0] & AUTH:
+        raise ValueError("the broker asks for layers of GSSAPI that protect what follows, which TLS does here")
+    yield context.wrap(OFFER)
 
 
 def _failure(failed: KerberosFailed) -> AuthenticationFailed:

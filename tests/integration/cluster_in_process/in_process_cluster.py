@@ -53,9 +53,11 @@ class InProcessCluster:
         settings: Mapping[str, str] | None = None,
         more_listeners: Sequence[str] = (),
         prepare: Callable[[ZooKeeper], Awaitable[None]] | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         """`more_listeners`: names of those that each broker has beside PLAINTEXT; their ports are in `ports_of`.
-        `prepare` is called with a session before any broker starts."""
+        `prepare` is called with a session before any broker starts. `host` is the loopback, by a name or not."""
+        self._host = host
         self._prepare = prepare
         self._path = path
         self._settings = {**SHORT, **(settings or {})}
@@ -122,7 +124,7 @@ class InProcessCluster:
         properties = {
             "broker.id": str(broker_id),
             "listeners": ",".join(
-                f"{name}://127.0.0.1:{ports[broker_id]}"
+                f"{name}://{self._host}:{ports[broker_id]}"
                 for name, ports in {"PLAINTEXT": self._ports, **self.ports_of}.items()
             ),
             "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ("PLAINTEXT", *self.ports_of)),

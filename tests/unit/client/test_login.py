@@ -101,7 +101,7 @@ def test_a_certificate_of_the_clients_own(tmp_path: Path) -> None:
         ({"ssl.provider": "x"}, "no setting ssl.provider"),
         ({"sasl.login.class": "x"}, "no setting sasl.login.class"),
         ({"enable.ssl.certificate.verification": "false"}, "no setting enable.ssl"),
-        ({"security.protocol": "SASL_SSL"}, "GSSAPI"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "DIGEST-MD5"}, "OAUTHBEARER, GSSAPI"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS}, "login module"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "user name and a password"),
         ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "http"}, "expected https"),

@@ -80,7 +80,7 @@ class Broker:
 
 
 def network(broker: Broker, password: str = "secret", mechanism: str = "PLAIN") -> SaslNetwork:
-    def exchange() -> Generator[bytes, bytes, None]:
+    def exchange(_host: str) -> Generator[bytes, bytes, None]:
         yield client_token("broker", password)
 
     return SaslNetwork(broker, mechanism, exchange, client_id="1")
@@ -130,7 +130,7 @@ class Preparing:
 
 
 def prepared(broker: Broker, prepare: Preparing) -> SaslNetwork:
-    def exchange() -> Generator[bytes, bytes, None]:
+    def exchange(_host: str) -> Generator[bytes, bytes, None]:
         assert prepare.times, "an exchange begins with what it needs"
         yield client_token("broker", "secret")
 

@@ -1,4 +1,4 @@
-"""GSSAPI on the server's side: the messages, with a context that is a few bytes. The real one: tests/conformance."""
+"""GSSAPI on both sides: the messages, with a context that is a few bytes. The real one: tests/conformance."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from kavka.errors import ErrorCode
-from kavka.security.gssapi import MAX_CONTEXT_TOKENS, MAX_OFFER_BYTES, Context, GssapiServer, KerberosFailed
+from kavka.security.gssapi import (
+    MAX_CONTEXT_TOKENS,
+    MAX_OFFER_BYTES,
+    Context,
+    GssapiServer,
+    KerberosFailed,
+    client_exchange,
+)
 from kavka.security.kerberos_names import ShortNames
 from kavka.security.sasl import AuthenticationFailed, FailureReason, Step
 from kavka.security.sasl_server import Phase, SaslServer
@@ -148,3 +155,76 @@ def test_what_another_try_may_mend_ends_the_connection_without_an_answer(token: 
         answers,
         Phase.ENDED,
     )
+
+
+class ClientContext(Context):
+    """Sends a ticket, and is complete when it has taken `rounds` tokens; the last thing that it sends is `last`."""
+
+    def __init__(self, rounds: int = 1, last: bytes = b"") -> None:
+        self._left = rounds
+        self._last = last
+
+    def step(self, token: bytes) -> bytes:
+        if token == b"forged":
+            raise KerberosFailed("not its key", 31)
+        if token:
+            self._left -= 1
+        return b"ticket" if self._left > 0 else self._last
+
+    def is_complete(self) -> bool:
+        return self._left <= 0
+
+    def peer(self) -> str:
+        return "kafka/host@REALM"
+
+    def wrap(self, message: bytes) -> bytes:
+        return b"W" + message
+
+    def unwrap(self, message: bytes) -> bytes:
+        return ShortContext().unwrap(message)
+
+
+def said(context: Context, *answers: bytes) -> list[bytes]:
+    """What a client sends, until it has had these answers."""
+    messages = client_exchange(context)
+    return [next(messages), *(messages.send(each) for each in answers)]
+
+
+def test_a_client_takes_the_proof_and_the_offer_and_chooses_no_layer() -> None:
+    assert said(ClientContext(), b"proof", b"W" + ACCEPTED) == [b"ticket", b"", b"W" + ACCEPTED]
+    assert said(ClientContext(last=b"last"), b"proof", b"W" + ACCEPTED) == [b"ticket", b"last", b"W" + ACCEPTED]
+    assert said(ClientContext(2), b"more", b"proof", b"W\7\0\xff\xff")[-1] == b"W" + ACCEPTED
+
+
+def test_a_client_speaks_with_a_server_of_ours() -> None:
+    server, messages = new(lambda: ShortContext(last=b"proof")), client_exchange(ClientContext())
+    answer, message = Step(b""), next(messages)
+    for _ in range(2):
+        answer = server.step(message)
+        message = messages.send(answer.answer)
+    answer = server.step(message)
+    assert answer.user == "alice"
+    with pytest.raises(StopIteration):
+        messages.send(answer.answer)
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([b""], "did not prove who it is"),
+        ([b"more"] * MAX_CONTEXT_TOKENS, "one token after the other"),
+        ([b"x"] * 20 + [b"W\1"], "malformed"),
+        ([b"x"] * 20 + [b"W\1\0\0\0more"], "malformed"),
+        ([b"x"] * 20 + [b"W\6\0\0\0"], "asks for layers"),
+    ],
+)
+def test_a_client_does_not_believe_a_broker_that_proves_nothing(answers: list[bytes], why: str) -> None:
+    context = ClientContext(MAX_CONTEXT_TOKENS + 1) if len(answers) <= MAX_CONTEXT_TOKENS else ClientContext()
+    with pytest.raises(ValueError, match=why):
+        said(context, *(answers if len(answers) <= MAX_CONTEXT_TOKENS else [answers[0], answers[-1]]))
+
+
+@pytest.mark.parametrize("answers", [[b"forged"], [b"proof", b"unwrapped"]])
+def test_a_client_passes_on_what_the_library_refuses(answers: list[bytes]) -> None:
+    with pytest.raises(KerberosFailed):
+        said(ClientContext(), *answers)

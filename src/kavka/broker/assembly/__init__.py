@@ -16,6 +16,7 @@ room must not decide anything about records, groups, topics or transactions.
     tokens.py            delegation tokens, on brokers that have them
     kerberos_acceptors.py  GSSAPI: the keytabs of listeners, and the thread that checks tickets
     own_token.py         OAUTHBEARER: the token that this broker logs in with on the others
+    own_tickets.py       GSSAPI: how this broker logs in on the others, and who it is to them
     token_verifiers.py   OAUTHBEARER: whose tokens listeners believe, verified beside the loop
     following.py         fetchers, made when the first partition is to be followed
     group_room.py        the coordinator of groups; made late

@@ -169,9 +169,16 @@ def logging_in(network: Network, config: BrokerConfig, listener: str, ports: Por
 
         token = OwnToken(ports.own_tokens(login.tokens), ports.run_blocking)
         return SaslNetwork(network, OAUTHBEARER, token.exchange, client_id=client_id, prepare=token.prepare)
+    if login.kerberos is not None:
+        from kavka.broker.assembly.own_tickets import OwnTickets  # late: few brokers have them
+
+        tickets = OwnTickets(login.kerberos)
+        return SaslNetwork(
+            network, GSSAPI, tickets.exchange, client_id=client_id, prepare=tickets.prepare, beside=tickets.beside
+        )
     user, password = login.username or "", login.password
 
-    def exchange() -> Generator[bytes, bytes, None]:
+    def exchange(_host: str) -> Generator[bytes, bytes, None]:
         if login.mechanism == PLAIN:
             return _plain(user, password)
         return client_exchange(MECHANISMS[login.mechanism], user, password.reveal(), new_nonce(ports.secret_bytes))

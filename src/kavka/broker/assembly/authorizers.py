@@ -83,13 +83,17 @@ def new_authorization(config: BrokerConfig, ports: AuthorizerPorts) -> Authoriza
 
 def _brokers(config: BrokerConfig, own_principal: Principal) -> Principal | None:
     """Who the brokers are to each other: who they log in as, else what their certificate says. None: their tokens say
-    that, of which there is none yet."""
+    that, of which there is none yet. Raises ConfigError."""
     if config.security_protocols.get(config.inter_broker_listener) not in SASL_PROTOCOLS:
         return own_principal
     from kavka.config.sasl import own_login
 
-    username = own_login(config, config.inter_broker_listener).username
-    return None if username is None else Principal(USER, username)
+    login = own_login(config, config.inter_broker_listener)
+    if login.kerberos is not None:
+        from kavka.broker.assembly.own_tickets import own_name  # late: few brokers have tickets
+
+        return own_name(login.kerberos)
+    return None if login.username is None else Principal(USER, login.username)
 
 
 def _rules(config: BrokerConfig) -> Rules:

@@ -37,6 +37,6 @@ class OwnToken:
             raise ConnectionFailed(f"this broker has no token to log in with: {refused}") from refused
         self._token = found[0]
 
-    def exchange(self) -> Generator[bytes, bytes, None]:
+    def exchange(self, _host: str) -> Generator[bytes, bytes, None]:
         """The client's side of one login."""
         return client_exchange(self._token, self._tokens.extensions)

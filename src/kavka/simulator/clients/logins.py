@@ -10,7 +10,7 @@ Rights are what Kafka's administrators give to an application: its topics, its g
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,7 @@ from kavka.client.acl_admin import AclAdmin
 from kavka.client.quota_admin import QuotaAdmin
 from kavka.client.security import SaslMechanism, SaslSettings
 from kavka.client.user_admin import UserAdmin
-from kavka.protocol.sasl_network import SaslNetwork
+from kavka.protocol.sasl_network import NewExchange, SaslNetwork
 from kavka.security.acls import (
     CLUSTER_NAME,
     Binding,
@@ -148,11 +148,11 @@ class Logins:
         chosen = sasl or self.settings(loop.name)
         return SaslNetwork(self.network(network, loop), chosen.mechanism.value, self._exchange(chosen), client_id="sim")
 
-    def _exchange(self, sasl: SaslSettings) -> Callable[[], Generator[bytes, bytes, None]]:
-        def plain() -> Generator[bytes, bytes, None]:
+    def _exchange(self, sasl: SaslSettings) -> NewExchange:
+        def plain(_host: str) -> Generator[bytes, bytes, None]:
             yield client_token(sasl.username, sasl.password)
 
-        def scram() -> Generator[bytes, bytes, None]:
+        def scram(_host: str) -> Generator[bytes, bytes, None]:
             mechanism: ScramMechanism = MECHANISMS[sasl.mechanism.value]
             nonce = b64encode(self._random.randbytes(NONCE_BYTES)).decode()
             return client_exchange(mechanism, sasl.username, sasl.password, nonce, is_by_token=sasl.is_by_token)
