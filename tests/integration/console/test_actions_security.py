@@ -153,6 +153,17 @@ def test_a_form_without_token_or_from_elsewhere_changes_nothing(live: Live) -> N
     eventually("made", lambda: "forged" in live.topics())
 
 
+def test_a_name_that_nobody_has_is_not_written_down(live: Live) -> None:
+    """Passwords are typed where names belong. Whose name was right is said."""
+    client = live.client()
+    client.login("in-the-wrong-field", "x")
+    client.login("viewer", "wrong password")
+    denied = live.client("admin").get("/audit?q=login")
+    assert "in-the-wrong-field" not in denied.html
+    assert "(unknown)" in denied.text
+    assert "viewer" in denied.text
+
+
 def test_an_audit_line_has_who_and_from_where(live: Live) -> None:
     operator = live.client("operator")
     operator.do("live", "create-topic", {}, topic="noted", partitions="1", replicas="1")

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 NEXT_LENGTH = 2_000
 LEFT = "left"
 """In the address of the page after the logout of somebody who had logged in by the provider."""
+UNKNOWN = "(unknown)"
+"""What the audit log says for a name that no user has: people type passwords into that field. No user's name has a
+bracket."""
 
 
 class FailedAttempt(NamedTuple):
@@ -91,7 +94,8 @@ async def _log_in(console: Console, request: Request) -> Response:
     guard.throttle.failed(keys, time.monotonic())
     user = await guard.users.check(name, password)
     if user is None:
-        write_login_down(console, request, name, Outcome.DENIED)
+        is_known = guard.users.find(name) is not None
+        write_login_down(console, request, name if is_known else UNKNOWN, Outcome.DENIED)
         return login_form(console, request, target, FailedAttempt(name, is_wrong=True), status=401)
     guard.throttle.succeeded(*keys)
     if request.state.session.user is not None:
