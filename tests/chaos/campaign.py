@@ -32,6 +32,7 @@ class Campaign:
     brokers: int = 3
     zookeeper: str = "kavka"
     kind: str = "kavka"
+    """kavka, kafka, or with a +, as kavka+, most of these and some of the other brand."""
     seconds: float = 150.0
     seed: int = 0
     faults: tuple[Fault, ...] = RECORD_FAULTS
@@ -44,6 +45,16 @@ class Campaign:
     transformers: int = 4
     protocol: str = "classic"
     """Of the transformers' group."""
+    secured: bool = False
+    """Brokers and clients log in over TLS (tests/kit/secured_brokers.py)."""
+
+    @property
+    def kinds(self) -> dict[int, str]:
+        """Each broker's brand: in a mixed cluster every other one is of the other brand, and `kind` says of which
+        there are more."""
+        main, mixed, _ = self.kind.partition("+")
+        other = "kafka" if main == "kavka" else "kavka"
+        return {number: other if mixed and number % 2 else main for number in range(self.brokers)}
 
     @property
     def min_insync(self) -> int:
@@ -51,7 +62,11 @@ class Campaign:
 
     def __str__(self) -> str:
         where = {"kavka": "kavka's ZooKeeper", "apache": "Apache's ZooKeeper", "ensemble": "an ensemble of three"}
-        what = f"{self.workload}: {self.brokers} brokers ({self.kind}) on {where[self.zookeeper]}"
+        kinds = list(self.kinds.values())
+        brands = " and ".join(f"{kinds.count(one)} of {one}" for one in ("kavka", "kafka") if one in kinds)
+        what = f"{self.workload}: {self.brokers} brokers ({brands}) on {where[self.zookeeper]}"
+        if self.secured:
+            what += ", SASL_SSL"
         if self.workload == TRANSACTIONS:
             what += f", {self.transformers} transformers (group protocol {self.protocol})"
         return f"{what}, {self.seconds:.0f} s, seed {self.seed}"
@@ -70,7 +85,7 @@ class Outcome:
 
 def create_topics(cluster: ProcessCluster, campaign: Campaign, *names: str) -> None:
     """Returns when every replica is in sync."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **cluster.client_settings})
     topics = [NewTopic(name, campaign.partitions, campaign.brokers) for name in names]
     for future in admin.create_topics(topics, operation_timeout=30, request_timeout=40).values():
         future.result()
@@ -95,7 +110,9 @@ def wait_until_whole(cluster: ProcessCluster, topics: dict[str, int]) -> None:
 
 def bugs_in_logs(cluster: ProcessCluster) -> Iterator[str]:
     """What kavka's brokers logged of failures that nobody foresaw; the first of each."""
-    for server in cluster.brokers.values():
+    for number, server in cluster.brokers.items():
+        if cluster.kind_of(number) != "kavka":
+            continue
         lines = server.log_file.read_text(errors="replace").splitlines()
         found = [line for line in lines if any(event in line for event in UNFORESEEN)]
         if found:

@@ -262,7 +262,7 @@ class Nemesis:
         if len(disturbed) >= self.tolerated or not free:
             return None
         target = free[int(chosen * len(free))]
-        sought = (self._controller, *self.sought)
+        sought = (self.controller, *self.sought)
         share = SOUGHT_SHARE * len(sought)
         if preference < share and (found := sought[int(preference / SOUGHT_SHARE)]()) in free:
             target = found
@@ -326,7 +326,7 @@ class Nemesis:
                 raise ValueError(fault)
         return _Running(fault, name, now, until, undo, brokers=frozenset({target}), down=down)
 
-    def _controller(self) -> int:
+    def controller(self) -> int:
         """-1 where ZooKeeper does not say at once."""
         try:
             data = self.cluster.zookeeper.get_async("/controller").get(timeout=1)[0]

@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -43,6 +44,7 @@ from tests.kit.kavka_process import ProcessFailed
 from tests.kit.network_lab import NetworkLab, NoNetworkLab
 from tests.kit.process_cluster import ProcessCluster
 from tests.kit.process_faults import NoProcessFaults
+from tests.kit.secured_brokers import SecuredBrokers
 
 TOPIC = "chaos"
 # Small segments are rolled many times in a run; lagging followers are dropped soon enough to be seen dropping.
@@ -53,8 +55,11 @@ SETTINGS = {
     "controlled.shutdown.retry.backoff.ms": "500",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
+MIXED = "mixed"
 BASE_DISK_MB, DISK_MB_PER_MINUTE = 96, 24
 ANOMALIES_SHOWN = 20
+LOOK_S = 0.5
+"""Between two looks at who is the controller."""
 
 
 def run(campaign: Campaign, directory: Path, *, verbose: bool = True) -> Outcome:
@@ -74,13 +79,14 @@ def run(campaign: Campaign, directory: Path, *, verbose: bool = True) -> Outcome
         cluster = ProcessCluster(
             directory,
             brokers=campaign.brokers,
-            kind=campaign.kind,
+            own_kinds=campaign.kinds,
             zookeeper=campaign.zookeeper,
             lab=lab,
             settings=settings,
             own_settings=racks,
             disk_mb=disk_mb,
             process_faults=not PROCESS_FAULTS.isdisjoint(campaign.faults),
+            secured=SecuredBrokers(directory / "security") if campaign.secured else None,
         )
         stack.enter_context(cluster)
         cluster.start()
@@ -95,6 +101,8 @@ def run(campaign: Campaign, directory: Path, *, verbose: bool = True) -> Outcome
             producers=campaign.producers,
             rate=campaign.rate,
             racks=("", "rack-0"),
+            login=cluster.client_settings,
+            topic_may_seem_unknown="kafka" in campaign.kinds.values(),
         )
         nemesis = Nemesis(
             cluster,
@@ -119,6 +127,8 @@ class _Run:
         self._campaign, self._cluster = campaign, cluster
         self._workload, self._nemesis, self._say = workload, nemesis, say
         self._failures: list[str] = []
+        self._controllers: list[int] = []
+        self._looked_at = 0.0
 
     def run(self) -> Outcome:
         workload, nemesis = self._workload, self._nemesis
@@ -126,6 +136,7 @@ class _Run:
         began_at = time.monotonic()
         while time.monotonic() - began_at < self._campaign.seconds:
             nemesis.step()
+            self._look_at_the_controller()
             time.sleep(0.02)
         self._say("the faults end")
         faulty_s = time.monotonic() - began_at
@@ -152,6 +163,15 @@ class _Run:
         ]
         return Outcome(self._failures, lines, workload.history.acknowledged, len(nemesis.done))
 
+    def _look_at_the_controller(self) -> None:
+        """Who it was, one after the other."""
+        if time.monotonic() < self._looked_at + LOOK_S:
+            return
+        self._looked_at = time.monotonic()
+        found = self._nemesis.controller()
+        if found >= 0 and self._controllers[-1:] != [found]:
+            self._controllers.append(found)
+
     def _wait_until_whole(self) -> None:
         began_at = time.monotonic()
         wait_until_whole(self._cluster, {TOPIC: self._campaign.partitions})
@@ -162,9 +182,9 @@ class _Run:
         ends = self._workload.final_read(timeout_s=60 + self._campaign.seconds)
         self._say(f"read to the ends: {ends}")
         self._workload.drain(timeout_s=60)
-        for server in self._cluster.brokers.values():
+        for number, server in self._cluster.brokers.items():
             status = server.stop(timeout_s=60)
-            if self._campaign.kind == "kavka" and status != 0:
+            if self._cluster.kind_of(number) == "kavka" and status != 0:
                 self._failures.append(f"{server.name} stopped with {status}: {server.log_tail(lines=6)}")
 
     def _compare(self) -> None:
@@ -184,6 +204,8 @@ class _Run:
         }
 
     def _asides(self) -> Iterator[str]:
+        terms = Counter(self._cluster.kind_of(one) for one in self._controllers)
+        yield "controllers seen: " + ", ".join(f"{count} x a broker of {kind}" for kind, count in sorted(terms.items()))
         if self._renumbering.copies:
             yield f"records sent again by the client under a new producer epoch: {self._renumbering.copies}"
         errors = self._workload.errors
@@ -203,12 +225,16 @@ def campaigns(arguments: argparse.Namespace) -> list[Campaign]:
     shapes = [(3, "kavka"), (5, "ensemble")] if arguments.workload == RECORDS else [(3, "kavka")]
     if arguments.brokers or arguments.zookeeper:
         shapes = [(arguments.brokers or 3, arguments.zookeeper or "kavka")]
+    kinds = [arguments.kind] * len(shapes)
+    if arguments.kind == MIXED:
+        shapes, kinds = [shapes[0]] * 2, ["kavka+", "kafka+"]
     return [
         Campaign(
             workload=arguments.workload,
             brokers=brokers,
             zookeeper=zookeeper,
-            kind=arguments.kind,
+            kind=kind,
+            secured=arguments.secured,
             seconds=arguments.seconds / len(shapes),
             seed=seed + index,
             faults=faults,
@@ -218,7 +244,7 @@ def campaigns(arguments: argparse.Namespace) -> list[Campaign]:
             interval_s=arguments.interval,
             protocol=arguments.group_protocol,
         )
-        for index, (brokers, zookeeper) in enumerate(shapes)
+        for index, ((brokers, zookeeper), kind) in enumerate(zip(shapes, kinds, strict=True))
     ]
 
 
@@ -236,7 +262,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--zookeeper", choices=["kavka", "apache", "ensemble"], help="one campaign on that instead of both"
     )
-    parser.add_argument("--kind", choices=["kavka", "kafka"], default="kavka", help="kafka: Apache Kafka 3.9's brokers")
+    parser.add_argument(
+        "--kind",
+        choices=["kavka", "kafka", MIXED],
+        default="kavka",
+        help=f"kafka: Apache Kafka 3.9's brokers; {MIXED}: two campaigns, most brokers of one brand and of the other",
+    )
+    parser.add_argument(
+        "--secured", action="store_true", help="brokers and clients log in over TLS, and an authorizer is on (records)"
+    )
     parser.add_argument("--seed", type=int, help="of the faults; drawn and printed by default")
     parser.add_argument(
         "--faults", nargs="+", metavar="FAULT", help=f"of {', '.join(one.name.lower() for one in Fault)}"
@@ -251,7 +285,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="no disks that fail or are slow, no clocks that step; needs no cc",
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave logs (and data, where no tmpfs) in a directory")
-    return parser.parse_args(arguments)
+    parsed = parser.parse_args(arguments)
+    if parsed.secured and parsed.workload != RECORDS:
+        parser.error("--secured goes with --workload records")
+    return parsed
 
 
 def main() -> int:

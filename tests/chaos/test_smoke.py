@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.apache_kafka import PeerMissing
 from tests.chaos.campaign import TRANSACTIONS, Campaign
 from tests.chaos.nemesis import Fault
 from tests.chaos.run import run
@@ -56,3 +57,21 @@ def test_everything_is_transformed_exactly_once_under_kills_and_stops(tmp_path: 
     assert outcome.faults >= FEWEST_FAULTS
     assert outcome.acknowledged >= FEWEST_INPUTS
     assert outcome.transactions >= FEWEST_TRANSACTIONS
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", ["kavka+", "kafka+"])
+def test_a_secured_cluster_of_both_brands_loses_nothing_under_kills_and_stops(tmp_path: Path, kind: str) -> None:
+    """TLS, logins that are renewed, and an authorizer; two of three brokers of the one brand, and of the other."""
+    campaign = replace(
+        SMOKE, kind=kind, secured=True, seconds=40, interval_s=5.0, faults=(Fault.KILL, Fault.PAUSE, Fault.LONG_PAUSE)
+    )
+    try:
+        outcome = run(campaign, tmp_path / "chaos")
+    except PeerMissing as missing:
+        pytest.skip(str(missing))
+    print("\n".join(outcome.lines))
+    assert outcome.failures == []
+    assert outcome.faults >= FEWEST_FAULTS
+    assert outcome.acknowledged >= FEWEST_RECORDS

@@ -78,11 +78,24 @@ class Workload:
     """Runs from `start` to `stop`; then `final_read` on a quiet cluster completes the history."""
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int, *, producers: int, rate: int, racks: tuple[str, ...] = ("",)
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        *,
+        producers: int,
+        rate: int,
+        racks: tuple[str, ...] = ("",),
+        login: Mapping[str, str] | None = None,
+        topic_may_seem_unknown: bool = False,
     ) -> None:
-        """rate: records a second of each producer. racks: one consumer for each, "" for one that reads from leaders."""
+        """rate: records a second of each producer. racks: one consumer for each, "" for one that reads from leaders.
+        login: settings of clients with which they get in. topic_may_seem_unknown: brokers of Apache Kafka 3.9 that have
+        just started answer so, before their controller told them of topics; kavka's wait for that."""
         self.history = History(partitions)
         self.bootstrap, self.topic = bootstrap, topic
+        self._login = dict(login or {})
+        self._topic_may_seem_unknown = topic_may_seem_unknown
         self.errors: Counter[str] = Counter()
         self.fatal: list[str] = []
         self.notes = ClientsNotes()
@@ -112,7 +125,7 @@ class Workload:
 
     def _produce_as(self, history: ProducerHistory) -> None:
         """Until the end of the run, or a fatal error, after which another producer takes over."""
-        settings = {**PRODUCER, "bootstrap.servers": self.bootstrap, "error_cb": self._note}
+        settings = {**PRODUCER, **self._login, "bootstrap.servers": self.bootstrap, "error_cb": self._note}
         producer = Producer(settings, logger=self.notes.logger())
         doomed = threading.Event()
 
@@ -144,6 +157,9 @@ class Workload:
                     time.sleep(0.05)
                 except KafkaException as error:
                     self._note(error.args[0])
+                    if self._topic_may_seem_unknown and error.args[0].code() == KafkaError._UNKNOWN_TOPIC:
+                        time.sleep(0.05)  # As above: it was not handed over.
+                        continue
                     doomed.set()
                     break
                 sent += 1
@@ -183,7 +199,7 @@ class Workload:
 
     def _consumer(self, rack: str, *, settings: Mapping[str, object] | None = None) -> Consumer:
         own = {"client.rack": rack} if rack else {}
-        return Consumer({**CONSUMER, **own, **(settings or {}), "bootstrap.servers": self.bootstrap})
+        return Consumer({**CONSUMER, **self._login, **own, **(settings or {}), "bootstrap.servers": self.bootstrap})
 
     def _all_from_start(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, index, OFFSET_BEGINNING) for index in range(self.history.partitions)]

@@ -1,8 +1,9 @@
 """ProcessCluster: brokers and ZooKeeper servers as real processes, to be killed, paused, cut off and starved of disk.
 
-The brokers are kavka's or Apache Kafka 3.9's, the ZooKeeper is `kavka zookeeper`, one of Apache's or an ensemble of
-three of Apache's: the same test against either shows that it asks the right thing. With a NetworkLab every process has
-a host of its own; without one they share the loopback. With `disk_mb` every broker has a small file system of its own.
+The brokers are kavka's or Apache Kafka 3.9's, or some of both, the ZooKeeper is `kavka zookeeper`, one of Apache's or
+an ensemble of three of Apache's: the same test against either shows that it asks the right thing. With a NetworkLab
+every process has a host of its own; without one they share the loopback. With `disk_mb` every broker has a small file
+system of its own. With `secured` brokers talk to each other, and clients to them, over TLS with a login.
 
 It decides how processes start and end; what a cluster has to do is the tests' affair.
 
@@ -35,9 +36,10 @@ from tests.kit.kavka_process import HOST, ProcessFailed, answers_metadata
 from tests.kit.network_lab import CLIENT, NetworkLab
 from tests.kit.ports import free_port
 from tests.kit.process_faults import ProcessFaults
+from tests.kit.secured_brokers import SecuredBrokers
 from tests.kit.server_process import ForkedServer, begin
 
-BROKER_PORT, ZOOKEEPER_PORT, QUORUM_PORT, ELECTION_PORT = 9092, 2181, 2888, 3888
+BROKER_PORT, SECURE_PORT, ZOOKEEPER_PORT, QUORUM_PORT, ELECTION_PORT = 9092, 9093, 2181, 2888, 3888
 TICK_MS = 500
 SESSION_TIMEOUT_MS = 4000
 MEMBERS = {"kavka": 1, "apache": 1, "ensemble": 3}
@@ -192,6 +194,7 @@ class ProcessCluster:
         disk_mb: int = 0,
         process_faults: bool = False,
         program: Sequence[str] | None = None,
+        secured: SecuredBrokers | None = None,
     ) -> None:
         """kind: "kavka" or "kafka" (Apache Kafka 3.9 in ZooKeeper mode); own_kinds: of single brokers. zookeeper:
         "kavka", "apache" or "ensemble". settings: for all brokers, beyond the defaults; own_settings: for single ones.
@@ -210,6 +213,8 @@ class ProcessCluster:
         self.faults: dict[int, ProcessFaults] = {}
         self._has_faults = process_faults
         self._kazoo: KazooClient | None = None
+        self._secured = secured
+        self._secure_ports: dict[int, int] = {}
         self.zookeepers = self._lay_zookeepers(zookeeper)
         self.brokers = {
             number: self._lay_broker(number, {**(settings or {}), **(own_settings or {}).get(number, {})})
@@ -220,7 +225,19 @@ class ProcessCluster:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{server.host}:{server.port}" for server in self.brokers.values())
+        """Where clients go."""
+        return ",".join(
+            f"{server.host}:{self._secure_ports.get(number, server.port)}" for number, server in self.brokers.items()
+        )
+
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """What a client of librdkafka's sets beside the addresses."""
+        return {} if self._secured is None else self._secured.client
+
+    def kind_of(self, broker_id: int) -> str:
+        """ "kavka" or "kafka"."""
+        return self._own_kinds.get(broker_id, self.kind)
 
     @property
     def zookeeper_connect(self) -> str:
@@ -306,13 +323,16 @@ class ProcessCluster:
             **self._defaults,
             **settings,
         }
+        if self._secured is not None:
+            self._secure_ports[number] = SECURE_PORT if self.lab else free_port()
+            properties |= self._secured.settings(number, host, port, self._secure_ports[number])
         path = directory / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         before = self._on(self.broker_host(number), [])
         if self._has_faults:
             self.faults[number] = ProcessFaults(directory / "faults", self.data_dir(number))
             before += self.faults[number].prefix
-        if self._own_kinds.get(number, self.kind) == "kavka":
+        if self.kind_of(number) == "kavka":
             command = [*self._program, "server", str(path)]
             self._around_program[f"broker-{number}"] = before, ["server", str(path)]
         else:
@@ -344,6 +364,9 @@ class ProcessCluster:
             server.start()
         # A member of an ensemble listens before it serves; a session means that it serves.
         eventually("ZooKeeper serves", lambda: self.zookeeper.exists("/") is not None, timeout_s=timeout_s)
+        for path, data in (self._secured.znodes() if self._secured else {}).items():
+            if self.zookeeper.exists(path) is None:
+                self.zookeeper.create(path, data, makepath=True)
 
     def wait_for_brokers(self, *broker_ids: int, timeout_s: float = 60.0) -> None:
         """Until they, or all, answer Metadata and are registered."""
