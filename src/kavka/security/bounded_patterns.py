@@ -2,7 +2,7 @@
 
 Decides whether and how it matches, as Java would. Must not know what rules make of that. Python's `re` tries all ways,
 and holds every thread up meanwhile: Kafka's own example of a mapping rule, six times `(.*?)`, takes minutes with a
-certificate of many parts. Here no place of the pattern is tried twice at a place of the text.
+certificate of 120 parts, here as in Java. Here no place of the pattern is tried twice at a place of the text.
 
     I1  a match takes at most MAX_STEPS, or is given up (TooLaborious)
     I2  which match is found, and what its groups are, is as in `re`: the first way that fits, alternatives in order
