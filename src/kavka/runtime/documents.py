@@ -32,6 +32,14 @@ MAX_BYTES: Final = 1024 * 1024
 TIMEOUT_S: Final = 10.0
 
 
+class AnsweredOtherwise(ConnectionFailed):
+    """The other side answered with another status than 200."""
+
+    def __init__(self, where: str, status: int) -> None:
+        super().__init__(f"{where} answered {status}")
+        self.status = status
+
+
 async def fetch_document(url: str, trust_store: StoreSettings) -> bytes:
     """The document at `url`. Raises ConnectionFailed."""
     return await _in_time(url, lambda: read_document(url, trust_store))
@@ -142,7 +150,7 @@ def _exchange(  # noqa: PLR0913 - the parts of one request
             if 300 <= answer.status < 400:
                 raise ConnectionFailed(f"https://{host}:{port} answered {answer.status}: redirects are not followed")
             if answer.status != 200:
-                raise ConnectionFailed(f"https://{host}:{port} answered {answer.status}")
+                raise AnsweredOtherwise(f"https://{host}:{port}", answer.status)
             document = answer.read(MAX_BYTES + 1)
             if answer.length and len(document) <= MAX_BYTES:
                 raise ConnectionFailed(f"https://{host}:{port} ended before its answer did")

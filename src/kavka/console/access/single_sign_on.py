@@ -39,7 +39,7 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from kavka.console.sso_settings import Identity, SsoSettings
 from kavka.errors import ConfigError, ConnectionFailed
 from kavka.installation import install_command
-from kavka.runtime.documents import fetch_document, post_form
+from kavka.runtime.documents import AnsweredOtherwise, fetch_document, post_form
 from kavka.security.json_web_tokens import KeySet, MalformedKeySet, TokenRules, read_key_set, verified_claims
 from kavka.security.key_stores import StoreSettings
 from kavka.security.oauthbearer import TokenRefused
@@ -222,6 +222,13 @@ class SingleSignOn:
             form |= {"client_id": settings.client_id, "client_secret": settings.secret.reveal()}
         try:
             data = await post_form(provider.token, form, headers, self._trusted)
+        except AnsweredOtherwise as answered:
+            if answered.status not in (400, 401, 403):
+                raise _outage(str(answered)) from answered
+            raise SsoRefused(
+                f"The provider did not take the login's code from this console: it answered {answered.status}.",
+                advice="Log in again. If it stays so, see client_id, client_secret and address in the settings.",
+            ) from None
         except ConnectionFailed as failed:
             raise _outage(str(failed)) from failed
         token = _object(data, provider.token).get("id_token")

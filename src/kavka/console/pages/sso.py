@@ -6,7 +6,6 @@ is believed (access/single_sign_on.py).
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
@@ -15,9 +14,9 @@ from starlette.routing import Route
 
 from kavka.console.access import csrf
 from kavka.console.access.audit import Outcome
-from kavka.console.access.guard import SSO_PATH, address_of
+from kavka.console.access.guard import SSO_PATH
 from kavka.console.access.single_sign_on import SingleSignOn, SsoRefused
-from kavka.console.pages.login import NEXT_LENGTH, FailedAttempt, login_form, write_login_down
+from kavka.console.pages.login import NEXT_LENGTH, login_form, write_login_down
 from kavka.console.sso_settings import CALLBACK, USER_PREFIX
 
 if TYPE_CHECKING:
@@ -52,24 +51,18 @@ async def _begin(console: Console, request: Request) -> Response:
 
 
 async def _finish(console: Console, request: Request) -> Response:
+    """There is nothing to guess here, so nobody is made to wait for another's wrong answers; of these the audit log
+    takes some in a minute."""
     guard, sso = console.guard, _provider(console)
-    keys = (f"sso {address_of(request)}",)
-    wait_s = guard.throttle.wait_s(keys, time.monotonic())
-    if wait_s > 0:
-        return login_form(console, request, "", FailedAttempt(wait_s=int(wait_s) + 1), status=429)
-    guard.throttle.failed(keys, time.monotonic())
     try:
         cookie = request.cookies.get(guard.sessions.sso_cookie_name)
         identity, target = await sso.finish(cookie, dict(request.query_params))
     except SsoRefused as refused:
-        if refused.is_outage:
-            guard.throttle.succeeded(*keys)
-        else:
+        if not refused.is_outage and guard.takes_denial(NOBODY):
             write_login_down(console, request, NOBODY, Outcome.DENIED, remark=str(refused))
         response = login_form(console, request, "", refused=refused, status=refused.status)
         guard.keep_sso(response.headers, "")
         return response
-    guard.throttle.succeeded(*keys)
     if request.state.session.user is not None:
         guard.sessions.end(request.state.session.number)
     session = guard.sessions.begin_sso(identity, guard.now_ms())
