@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kavka.errors import ProtocolViolation
-from kavka.protocol.codec import UnsupportedVersion, decode
+from kavka.protocol.codec import UnsupportedVersion, decode, encode
 from kavka.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
 
 _VERSION: Final = struct.Struct(">h")
+GROUP_VALUE_VERSION: Final = 0
+"""The version of every value of the newer groups (consumer, share, streams)."""
 
 
 class CoordinatorRecord(NamedTuple):
@@ -59,3 +61,24 @@ def decode_value(message_type: type[M], value: bytes) -> tuple[M, int]:
         return decode(message_type, body, version), version
     except UnsupportedVersion as future:
         raise ProtocolViolation(f"{future.message}: a newer broker may have written it, or no broker") from future
+
+
+def record_of(key_version: int, key: Message, value: Message | None) -> CoordinatorRecord:
+    """A record of one of the newer groups; with None it deletes what the key names."""
+    return CoordinatorRecord(
+        with_version(key_version, encode(key, key_version)),
+        None if value is None else with_version(GROUP_VALUE_VERSION, encode(value, GROUP_VALUE_VERSION)),
+    )
+
+
+def value_of(message_type: type[Any], value: tuple[int, bytes] | None) -> Any:
+    """The message of a value that came without its version, None for a deletion. Raises `ProtocolViolation`.
+
+    Any: the caller names the type, which mypy cannot carry through a match of versions.
+    """
+    if value is None:
+        return None
+    version, body = value
+    if version != GROUP_VALUE_VERSION:
+        raise ProtocolViolation(f"{message_type.__name__} has no version {version}")
+    return decode(message_type, body, version)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kavka.coordinator.groups.classic.decide.membership import JoinProtocol
 from kavka.coordinator.groups.consumer.decide.group import (
@@ -30,9 +30,8 @@ from kavka.coordinator.groups.consumer.decide.group import (
     MemberState,
     ResolvedRegex,
 )
-from kavka.coordinator.shared.decide.records import CoordinatorRecord, with_version
-from kavka.errors import ProtocolViolation
-from kavka.protocol.codec import decode, encode
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, record_of, value_of
+from kavka.protocol.codec import decode
 from kavka.protocol.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from kavka.protocol.messages.consumer_group_current_member_assignment_value import (
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -73,7 +72,6 @@ TARGET_KEY: Final = 6
 TARGET_MEMBER_KEY: Final = 7
 CURRENT_KEY: Final = 8
 REGEX_KEY: Final = 16
-_VALUE_VERSION: Final = 0
 
 
 class EpochRecord(NamedTuple):
@@ -147,7 +145,7 @@ ConsumerGroupRecord: TypeAlias = (
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
     """The group has a new epoch."""
-    return _record(
+    return record_of(
         GROUP_KEY,
         ConsumerGroupMetadataKey(group_id=group_id),
         ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
@@ -175,13 +173,13 @@ def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
         server_assignor=member.assignor,
         classic_member_metadata=classic,
     )
-    return _record(MEMBER_KEY, _member_key(group_id, member.member_id), value)
+    return record_of(MEMBER_KEY, _member_key(group_id, member.member_id), value)
 
 
 def target_record(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRecord:
     """The target assignment is that of this epoch."""
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
-    return _record(TARGET_KEY, ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    return record_of(TARGET_KEY, ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 def target_member_record(group_id: str, member_id: str, assignment: Assignment) -> CoordinatorRecord:
@@ -192,7 +190,7 @@ def target_member_record(group_id: str, member_id: str, assignment: Assignment) 
             for topic_id in sorted(assignment)
         ]
     )
-    return _record(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), value)
+    return record_of(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), value)
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
@@ -204,7 +202,7 @@ def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
         assigned_partitions=_current(member, member.assigned),
         partitions_pending_revocation=_current(member, member.revoking),
     )
-    return _record(CURRENT_KEY, _current_key(group_id, member.member_id), value)
+    return record_of(CURRENT_KEY, _current_key(group_id, member.member_id), value)
 
 
 def regex_record(group_id: str, regex: str, resolved: ResolvedRegex | None) -> CoordinatorRecord:
@@ -214,15 +212,15 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex | None) -> C
         value = ConsumerGroupRegularExpressionValue(
             topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp_ms
         )
-    return _record(REGEX_KEY, ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), value)
+    return record_of(REGEX_KEY, ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), value)
 
 
 def member_tombstones(group_id: str, member_ids: Sequence[str]) -> list[CoordinatorRecord]:
     """The records that take members out, in the order in which Kafka writes them."""
     return [
-        *(_record(CURRENT_KEY, _current_key(group_id, member_id), None) for member_id in member_ids),
-        *(_record(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), None) for member_id in member_ids),
-        *(_record(MEMBER_KEY, _member_key(group_id, member_id), None) for member_id in member_ids),
+        *(record_of(CURRENT_KEY, _current_key(group_id, member_id), None) for member_id in member_ids),
+        *(record_of(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), None) for member_id in member_ids),
+        *(record_of(MEMBER_KEY, _member_key(group_id, member_id), None) for member_id in member_ids),
     ]
 
 
@@ -232,21 +230,21 @@ def group_tombstones(group: ConsumerGroup) -> list[CoordinatorRecord]:
     members = list(group.members)
     parts = list(dict.fromkeys((*members, *group.target)))
     records = [
-        *(_record(CURRENT_KEY, _current_key(group_id, member_id), None) for member_id in members),
-        *(_record(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), None) for member_id in parts),
-        _record(TARGET_KEY, ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None),
-        *(_record(MEMBER_KEY, _member_key(group_id, member_id), None) for member_id in members),
+        *(record_of(CURRENT_KEY, _current_key(group_id, member_id), None) for member_id in members),
+        *(record_of(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), None) for member_id in parts),
+        record_of(TARGET_KEY, ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None),
+        *(record_of(MEMBER_KEY, _member_key(group_id, member_id), None) for member_id in members),
         *(regex_record(group_id, regex, None) for regex in group.regexes),
     ]
     if group.has_partition_metadata:
         records.append(partition_metadata_tombstone(group_id))
-    records.append(_record(GROUP_KEY, ConsumerGroupMetadataKey(group_id=group_id), None))
+    records.append(record_of(GROUP_KEY, ConsumerGroupMetadataKey(group_id=group_id), None))
     return records
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
     """Deletes what Kafka 4.0 wrote and nobody reads any more."""
-    return _record(PARTITION_METADATA_KEY, ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
+    return record_of(PARTITION_METADATA_KEY, ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
 def _member_key(group_id: str, member_id: str) -> Message:
@@ -270,13 +268,6 @@ def _current(member: ConsumerMember, assignment: Assignment) -> list[CurrentTopi
     return listed
 
 
-def _record(key_version: int, key: Message, value: Message | None) -> CoordinatorRecord:
-    return CoordinatorRecord(
-        with_version(key_version, encode(key, key_version)),
-        None if value is None else with_version(_VALUE_VERSION, encode(value, _VALUE_VERSION)),
-    )
-
-
 # -- reading
 
 
@@ -290,7 +281,7 @@ def decode_consumer_group_record(
     match key_version:
         case _ if key_version == GROUP_KEY:
             group_id = decode(ConsumerGroupMetadataKey, key, key_version).group_id
-            group = _value(ConsumerGroupMetadataValue, value)
+            group = value_of(ConsumerGroupMetadataValue, value)
             return (
                 EpochRecord(group_id, None, 0)
                 if group is None
@@ -301,13 +292,13 @@ def decode_consumer_group_record(
             return PartitionMetadataRecord(group_id, value is not None)
         case _ if key_version == MEMBER_KEY:
             member_key = decode(ConsumerGroupMemberMetadataKey, key, key_version)
-            metadata = _value(ConsumerGroupMemberMetadataValue, value)
+            metadata = value_of(ConsumerGroupMemberMetadataValue, value)
             member_id = member_key.member_id
             member = None if metadata is None else _member(member_id, metadata)
             return MemberRecord(member_key.group_id, member_id, member)
         case _ if key_version == TARGET_KEY:
             group_id = decode(ConsumerGroupTargetAssignmentMetadataKey, key, key_version).group_id
-            target = _value(ConsumerGroupTargetAssignmentMetadataValue, value)
+            target = value_of(ConsumerGroupTargetAssignmentMetadataValue, value)
             return (
                 TargetRecord(group_id, None, 0)
                 if target is None
@@ -315,34 +306,24 @@ def decode_consumer_group_record(
             )
         case _ if key_version == TARGET_MEMBER_KEY:
             target_key = decode(ConsumerGroupTargetAssignmentMemberKey, key, key_version)
-            part = _value(ConsumerGroupTargetAssignmentMemberValue, value)
+            part = value_of(ConsumerGroupTargetAssignmentMemberValue, value)
             assignment = None if part is None else _assignment(part.topic_partitions)
             return TargetMemberRecord(target_key.group_id, target_key.member_id, assignment)
         case _ if key_version == CURRENT_KEY:
             current_key = decode(ConsumerGroupCurrentMemberAssignmentKey, key, key_version)
-            current = _value(ConsumerGroupCurrentMemberAssignmentValue, value)
+            current = value_of(ConsumerGroupCurrentMemberAssignmentValue, value)
             member_id = current_key.member_id
             progress = None if current is None else _progress(member_id, current)
             return CurrentRecord(current_key.group_id, member_id, progress)
         case _ if key_version == REGEX_KEY:
             regex_key = decode(ConsumerGroupRegularExpressionKey, key, key_version)
-            found = _value(ConsumerGroupRegularExpressionValue, value)
+            found = value_of(ConsumerGroupRegularExpressionValue, value)
             resolved = None
             if found is not None:
                 resolved = ResolvedRegex(frozenset(found.topics), found.version, found.timestamp)
             return RegexRecord(regex_key.group_id, regex_key.regular_expression, resolved)
         case _:
             return None
-
-
-def _value(message_type: type[Any], value: tuple[int, bytes] | None) -> Any:
-    """The message of a value. Any: the caller names the type, which mypy cannot carry through a match of versions."""
-    if value is None:
-        return None
-    version, body = value
-    if version != _VALUE_VERSION:
-        raise ProtocolViolation(f"{message_type.__name__} has no version {version}")
-    return decode(message_type, body, version)
 
 
 def _member(member_id: str, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:

@@ -18,13 +18,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kavka.coordinator.groups.consumer.decide.group import Assignment
 from kavka.coordinator.groups.share.decide.group import NamedPartitions, ShareGroup, ShareMember, StatePartitions
-from kavka.coordinator.shared.decide.records import CoordinatorRecord, with_version
-from kavka.errors import ProtocolViolation
-from kavka.protocol.codec import decode, encode
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, record_of, value_of
+from kavka.protocol.codec import decode
 from kavka.protocol.messages import share_group_state_partition_metadata_value as states
 from kavka.protocol.messages.share_group_current_member_assignment_key import ShareGroupCurrentMemberAssignmentKey
 from kavka.protocol.messages.share_group_current_member_assignment_value import (
@@ -53,7 +52,6 @@ TARGET_KEY: Final = 12
 TARGET_MEMBER_KEY: Final = 13
 CURRENT_KEY: Final = 14
 STATES_KEY: Final = 15
-_VALUE_VERSION: Final = 0
 
 
 class ShareMemberRecord(NamedTuple):
@@ -119,7 +117,7 @@ ShareGroupRecord: TypeAlias = (
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
     """The group has a new epoch."""
     value = ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    return _record(GROUP_KEY, ShareGroupMetadataKey(group_id=group_id), value)
+    return record_of(GROUP_KEY, ShareGroupMetadataKey(group_id=group_id), value)
 
 
 def member_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
@@ -130,13 +128,13 @@ def member_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
     )
-    return _record(MEMBER_KEY, _member_key(group_id, member.member_id), value)
+    return record_of(MEMBER_KEY, _member_key(group_id, member.member_id), value)
 
 
 def target_record(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRecord:
     """The target assignment is that of this epoch."""
     value = ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
-    return _record(TARGET_KEY, ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    return record_of(TARGET_KEY, ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 def target_member_record(group_id: str, member_id: str, assignment: Assignment) -> CoordinatorRecord:
@@ -147,7 +145,7 @@ def target_member_record(group_id: str, member_id: str, assignment: Assignment) 
             for topic_id in sorted(assignment)
         ]
     )
-    return _record(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), value)
+    return record_of(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), value)
 
 
 def current_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
@@ -161,7 +159,7 @@ def current_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
             for topic_id in sorted(member.assigned)
         ],
     )
-    return _record(CURRENT_KEY, _current_key(group_id, member.member_id), value)
+    return record_of(CURRENT_KEY, _current_key(group_id, member.member_id), value)
 
 
 def states_record(group_id: str, partitions: StatePartitions) -> CoordinatorRecord:
@@ -174,15 +172,15 @@ def states_record(group_id: str, partitions: StatePartitions) -> CoordinatorReco
             for topic_id in sorted(partitions.deleting)
         ],
     )
-    return _record(STATES_KEY, ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
+    return record_of(STATES_KEY, ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
 
 
 def member_tombstones(group_id: str, member_ids: Sequence[str]) -> list[CoordinatorRecord]:
     """The records that take members out, in the order in which Kafka writes them."""
     return [
-        *(_record(CURRENT_KEY, _current_key(group_id, member_id), None) for member_id in member_ids),
-        *(_record(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), None) for member_id in member_ids),
-        *(_record(MEMBER_KEY, _member_key(group_id, member_id), None) for member_id in member_ids),
+        *(record_of(CURRENT_KEY, _current_key(group_id, member_id), None) for member_id in member_ids),
+        *(record_of(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), None) for member_id in member_ids),
+        *(record_of(MEMBER_KEY, _member_key(group_id, member_id), None) for member_id in member_ids),
     ]
 
 
@@ -191,9 +189,9 @@ def group_tombstones(group: ShareGroup) -> list[CoordinatorRecord]:
     group_id = group.group_id
     return [
         *member_tombstones(group_id, list(dict.fromkeys((*group.members, *group.target)))),
-        _record(TARGET_KEY, ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None),
-        _record(STATES_KEY, ShareGroupStatePartitionMetadataKey(group_id=group_id), None),
-        _record(GROUP_KEY, ShareGroupMetadataKey(group_id=group_id), None),
+        record_of(TARGET_KEY, ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None),
+        record_of(STATES_KEY, ShareGroupStatePartitionMetadataKey(group_id=group_id), None),
+        record_of(GROUP_KEY, ShareGroupMetadataKey(group_id=group_id), None),
     ]
 
 
@@ -218,13 +216,6 @@ def _infos(topics: Mapping[uuid.UUID, NamedPartitions]) -> list[states.TopicPart
     ]
 
 
-def _record(key_version: int, key: Message, value: Message | None) -> CoordinatorRecord:
-    return CoordinatorRecord(
-        with_version(key_version, encode(key, key_version)),
-        None if value is None else with_version(_VALUE_VERSION, encode(value, _VALUE_VERSION)),
-    )
-
-
 # -- reading
 
 
@@ -236,29 +227,29 @@ def decode_share_group_record(key_version: int, key: bytes, value: tuple[int, by
     match key_version:
         case _ if key_version == MEMBER_KEY:
             name = decode(ShareGroupMemberMetadataKey, key, key_version)
-            said = _value(ShareGroupMemberMetadataValue, value)
+            said = value_of(ShareGroupMemberMetadataValue, value)
             member = None if said is None else _member(name.member_id, said)
             return ShareMemberRecord(name.group_id, name.member_id, member)
         case _ if key_version == GROUP_KEY:
             group_id = decode(ShareGroupMetadataKey, key, key_version).group_id
-            group = _value(ShareGroupMetadataValue, value)
+            group = value_of(ShareGroupMetadataValue, value)
             if group is None:
                 return ShareEpochRecord(group_id, None, 0)
             return ShareEpochRecord(group_id, group.epoch, group.metadata_hash)
         case _ if key_version == TARGET_KEY:
             group_id = decode(ShareGroupTargetAssignmentMetadataKey, key, key_version).group_id
-            target = _value(ShareGroupTargetAssignmentMetadataValue, value)
+            target = value_of(ShareGroupTargetAssignmentMetadataValue, value)
             if target is None:
                 return ShareTargetRecord(group_id, None, 0)
             return ShareTargetRecord(group_id, target.assignment_epoch, target.assignment_timestamp)
         case _ if key_version == TARGET_MEMBER_KEY:
             target_key = decode(ShareGroupTargetAssignmentMemberKey, key, key_version)
-            part = _value(ShareGroupTargetAssignmentMemberValue, value)
+            part = value_of(ShareGroupTargetAssignmentMemberValue, value)
             assignment = None if part is None else _assignment(part.topic_partitions)
             return ShareTargetMemberRecord(target_key.group_id, target_key.member_id, assignment)
         case _ if key_version == CURRENT_KEY:
             current_key = decode(ShareGroupCurrentMemberAssignmentKey, key, key_version)
-            current = _value(ShareGroupCurrentMemberAssignmentValue, value)
+            current = value_of(ShareGroupCurrentMemberAssignmentValue, value)
             progress = None
             if current is not None:
                 progress = ShareMember(
@@ -270,20 +261,10 @@ def decode_share_group_record(key_version: int, key: bytes, value: tuple[int, by
             return ShareCurrentRecord(current_key.group_id, current_key.member_id, progress)
         case _ if key_version == STATES_KEY:
             group_id = decode(ShareGroupStatePartitionMetadataKey, key, key_version).group_id
-            found = _value(states.ShareGroupStatePartitionMetadataValue, value)
+            found = value_of(states.ShareGroupStatePartitionMetadataValue, value)
             return ShareStatesRecord(group_id, None if found is None else _states(found))
         case _:
             return None
-
-
-def _value(message_type: type[Any], value: tuple[int, bytes] | None) -> Any:
-    """The message of a value. Any: the caller names the type, which mypy cannot carry through a match of versions."""
-    if value is None:
-        return None
-    version, body = value
-    if version != _VALUE_VERSION:
-        raise ProtocolViolation(f"{message_type.__name__} has no version {version}")
-    return decode(message_type, body, version)
 
 
 def _member(member_id: str, said: ShareGroupMemberMetadataValue) -> ShareMember:

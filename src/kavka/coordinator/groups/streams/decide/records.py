@@ -16,14 +16,14 @@ Source: Kafka's StreamsCoordinatorRecordHelpers; its dump-log decodes what is wr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from kavka.coordinator.groups.streams.decide.group import Endpoint, MemberState, StreamsGroup, StreamsMember
 from kavka.coordinator.groups.streams.decide.tasks import NOTHING, Task, TaskIds, Tasks
 from kavka.coordinator.groups.streams.decide.topology import InternalTopic, Topology, topology_of
-from kavka.coordinator.shared.decide.records import CoordinatorRecord, with_version
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, record_of, value_of
 from kavka.errors import ProtocolViolation, RequestError
-from kavka.protocol.codec import decode, encode
+from kavka.protocol.codec import decode
 from kavka.protocol.messages import streams_group_current_member_assignment_value as current
 from kavka.protocol.messages import streams_group_member_metadata_value as members
 from kavka.protocol.messages import streams_group_metadata_value as groups
@@ -48,7 +48,6 @@ TARGET_KEY: Final = 20
 TARGET_MEMBER_KEY: Final = 21
 CURRENT_KEY: Final = 22
 TOPOLOGY_KEY: Final = 23
-_VALUE_VERSION: Final = 0
 
 
 class Epoch(NamedTuple):
@@ -134,7 +133,7 @@ def epoch_record(group_id: str, epoch: Epoch) -> CoordinatorRecord:
             groups.LastAssignmentConfig(key=name, value=epoch.configs[name]) for name in sorted(epoch.configs)
         ],
     )
-    return _record(GROUP_KEY, StreamsGroupMetadataKey(group_id=group_id), value)
+    return record_of(GROUP_KEY, StreamsGroupMetadataKey(group_id=group_id), value)
 
 
 def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
@@ -151,7 +150,7 @@ def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
         user_endpoint=None if endpoint is None else members.Endpoint(host=endpoint.host, port=endpoint.port),
         client_tags=[members.KeyValue(key=key, value=value) for key, value in sorted(member.tags)],
     )
-    return _record(MEMBER_KEY, _member_key(group_id, member.member_id), value)
+    return record_of(MEMBER_KEY, _member_key(group_id, member.member_id), value)
 
 
 def target_record(group_id: str, target: Target) -> CoordinatorRecord:
@@ -159,7 +158,7 @@ def target_record(group_id: str, target: Target) -> CoordinatorRecord:
     value = StreamsGroupTargetAssignmentMetadataValue(
         assignment_epoch=target.epoch, assignment_timestamp=target.timestamp_ms
     )
-    return _record(TARGET_KEY, StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    return record_of(TARGET_KEY, StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 def target_member_record(group_id: str, member_id: str, tasks: Tasks) -> CoordinatorRecord:
@@ -170,7 +169,7 @@ def target_member_record(group_id: str, member_id: str, tasks: Tasks) -> Coordin
     value = targets.StreamsGroupTargetAssignmentMemberValue(
         active_tasks=active, standby_tasks=standby, warmup_tasks=warmup
     )
-    return _record(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), value)
+    return record_of(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), value)
 
 
 def current_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
@@ -187,7 +186,7 @@ def current_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
         standby_tasks_pending_revocation=_current(revoking.standby),
         warmup_tasks_pending_revocation=_current(revoking.warmup),
     )
-    return _record(CURRENT_KEY, _current_key(group_id, member.member_id), value)
+    return record_of(CURRENT_KEY, _current_key(group_id, member.member_id), value)
 
 
 def topology_record(group_id: str, topology: Topology) -> CoordinatorRecord:
@@ -214,15 +213,15 @@ def topology_record(group_id: str, topology: Topology) -> CoordinatorRecord:
             for part in topology.subtopologies.values()
         ],
     )
-    return _record(TOPOLOGY_KEY, StreamsGroupTopologyKey(group_id=group_id), value)
+    return record_of(TOPOLOGY_KEY, StreamsGroupTopologyKey(group_id=group_id), value)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     """The records that take a member out, in the order in which Kafka writes them."""
     return [
-        _record(CURRENT_KEY, _current_key(group_id, member_id), None),
-        _record(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), None),
-        _record(MEMBER_KEY, _member_key(group_id, member_id), None),
+        record_of(CURRENT_KEY, _current_key(group_id, member_id), None),
+        record_of(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), None),
+        record_of(MEMBER_KEY, _member_key(group_id, member_id), None),
     ]
 
 
@@ -231,15 +230,15 @@ def group_tombstones(group: StreamsGroup) -> list[CoordinatorRecord]:
     group_id = group.group_id
     listed = list(group.members)
     return [
-        *(_record(CURRENT_KEY, _current_key(group_id, member_id), None) for member_id in listed),
+        *(record_of(CURRENT_KEY, _current_key(group_id, member_id), None) for member_id in listed),
         *(
-            _record(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), None)
+            record_of(TARGET_MEMBER_KEY, _target_member_key(group_id, member_id), None)
             for member_id in dict.fromkeys((*listed, *group.target))
         ),
-        _record(TARGET_KEY, StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), None),
-        *(_record(MEMBER_KEY, _member_key(group_id, member_id), None) for member_id in listed),
-        _record(GROUP_KEY, StreamsGroupMetadataKey(group_id=group_id), None),
-        _record(TOPOLOGY_KEY, StreamsGroupTopologyKey(group_id=group_id), None),
+        record_of(TARGET_KEY, StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), None),
+        *(record_of(MEMBER_KEY, _member_key(group_id, member_id), None) for member_id in listed),
+        record_of(GROUP_KEY, StreamsGroupMetadataKey(group_id=group_id), None),
+        record_of(TOPOLOGY_KEY, StreamsGroupTopologyKey(group_id=group_id), None),
     ]
 
 
@@ -276,13 +275,6 @@ def _topic_info(topic: InternalTopic) -> topologies.TopicInfo:
     )
 
 
-def _record(key_version: int, key: Message, value: Message | None) -> CoordinatorRecord:
-    return CoordinatorRecord(
-        with_version(key_version, encode(key, key_version)),
-        None if value is None else with_version(_VALUE_VERSION, encode(value, _VALUE_VERSION)),
-    )
-
-
 # -- reading
 
 
@@ -296,44 +288,34 @@ def decode_streams_group_record(
     match key_version:
         case _ if key_version == GROUP_KEY:
             group_id = decode(StreamsGroupMetadataKey, key, key_version).group_id
-            group = _value(groups.StreamsGroupMetadataValue, value)
+            group = value_of(groups.StreamsGroupMetadataValue, value)
             return StreamsGroupRecord(group_id, GroupChange(None if group is None else _epoch(group)))
         case _ if key_version == MEMBER_KEY:
             member_key = decode(StreamsGroupMemberMetadataKey, key, key_version)
-            told = _value(members.StreamsGroupMemberMetadataValue, value)
+            told = value_of(members.StreamsGroupMemberMetadataValue, value)
             member = None if told is None else _member(member_key.member_id, told)
             return StreamsGroupRecord(member_key.group_id, MemberChange(member_key.member_id, member))
         case _ if key_version == TARGET_KEY:
             group_id = decode(StreamsGroupTargetAssignmentMetadataKey, key, key_version).group_id
-            made = _value(StreamsGroupTargetAssignmentMetadataValue, value)
+            made = value_of(StreamsGroupTargetAssignmentMetadataValue, value)
             target = None if made is None else Target(made.assignment_epoch, made.assignment_timestamp)
             return StreamsGroupRecord(group_id, TargetChange(target))
         case _ if key_version == TARGET_MEMBER_KEY:
             target_key = decode(StreamsGroupTargetAssignmentMemberKey, key, key_version)
-            part = _value(targets.StreamsGroupTargetAssignmentMemberValue, value)
+            part = value_of(targets.StreamsGroupTargetAssignmentMemberValue, value)
             tasks = None if part is None else _tasks(part.active_tasks, part.standby_tasks, part.warmup_tasks)
             return StreamsGroupRecord(target_key.group_id, TargetMemberChange(target_key.member_id, tasks))
         case _ if key_version == CURRENT_KEY:
             current_key = decode(StreamsGroupCurrentMemberAssignmentKey, key, key_version)
-            has = _value(current.StreamsGroupCurrentMemberAssignmentValue, value)
+            has = value_of(current.StreamsGroupCurrentMemberAssignmentValue, value)
             progress = None if has is None else _progress(current_key.member_id, has)
             return StreamsGroupRecord(current_key.group_id, CurrentChange(current_key.member_id, progress))
         case _ if key_version == TOPOLOGY_KEY:
             group_id = decode(StreamsGroupTopologyKey, key, key_version).group_id
-            topology = _value(topologies.StreamsGroupTopologyValue, value)
+            topology = value_of(topologies.StreamsGroupTopologyValue, value)
             return StreamsGroupRecord(group_id, TopologyChange(None if topology is None else _topology(topology)))
         case _:
             return None
-
-
-def _value(message_type: type[Any], value: tuple[int, bytes] | None) -> Any:
-    """The message of a value. Any: the caller names the type, which mypy cannot carry through a match of versions."""
-    if value is None:
-        return None
-    version, body = value
-    if version != _VALUE_VERSION:
-        raise ProtocolViolation(f"{message_type.__name__} has no version {version}")
-    return decode(message_type, body, version)
 
 
 def _epoch(value: groups.StreamsGroupMetadataValue) -> Epoch:
