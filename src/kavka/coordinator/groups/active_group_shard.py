@@ -7,12 +7,21 @@ were heard of while the log was being read.
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from kavka.coordinator.groups.decide.shard import GroupShard
 from kavka.coordinator.groups.turns import Turns
 from kavka.coordinator.shared.active_shards import ActiveShard
+from kavka.errors import ErrorCode, RequestError
 from kavka.model import LeaderEpoch
+
+_T = TypeVar("_T")
+
+Work: TypeAlias = Callable[[], Coroutine[None, None, ErrorCode]]
+"""Begins to carry out what was decided; the coroutine ends with what became of it."""
+Spawn: TypeAlias = Callable[[Coroutine[None, None, ErrorCode]], asyncio.Task[ErrorCode]]
+"""Runs it beside, until the coordinator shuts down."""
 
 
 class Ending(NamedTuple):
@@ -39,3 +48,43 @@ class ActiveGroupShard(ActiveShard):
         """The place of the next append in the order of the log."""
         self._position += 1
         return self._position
+
+    async def in_turn(
+        self,
+        group_id: str,
+        decide: Callable[[], Awaitable[tuple[Work | None, _T]]],
+        spawn: Spawn,
+        *,
+        at_once: bool = False,
+    ) -> _T:
+        """Decides in the group's turn, carries it out though who asked may go away, and returns the answer. Raises
+        `RequestError`. `decide` returns None for work where there is nothing to carry out.
+
+        Offsets are committed out of turn. A change that must know all that lie in the log is written `at_once`, in the
+        step in which it was decided, and ends with who asked for it.
+        """
+        await self.turns.take(group_id)
+        is_handed_over = False
+        try:
+            if self.is_gone:
+                raise RequestError(ErrorCode.NOT_COORDINATOR)
+            work, answer = await decide()
+            if self.is_gone:
+                raise RequestError(ErrorCode.NOT_COORDINATOR)
+            if work is None:
+                return answer
+            carrying = self._carry_out(group_id, work())
+            is_handed_over = True
+        finally:
+            if not is_handed_over:
+                self.turns.give(group_id)
+        error = await (carrying if at_once else asyncio.shield(spawn(carrying)))
+        if error is not ErrorCode.NONE:
+            raise RequestError(error)
+        return answer
+
+    async def _carry_out(self, group_id: str, carrying: Coroutine[None, None, ErrorCode]) -> ErrorCode:
+        try:
+            return await carrying
+        finally:
+            self.turns.give(group_id)

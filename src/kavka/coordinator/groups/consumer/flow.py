@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from kavka.coordinator.groups.active_group_shard import ActiveGroupShard
+from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Work
 from kavka.coordinator.groups.classic.decide.group import ClassicGroup
 from kavka.coordinator.groups.classic.decide.membership import (
     Effects,
@@ -267,49 +267,33 @@ class ConsumerGroupFlow:
         *,
         at_once: bool = False,
     ) -> _T:
-        """Decides in the group's turn, carries the change out, and returns the answer. Raises `RequestError`.
+        """Decides in the group's turn, carries the change out, and returns the answer. Raises `RequestError`. `at_once`
+        as in `ActiveGroupShard.in_turn`."""
 
-        Offsets are committed out of turn. A change that must know all that lie in the log is written `at_once`, in the
-        step in which it was decided, and ends with who asked for it.
-        """
-        await active.turns.take(group_id)
-        is_handed_over = False
-        try:
-            if active.is_gone:
-                raise RequestError(ErrorCode.NOT_COORDINATOR)
+        async def decide_work() -> tuple[Work | None, _T]:
             change, answer = await decide()
-            if active.is_gone:
-                raise RequestError(ErrorCode.NOT_COORDINATOR)
-            if not change.records:
-                return answer
-            if change.frozen is not None:
-                self._freeze(change.frozen)
-            carrying = self._carry_out(active, group_id, change)
-            is_handed_over = True
-        finally:
-            if not is_handed_over:
-                active.turns.give(group_id)
-        error = await (carrying if at_once else asyncio.shield(self._carrier.spawn(carrying)))
-        if error is not ErrorCode.NONE:
-            raise RequestError(error)
-        return answer
+            return (lambda: self._begin(active, group_id, change)) if change.records else None, answer
+
+        return await active.in_turn(group_id, decide_work, self._carrier.spawn, at_once=at_once)
+
+    def _begin(self, active: ActiveGroupShard, group_id: str, change: Change) -> Coroutine[None, None, ErrorCode]:
+        if change.frozen is not None:
+            self._freeze(change.frozen)
+        return self._carry_out(active, group_id, change)
 
     async def _carry_out(self, active: ActiveGroupShard, group_id: str, change: Change) -> ErrorCode:
         before = active.shard.consumer_groups.get(group_id)
         epoch, size = (0, 0) if before is None else (before.epoch, len(before.members))
-        try:
-            error = await self._carrier.write_change(active, change.records)
-            self._take_over(active, group_id, change)
-            after = active.shard.consumer_groups.get(group_id)
-            if after is not None and after.epoch > epoch:
-                self._around.on_rebalance(
-                    Rebalance(group_id, "consumer", change.why, epoch, after.epoch, size, len(after.members), None)
-                )
-            if change.frozen is not None and active.shard.groups.get(group_id) is change.frozen:
-                self._thaw(active, change.frozen)
-            return error
-        finally:
-            active.turns.give(group_id)
+        error = await self._carrier.write_change(active, change.records)
+        self._take_over(active, group_id, change)
+        after = active.shard.consumer_groups.get(group_id)
+        if after is not None and after.epoch > epoch:
+            self._around.on_rebalance(
+                Rebalance(group_id, "consumer", change.why, epoch, after.epoch, size, len(after.members), None)
+            )
+        if change.frozen is not None and active.shard.groups.get(group_id) is change.frozen:
+            self._thaw(active, change.frozen)
+        return error
 
     def _take_over(self, active: ActiveGroupShard, group_id: str, change: Change) -> None:
         """Sees to deadlines of a group that has changed, and to the classic group that it may be now."""

@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from kavka.coordinator.groups.active_group_shard import ActiveGroupShard
+from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Work
 from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
 from kavka.coordinator.groups.share.decide.group import NamedPartitions, ShareGroup, ShareGroupLimits
 from kavka.coordinator.groups.share.decide.heartbeat import (
@@ -339,38 +339,23 @@ class ShareGroupFlow:
         group_id: str,
         decide: Callable[[], tuple[Sequence[CoordinatorRecord], _T]],
     ) -> _T:
-        """Decides in the group's turn, carries it out though who asked may go away, and returns the answer. Raises
-        `RequestError`."""
-        await active.turns.take(group_id)
-        is_handed_over = False
-        try:
-            if active.is_gone:
-                raise RequestError(ErrorCode.NOT_COORDINATOR)
+        """Decides in the group's turn, writes what was decided, and returns the answer. Raises `RequestError`."""
+
+        async def decide_work() -> tuple[Work | None, _T]:
             records, answer = decide()
-            if not records:
-                return answer
-            carrying = self._carrier.spawn(self._carry_out(active, group_id, records))
-            is_handed_over = True
-        finally:
-            if not is_handed_over:
-                active.turns.give(group_id)
-        error = await asyncio.shield(carrying)
-        if error is not ErrorCode.NONE:
-            raise RequestError(error)
-        return answer
+            return (lambda: self._carry_out(active, group_id, records)) if records else None, answer
+
+        return await active.in_turn(group_id, decide_work, self._carrier.spawn)
 
     async def _carry_out(
         self, active: ActiveGroupShard, group_id: str, records: Sequence[CoordinatorRecord]
     ) -> ErrorCode:
-        try:
-            error = await self._carrier.write_change(active, records)
-            group = active.shard.share_groups.get(group_id)
-            if group is not None and not active.is_gone:
-                group.watch_all(self._carrier.now_ms() + self._around.limits(group_id).session_timeout_ms)
-                self._carrier.arm(active, group_id)
-            return error
-        finally:
-            active.turns.give(group_id)
+        error = await self._carrier.write_change(active, records)
+        group = active.shard.share_groups.get(group_id)
+        if group is not None and not active.is_gone:
+            group.watch_all(self._carrier.now_ms() + self._around.limits(group_id).session_timeout_ms)
+            self._carrier.arm(active, group_id)
+        return error
 
     # -- time
 

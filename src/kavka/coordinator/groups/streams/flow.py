@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from kavka.coordinator.groups.active_group_shard import ActiveGroupShard
+from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Work
 from kavka.coordinator.groups.classic.decide.membership import Effects, GroupState
 from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
 from kavka.coordinator.groups.decide.rebalance import Causes, Rebalance
@@ -215,63 +215,54 @@ class StreamsGroupFlow:
         return StreamsNow(around.wall_ms(), self._carrier.now_ms(), around.topics, around.limits(group_id))
 
     async def _in_turn(self, active: ActiveGroupShard, group_id: str, decide: Callable[[], tuple[_Change, _T]]) -> _T:
-        """Decides in the group's turn, carries it out though who asked may go away, and returns the answer. Raises
-        `RequestError`."""
-        await active.turns.take(group_id)
-        is_handed_over = False
-        try:
-            if active.is_gone:
-                raise RequestError(ErrorCode.NOT_COORDINATOR)
+        """Decides in the group's turn, carries the change out, and returns the answer. Raises `RequestError`."""
+
+        async def decide_work() -> tuple[Work | None, _T]:
             change, answer = decide()
-            if not change.records:
-                group = active.shard.streams_groups.get(group_id)
-                if group is not None:
-                    change.settle(group)
-                return answer
-            frozen = active.shard.groups.get(group_id)
-            if frozen is not None:
-                effects = Effects()
-                frozen.freeze(self._carrier.now_ms(), effects)
-                self._carrier.deliver(effects)
-            carrying = self._carrier.spawn(self._carry_out(active, group_id, change))
-            is_handed_over = True
-        finally:
-            if not is_handed_over:
-                active.turns.give(group_id)
-        error = await asyncio.shield(carrying)
-        if error is not ErrorCode.NONE:
-            raise RequestError(error)
-        return answer
+            if change.records:
+                return lambda: self._begin(active, group_id, change), answer
+            group = active.shard.streams_groups.get(group_id)
+            if group is not None:
+                change.settle(group)
+            return None, answer
+
+        return await active.in_turn(group_id, decide_work, self._carrier.spawn)
+
+    def _begin(self, active: ActiveGroupShard, group_id: str, change: _Change) -> Coroutine[None, None, ErrorCode]:
+        """A classic group whose place is taken is frozen at once: until its end is written nobody may join it."""
+        frozen = active.shard.groups.get(group_id)
+        if frozen is not None:
+            effects = Effects()
+            frozen.freeze(self._carrier.now_ms(), effects)
+            self._carrier.deliver(effects)
+        return self._carry_out(active, group_id, change)
 
     async def _carry_out(self, active: ActiveGroupShard, group_id: str, change: _Change) -> ErrorCode:
         before = active.shard.streams_groups.get(group_id)
         epoch, size = (0, 0) if before is None else (before.epoch, len(before.members))
         frozen = active.shard.groups.get(group_id)
-        try:
-            error = await self._carrier.write_change(active, change.records)
-            if active.is_gone:
-                return error
-            group = active.shard.streams_groups.get(group_id)
-            if group is not None:
-                if error is ErrorCode.NONE:
-                    change.settle(group)
-                else:
-                    # What was decided may be in its records now: a topology found to fit the topics must not go on to
-                    # count as unfit because their hash is no news.
-                    group.configured, group.checked_version = None, -1
-                group.watch_all(self._around.limits(group_id).session_timeout_ms, self._carrier.now_ms())
-                if group.epoch > epoch:
-                    self._around.on_rebalance(
-                        Rebalance(group_id, "streams", change.why, epoch, group.epoch, size, len(group.members), None)
-                    )
-            if frozen is not None and active.shard.groups.get(group_id) is frozen and frozen.state is GroupState.DEAD:
-                effects = Effects()
-                frozen.thaw(self._carrier.now_ms(), effects)
-                self._carrier.deliver(effects)
-            self._carrier.arm(active, group_id)
+        error = await self._carrier.write_change(active, change.records)
+        if active.is_gone:
             return error
-        finally:
-            active.turns.give(group_id)
+        group = active.shard.streams_groups.get(group_id)
+        if group is not None:
+            if error is ErrorCode.NONE:
+                change.settle(group)
+            else:
+                # What was decided may be in its records now: a topology found to fit the topics must not go on to
+                # count as unfit because their hash is no news.
+                group.configured, group.checked_version = None, -1
+            group.watch_all(self._around.limits(group_id).session_timeout_ms, self._carrier.now_ms())
+            if group.epoch > epoch:
+                self._around.on_rebalance(
+                    Rebalance(group_id, "streams", change.why, epoch, group.epoch, size, len(group.members), None)
+                )
+        if frozen is not None and active.shard.groups.get(group_id) is frozen and frozen.state is GroupState.DEAD:
+            effects = Effects()
+            frozen.thaw(self._carrier.now_ms(), effects)
+            self._carrier.deliver(effects)
+        self._carrier.arm(active, group_id)
+        return error
 
     # -- time
 
