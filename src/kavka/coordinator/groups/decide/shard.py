@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from kavka.coordinator.groups.classic.decide.group import ClassicGroup
 from kavka.coordinator.groups.classic.decide.membership import Effects, GroupLimits, GroupState
@@ -35,11 +35,11 @@ from kavka.coordinator.groups.decide.records import (
     OffsetRecord,
     group_record,
     group_tombstone,
-    offset_record,
     stored_group,
 )
 from kavka.coordinator.groups.offsets.decide.commits import NO_RETENTION, CommitDecision, CommitRequest, OffsetToCommit
-from kavka.coordinator.groups.offsets.decide.group_offsets import GroupOffsets, OffsetKey
+from kavka.coordinator.groups.offsets.decide.expiry import Expiry, Retention, decide_expiry
+from kavka.coordinator.groups.offsets.decide.group_offsets import GroupOffsets, OffsetKey, offset_tombstone
 from kavka.coordinator.groups.share.decide import records as share_records
 from kavka.coordinator.groups.share.decide.group import ShareGroup
 from kavka.coordinator.groups.streams.decide import records as streams_records
@@ -55,13 +55,6 @@ MAX_NEW_GROUPS = 1_000
 """Groups of one partition that were named but that nobody has joined; each takes about a kilobyte."""
 _LATEST_MS = 2**63 - 1
 """The latest time that a record can tell."""
-
-
-class Expiry(NamedTuple):
-    """The records that end what is over; `is_deleted` where the group itself goes."""
-
-    records: Sequence[CoordinatorRecord]
-    is_deleted: bool
 
 
 class GroupShard:
@@ -118,7 +111,7 @@ class GroupShard:
         if (newer is not None and newer.members) or (group is not None and group.state is not GroupState.EMPTY):
             raise RequestError(ErrorCode.NON_EMPTY_GROUP)
         end = [group_tombstone(group_id)] if newer is None else _group_tombstones(newer)
-        return [*map(_tombstone, self.offsets.keys_of(group_id)), *end]
+        return [*map(offset_tombstone, self.offsets.keys_of(group_id)), *end]
 
     def _of_members_with_epochs(self, group_id: str) -> ConsumerGroup | StreamsGroup | None:
         return self.consumer_groups.get(group_id) or self.streams_groups.get(group_id)
@@ -230,11 +223,11 @@ class GroupShard:
             ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if topic in read else ErrorCode.NONE for topic, _partition in partitions
         ]
         keys = [OffsetKey(group_id, topic, partition) for topic, partition in partitions if topic not in read]
-        return errors, [_tombstone(key) for key in dict.fromkeys(keys) if key in there]
+        return errors, [offset_tombstone(key) for key in dict.fromkeys(keys) if key in there]
 
     def forget_topics(self, topics: Iterable[str]) -> list[CoordinatorRecord]:
         """The records that delete the offsets of deleted topics."""
-        return [_tombstone(key) for key in self.offsets.keys_of_topics(topics)]
+        return [offset_tombstone(key) for key in self.offsets.keys_of_topics(topics)]
 
     def expire(self, group_id: str, *, wall_ms: int, retention_ms: int) -> Expiry:
         """What of a group is over its retention; a group without members goes with its last offset.
@@ -244,47 +237,11 @@ class GroupShard:
         group = self._of_members_with_epochs(group_id) or self.groups.get(group_id)
         if group is None or (isinstance(group, ClassicGroup) and group.state is GroupState.DEAD):
             return Expiry((), is_deleted=False)
-        records = []
-        if isinstance(group, ClassicGroup):
-            is_deleted = group.state is GroupState.EMPTY and not group.has_pending_members
-        else:
-            is_deleted = not group.members
-        offsets = self.offsets.of_group(group_id)
-        over = {
-            OffsetKey(group_id, topic, partition)
-            for topic, partition, committed in offsets
-            if self._is_over(group, committed, wall_ms, retention_ms)
-        }
-        read = group.subscribed_among({key.topic for key in over})
-        for topic, partition, _committed in offsets:
-            key = OffsetKey(group_id, topic, partition)
-            if key in over and topic not in read and not self.offsets.is_pending(key):
-                records.append(_tombstone(key))
-            else:
-                is_deleted = False
-        is_deleted = is_deleted and not self.offsets.has_pending(group_id)
-        if is_deleted and isinstance(group, ClassicGroup):
-            records.append(group_tombstone(group_id))
-        elif is_deleted and not isinstance(group, ClassicGroup):
-            records.extend(_group_tombstones(group))
-        return Expiry(records, is_deleted=is_deleted)
-
-    def _is_over(
-        self,
-        group: ClassicGroup | ConsumerGroup | StreamsGroup,
-        committed: CommittedOffset,
-        wall_ms: int,
-        retention_ms: int,
-    ) -> bool:
-        """Whether the offset's retention is over; while a member reads the topic, the offset stays all the same."""
-        since_ms: int | None = committed.commit_timestamp_ms
-        if isinstance(group, ClassicGroup):
-            since_ms = group.expires_since(committed.commit_timestamp_ms)
-        if since_ms is None:
-            return False
-        if committed.expire_timestamp_ms != NO_EXPIRY:
-            return wall_ms >= committed.expire_timestamp_ms
-        return wall_ms - since_ms >= retention_ms
+        expiry = decide_expiry(group, self.offsets, Retention(wall_ms, retention_ms))
+        if not expiry.is_deleted:
+            return expiry
+        tombstones = [group_tombstone(group_id)] if isinstance(group, ClassicGroup) else _group_tombstones(group)
+        return Expiry([*expiry.records, *tombstones], is_deleted=True)
 
     # -- the log
 
@@ -395,10 +352,6 @@ class GroupShard:
         if group is not None and group.is_unused and not self.offsets.has_any(group_id):
             del self.groups[group_id]
             self._new.pop(group_id, None)
-
-
-def _tombstone(key: OffsetKey) -> CoordinatorRecord:
-    return offset_record(key.group_id, key.topic, key.partition, None)
 
 
 def _group_tombstones(group: ConsumerGroup | StreamsGroup) -> list[CoordinatorRecord]:

@@ -16,8 +16,8 @@ from typing import Final, Protocol
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Ending
 from kavka.coordinator.groups.consumer.flow import Change, ConsumerGroupFlow, Surroundings
 from kavka.coordinator.groups.decide.records import CommittedOffset, OffsetRecord, offset_record
-from kavka.coordinator.groups.decide.shard import Expiry
 from kavka.coordinator.groups.offsets.decide.commits import CommitRequest
+from kavka.coordinator.groups.offsets.decide.expiry import Expiry
 from kavka.coordinator.groups.shard_writer import OffsetsLog, ShardWriter, batches
 from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
 from kavka.coordinator.shared.decide.records import CoordinatorRecord

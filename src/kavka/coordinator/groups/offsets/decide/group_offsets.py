@@ -21,7 +21,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kavka.coordinator.groups.decide.records import CommittedOffset, OffsetRecord
+from kavka.coordinator.groups.decide.records import CommittedOffset, OffsetRecord, offset_record
+from kavka.coordinator.shared.decide.records import CoordinatorRecord
 
 
 class OffsetKey(NamedTuple):
@@ -30,6 +31,10 @@ class OffsetKey(NamedTuple):
     group_id: str
     topic: str
     partition: int
+
+
+def offset_tombstone(key: OffsetKey) -> CoordinatorRecord:
+    return offset_record(key.group_id, key.topic, key.partition, None)
 
 
 class _Placed(NamedTuple):
