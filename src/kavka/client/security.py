@@ -149,23 +149,15 @@ def _choose_versions(context: ssl.SSLContext, versions: Iterable[str]) -> None:
 
 def _choose_suites(context: ssl.SSLContext, suites: tuple[str, ...], enabled: tuple[str, ...]) -> None:
     """Raises `ConfigError` where one is unknown, or not to be had."""
-    import ssl
+    from kavka.config.tls import choose_suites, with_suites
 
-    from kavka.config.setting import InvalidValue
-    from kavka.config.tls import with_suites
-
-    try:
-        versions, older = with_suites(frozenset(enabled), suites, "ssl.cipher.suites")
-        if older is not None:
-            context.set_ciphers(":".join(older))
-    except InvalidValue as error:
-        raise ConfigError(str(error)) from error
-    except ssl.SSLError as error:
-        raise ConfigError(f"ssl.cipher.suites: OpenSSL has none of {', '.join(suites)}") from error
-    known = {str(cipher["name"]) for cipher in context.get_ciphers()}
-    unknown = [name for name in older or () if name not in known]
-    if unknown:
-        raise ConfigError(f"ssl.cipher.suites: OpenSSL does not have {', '.join(unknown)}, or does not allow it")
+    setting = "ssl.cipher.suites"
+    versions, older = with_suites(frozenset(enabled), suites, setting)
+    if older is not None:
+        try:
+            choose_suites(context, older, setting)
+        except ValueError as unknown:
+            raise ConfigError(str(unknown)) from unknown
     _choose_versions(context, versions)
 
 

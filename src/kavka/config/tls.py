@@ -1,7 +1,7 @@
 """TLS settings of one listener: what `ssl.*` says, with what `listener.name.L.ssl.*` says laid over it.
 
-Decides which text counts for a listener, and which values are refused. Must not know files or OpenSSL. Loaded only
-where a broker has a listener with TLS.
+Decides which text counts for a listener, and which values are refused. Must not read files. Loaded only where a broker
+has a listener with TLS, or a client chooses cipher suites.
 
 I1  Nothing is silently weaker than what was asked for: what cannot be honoured is refused.
 
@@ -20,6 +20,8 @@ from kavka.security.key_stores import StoreSettings
 from kavka.security.principal_rules import PrincipalRules
 
 if TYPE_CHECKING:
+    import ssl
+
     from kavka.config.broker import BrokerConfig
     from kavka.config.listeners import Endpoint
 
@@ -213,6 +215,22 @@ def with_suites(
             setting, ",".join(suites), f"none of them is of {', '.join(sorted(versions))}, which is enabled"
         )
     return left, older or None
+
+
+def choose_suites(context: ssl.SSLContext, suites: tuple[str, ...], setting: str) -> None:
+    """Makes a context use these suites of TLS 1.2, by OpenSSL's names. Raises ValueError if OpenSSL lacks one.
+
+    By itself OpenSSL passes over names that it does not know.
+    """
+    try:
+        context.set_ciphers(":".join(suites))
+    except OSError:  # ssl.SSLError: it knows none of them
+        known: set[str] = set()
+    else:
+        known = {str(cipher["name"]) for cipher in context.get_ciphers()}
+    unknown = [suite for suite in suites if suite not in known]
+    if unknown:
+        raise ValueError(f"{setting}: OpenSSL does not have {', '.join(unknown)}, or does not allow it")
 
 
 def openssl_name(suite: str) -> str:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kavka.config.tls import choose_suites
 from kavka.errors import ConfigError
 from kavka.logger import Logger
 from kavka.runtime.tls_channel import TlsSession
@@ -172,22 +173,10 @@ def _context(
     named = [_VERSIONS[name] for name in versions]
     context.minimum_version, context.maximum_version = min(named), max(named)
     if suites is not None:
-        _choose(context, suites)
+        choose_suites(context, suites, "ssl.cipher.suites")
     if identity is not None:
         load_chain(context, identity)
     return context
-
-
-def _choose(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
-    try:
-        context.set_ciphers(":".join(suites))
-    except ssl.SSLError:
-        known: set[str] = set()
-    else:
-        known = {str(cipher["name"]) for cipher in context.get_ciphers()}
-    unknown = [suite for suite in suites if suite not in known]
-    if unknown:
-        raise KeyStoreError(f"ssl.cipher.suites: OpenSSL does not have {', '.join(unknown)}, or does not allow it")
 
 
 def _trust(context: ssl.SSLContext, authorities: tuple[bytes, ...] | None) -> None:

@@ -172,24 +172,12 @@ class TokenStore:
     async def renew(self, token_hmac: bytes, by: Principal, period_ms: int) -> Changed:
         """Raises RequestError, ZooKeeperError."""
         now_ms = self._wall_ms()
-
-        def decide(token: Token | None) -> Token:
-            if token is None:
-                raise RequestError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
-            return renewed(token, by, period_ms, now_ms, self._limits)
-
-        return await self._change(self._find_by(token_hmac).token_id, decide)
+        return await self._change_known(token_hmac, lambda token: renewed(token, by, period_ms, now_ms, self._limits))
 
     async def expire(self, token_hmac: bytes, by: Principal, period_ms: int) -> Changed:
         """Raises RequestError, ZooKeeperError."""
         now_ms = self._wall_ms()
-
-        def decide(token: Token | None) -> Token | None:
-            if token is None:
-                raise RequestError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
-            return ended(token, by, period_ms, now_ms)
-
-        return await self._change(self._find_by(token_hmac).token_id, decide)
+        return await self._change_known(token_hmac, lambda token: ended(token, by, period_ms, now_ms))
 
     async def remove_expired(self) -> list[Token]:
         """Removes the tokens whose time is over; returns them. Raises ZooKeeperError."""
@@ -205,6 +193,16 @@ class TokenStore:
             if changed.before is not None and changed.after is None:
                 removed.append(changed.before)
         return removed
+
+    async def _change_known(self, token_hmac: bytes, decide: Callable[[Token], Token | None]) -> Changed:
+        """Changes the token with this HMAC. Raises as `_change`, and RequestError: DELEGATION_TOKEN_NOT_FOUND."""
+
+        def decide_known(token: Token | None) -> Token | None:
+            if token is None:
+                raise RequestError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+            return decide(token)
+
+        return await self._change(self._find_by(token_hmac).token_id, decide_known)
 
     async def _change(self, token_id: str, decide: Callable[[Token | None], Token | None]) -> Changed:
         """Replaces a token by what `decide` makes of it, and has the others told. Raises what `decide` raises,
