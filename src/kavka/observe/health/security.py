@@ -25,21 +25,7 @@ def open_listeners(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -
         "Whoever reaches such a listener may read, and change, what crosses it. Use SSL or SASL_SSL "
         "(kavka up --secure), or listen on the loopback only.",
     )
-    look, why = Look(), "no broker tells its listeners"
-    for broker in snapshot.alive_brokers:
-        if not broker.configs_reading.is_current:
-            why = broker.configs_reading.unknown_because or why
-            continue
-        found = _in_clear(broker.configs)
-        if found is None:
-            continue
-        look.looked_at += 1
-        if found:
-            names = ", ".join(map(str, found))
-            look.found("broker", str(broker.broker_id), "it listens in clear on {listeners}", listeners=names)
-    if not look.looked_at:
-        return unknown(check, why)
-    return result(check, look, Statement("brokers checked: {count}", {"count": look.looked_at}))
+    return _listeners(snapshot, check, "it listens in clear on {listeners}", lambda endpoint, configs: True)
 
 
 def open_passwords(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -51,6 +37,13 @@ def open_passwords(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -
         Statement("no PLAIN without TLS beyond the loopback"),
         "Whoever can read the network reads the passwords. Use SASL_SSL, or SCRAM-SHA-512 instead of PLAIN.",
     )
+    return _listeners(snapshot, check, "it takes passwords in clear on {listeners}", _takes_plain)
+
+
+def _listeners(
+    snapshot: ClusterSnapshot, check: Check, text: str, fails: Callable[[Endpoint, Mapping[str, str]], bool]
+) -> CheckResult:
+    """Finds the listeners in clear that others reach and that fail, by a broker's settings."""
     look, why = Look(), "no broker tells its listeners"
     for broker in snapshot.alive_brokers:
         if not broker.configs_reading.is_current:
@@ -60,9 +53,9 @@ def open_passwords(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -
         if found is None:
             continue
         look.looked_at += 1
-        names = ", ".join(str(each) for each in found if _takes_plain(each, broker.configs))
+        names = ", ".join(str(each) for each in found if fails(each, broker.configs))
         if names:
-            look.found("broker", str(broker.broker_id), "it takes passwords in clear on {listeners}", listeners=names)
+            look.found("broker", str(broker.broker_id), text, listeners=names)
     if not look.looked_at:
         return unknown(check, why)
     return result(check, look, Statement("brokers checked: {count}", {"count": look.looked_at}))
