@@ -13,18 +13,19 @@ Decides what users type and read: options, help, tables, JSON, errors with a nex
 
     Each command, or group of commands, has a module of its name, which owns its typer app and carries it out.
     Beside them: group_offsets.py (resets), story.py (the sentences of `why`), line_format.py (kcat's formats, and
-    input lines with keys and headers), console_users.py, console_audit.py, console_rights.py and console_beside.py
-    (`kavka console user`, `audit`, `rights`; the console that `up` starts), pipeline_report.py (what a run of a
-    pipeline shows)
+    input lines with keys and headers), console_users.py, console_audit.py and console_rights.py (`kavka console
+    user`, `audit`, `rights`), console_beside.py, registry_beside.py and process_beside.py (what `up` starts beside its
+    brokers), pipeline_report.py (what a run of a pipeline shows)
 
     options.py log_level.py times.py    options that several commands take; times and durations as people write them
+    shared_options.py                   several options that mean one thing, taken by several commands
     help.py       how help looks, and how a mistake on the command line is reported
     output.py     tables, JSON, colours, errors with a next step; setting_hints.py: for a setting that a broker refuses
     user_rights.py what `kavka users add` gives besides a password
     login.py      which cluster a command talks to, and how it gets in
     session.py    a client of the cluster that a command talks to
 
-Every module but main.py, start.py, start_cluster.py, start_secure.py, login.py and console_beside.py may import typer;
-rich, the client and the runtime are imported inside the functions that need them: `kavka up` has to start fast, and so
-has every command.
+Every module but main.py, start.py, start_cluster.py, start_secure.py, login.py and the three *_beside.py may import
+typer; rich, the client and the runtime are imported inside the functions that need them: `kavka up` has to start fast,
+and so has every command.
 """

@@ -5,9 +5,7 @@ Decides which bindings a command line means: each operation for each principal a
 
 from __future__ import annotations
 
-import functools
-import inspect
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -15,6 +13,7 @@ from kavka.cli.help import CommandLine
 from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Table, confirm, counted, note, one_of, show, show_json, usage
 from kavka.cli.session import with_cluster
+from kavka.cli.shared_options import takes
 from kavka.security.acls import (
     CLUSTER_NAME,
     OPERATIONS_BY_WORD,
@@ -32,7 +31,7 @@ from kavka.security.acls import (
 from kavka.security.authorizer import who_may
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kavka.client.cluster import Cluster
 
@@ -124,22 +123,8 @@ def _asked(
     return Asked(named, pattern_type, entries)
 
 
-def _takes_what_is_asked(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose first parameter is an `Asked`: on the command line the options of `_asked` stand for it."""
-    shared = inspect.signature(_asked, eval_str=True).parameters
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-
-    @functools.wraps(command)
-    def run(**given: Any) -> None:
-        command(_asked(**{name: given.pop(name) for name in shared}), **given)
-
-    run.__signature__ = inspect.Signature([*shared.values(), *own])  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in (*shared.values(), *own)}
-    return run
-
-
 @app.command("add")
-@_takes_what_is_asked
+@takes(_asked)
 def add(asked: Asked, as_json: Json = False, bootstrap: Bootstrap = None) -> None:
     """Add entries: who may, or may not, do what to which resources.
 
@@ -165,7 +150,7 @@ def add(asked: Asked, as_json: Json = False, bootstrap: Bootstrap = None) -> Non
 
 
 @app.command("remove")
-@_takes_what_is_asked
+@takes(_asked)
 def remove(asked: Asked, yes: Yes = False, as_json: Json = False, bootstrap: Bootstrap = None) -> None:
     """Remove entries; without principals, all of the resources that are named.
 

@@ -13,6 +13,7 @@ from kavka.cli.help import CommandLine
 from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Table, note, show, show_json, usage
 from kavka.cli.session import with_cluster
+from kavka.cli.shared_options import takes
 from kavka.security.quotas import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
@@ -52,14 +53,35 @@ _KEYS = (
 )
 
 
-@app.command("list")
-def list_quotas(
+def _entity(
     user: User = None,
     default_user: DefaultUser = False,
     client_id: ClientId = None,
     default_client_id: DefaultClientId = False,
     ip: Address = None,
     default_ip: DefaultAddress = False,
+) -> Entity:
+    """What the options name: possibly nothing."""
+
+    def name(option: str, text: str | None, *, is_default: bool) -> Name | None:
+        if text is not None and is_default:
+            usage("name one or the default, not both", f"--{option} or --default-{option}")
+        return DEFAULT if is_default else text
+
+    entity = Entity(
+        name(USER, user, is_default=default_user),
+        name(CLIENT_ID, client_id, is_default=default_client_id),
+        name(IP, ip, is_default=default_ip),
+    )
+    if entity.ip is not None and (entity.user is not None or entity.client_id is not None):
+        usage("an address has a quota of its own", "--ip alone")
+    return entity
+
+
+@app.command("list")
+@takes(_entity)
+def list_quotas(
+    entity: Entity,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
@@ -71,7 +93,6 @@ def list_quotas(
 
     kavka quotas list --user alice
     """
-    entity = _entity((user, default_user), (client_id, default_client_id), (ip, default_ip))
     wanted = Filter(tuple(Match(kind, name) for kind, name in entity.parts()), strict=False)
 
     async def work(session: Cluster) -> dict[Entity, dict[str, float]]:
@@ -83,13 +104,9 @@ def list_quotas(
 
 
 @app.command("set")
+@takes(_entity)
 def set_quotas(
-    user: User = None,
-    default_user: DefaultUser = False,
-    client_id: ClientId = None,
-    default_client_id: DefaultClientId = False,
-    ip: Address = None,
-    default_ip: DefaultAddress = False,
+    entity: Entity,
     produce: Annotated[int | None, typer.Option("--produce", metavar="BYTES", help="Bytes written a second.")] = None,
     consume: Annotated[int | None, typer.Option("--consume", metavar="BYTES", help="Bytes read a second.")] = None,
     request: Annotated[
@@ -116,7 +133,7 @@ def set_quotas(
 
     kavka quotas set --ip 10.0.0.7 --connections 10
     """
-    entity = _one_entity((user, default_user), (client_id, default_client_id), (ip, default_ip))
+    _require_one(entity)
     values = dict(zip(_KEYS, (produce, consume, request, mutations, connections), strict=True))
     changes = [Change(key, float(value)) for key, value in values.items() if value is not None]
     if not changes:
@@ -126,13 +143,9 @@ def set_quotas(
 
 
 @app.command("remove")
+@takes(_entity)
 def remove_quotas(
-    user: User = None,
-    default_user: DefaultUser = False,
-    client_id: ClientId = None,
-    default_client_id: DefaultClientId = False,
-    ip: Address = None,
-    default_ip: DefaultAddress = False,
+    entity: Entity,
     produce: Annotated[bool, typer.Option("--produce", help="The quota of bytes written.")] = False,
     consume: Annotated[bool, typer.Option("--consume", help="The quota of bytes read.")] = False,
     request: Annotated[bool, typer.Option("--request", help="The quota of request time.")] = False,
@@ -149,7 +162,7 @@ def remove_quotas(
 
     kavka quotas remove --user alice --produce
     """
-    entity = _one_entity((user, default_user), (client_id, default_client_id), (ip, default_ip))
+    _require_one(entity)
     named = dict(zip(_KEYS, (produce, consume, request, mutations, connections), strict=True))
     keys = [key for key, is_named in named.items() if is_named] or sorted(entity.keys)
     changes = [Change(key, None) for key in keys]
@@ -172,28 +185,9 @@ def _alter(bootstrap: str | None, entity: Entity, changes: list[Change]) -> dict
     return with_cluster(bootstrap, work)
 
 
-def _entity(user: tuple[str | None, bool], client_id: tuple[str | None, bool], ip: tuple[str | None, bool]) -> Entity:
-    """What the options name: possibly nothing."""
-
-    def name(option: str, given: tuple[str | None, bool]) -> Name | None:
-        text, is_default = given
-        if text is not None and is_default:
-            usage("name one or the default, not both", f"--{option} or --default-{option}")
-        return DEFAULT if is_default else text
-
-    entity = Entity(name(USER, user), name(CLIENT_ID, client_id), name(IP, ip))
-    if entity.ip is not None and (entity.user is not None or entity.client_id is not None):
-        usage("an address has a quota of its own", "--ip alone")
-    return entity
-
-
-def _one_entity(
-    user: tuple[str | None, bool], client_id: tuple[str | None, bool], ip: tuple[str | None, bool]
-) -> Entity:
-    entity = _entity(user, client_id, ip)
+def _require_one(entity: Entity) -> None:
     if not entity.parts():
         usage("name whose quota it is", "--user, --client-id, --ip, or one of --default-...")
-    return entity
 
 
 def _require_fitting(entity: Entity, changes: list[Change]) -> None:

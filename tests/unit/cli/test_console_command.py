@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kavka.cli import console_beside
+from kavka.cli import process_beside
 from kavka.cli.console import MISSING, Wishes, serve_console
 from kavka.cli.console_beside import NO_CONSOLE_VARIABLE, ConsoleBeside
 from kavka.cli.output import Failure
@@ -33,7 +33,7 @@ class Started:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     made = Started()
-    monkeypatch.setattr(console_beside.subprocess, "Popen", made)
+    monkeypatch.setattr(process_beside.subprocess, "Popen", made)
     monkeypatch.delenv(NO_CONSOLE_VARIABLE, raising=False)
     return made
 
