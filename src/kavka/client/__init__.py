@@ -9,7 +9,8 @@ consumer           partitions or a group in, records out
 group              one member of a consumer group
 admin              topics, configurations, records, log directories
 group_admin        groups of both protocols: lists, members, offsets, deletions
-share_group_admin  share groups: members, positions, new positions, deletions
+described_group    one group of a newer protocol, as its coordinator describes it
+share_group_admin  share groups: positions, new positions, deletions
 transaction_admin  transactions, producers, transactions that hang
 acl_admin          access control lists
 quota_admin        quotas of clients

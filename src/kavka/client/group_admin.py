@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kavka.client.answers import raise_for
 from kavka.client.assignor import PROTOCOL_TYPE, decode_assignment
 from kavka.client.cluster import Cluster
+from kavka.client.described_group import ask_about_group
 from kavka.client.group import HIGHEST_OFFSET_FETCH, CommittedOffset, GroupMember
 from kavka.client.settings import ConsumerSettings
-from kavka.client.share_group_admin import ShareGroupAdmin
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
@@ -38,6 +38,8 @@ from kavka.protocol.messages.offset_delete_request import (
 from kavka.protocol.messages.offset_delete_response import OffsetDeleteResponse
 from kavka.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from kavka.protocol.messages.offset_fetch_response import OffsetFetchResponse
+from kavka.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
+from kavka.protocol.messages.share_group_describe_response import ShareGroupDescribeResponse
 from kavka.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from kavka.protocol.messages.streams_group_describe_response import (
     DescribedGroup,
@@ -237,83 +239,60 @@ class GroupAdmin:
         return await self._cluster.retry(ask, what=f"describe group {group_id!r}")
 
     async def _describe_share(self, group_id: str) -> ShownGroup:
-        node_id, group = await ShareGroupAdmin(self._cluster).describe(group_id)
+        node_id, group = await ask_about_group(
+            self._cluster,
+            group_id,
+            ApiKey.SHARE_GROUP_DESCRIBE,
+            ShareGroupDescribeRequest(group_ids=[group_id]),
+            ShareGroupDescribeResponse,
+        )
         members = tuple(
             ShownMember(
                 member.member_id,
                 None,
                 member.client_id,
                 member.client_host,
-                tuple(
-                    TopicPartition(topic.topic_name, partition)
-                    for topic in member.assignment.topic_partitions
-                    for partition in topic.partitions
-                ),
+                _partitions(member.assignment.topic_partitions),
                 member.member_epoch,
             )
             for member in group.members
         )
-        epochs = group.group_epoch, group.assignment_epoch
-        return ShownGroup(group_id, SHARE, group.group_state, group.assignor_name, node_id, *epochs, members)
+        return _shown(SHARE, node_id, group, members, group.assignor_name)
 
     async def _describe_consumer(self, group_id: str) -> ShownGroup:
-        async def ask() -> ShownGroup:
-            node_id = await self._cluster.find_coordinator(group_id)
-            answer = await self._cluster.ask(
-                ApiKey.CONSUMER_GROUP_DESCRIBE,
-                ConsumerGroupDescribeRequest(group_ids=[group_id]),
-                ConsumerGroupDescribeResponse,
-                node_id=node_id,
+        node_id, group = await ask_about_group(
+            self._cluster,
+            group_id,
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            ConsumerGroupDescribeRequest(group_ids=[group_id]),
+            ConsumerGroupDescribeResponse,
+        )
+        members = tuple(
+            ShownMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                _partitions(member.assignment.topic_partitions),
+                member.member_epoch,
             )
-            group = answer.groups[0]
-            raise_for(group.error_code, f"group {group_id!r}")
-            members = tuple(
-                ShownMember(
-                    member.member_id,
-                    member.instance_id,
-                    member.client_id,
-                    member.client_host,
-                    tuple(
-                        TopicPartition(topic.topic_name, partition)
-                        for topic in member.assignment.topic_partitions
-                        for partition in topic.partitions
-                    ),
-                    member.member_epoch,
-                )
-                for member in group.members
-            )
-            return ShownGroup(
-                group_id,
-                "consumer",
-                group.group_state,
-                group.assignor_name,
-                node_id,
-                group.group_epoch,
-                group.assignment_epoch,
-                members,
-            )
-
-        return await self._cluster.retry(ask, what=f"describe group {group_id!r}")
+            for member in group.members
+        )
+        return _shown("consumer", node_id, group, members, group.assignor_name)
 
     async def _describe_streams(self, group_id: str) -> ShownGroup:
-        async def ask() -> ShownGroup:
-            node_id = await self._cluster.find_coordinator(group_id)
-            answer = await self._cluster.ask(
-                ApiKey.STREAMS_GROUP_DESCRIBE,
-                StreamsGroupDescribeRequest(group_ids=[group_id]),
-                StreamsGroupDescribeResponse,
-                node_id=node_id,
-            )
-            group = answer.groups[0]
-            raise_for(group.error_code, f"group {group_id!r}")
-            sources = _sources(group)
-            await self._cluster.refresh(sorted({name for names in sources.values() for name in names}))
-            members = tuple(self._streams_member(member, sources) for member in group.members)
-            return ShownGroup(
-                group_id, "streams", group.group_state, "", node_id, group.group_epoch, group.assignment_epoch, members
-            )
-
-        return await self._cluster.retry(ask, what=f"describe group {group_id!r}")
+        node_id, group = await ask_about_group(
+            self._cluster,
+            group_id,
+            ApiKey.STREAMS_GROUP_DESCRIBE,
+            StreamsGroupDescribeRequest(group_ids=[group_id]),
+            StreamsGroupDescribeResponse,
+        )
+        sources = _sources(group)
+        read = sorted({name for names in sources.values() for name in names})
+        await self._cluster.retry(lambda: self._cluster.refresh(read), what=f"describe group {group_id!r}")
+        members = tuple(self._streams_member(member, sources) for member in group.members)
+        return _shown("streams", node_id, group, members)
 
     def _streams_member(self, member: Member, sources: Mapping[str, Sequence[str]]) -> ShownMember:
         has = member.assignment
@@ -339,6 +318,16 @@ class GroupAdmin:
     def _partition_count(self, name: str) -> int:
         topic = self._cluster.topics.get(name)
         return 0 if topic is None else len(topic.partitions)
+
+
+def _shown(kind: str, node_id: int, group: Any, members: tuple[ShownMember, ...], protocol: str = "") -> ShownGroup:
+    """A group of one of the newer protocols: their answers differ in class, and agree in these fields."""
+    epochs = group.group_epoch, group.assignment_epoch
+    return ShownGroup(group.group_id, kind, group.group_state, protocol, node_id, *epochs, members)
+
+
+def _partitions(topics: Sequence[Any]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic.topic_name, partition) for topic in topics for partition in topic.partitions)
 
 
 def _sources(group: DescribedGroup) -> dict[str, list[str]]:

@@ -1,9 +1,11 @@
-"""ShareGroupAdmin: share groups (KIP-932) as an administrator sees them: members, positions, new positions, deletions.
+"""ShareGroupAdmin: share groups (KIP-932) as an administrator sees them: positions, new positions, deletions.
+
+Their members are shown by `GroupAdmin`, as those of other groups.
 
 A share group commits no offsets. Its position in a partition is the first record that is not done yet, and some behind
 it may be done already: so the lag is told by its coordinator, and is not the distance to the end of the log.
 
-Source: Kafka's DescribeShareGroupsHandler, ListShareGroupOffsetsHandler, AlterShareGroupOffsetsHandler and
+Source: Kafka's ListShareGroupOffsetsHandler, AlterShareGroupOffsetsHandler and
 DeleteShareGroupOffsetsHandler.
 """
 
@@ -33,8 +35,6 @@ from kavka.protocol.messages.describe_share_group_offsets_request import (
     DescribeShareGroupOffsetsRequestGroup,
 )
 from kavka.protocol.messages.describe_share_group_offsets_response import DescribeShareGroupOffsetsResponse
-from kavka.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
-from kavka.protocol.messages.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse
 
 
 class SharePosition(NamedTuple):
@@ -50,22 +50,6 @@ class ShareGroupAdmin:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-
-    async def describe(self, group_id: str) -> tuple[int, DescribedGroup]:
-        """The coordinator, and what it says of the group. Raises `RequestError`."""
-
-        async def ask() -> tuple[int, DescribedGroup]:
-            node_id = await self._cluster.find_coordinator(group_id)
-            answer = await self._cluster.ask(
-                ApiKey.SHARE_GROUP_DESCRIBE,
-                ShareGroupDescribeRequest(group_ids=[group_id]),
-                ShareGroupDescribeResponse,
-                node_id=node_id,
-            )
-            raise_for(answer.groups[0].error_code, f"group {group_id!r}")
-            return node_id, answer.groups[0]
-
-        return await self._cluster.retry(ask, what=f"describe group {group_id!r}")
 
     async def positions(self, group_id: str) -> dict[TopicPartition, SharePosition]:
         """Where the group is in all partitions in which it has begun. Raises `RequestError`."""

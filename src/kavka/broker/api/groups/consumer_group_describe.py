@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.groups.found_group import found_group
 from kavka.broker.api.security.authorized_operations import GROUP_OPERATIONS_SINCE_4, NOT_ASKED
 from kavka.coordinator.groups.consumer.decide.assignors import preferred_assignor
 from kavka.coordinator.groups.consumer.decide.group import Assignment as Partitions
@@ -51,9 +52,7 @@ def _refused(group_id: str, error: ErrorCode, why: str | None) -> DescribedGroup
 
 def _group(broker: GroupsBroker, group_id: str, operations: int) -> DescribedGroup:
     try:
-        group = broker.groups.describe_consumer_group(group_id)
-        if group is None:
-            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        group = found_group(group_id, broker.groups.describe_consumer_group, is_served=broker.serves_consumer_groups())
     except RequestError as refused:
         return _refused(group_id, refused.code, refused.message or None)
     return DescribedGroup(

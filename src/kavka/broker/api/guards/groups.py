@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.api.guards.guard import Then, sort_out, then_add, then_join
-from kavka.broker.api.security.authorized_operations import NOT_ASKED
+from kavka.broker.api.guards.guard import (
+    Then,
+    hide_members,
+    refuse_topics,
+    show_operations,
+    sort_out,
+    sort_out_groups,
+    then_add,
+    then_join,
+)
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kavka.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
@@ -52,8 +60,6 @@ from kavka.protocol.messages.sync_group_response import SyncGroupResponse
 from kavka.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kavka.broker.api.ports import ApiBroker
     from kavka.broker.authorization.authorization import Caller
 
@@ -132,30 +138,21 @@ def _lookup_error(caller: Caller, key_type: int, key: str) -> ErrorCode | None:
 
 def describe_groups(broker: ApiBroker, caller: Caller, message: DescribeGroupsRequest) -> Any:
     """De G."""
-    allowed = caller.allowed(Operation.DESCRIBE, ResourceType.GROUP, message.groups)
-    refused = [
-        DescribedGroup(
+    message.groups, refused = sort_out_groups(
+        caller,
+        Operation.DESCRIBE,
+        message.groups,
+        lambda group_id: DescribedGroup(
             error_code=_GROUP, group_id=group_id, group_state="", protocol_type="", protocol_data="", members=[]
-        )
-        for group_id in message.groups
-        if group_id not in allowed
-    ]
-    message.groups = [group_id for group_id in message.groups if group_id in allowed]
+        ),
+    )
 
     def change(answer: DescribeGroupsResponse) -> DescribeGroupsResponse:
-        _show_operations(caller, answer.groups)
+        show_operations(caller, answer.groups)
         answer.groups = [*refused, *answer.groups]
         return answer
 
     return Then(change)
-
-
-def _show_operations(caller: Caller, groups: Iterable[DescribedGroup | DescribedConsumerGroup]) -> None:
-    for group in groups:
-        if group.authorized_operations != NOT_ASKED:
-            group.authorized_operations = caller.operations(
-                group.authorized_operations, ResourceType.GROUP, group.group_id
-            )
 
 
 def list_groups(broker: ApiBroker, caller: Caller, message: ListGroupsRequest) -> Any:
@@ -218,19 +215,15 @@ def offset_delete(broker: ApiBroker, caller: Caller, message: OffsetDeleteReques
     """D G, then R T."""
     if not caller.may(Operation.DELETE, ResourceType.GROUP, message.group_id):
         return OffsetDeleteResponse(error_code=_GROUP, topics=[])
-    allowed = caller.allowed(Operation.READ, ResourceType.TOPIC, (topic.name for topic in message.topics))
 
-    def refusal(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic | None:
-        if topic.name in allowed:
-            return None
+    def refusal(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
         partitions = [
             OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=_TOPIC)
             for partition in topic.partitions
         ]
         return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
 
-    message.topics, refused = sort_out(message.topics, refusal)
-    return then_add(refused, to="topics")
+    return refuse_topics(caller, Operation.READ, message, refusal)
 
 
 # -- OffsetFetch
@@ -244,11 +237,7 @@ def offset_fetch(broker: ApiBroker, caller: Caller, message: OffsetFetchRequest)
         return _denied_group(caller.request.header.api_version, message)
     if message.topics is None:
         return Then(lambda answer: _filter(caller, answer))
-    allowed = caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, (topic.name for topic in message.topics))
-    message.topics, refused = sort_out(
-        message.topics, lambda topic: None if topic.name in allowed else _old_topic(topic, _TOPIC)
-    )
-    return then_add(refused, to="topics")
+    return refuse_topics(caller, Operation.DESCRIBE, message, lambda topic: _old_topic(topic, _TOPIC))
 
 
 def _denied_group(version: int, message: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -350,14 +339,14 @@ def consumer_group_describe(broker: ApiBroker, caller: Caller, message: Consumer
     if not broker.serves_consumer_groups():
         unserved = [_undescribed(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in message.group_ids]
         return ConsumerGroupDescribeResponse(groups=unserved)
-    allowed = caller.allowed(Operation.DESCRIBE, ResourceType.GROUP, message.group_ids)
-    refused = [_undescribed(group_id, _GROUP) for group_id in message.group_ids if group_id not in allowed]
-    message.group_ids = [group_id for group_id in message.group_ids if group_id in allowed]
+    message.group_ids, refused = sort_out_groups(
+        caller, Operation.DESCRIBE, message.group_ids, lambda group_id: _undescribed(group_id, _GROUP)
+    )
 
     def change(answer: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
-        _show_operations(caller, answer.groups)
+        show_operations(caller, answer.groups)
         for group in answer.groups:
-            names = {
+            names = (
                 name
                 for member in group.members
                 for name in (
@@ -365,11 +354,8 @@ def consumer_group_describe(broker: ApiBroker, caller: Caller, message: Consumer
                     *(part.topic_name for part in member.assignment.topic_partitions),
                     *(part.topic_name for part in member.target_assignment.topic_partitions),
                 )
-            }
-            if len(caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)) < len(names):
-                group.error_code = _TOPIC
-                group.error_message = "The group has described topic(s) that the client is not authorized to describe."
-                group.members = []
+            )
+            hide_members(caller, group, names)
         answer.groups = [*refused, *answer.groups]
         return answer
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from kavka.broker.api.security.authorized_operations import NOT_ASKED
 from kavka.errors import ErrorCode
+from kavka.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from kavka.broker.api.ports import ApiBroker
@@ -35,6 +38,49 @@ def sort_out(items: Iterable[Item], refusal: Callable[[Item], Refusal | None]) -
         else:
             refused.append(denied)
     return left, refused
+
+
+def refuse_topics(
+    caller: Caller,
+    operation: Operation,
+    message: Any,
+    refusal: Callable[[Any], Any],
+    *,
+    name: Callable[[Any], str] = attrgetter("name"),
+    to: str = "topics",
+) -> Then | None:
+    """Takes the topics out of a message that the caller may not do this to; `refusal` makes the answer for each, which
+    follows the handler's in the field `to`."""
+    allowed = caller.allowed(operation, ResourceType.TOPIC, map(name, message.topics))
+    message.topics, refused = sort_out(message.topics, lambda topic: None if name(topic) in allowed else refusal(topic))
+    return then_add(refused, to=to)
+
+
+def sort_out_groups(
+    caller: Caller, operation: Operation, group_ids: Iterable[str], refusal: Callable[[str], Refusal]
+) -> tuple[list[str], list[Refusal]]:
+    """As `sort_out`, by what the caller may do to groups."""
+    asked = list(group_ids)
+    allowed = caller.allowed(operation, ResourceType.GROUP, asked)
+    return sort_out(asked, lambda group_id: None if group_id in allowed else refusal(group_id))
+
+
+def show_operations(caller: Caller, groups: Iterable[Any]) -> None:
+    """Leaves of the operations that an answer shows of groups, where they were asked for, those that are allowed."""
+    for group in groups:
+        if group.authorized_operations != NOT_ASKED:
+            group.authorized_operations = caller.operations(
+                group.authorized_operations, ResourceType.GROUP, group.group_id
+            )
+
+
+def hide_members(caller: Caller, group: Any, names: Iterable[str]) -> None:
+    """Takes the members out of a described group whose topics the caller may not all describe."""
+    topics = set(names)
+    if len(caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topics)) < len(topics):
+        group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        group.error_message = "The group has described topic(s) that the client is not authorized to describe."
+        group.members = []
 
 
 def then_join(refused: Sequence[Refusal | None], to: str) -> Then | None:

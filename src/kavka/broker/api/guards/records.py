@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.api.guards.guard import Then, sort_out, then_add
+from kavka.broker.api.guards.guard import Then, refuse_topics
 from kavka.decisions import DECISIONS_TOPIC
 from kavka.errors import ErrorCode
 from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Response
@@ -133,28 +133,21 @@ def _refused(topics: Iterable[TopicProduceData], error: ErrorCode) -> list[Topic
 
 def list_offsets(broker: ApiBroker, caller: Caller, message: ListOffsetsRequest) -> Any:
     """De T."""
-    allowed = caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, (topic.name for topic in message.topics))
 
-    def refusal(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse | None:
-        if topic.name in allowed:
-            return None
+    def refusal(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
         partitions = [
             ListOffsetsPartitionResponse(partition_index=partition.partition_index, error_code=_DENIED)
             for partition in topic.partitions
         ]
         return ListOffsetsTopicResponse(name=topic.name, partitions=partitions)
 
-    message.topics, refused = sort_out(message.topics, refusal)
-    return then_add(refused, to="topics")
+    return refuse_topics(caller, Operation.DESCRIBE, message, refusal)
 
 
 def delete_records(broker: ApiBroker, caller: Caller, message: DeleteRecordsRequest) -> Any:
     """D T."""
-    allowed = caller.allowed(Operation.DELETE, ResourceType.TOPIC, (topic.name for topic in message.topics))
 
-    def refusal(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult | None:
-        if topic.name in allowed:
-            return None
+    def refusal(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
         partitions = [
             DeleteRecordsPartitionResult(
                 partition_index=partition.partition_index, low_watermark=-1, error_code=_DENIED
@@ -163,23 +156,18 @@ def delete_records(broker: ApiBroker, caller: Caller, message: DeleteRecordsRequ
         ]
         return DeleteRecordsTopicResult(name=topic.name, partitions=partitions)
 
-    message.topics, refused = sort_out(message.topics, refusal)
-    return then_add(refused, to="topics")
+    return refuse_topics(caller, Operation.DELETE, message, refusal)
 
 
 def offset_for_leader_epoch(broker: ApiBroker, caller: Caller, message: OffsetForLeaderEpochRequest) -> Any:
     """CA K, or De T."""
     if caller.may_on_cluster(Operation.CLUSTER_ACTION, quietly=True):
         return None
-    allowed = caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, (topic.topic for topic in message.topics))
 
-    def refusal(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult | None:
-        if topic.topic in allowed:
-            return None
+    def refusal(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
         partitions = [
             EpochEndOffset(partition=partition.partition, error_code=_DENIED) for partition in topic.partitions
         ]
         return OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions)
 
-    message.topics, refused = sort_out(message.topics, refusal)
-    return then_add(refused, to="topics")
+    return refuse_topics(caller, Operation.DESCRIBE, message, refusal, name=lambda topic: str(topic.topic))

@@ -6,8 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kavka.broker.api.guards.guard import Then, nothing_to_ask, sort_out, then_add
-from kavka.broker.api.security.authorized_operations import NOT_ASKED
+from kavka.broker.api.guards.guard import (
+    Then,
+    hide_members,
+    nothing_to_ask,
+    refuse_topics,
+    show_operations,
+    sort_out,
+    sort_out_groups,
+)
 from kavka.errors import ErrorCode
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages.alter_share_group_offsets_request import (
@@ -19,7 +26,10 @@ from kavka.protocol.messages.alter_share_group_offsets_response import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
-from kavka.protocol.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
+from kavka.protocol.messages.delete_share_group_offsets_request import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
 from kavka.protocol.messages.delete_share_group_offsets_response import (
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
@@ -60,38 +70,31 @@ def share_group_heartbeat(broker: ApiBroker, caller: Caller, message: ShareGroup
 
 def share_group_describe(broker: ApiBroker, caller: Caller, message: ShareGroupDescribeRequest) -> Any:
     """De G; a group of which the caller may not describe every topic is shown without its members."""
-    allowed = caller.allowed(Operation.DESCRIBE, ResourceType.GROUP, message.group_ids)
-    refused = [
-        DescribedGroup(
+    message.group_ids, refused = sort_out_groups(
+        caller,
+        Operation.DESCRIBE,
+        message.group_ids,
+        lambda group_id: DescribedGroup(
             error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED,
             group_id=group_id,
             group_state="",
             assignor_name="",
             members=[],
-        )
-        for group_id in message.group_ids
-        if group_id not in allowed
-    ]
-    message.group_ids = [group_id for group_id in message.group_ids if group_id in allowed]
+        ),
+    )
 
     def change(answer: ShareGroupDescribeResponse) -> ShareGroupDescribeResponse:
+        show_operations(caller, answer.groups)
         for group in answer.groups:
-            if group.authorized_operations != NOT_ASKED:
-                group.authorized_operations = caller.operations(
-                    group.authorized_operations, ResourceType.GROUP, group.group_id
-                )
-            names = {
+            names = (
                 name
                 for member in group.members
                 for name in (
                     *member.subscribed_topic_names,
                     *(part.topic_name for part in member.assignment.topic_partitions),
                 )
-            }
-            if len(caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)) < len(names):
-                group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                group.error_message = "The group has described topic(s) that the client is not authorized to describe."
-                group.members = []
+            )
+            hide_members(caller, group, names)
         answer.groups = [*refused, *answer.groups]
         return answer
 
@@ -152,11 +155,8 @@ def alter_share_group_offsets(broker: ApiBroker, caller: Caller, message: AlterS
     """R G, then R T; Kafka tells the id of a topic that the caller may not read."""
     if not caller.may(Operation.READ, ResourceType.GROUP, message.group_id):
         return AlterShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    allowed = caller.allowed(Operation.READ, ResourceType.TOPIC, (topic.topic_name for topic in message.topics))
 
-    def refusal(topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic | None:
-        if topic.topic_name in allowed:
-            return None
+    def refusal(topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic:
         return AlterShareGroupOffsetsResponseTopic(
             topic_name=topic.topic_name,
             partitions=[
@@ -169,28 +169,26 @@ def alter_share_group_offsets(broker: ApiBroker, caller: Caller, message: AlterS
             ],
         )
 
-    message.topics, refused = sort_out(message.topics, refusal)
-    return then_add(refused, to="responses")
+    return refuse_topics(caller, Operation.READ, message, refusal, name=_topic_name, to="responses")
 
 
 def delete_share_group_offsets(broker: ApiBroker, caller: Caller, message: DeleteShareGroupOffsetsRequest) -> Any:
     """D G, then R T."""
     if not caller.may(Operation.DELETE, ResourceType.GROUP, message.group_id):
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    allowed = caller.allowed(Operation.READ, ResourceType.TOPIC, (topic.topic_name for topic in message.topics))
-    message.topics, refused = sort_out(
-        message.topics,
-        lambda topic: (
-            None
-            if topic.topic_name in allowed
-            else DeleteShareGroupOffsetsResponseTopic(
-                topic_name=topic.topic_name,
-                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                error_message=ErrorCode.TOPIC_AUTHORIZATION_FAILED.name,
-            )
-        ),
-    )
-    return then_add(refused, to="responses")
+
+    def refusal(topic: DeleteShareGroupOffsetsRequestTopic) -> DeleteShareGroupOffsetsResponseTopic:
+        return DeleteShareGroupOffsetsResponseTopic(
+            topic_name=topic.topic_name,
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            error_message=ErrorCode.TOPIC_AUTHORIZATION_FAILED.name,
+        )
+
+    return refuse_topics(caller, Operation.READ, message, refusal, name=_topic_name, to="responses")
+
+
+def _topic_name(topic: AlterShareGroupOffsetsRequestTopic | DeleteShareGroupOffsetsRequestTopic) -> str:
+    return topic.topic_name
 
 
 GUARDS: Final[Mapping[ApiKey, Guard]] = {

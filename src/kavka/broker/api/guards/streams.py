@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.api.guards.guard import Then
-from kavka.broker.api.security.authorized_operations import NOT_ASKED
+from kavka.broker.api.guards.guard import Then, show_operations, sort_out_groups
 from kavka.broker.api.topology_names import flaw, topic_names
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
@@ -38,15 +37,15 @@ def streams_group_describe(broker: ApiBroker, caller: Caller, message: StreamsGr
     learns what he may see."""
     if not broker.serves_streams_groups():
         return None
-    allowed = caller.allowed(Operation.DESCRIBE, ResourceType.GROUP, message.group_ids)
-    refused = [
-        DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
-        for group_id in message.group_ids
-        if group_id not in allowed
-    ]
-    message.group_ids = [group_id for group_id in message.group_ids if group_id in allowed]
+    message.group_ids, refused = sort_out_groups(
+        caller,
+        Operation.DESCRIBE,
+        message.group_ids,
+        lambda group_id: DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id),
+    )
 
     def change(answer: StreamsGroupDescribeResponse) -> StreamsGroupDescribeResponse:
+        show_operations(caller, answer.groups)
         answer.groups = [*refused, *(_shown(caller, group) for group in answer.groups)]
         return answer
 
@@ -54,8 +53,6 @@ def streams_group_describe(broker: ApiBroker, caller: Caller, message: StreamsGr
 
 
 def _shown(caller: Caller, group: DescribedGroup) -> DescribedGroup:
-    if group.authorized_operations != NOT_ASKED:
-        group.authorized_operations = caller.operations(group.authorized_operations, ResourceType.GROUP, group.group_id)
     names = [] if group.topology is None else topic_names(group.topology.subtopologies or ())
     if len(caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)) == len(names):
         return group

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.groups.found_group import found_group
 from kavka.broker.api.security.authorized_operations import GROUP_OPERATIONS_SINCE_4, NOT_ASKED
 from kavka.coordinator.groups.share.decide.group import ShareMember
 from kavka.errors import ErrorCode, RequestError
@@ -38,11 +39,7 @@ def handle(broker: ShareBroker, request: Request, message: ShareGroupDescribeReq
 
 def _group(broker: ShareBroker, group_id: str, operations: int) -> DescribedGroup:
     try:
-        if not broker.serves_share_groups():
-            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
-        group = broker.groups.describe_share_group(group_id)
-        if group is None:
-            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        group = found_group(group_id, broker.groups.describe_share_group, is_served=broker.serves_share_groups())
     except RequestError as refused:
         return DescribedGroup(
             error_code=refused.code,

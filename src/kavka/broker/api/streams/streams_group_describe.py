@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.groups.found_group import found_group
 from kavka.broker.api.security.authorized_operations import GROUP_OPERATIONS_SINCE_4, NOT_ASKED
 from kavka.coordinator.groups.streams.decide.group import StreamsGroup, StreamsMember
 from kavka.coordinator.groups.streams.decide.tasks import TaskIds as Ids
@@ -50,11 +51,7 @@ def handle(
 
 def _group(broker: StreamsBroker, group_id: str, operations: int) -> DescribedGroup:
     try:
-        if not broker.serves_streams_groups():
-            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
-        group = broker.groups.describe_streams_group(group_id)
-        if group is None:
-            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        group = found_group(group_id, broker.groups.describe_streams_group, is_served=broker.serves_streams_groups())
     except RequestError as refused:
         return DescribedGroup(error_code=refused.code, error_message=refused.message or None, group_id=group_id)
     return DescribedGroup(
