@@ -2,7 +2,8 @@
 
 A module here must not know a clock, an event loop, a socket, a thread or randomness; `make check` sees to it.
 
-tree                the server's whole state: what every operation does to sessions and nodes
+tree                the server's whole state: what every operation does to sessions, nodes and watches
+sessions            until when each session lasts, and which are over
 node                one znode: data, versions, children, owner
 path                which paths there may be, and a node's parent
 watches             which session watches what, and which hears of a change

@@ -23,7 +23,6 @@ created under its parent.
 
 from __future__ import annotations
 
-import hmac
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
@@ -33,6 +32,7 @@ from kavka.errors import InvariantViolation
 from kavka.zookeeper.decide.access_control import Identity, intern_acl, is_permitted, require_permission, resolve_acl
 from kavka.zookeeper.decide.node import Node, owner_of
 from kavka.zookeeper.decide.path import PATH, parent_path, validate_path
+from kavka.zookeeper.decide.sessions import Session, Sessions
 from kavka.zookeeper.decide.watches import Notification, Watches, WatchKind
 from kavka.zookeeper.port import (
     ANY_VERSION,
@@ -58,7 +58,6 @@ from kavka.zookeeper.port import (
     Permission,
     Rejected,
     RequestTooLarge,
-    SessionExpired,
     SetAcl,
     SetData,
     Stat,
@@ -70,20 +69,6 @@ from kavka.zookeeper.port import (
 _SEQUENTIAL_MODES = frozenset(
     {CreateMode.PERSISTENT_SEQUENTIAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL}
 )
-
-
-class Session:
-    """A client's session. It expires when `deadline_ms` (of a monotonic clock) passes without a `touch`."""
-
-    __slots__ = ("deadline_ms", "ephemerals", "identities", "password", "session_id", "timeout_ms")
-
-    def __init__(self, session_id: int, timeout_ms: int, password: bytes, deadline_ms: int) -> None:
-        self.session_id = session_id
-        self.timeout_ms = timeout_ms
-        self.password = password
-        self.deadline_ms = deadline_ms
-        self.ephemerals: set[str] = set()
-        self.identities: tuple[Identity, ...] = ()
 
 
 # What a transaction did, in the form that is logged and replayed.
@@ -167,8 +152,7 @@ class Tree:
         self.zxid = 0
         self._max_request_bytes = max_request_bytes
         self._nodes: dict[str, Node] = {}
-        self._sessions: dict[int, Session] = {}
-        self._last_session_id = 0
+        self._sessions = Sessions()
         self._reapable: set[str] = set()
         self.watches = Watches()
         """To be asked; `add_watch` and the reads leave them."""
@@ -199,7 +183,7 @@ class Tree:
 
     def open_session(self, timeout_ms: int, password: bytes, *, now_ms: int, monotonic_ms: int) -> tuple[int, Applied]:
         """Begins a session and returns its id. Ids rise, and start from the time so that no restart repeats one."""
-        session_id = max(self._last_session_id + 1, (now_ms << 16) & ((1 << 56) - 1))
+        session_id = self._sessions.new_id(now_ms)
         opened = SessionOpened(session_id, timeout_ms, password)
         self._make_session(opened, monotonic_ms + timeout_ms)
         return session_id, Applied((), self._advance(now_ms, [opened]), ())
@@ -207,39 +191,33 @@ class Tree:
     def resume_session(self, session_id: int, password: bytes, *, monotonic_ms: int) -> int:
         """A client came back on another connection. Returns its time-out; raises SessionExpired, also for a wrong
         password."""
-        session = self._sessions.get(session_id)
-        if session is None or not hmac.compare_digest(session.password, password):
-            raise SessionExpired(detail=f"session {session_id:#x}")
-        session.deadline_ms = monotonic_ms + session.timeout_ms
-        return session.timeout_ms
+        return self._sessions.resume(session_id, password, monotonic_ms)
 
     def authenticate(self, session_id: int, identity: Identity) -> None:
         """The session has proved to be `identity`, from now on until it ends."""
-        session = self._require_session(session_id)
+        session = self._sessions.require(session_id)
         if identity not in session.identities:
             session.identities = (*session.identities, identity)
 
     def identities(self, session_id: int) -> tuple[Identity, ...]:
         """Who the session has proved to be. Raises SessionExpired."""
-        return self._require_session(session_id).identities
+        return self._sessions.require(session_id).identities
 
     def touch(self, session_id: int, *, monotonic_ms: int) -> None:
         """The session was heard of. Raises SessionExpired."""
-        session = self._require_session(session_id)
-        session.deadline_ms = monotonic_ms + session.timeout_ms
+        self._sessions.require(session_id).touch(monotonic_ms)
 
     def put_off_deadlines(self, late_ms: int) -> None:
         """Nobody was listened to for so long: all sessions have so much more time."""
-        for session in self._sessions.values():
-            session.deadline_ms += late_ms
+        self._sessions.put_off(late_ms)
 
     def overdue_sessions(self, *, monotonic_ms: int) -> list[int]:
         """Ids of the sessions to be closed because their time is over, oldest first."""
-        return [session.session_id for session in self._sessions.values() if session.deadline_ms <= monotonic_ms]
+        return self._sessions.overdue(monotonic_ms)
 
     def close_session(self, session_id: int, *, now_ms: int) -> Applied:
         """Ends a session: its ephemeral nodes are deleted, its watches forgotten. Raises SessionExpired."""
-        session = self._require_session(session_id)
+        session = self._sessions.require(session_id)
         zxid = self.zxid + 1
         gone = {path: self._nodes[path].acl for path in session.ephemerals}
         deleted = self._unmake_session(session_id, zxid)
@@ -254,7 +232,7 @@ class Tree:
         Raises the `Rejected` of the first that fails, with its position in `operation_index`, and SessionExpired. The
         results correspond to the operations.
         """
-        return self._write(self._require_session(session_id), operations, now_ms)
+        return self._write(self._sessions.require(session_id), operations, now_ms)
 
     def idle_nodes(self, *, now_ms: int) -> list[str]:
         """Paths to `reap`: containers whose children are all gone, and childless nodes whose TTL is over."""
@@ -494,8 +472,7 @@ class Tree:
                 self._reapable.discard(path)
 
     def _make_session(self, opened: SessionOpened, deadline_ms: int) -> None:
-        self._sessions[opened.session_id] = Session(opened.session_id, opened.timeout_ms, opened.password, deadline_ms)
-        self._last_session_id = max(self._last_session_id, opened.session_id)
+        self._sessions.open(opened.session_id, opened.timeout_ms, opened.password, deadline_ms)
 
     def _unmake_session(self, session_id: int, zxid: int) -> list[str]:
         """Returns the paths of the ephemeral nodes that went with it, sorted."""
@@ -517,7 +494,7 @@ class Tree:
 
     def exists(self, path: str, *, session_id: int, watch: bool = False) -> Stat | None:
         """A node's stat, or None; the watch is left in either case."""
-        self._require_session(session_id)
+        self._sessions.require(session_id)
         validate_path(path)
         if watch:
             self.watches.add_data(path, session_id)
@@ -533,14 +510,14 @@ class Tree:
 
     def get_acl(self, path: str, *, session_id: int) -> tuple[AclList, Stat]:
         """A node's access control list. Raises NoNode, NoAuth, SessionExpired."""
-        session = self._require_session(session_id)
+        session = self._sessions.require(session_id)
         node = self._require_node(path)
         require_permission(session, node.acl, Permission.READ | Permission.ADMIN, path)
         return node.acl, node.stat()
 
     def ephemerals(self, session_id: int, *, prefix: str = "/") -> list[str]:
         """Paths of a session's ephemeral nodes that start with `prefix`, sorted."""
-        return sorted(path for path in self._require_session(session_id).ephemerals if path.startswith(prefix))
+        return sorted(path for path in self._sessions.require(session_id).ephemerals if path.startswith(prefix))
 
     def descendant_count(self, path: str) -> int:
         """How many nodes there are below `path`."""
@@ -549,7 +526,7 @@ class Tree:
         return sum(1 for other in self._nodes if other != path and other.startswith(prefix))
 
     def _readable(self, path: str, session_id: int) -> Node:
-        session = self._require_session(session_id)
+        session = self._sessions.require(session_id)
         node = self._nodes.get(path)
         if node is None:
             validate_path(path)
@@ -562,19 +539,19 @@ class Tree:
 
     def add_watch(self, path: str, mode: WatchMode, *, session_id: int) -> None:
         """Leaves a watch that stays until removed; on the same path it replaces the session's former one."""
-        self._require_session(session_id)
+        self._sessions.require(session_id)
         validate_path(path)
         self.watches.add_lasting(path, mode, session_id)
 
     def remove_watches(self, path: str, *, session_id: int, kind: WatchKind = WatchKind.ANY) -> None:
         """Removes the session's watches of this kind on `path`. Raises NoWatcher where there is none."""
-        self._require_session(session_id)
+        self._sessions.require(session_id)
         if not self.watches.remove(path, session_id, kind):
             raise NoWatcher(path)
 
     def check_watches(self, path: str, *, session_id: int, kind: WatchKind = WatchKind.ANY) -> None:
         """Raises NoWatcher where the session has no watch of this kind on `path`."""
-        self._require_session(session_id)
+        self._sessions.require(session_id)
         if not self.watches.has(path, session_id, kind):
             raise NoWatcher(path)
 
@@ -599,7 +576,7 @@ class Tree:
 
         What changed meanwhile is told at once, in the order given, instead of arming. (ZooKeeper's setWatches.)
         """
-        self._require_session(session_id)
+        self._sessions.require(session_id)
         missed: list[tuple[EventType, str]] = []
         for path in data:
             node = self._nodes.get(path)
@@ -651,7 +628,7 @@ class Tree:
         """What a snapshot needs beside `nodes`."""
         return TreeState(
             self.zxid,
-            self._last_session_id,
+            self._sessions.last_id,
             tuple(SessionOpened(s.session_id, s.timeout_ms, s.password) for s in self._sessions.values()),
         )
 
@@ -670,7 +647,7 @@ class Tree:
         tree.zxid = state.zxid
         for opened in state.sessions:
             tree._make_session(opened, 0)
-        tree._last_session_id = state.last_session_id
+        tree._sessions.last_id = state.last_session_id
         for path, node in nodes:
             node.children = None
             node.acl = intern_acl(node.acl)
@@ -685,12 +662,6 @@ class Tree:
         return tree
 
     # --------------------------------------------------------------------------------------------------- checks
-
-    def _require_session(self, session_id: int) -> Session:
-        session = self._sessions.get(session_id)
-        if session is None:
-            raise SessionExpired(detail=f"session {session_id:#x}")
-        return session
 
     def _require_node(self, path: str) -> Node:
         node = self._nodes.get(path)
