@@ -2,7 +2,8 @@
 
 mix                which faults, when, for how long: drawn by lot, or given
 fault_group        what the groups of kinds share
-broker_faults      process, machine, disks, clock, session of one broker
+broker_faults      process, machine, clock, session of one broker
+disk_faults        slow, failing, full and replaced disks of one broker
 network_faults     between nodes, and of ZooKeeper
 member_faults      members of a consumer group
 transactor_faults  transactional producers

@@ -1,24 +1,21 @@
-"""Faults of one broker: its process, its machine, its disks, its clock, its session.
+"""Faults of one broker: its process, its machine, its clock, its session. Those of its disks are `disk_faults`.
 
     kill         the process dies and is started again
     power cut    the same, but unsynced writes are lost or torn, and no connection is closed
     restart      the broker is stopped in order and started again
     pause        it does nothing for a while, often longer than its session lasts
-    slow disk    flushes take long
-    disk errors  writes, reads or syncs of one log directory fail, each with some probability, until it is repaired, or
-                 an empty disk put in its place; a broker that had to give the directory up is started again then
-    disk full    no byte more goes onto one log directory for a while
     session      ZooKeeper ends the broker's session
     clock        its wall clock jumps
 
-A fault that loses unsynced writes, or a whole disk, happens only if others have all that is committed
-(`FaultGroup.may_lose`). A killed process loses nothing, so sometimes any number of them is killed.
+A power cut happens only if others have all that is committed (`FaultGroup.may_lose`). A killed process loses nothing,
+so sometimes any number of them is killed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kavka.simulator.faults.disk_faults import heal_disks
 from kavka.simulator.faults.fault_group import FaultGroup
 
 if TYPE_CHECKING:
@@ -27,15 +24,14 @@ if TYPE_CHECKING:
     from kavka.simulator.faults.fault_group import Arguments
     from kavka.simulator.host.broker import SimulatedBroker
 
-KINDS: Final = ("kill", "power cut", "restart", "pause", "slow disk", "disk errors", "disk full", "session", "clock")
+PROCESS_KINDS: Final = ("kill", "power cut", "restart", "pause")
+OTHER_KINDS: Final = ("session", "clock")
+KINDS: Final = (*PROCESS_KINDS, *OTHER_KINDS)
 MAX_CLOCK_JUMP_MS: Final = 7_200_000
-WRITES, READS, SYNCS = "writes", "reads", "syncs"
 STOPPING_MS: Final = 20_000
 """How long a broker may take to stop in order."""
 REGARDLESS: Final = 0.1
 """How often a process is killed regardless of how many others are down."""
-REPLACED: Final = 0.4
-"""How often a broken disk is replaced by an empty one."""
 
 
 class BrokerFaults(FaultGroup):
@@ -47,10 +43,7 @@ class BrokerFaults(FaultGroup):
 
     def _heal(self, broker: SimulatedBroker) -> None:
         broker.is_given_up = False
-        broker.disk_delay_s = 0.0
-        if broker.disk.is_broken:
-            broker.disk.repair()
-            self.world.tell(broker.node, "disk repaired")
+        heal_disks(self.world, broker)
         if broker.is_paused:
             broker.resume()
         if broker.is_alive and broker.has_offline_directory:
@@ -121,83 +114,6 @@ class BrokerFaults(FaultGroup):
         sleeper.pause()
         life = sleeper.life
         self.later(sleeper.resume, ms, lambda: sleeper.is_paused and sleeper.life == life)
-        return True
-
-    # -- its disks
-
-    def draw_slow_disk(self) -> Arguments | None:
-        return {"broker": self.draw_broker(), "flush_ms": self.draw_ms(0.0, 1.0), "ms": self.draw_ms(1.0, 20.0)}
-
-    def slow_disk(self, broker: int, flush_ms: int, ms: int) -> bool:
-        slow = self.world.brokers[broker]
-        slow.disk_delay_s = flush_ms / 1_000
-        self.world.tell(slow.node, "disk slow", f"a flush takes {slow.disk_delay_s:.3f} s")
-
-        def quick() -> None:
-            slow.disk_delay_s = 0.0
-            self.world.tell(slow.node, "disk quick")
-
-        self.later(quick, ms)
-        return True
-
-    def draw_disk_errors(self) -> Arguments | None:
-        broker = self.draw_broker()
-        directories = self.world.brokers[broker].log_directories
-        return {
-            "broker": broker,
-            "directory": directories[int(self.random.random() * len(directories))],
-            "what": (WRITES, READS, SYNCS)[int(self.random.random() * 3)],
-            "share": round(10 ** (-2 * self.random.random()), 3),
-            "ms": self.draw_ms(1.0, 25.0),
-            "replaced": self.random.random() < REPLACED,
-        }
-
-    def disk_errors(self, broker: int, directory: str, what: str, share: float, ms: int, *, replaced: bool) -> bool:
-        if not self.may_lose(broker):
-            return False  # A directory that is offline holds nothing that others could have.
-        owner = self.world.brokers[broker]
-        volume = owner.disk.volume(directory)
-        match what:
-            case "writes":
-                volume.failing_writes = share
-            case "reads":
-                volume.failing_reads = share
-            case _:
-                volume.failing_syncs = share
-        self.world.tell(owner.node, "disk broken", f"{directory}: {100 * share:.1f} % of its {what} fail")
-        self.later(lambda: self._mend(owner, directory, replaced=replaced), ms, lambda: volume.is_broken)
-        return True
-
-    def _mend(self, owner: SimulatedBroker, directory: str, *, replaced: bool) -> None:
-        world = self.world
-        owner.disk.volume(directory).repair()
-        self.world.tell(owner.node, "disk repaired", directory)
-        if replaced and world.observer.bears_loss_at(owner.broker_id):
-            if owner.is_alive:
-                owner.kill()
-            owner.disk.wipe(directory)
-            world.observer.on_disk_damaged(owner.broker_id)
-            world.note(f"an empty disk for {directory} of {owner.node}")
-            world.tell(owner.node, "disk replaced", f"{directory} is empty")
-        elif owner.is_alive and owner.has_offline_directory:
-            owner.kill()
-        if not owner.is_alive:
-            owner.start()
-
-    def draw_disk_full(self) -> Arguments | None:
-        broker = self.draw_broker()
-        directories = self.world.brokers[broker].log_directories
-        directory = directories[int(self.random.random() * len(directories))]
-        return {"broker": broker, "directory": directory, "ms": self.draw_ms(0.5, 20.0)}
-
-    def disk_full(self, broker: int, directory: str, ms: int) -> bool:
-        if not self.may_lose(broker):
-            return False
-        owner = self.world.brokers[broker]
-        volume = owner.disk.volume(directory)
-        volume.is_full = True
-        self.world.tell(owner.node, "disk full", directory)
-        self.later(lambda: self._mend(owner, directory, replaced=False), ms, lambda: volume.is_broken)
         return True
 
     # -- its session, its clock

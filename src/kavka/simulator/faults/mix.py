@@ -4,9 +4,10 @@ Decides what goes wrong. It keeps within what acknowledged records must survive:
 brokers have lost what was not synced, or a disk, for replication factor 3 and min.insync.replicas 2 that is one.
 Pauses, cuts, kills and lost sessions may hit all of them at once: they cost availability, not records.
 
-The kinds are those of one broker (`broker_faults`), of the network and ZooKeeper (`network_faults`), of members of a
-consumer group (`member_faults`), of transactional producers (`transactor_faults`), and what administrators do in the
-middle of it (`operations`); in secured worlds also changes of who may do what (`access_faults`).
+The kinds are those of one broker (`broker_faults`) and its disks (`disk_faults`), of the network and ZooKeeper
+(`network_faults`), of members of a consumer group (`member_faults`), of transactional producers (`transactor_faults`),
+and what administrators do in the middle of it (`operations`); in secured worlds also changes of who may do what
+(`access_faults`).
 
 A fault is a `Strike`: when, which kind, and everything random about it. Strikes are recorded, and can be given instead
 of a mix: then exactly these happen, and leaving one out does not change the others (`shrink`).
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 from kavka.simulator.faults import (
     access_faults,
     broker_faults,
+    disk_faults,
     member_faults,
     network_faults,
     operations,
@@ -34,6 +36,7 @@ from kavka.simulator.faults import (
 )
 from kavka.simulator.faults.access_faults import AccessFaults
 from kavka.simulator.faults.broker_faults import BrokerFaults
+from kavka.simulator.faults.disk_faults import DiskFaults
 from kavka.simulator.faults.fault_group import Argument, Arguments, FaultGroup
 from kavka.simulator.faults.member_faults import MemberFaults
 from kavka.simulator.faults.network_faults import NetworkFaults
@@ -45,7 +48,9 @@ if TYPE_CHECKING:
     from kavka.simulator.world import World
 
 KINDS: Final = (
-    *broker_faults.KINDS,
+    *broker_faults.PROCESS_KINDS,
+    *disk_faults.KINDS,
+    *broker_faults.OTHER_KINDS,
     *network_faults.KINDS,
     *operations.KINDS,
     *member_faults.KINDS,
@@ -121,14 +126,16 @@ class Faults:
         self._random = world.scheduler.new_random()
         network = NetworkFaults(world, self._random, bearable)
         brokers = BrokerFaults(world, self._random, bearable)
+        disks = DiskFaults(world, self._random, bearable)
         administrators = Operations(world, self._random, bearable)
         readers = MemberFaults(world, self._random, bearable)
         writers = TransactorFaults(world, self._random, bearable)
         keepers = AccessFaults(world, self._random, bearable)
-        self._groups: tuple[FaultGroup, ...] = (network, brokers, administrators, readers, writers, keepers)
+        self._groups: tuple[FaultGroup, ...] = (network, brokers, disks, administrators, readers, writers, keepers)
         self._group_of: dict[str, FaultGroup] = {
             **dict.fromkeys(network_faults.KINDS, network),
             **dict.fromkeys(broker_faults.KINDS, brokers),
+            **dict.fromkeys(disk_faults.KINDS, disks),
             **dict.fromkeys(operations.KINDS, administrators),
             **dict.fromkeys(member_faults.KINDS, readers),
             **dict.fromkeys(transactor_faults.KINDS, writers),
