@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -211,7 +212,6 @@ def start_one(plan: Start) -> int:
         return fail(str(problem), CONFIG_NEXT)
     except OSError as problem:
         return fail(f"cannot read {plan.file}: {problem.strerror}", "name a file that you may read")
-    from kavka.cli.console_beside import ConsoleBeside
     from kavka.runtime.log_output import configure
     from kavka.runtime.server import run
 
@@ -226,12 +226,16 @@ def start_one(plan: Start) -> int:
         tell_of_open(plan, [config])
     else:
         warn_of_open(config)
-    console, secured = ConsoleBeside(plan), SecuredStart(plan, 1)
+    secured, beside = SecuredStart(plan, 1), ExitStack()
 
     def on_started(started: Started) -> None:
         addresses = client_addresses(started.endpoints)
         secured.on_started(",".join(addresses.values()))
         say(lambda: _tell(plan, started, addresses, secured.lines()))
+        from kavka.cli.console_beside import ConsoleBeside  # late: the broker serves by now
+
+        console = ConsoleBeside(plan)
+        beside.callback(console.stop)
         console.start(list(addresses.values()), None)
 
     try:
@@ -245,7 +249,7 @@ def start_one(plan: Start) -> int:
         return fail(f"{problem.filename}: {problem.strerror}", "choose a directory that can be written, with --data")
     finally:
         secured.end()
-        console.stop()
+        beside.close()
 
 
 def settings_of(plan: Start) -> BrokerConfig:

@@ -24,7 +24,8 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, cast
 
 from kavka.controller.decide.context import LiveBroker
 from kavka.controller.decide.state_machines import PartitionStatus, ReplicaStatus
@@ -58,14 +59,11 @@ from kavka.controller.term.events import (
 )
 from kavka.controller.work.alter_partition import IsrAlterations
 from kavka.controller.work.broker_changes import BrokerChanges
-from kavka.controller.work.controlled_shutdown import ControlledShutdown
 from kavka.controller.work.elections import Elections
-from kavka.controller.work.feature_updates import FeatureUpdates
 from kavka.controller.work.leader_rebalance import FIRST_CHECK_MS, Rebalance
 from kavka.controller.work.leaders import Leaders
 from kavka.controller.work.notifications import Notifications
 from kavka.controller.work.reassignments import Reassignments
-from kavka.controller.work.topic_admin import TopicAdmin
 from kavka.controller.work.topic_changes import TopicChanges
 from kavka.controller.work.topic_deletion import TopicDeletions
 from kavka.errors import ErrorCode, ZooKeeperError
@@ -79,6 +77,11 @@ from kavka.protocol.schema import Message
 from kavka.zookeeper.port import Create, NoNode, SetData
 from kavka.zookeeper.znode_paths import BROKER_IDS_PATH, broker_path
 from kavka.zookeeper.znodes import BrokerRegistration, FeatureNode, MalformedZNode
+
+if TYPE_CHECKING:
+    from kavka.controller.work.controlled_shutdown import ControlledShutdown
+    from kavka.controller.work.feature_updates import FeatureUpdates
+    from kavka.controller.work.topic_admin import TopicAdmin
 
 RETRY_MS: Final = 1_000
 """How long after a failure an event is handled again."""
@@ -127,31 +130,49 @@ class ActiveController:
         self._events = events
         self._settings = settings
         self._ports = ports
+        self._rng = rng
         self._channels = Channels(term.broker_id, ports, self, settings.limits)
         self._lost: dict[BrokerId, int] = {}
         self.leaders = Leaders(term, settings.unclean_allowed, settings.min_insync_replicas)
         self.deletions = TopicDeletions(term, self.leaders, are_enabled=settings.deletion_enabled)
-        self.topics = TopicAdmin(
-            term,
-            self.leaders,
-            self.deletions,
-            settings.rules,
-            rng,
-            carried_out_here=self._channels.carried_out_here,
-        )
         self.brokers = BrokerChanges(term, self.leaders, self.deletions)
         self.topic_changes = TopicChanges(term, self.leaders, self.deletions, rng)
         self.notifications = Notifications(term, self.leaders)
         self.alterations = IsrAlterations(term, self.leaders)
-        self.controlled_shutdown = ControlledShutdown(term, self.leaders)
         self.reassignments = Reassignments(
             term, self.leaders, on_work=lambda: events.put_later(IsrsChanged(), RETRY_MS)
         )
         self.elections = Elections(term, self.leaders)
-        self.features = FeatureUpdates(term)
         self.rebalance = Rebalance(
             term, self.elections, self.reassignments, limit_percent=settings.rebalance_limit_percent
         )
+
+    # -- what few terms are asked for: made, and imported, with the first request
+
+    @cached_property
+    def topics(self) -> TopicAdmin:
+        from kavka.controller.work.topic_admin import TopicAdmin
+
+        return TopicAdmin(
+            self.term,
+            self.leaders,
+            self.deletions,
+            self._settings.rules,
+            self._rng,
+            carried_out_here=self._channels.carried_out_here,
+        )
+
+    @cached_property
+    def controlled_shutdown(self) -> ControlledShutdown:
+        from kavka.controller.work.controlled_shutdown import ControlledShutdown
+
+        return ControlledShutdown(self.term, self.leaders)
+
+    @cached_property
+    def features(self) -> FeatureUpdates:
+        from kavka.controller.work.feature_updates import FeatureUpdates
+
+        return FeatureUpdates(self.term)
 
     # --------------------------------------------------------------------------------------------- begin and end
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.controller.active_controller import RETRY_MS, ActiveController, ControllerSettings
 from kavka.controller.decide.context import ControllerContext
@@ -49,9 +49,7 @@ from kavka.controller.term.events import (
 from kavka.controller.term.fast_failover import FastFailover, RemoteController, take_over_operations
 from kavka.controller.term.input_recorder import InputRecorder
 from kavka.controller.work.elections import Elections
-from kavka.controller.work.feature_updates import FeatureUpdates
 from kavka.controller.work.reassignments import Reassignments
-from kavka.controller.work.topic_admin import TopicAdmin
 from kavka.decisions import Decision, DecisionKind, Facts, RecordDecision, forget
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
@@ -94,6 +92,10 @@ from kavka.zookeeper.znodes import (
     decode_controller_epoch,
     encode_controller_epoch,
 )
+
+if TYPE_CHECKING:
+    from kavka.controller.work.feature_updates import FeatureUpdates
+    from kavka.controller.work.topic_admin import TopicAdmin
 
 __all__ = ["Controller", "ControllerPorts", "ControllerSettings"]
 

@@ -22,6 +22,6 @@ room must not decide anything about records, groups, topics or transactions.
     group_room.py        the coordinator of groups; made late
     group_parts.py       parts beside the coordinator of groups
     share_parts.py       the parts of share groups; late_share.py: made with the first use
-    late_traces.py       traces of requests, made late
+    late_parts.py        traces of requests, searches by time, telemetry of clients: made late
     transaction_room.py  the parts that a broker needs for transactions; made late
 """

@@ -136,10 +136,10 @@ class Broker:
     flushes: Flushes
     cleaner: LogCleaner | None
     fetch_sessions: FetchSessionCache
-    timestamp_lookups: TimestampLookups
+    timestamp_lookups: Late[TimestampLookups]
     producer_ids: ProducerIds
     auto_creation: AutoCreation
-    telemetry: ClientTelemetry
+    telemetry: Late[ClientTelemetry]
     authorization: Authorization | None
     quotas: Late[ClientQuotas]
     authentication: Authentication | None

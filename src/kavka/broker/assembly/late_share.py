@@ -121,7 +121,7 @@ class LateShare:
         self.states = Late(make_states)
         self.persister = Late(make_persister)
 
-    def room(self, lookups: TimestampLookups) -> Late[ShareRoom]:
+    def room(self, lookups: Late[TimestampLookups]) -> Late[ShareRoom]:
         """What leads for share groups; it ends with the broker."""
 
         def make() -> ShareRoom:

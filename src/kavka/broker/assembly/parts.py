@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.broker.assembly.broker import Broker, Inner
 from kavka.broker.assembly.ends import Ends, Stage
 from kavka.broker.assembly.following import Following
+from kavka.broker.assembly.late_parts import late_lookups, late_request_traces, late_telemetry
 from kavka.broker.assembly.late_share import LateShare, LateStates
-from kavka.broker.assembly.late_traces import late_request_traces
 from kavka.broker.assembly.local_requests import LocalRequests
 from kavka.broker.assembly.ports import Ports
 from kavka.broker.assembly.relay import Relay
@@ -33,9 +33,7 @@ from kavka.broker.metadata.metadata_cache import MetadataCache
 from kavka.broker.metadata.state_changes import Hosted, StateChangePorts, StateChanges
 from kavka.broker.quotas.throttles import Throttles
 from kavka.broker.reads.fetch_session import FetchSessionCache
-from kavka.broker.reads.timestamp_lookups import TimestampLookups
 from kavka.broker.settings.dynamic_configs import ConfigListeners, DynamicConfigs
-from kavka.broker.telemetry.client_telemetry import ClientTelemetry
 from kavka.broker.topics.auto_creation import AutoCreation
 from kavka.broker.topics.topic_creation import TopicCreation, TopicRequests
 from kavka.broker.transactions.producer_ids import ProducerIds
@@ -58,8 +56,7 @@ from kavka.model import BrokerId
 from kavka.replication.decide.lag_policy import lag_policy
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
-from kavka.zookeeper.znode_paths import CLIENT_METRICS_ENTITY, IPS_ENTITY
-from kavka.zookeeper.znodes import random_uuid
+from kavka.zookeeper.znode_paths import IPS_ENTITY
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.authentication import Authentication
@@ -267,7 +264,7 @@ def join(base: Base, opened: Opened) -> Running:
     base.on_storage_error.add(_new_directory_failures(base, opened, serving, control).on_storage_error)
     _join_settings(base, logs, control, maintenance)
     _add_ends(base, serving, control, maintenance, decision_topic, decisions)
-    lookups = TimestampLookups(ports.run_blocking, lambda log: logs.get(log.topic_partition) is log)
+    lookups = late_lookups(base, logs)
     tokens = _new_tokens(base, control, secret) if (secret := config.delegation_token_secret) else None
     broker = Broker(
         broker_id=base.broker_id,
@@ -287,7 +284,7 @@ def join(base: Base, opened: Opened) -> Running:
         timestamp_lookups=lookups,
         producer_ids=serving.producer_ids,
         auto_creation=AutoCreation(refusal=creation.refusal, create=creation.create_named, spawn=base.tasks.spawn),
-        telemetry=_new_telemetry(base),
+        telemetry=late_telemetry(base),
         quotas=base.quotas,
         authorization=_new_authorization(base, serving.replicas) if config.authorizer_class_name else None,
         authentication=_new_authentication(base, tokens) if _asks_by_sasl(config) else None,
@@ -501,17 +498,6 @@ def _late_transactions(
         )
 
     return Late(make)
-
-
-def _new_telemetry(base: Base) -> ClientTelemetry:
-    configs, ports = base.configs, base.ports
-    return ClientTelemetry(
-        lambda: [configs.client_metrics(name) for name in configs.named(CLIENT_METRICS_ENTITY)],
-        lambda: configs.changes_of_client_metrics,
-        max_bytes=lambda: configs.broker.telemetry_max_bytes,
-        new_id=lambda: random_uuid(ports.random.randbytes(16)),
-        on_push=ports.on_client_metrics,
-    )
 
 
 def _new_authorization(base: Base, replicas: ReplicaManager) -> Authorization:

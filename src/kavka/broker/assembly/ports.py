@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from kavka.broker.telemetry.client_telemetry import Push
 from kavka.config.broker import BrokerConfig
 from kavka.decisions import RecordDecision, forget
 from kavka.errors import ConfigError, ConnectionFailed
@@ -19,6 +18,7 @@ from kavka.zookeeper.port import ZooKeeper
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.broker import Broker
+    from kavka.broker.telemetry.client_telemetry import Push
     from kavka.security.key_stores import StoreSettings
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
 from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
-from kavka.broker.reads.timestamp_lookups import TimestampLookups
 from kavka.broker.share.fetches import ShareFetches
 from kavka.broker.share.leaders import LeaderPorts, ShareLeaders
 from kavka.broker.share.limits import share_settings
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from kavka.broker.assembly.late_share import TopicOfStates
     from kavka.broker.assembly.parts import Base
     from kavka.broker.late import Late
+    from kavka.broker.reads.timestamp_lookups import TimestampLookups
 
 
 def new_share_states(
@@ -80,7 +80,7 @@ def new_share_room(
     metadata: MetadataCache,
     replicas: ReplicaManager,
     persister: Late[SharePersister],
-    lookups: TimestampLookups,
+    lookups: Late[TimestampLookups],
 ) -> ShareRoom:
     configs = base.configs
 
@@ -89,7 +89,7 @@ def new_share_room(
         return config.group_share_max_share_sessions
 
     async def find_offset(partition: Partition, since_ms: int) -> Offset | None:
-        found = await lookups.find(partition.log, since_ms)
+        found = await lookups().find(partition.log, since_ms)
         return None if found is None else found.offset
 
     leaders = ShareLeaders(

@@ -11,7 +11,7 @@ LogCleaner, LogCleanerManager, ClientMetricsManager, ClientQuotaManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +25,8 @@ from kavka.replication.decide.partition import Partition
 if TYPE_CHECKING:
     from kavka.broker.assembly.broker import Broker
     from kavka.broker.authorization.authorization import Authorization
+    from kavka.broker.late import Late
+    from kavka.broker.telemetry.client_telemetry import ClientTelemetry
 
 _SERVER: Final = "kafka.server"
 _CONTROLLER: Final = ("kafka.controller", "KafkaController")
@@ -51,17 +53,25 @@ def register(broker: Broker, registry: Registry) -> None:
     _register_quotas(broker, registry)
     if broker.gates is not None:
         broker.gates.register(registry)
-    telemetry = broker.telemetry
-    for name, read in (
-        ("instance-count", lambda: telemetry.client_count),
-        ("unknown-subscription-request-count", lambda: telemetry.unknown_subscriptions),
-        ("throttle-count", lambda: telemetry.throttled),
-        ("plugin-export-count", lambda: telemetry.pushes),
-        ("plugin-error-count", lambda: telemetry.refused),
-    ):
-        registry.gauge(*_TELEMETRY, name, read)
+    _register_telemetry(broker.telemetry, registry)
     if broker.authorization is not None:
         _register_authorizer(broker.authorization, registry)
+
+
+def _register_telemetry(telemetry: Late[ClientTelemetry], registry: Registry) -> None:
+    reads: Mapping[str, Callable[[ClientTelemetry], int]] = {
+        "instance-count": lambda made: made.client_count,
+        "unknown-subscription-request-count": lambda made: made.unknown_subscriptions,
+        "throttle-count": lambda made: made.throttled,
+        "plugin-export-count": lambda made: made.pushes,
+        "plugin-error-count": lambda made: made.refused,
+    }
+
+    def count(read: Callable[[ClientTelemetry], int]) -> int:
+        return 0 if telemetry.made is None else read(telemetry.made)
+
+    for name, read in reads.items():
+        registry.gauge(*_TELEMETRY, name, partial(count, read))
 
 
 def _register_authorizer(authorization: Authorization, registry: Registry) -> None:

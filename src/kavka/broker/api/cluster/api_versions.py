@@ -97,7 +97,7 @@ def _unserved(broker: ClusterBroker) -> tuple[ApiKey, ...]:
         unserved += _OF_SHARE_GROUPS
     if not broker.serves_streams_groups():
         unserved += _OF_STREAMS_GROUPS
-    if not broker.telemetry.is_wanted:
+    if not broker.telemetry().is_wanted:
         unserved += _OF_CLIENT_METRICS
     return unserved
 

@@ -25,7 +25,7 @@ def handle(
     broker: ClusterBroker, request: Request, message: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
     try:
-        assigned = broker.telemetry.subscribe(
+        assigned = broker.telemetry().subscribe(
             message.client_instance_id, identity_of(request, message.client_instance_id), broker.replicas.now_ms()
         )
     except RequestError as refused:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kavka.broker.coordinators.group_census import GroupCensus
+    from kavka.broker.late import Late
     from kavka.broker.metadata.features import Features
     from kavka.broker.metadata.metadata_cache import MetadataCache
     from kavka.broker.telemetry.client_telemetry import ClientTelemetry
@@ -33,7 +34,7 @@ class ClusterBroker(Protocol):
         """The feature levels in force."""
 
     @property
-    def telemetry(self) -> ClientTelemetry:
+    def telemetry(self) -> Late[ClientTelemetry]:
         """Clients' metrics: who is to push which, and what was pushed."""
 
     @property

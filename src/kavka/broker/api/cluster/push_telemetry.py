@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def handle(broker: ClusterBroker, request: Request, message: PushTelemetryRequest) -> PushTelemetryResponse:
     try:
-        broker.telemetry.push(
+        broker.telemetry().push(
             message.client_instance_id,
             identity_of(request, message.client_instance_id),
             broker.replicas.now_ms(),

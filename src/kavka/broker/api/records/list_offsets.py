@@ -146,7 +146,7 @@ async def _look_up(
         try:
             partition = _serving(broker, asking, topic, wanted)
             time = None if wanted.timestamp == MAX_TIMESTAMP else wanted.timestamp
-            hit = await broker.timestamp_lookups.find(partition.log, time)
+            hit = await broker.timestamp_lookups().find(partition.log, time)
             # It may have moved, or been deleted, while a worker was reading.
             partition = _serving(broker, asking, topic, wanted)
             if hit is None or hit.offset >= _fetchable(partition, asking):

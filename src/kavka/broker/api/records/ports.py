@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from kavka.broker.authorization.authorization import Authorization
+    from kavka.broker.late import Late
     from kavka.broker.metadata.metadata_cache import MetadataCache
     from kavka.broker.reads.fetch_session import FetchSessionCache
     from kavka.broker.reads.timestamp_lookups import TimestampLookups
@@ -58,7 +59,7 @@ class RecordsBroker(Protocol):
         """Writes logs through to the disk before an answer, where a topic's flush.messages wants that."""
 
     @property
-    def timestamp_lookups(self) -> TimestampLookups:
+    def timestamp_lookups(self) -> Late[TimestampLookups]:
         """Looks for the offset of a time on a worker thread."""
 
     def wall_ms(self) -> int:

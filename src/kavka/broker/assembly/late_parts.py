@@ -1,6 +1,7 @@
-"""Traces of requests, as a late part: made with the first request that is slow or of the sample.
+"""Small late parts: traces of requests, searches of logs by time, telemetry of clients. `broker.late` says when each is
+made.
 
-Decides nothing.
+Decides nothing, and imports nothing that a start does not need.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ from typing import TYPE_CHECKING
 from kavka.broker.assembly.ends import Stage
 from kavka.broker.decisions.decision_log import Ring
 from kavka.broker.late import Late
+from kavka.zookeeper.znode_paths import CLIENT_METRICS_ENTITY
+from kavka.zookeeper.znodes import random_uuid
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.parts import Base
     from kavka.broker.decisions.request_traces import RequestTraces
     from kavka.broker.metadata.metadata_cache import MetadataCache
+    from kavka.broker.reads.timestamp_lookups import TimestampLookups
+    from kavka.broker.telemetry.client_telemetry import ClientTelemetry
+    from kavka.log.log_manager import LogManager
 
 
 def late_request_traces(base: Base, metadata: MetadataCache) -> Late[RequestTraces]:
@@ -49,3 +55,28 @@ def late_request_traces(base: Base, metadata: MetadataCache) -> Late[RequestTrac
 async def _stop_traces(late: Late[RequestTraces]) -> None:
     if late.made is not None:
         await late.made.stop()
+
+
+def late_lookups(base: Base, logs: LogManager) -> Late[TimestampLookups]:
+    def make() -> TimestampLookups:
+        from kavka.broker.reads.timestamp_lookups import TimestampLookups
+
+        return TimestampLookups(base.ports.run_blocking, lambda log: logs.get(log.topic_partition) is log)
+
+    return Late(make)
+
+
+def late_telemetry(base: Base) -> Late[ClientTelemetry]:
+    def make() -> ClientTelemetry:
+        from kavka.broker.telemetry.client_telemetry import ClientTelemetry
+
+        configs, ports = base.configs, base.ports
+        return ClientTelemetry(
+            lambda: [configs.client_metrics(name) for name in configs.named(CLIENT_METRICS_ENTITY)],
+            lambda: configs.changes_of_client_metrics,
+            max_bytes=lambda: configs.broker.telemetry_max_bytes,
+            new_id=lambda: random_uuid(ports.random.randbytes(16)),
+            on_push=ports.on_client_metrics,
+        )
+
+    return Late(make)
