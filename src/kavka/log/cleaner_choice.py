@@ -52,7 +52,7 @@ class LogToClean(NamedTuple):
 def look_at(log: UnifiedLog, now_ms: int) -> LogToClean:
     """How dirty a log is, whose cleanup.policy says compact. May read the first batch of a segment and time indexes.
 
-    Raises `CorruptRecords` where those are damaged, and `StorageError`.
+    Raises `CorruptRecords` if those are damaged, and `StorageError`.
     """
     config = log.config
     segments = log.segments
@@ -84,7 +84,7 @@ def look_at(log: UnifiedLog, now_ms: int) -> LogToClean:
 
 
 def filthiest(looked_at: Iterable[LogToClean]) -> LogToClean | None:
-    """The log to be compacted next; None where none is due."""
+    """The log to be compacted next; None if none is due."""
     due = [found for found in looked_at if found.is_due]
     return max(due, key=lambda found: (found.dirty_ratio, found.log.topic_partition), default=None)
 

@@ -115,7 +115,7 @@ class CleaningPass:
         yield moved
 
     def _index_batch(self, batch: RecordBatch) -> bool:
-        """False where the map is full: the batch then counts as not looked at."""
+        """False if the map is full: the batch then counts as not read."""
         header = batch.header
         if header.is_control:
             self._indexed.on_control_batch(batch)
@@ -221,7 +221,7 @@ class CleaningPass:
         return kept, has_tombstones
 
     def _keep_header(self, batch: RecordBatch, retention: Retention) -> RecordBatch | None:
-        """A batch without its records, where its header is still needed."""
+        """A batch without its records, kept because its header is still needed."""
         header = batch.header
         is_needed = header.last_offset + 1 == self.end_offset
         if not is_needed and header.producer_id >= 0:
@@ -242,7 +242,7 @@ def _batch(data: bytes) -> RecordBatch:
 
 
 def remove_files(filesystem: FileSystem, segment: Segment) -> None:
-    """Removes the files of a segment that nobody ever looked at."""
+    """Removes the files of a segment that no reader ever opened."""
     for path in segment.all_paths():
         try:
             filesystem.remove(path)

@@ -51,7 +51,7 @@ class FlushTask:
         self._directory_changed = directory_changed
 
     def sync(self) -> None:
-        """Blocks until all of it is durable. Raises `StorageError`: then nobody may count on any of it."""
+        """Blocks until all of it is durable. Raises `StorageError`: then none of it counts as durable."""
         for file in self._files:
             file.sync()
         filesystem = self._directory.filesystem
@@ -105,7 +105,7 @@ class Durability:
         self._cut = offset if self._cut is None else min(self._cut, offset)
 
     def end_at(self, offset: Offset) -> None:
-        """The log ends at `offset` now, so nothing behind it is durable, whatever the flush under way syncs."""
+        """The log ends at `offset` now. Nothing after it is durable, whatever the running flush syncs."""
         self.recovery_point = min(self.recovery_point, offset)
         self._flush_bound = min(self._flush_bound, offset)
 
@@ -190,7 +190,7 @@ class Durability:
         self.flush_in_progress = False
 
     def write_epochs(self, epochs: LeaderEpochs) -> None:
-        """Writes the leader epoch checkpoint without a sync, where no record is new. Raises `StorageError`."""
+        """Writes the leader epoch checkpoint without a sync, for when no record is new. Raises `StorageError`."""
         # Epochs without a record: no harm is done if they are lost, so they need not wait for the disk.
         path = f"{self._directory.path}/{LEADER_EPOCH_CHECKPOINT}"
         self._directory.filesystem.write_atomically(path, format_epochs(epochs.entries), durable=False)

@@ -101,7 +101,7 @@ class LoadingLimits(NamedTuple):
 
 
 class _Loading:
-    """A log that is being loaded, maybe beside others on a thread of its own; afterwards one of the two is there."""
+    """A log that is being loaded, maybe on a thread of its own. Afterwards it has a log or a failure."""
 
     __slots__ = ("directory", "failure", "loaded", "partition", "request")
 
@@ -173,7 +173,7 @@ class HomeLoader:
                 _logger.warning("log directory not read", directory=path, why=str(error))
 
     def plan(self, home: LogHome, report: LoadReport) -> HomePlan:
-        """Looks what is in a log directory. Raises `StorageError`, and `InconsistentMetadata` for a log that is there
+        """Lists what is in a log directory. Raises `StorageError`, and `InconsistentMetadata` for a log that is there
         twice."""
         path = home.path
         names = self._filesystem.list_directories(path)

@@ -115,7 +115,7 @@ class LoadRequest(NamedTuple):
 
 
 def create_log(directory: LogDirectory, request: LoadRequest) -> LoadedLog:
-    """A new log in a new directory, which must exist; its first segment is there afterwards."""
+    """A new log with its first segment, in a new directory, which must exist."""
     start = request.log_start_offset
     segment = Segment.create(directory, start, now_ms=request.now_ms, roll_jitter_ms=request.roll_jitter_ms)
     producers = ProducerState()
@@ -284,7 +284,7 @@ class _LogLoader:
             self._producers.end_offset = segments[-1].next_offset()
 
     def _first_to_recover(self, recovery_point: Offset) -> int:
-        """Number of the segment that the recovery point lies in."""
+        """Number of the segment that contains the recovery point."""
         below = sum(segment.base_offset <= recovery_point for segment in self._segments)
         return max(below - 1, 0)
 
@@ -371,7 +371,7 @@ class _LogLoader:
         return log_start_offset
 
     def _check_transaction_indexes(self, names: list[str]) -> None:
-        """Builds the transaction indexes anew that cannot be believed; recovery has built those of its segments."""
+        """Rebuilds the transaction indexes that are damaged. Recovery has rebuilt those of its segments."""
         written = set(_offsets(names, TXN_INDEX_SUFFIX))
         for number, segment in enumerate(self._segments):
             if segment.base_offset in written:
@@ -411,7 +411,7 @@ class _LogLoader:
                         self._epochs.assign(header.partition_leader_epoch, header.base_offset)
 
     def _load_producers(self, start_offset: Offset, up_to: Offset, segments: Iterable[Segment] | None = None) -> None:
-        """Brings the producers' state to `up_to`, from the latest snapshot and the records behind it."""
+        """Rebuilds the producers' state up to `up_to`, from the latest snapshot and the records after it."""
         if self._request.was_clean and not self._snapshots.offsets:
             # Nobody idempotent wrote: a clean stop would have left a snapshot.
             self._producers.clear(up_to)
@@ -475,7 +475,7 @@ def rebuild_producers(
 
 
 def check_aborted(entries: list[AbortedTransaction], following: Offset | None) -> None:
-    """Raises `CorruptIndex` where the entries of a segment, which ends before `following`, contradict each other."""
+    """Raises `CorruptIndex` if the entries of a segment, which ends before `following`, contradict each other."""
     previous = -1
     for entry in entries:
         in_order = 0 <= entry.first_offset < entry.last_offset and previous < entry.last_offset

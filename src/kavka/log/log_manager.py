@@ -512,7 +512,7 @@ class LogManager:
     def truncate_fully_and_start_at(
         self, partition: TopicPartition, offset: Offset, now_ms: int, *, log_start_offset: Offset | None = None
     ) -> None:
-        """Empties a partition's log, to go on at `offset`; checkpoints as `truncate_to` does."""
+        """Empties a partition's log, which continues at `offset`. Writes checkpoints as `truncate_to` does."""
         log = self._logs[partition]
         before = log.recovery_point, log.cleaned_to
         log.truncate_fully_and_start_at(offset, now_ms, log_start_offset=log_start_offset)

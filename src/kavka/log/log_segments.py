@@ -63,7 +63,7 @@ class LogSegments:
         return sum(segment.size for segment in self.listed)
 
     def number_of(self, offset: Offset) -> int:
-        """The index of the segment that holds `offset`: the last one that does not begin behind it; -1 for none."""
+        """The index of the segment that holds `offset`: the last one that begins at or before it. -1 for none."""
         return bisect_right(self.bases, offset) - 1
 
     def from_offset(self, offset: Offset) -> list[Segment]:
@@ -80,14 +80,14 @@ class LogSegments:
         ]
 
     def hold(self, segments: Sequence[Segment]) -> bool:
-        """Whether these still are segments of the log, one behind the other."""
+        """Whether these still are consecutive segments of the log."""
         first = self.number_of(segments[0].base_offset)
         return first >= 0 and self.listed[first : first + len(segments)] == list(segments)
 
     # -- where an offset is
 
     def locate(self, offset: Offset) -> tuple[Segment, int]:
-        """The segment and position of the first batch that ends at `offset` or behind it."""
+        """The segment and position of the first batch that ends at or after `offset`."""
         for segment in self.from_offset(offset):
             found = segment.find(offset)
             if found is not None:

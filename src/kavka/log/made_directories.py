@@ -33,7 +33,7 @@ class MadeDirectories:
         return self._made
 
     def ensure(self, number: int) -> None:
-        """Has the name of the directory with this number be durable. Blocks. Raises `StorageError`."""
+        """Makes the name of the directory with this number durable. Blocks. Raises `StorageError`."""
         if number > self._durable:
             made = self._made
             self._filesystem.sync_directory(self._path)

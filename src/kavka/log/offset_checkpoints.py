@@ -66,7 +66,7 @@ class OffsetCheckpoints:
         """Held while a checkpoint is written, here or on a worker."""
 
     def read(self, directory: str, name: str) -> dict[TopicPartition, Offset]:
-        """What a checkpoint says; nothing where it is missing or damaged. Raises `StorageError`."""
+        """The entries of a checkpoint, none if it is missing or damaged. Raises `StorageError`."""
         path = f"{directory}/{name}"
         try:
             return parse_offsets(self._filesystem.read(path))
@@ -110,7 +110,7 @@ class OffsetCheckpoints:
             self.write(self.of(home, name))
 
     def forget_former(self, home: LogHome) -> None:
-        """Has the checkpoints say nothing of logs that are gone. Blocks. Raises `StorageError`."""
+        """Removes logs that are gone from the checkpoints. Blocks. Raises `StorageError`."""
         for name in _OFFSET_OF:
             if name != CLEANER_OFFSET_CHECKPOINT or self._filesystem.exists(f"{home.path}/{name}"):
                 self.write(self.of(home, name))

@@ -27,7 +27,7 @@ class PartitionMetadata:
     def __init__(
         self, directory: LogDirectory, topic_id: uuid.UUID | None, *, is_unwritten: bool, is_unsynced: bool
     ) -> None:
-        """`is_unsynced`: after a kill nobody knows whether the file is durable."""
+        """`is_unsynced`: after a kill it is unknown whether the file is durable."""
         self._directory = directory
         self.topic_id = topic_id
         self.is_unwritten = is_unwritten

@@ -41,7 +41,7 @@ class ProducerSnapshots:
         return self._directory.file_path(offset, SNAPSHOT_SUFFIX)
 
     def take(self, state: ProducerState) -> str | None:
-        """Writes `state` down at its end offset; returns the path, or None if that snapshot is there already."""
+        """Writes a snapshot of `state` at its end offset. Returns the path, or None if it exists already."""
         offset = state.end_offset
         if self._offsets and self._offsets[-1] >= offset:
             return None
@@ -75,7 +75,7 @@ class ProducerSnapshots:
         state.clear(start_offset)
 
     def remove_above(self, offset: Offset) -> None:
-        """Removes the snapshots that tell of records at `offset` or behind it."""
+        """Removes the snapshots that cover records at or after `offset`."""
         while self._offsets and self._offsets[-1] > offset:
             self._remove(len(self._offsets) - 1)
 

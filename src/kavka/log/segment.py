@@ -235,7 +235,7 @@ class Segment:
 
     @classmethod
     def create_cleaned(cls, directory: LogDirectory, base_offset: Offset, *, now_ms: int) -> Segment:
-        """A new, empty segment that compaction fills; its .log is there, with CLEANED_SUFFIX behind all names."""
+        """A new, empty segment for compaction to fill. Its .log exists, and all names end in CLEANED_SUFFIX."""
         segment = cls._unmade(directory, base_offset, now_ms, 0)
         segment._extra_suffix = CLEANED_SUFFIX
         for path in segment.all_paths():
@@ -445,7 +445,7 @@ class Segment:
     def find(self, offset: Offset) -> BatchPosition | None:
         """The first batch whose last offset is not below `offset`; None if all are below.
 
-        Raises `CorruptRecords` where the records themselves are damaged.
+        Raises `CorruptRecords` if the records themselves are damaged.
         """
         start = self.offset_index.position_for(offset)
         if start:
@@ -530,7 +530,7 @@ class Segment:
         return scan_headers(self.file, position, self.size)
 
     def next_offset(self) -> Offset:
-        """The offset behind the last batch; the base offset if there is none. Raises `CorruptRecords`."""
+        """The offset after the last batch, or the base offset if there is none. Raises `CorruptRecords`."""
         if not self.size:
             return self.base_offset
         start = self.offset_index.last_position_within(self.size)
@@ -562,7 +562,7 @@ class Segment:
     def aborted_transactions(self) -> list[AbortedTransaction]:
         """The transactions whose abort markers lie in this segment, in order of the markers.
 
-        Raises `CorruptIndex` where the file cannot be believed; `set_aborted` mends it.
+        Raises `CorruptIndex` if the file cannot be believed; `set_aborted` mends it.
         """
         if self._aborted is None:
             try:
@@ -594,7 +594,7 @@ class Segment:
         self._directory.open_segments.opened(self)
 
     def _distrust_indexes(self, why: str) -> tuple[OffsetIndex, TimeIndex]:
-        """Builds both indexes anew from the batches' headers, up to the first damage (I4)."""
+        """Rebuilds both indexes from the batches' headers, up to the first damage (I4)."""
         self.reset_indexes()
         indexed_to, damage = 0, ""
         try:
@@ -701,7 +701,7 @@ class Segment:
         return largest
 
     def reopen(self) -> None:
-        """Has the .log opened where it lies now, when it is needed next."""
+        """Makes the next use of the .log open it at its present path."""
         self._directory.open_segments.forget(self)
         self._file = None
 
@@ -723,7 +723,7 @@ class Segment:
         self._file = None
 
     def mark_deleted(self) -> list[str]:
-        """Renames the segment's files so that nobody takes them for live ones; returns their paths, to be removed."""
+        """Renames the segment's files so that no loader takes them for live ones. Returns the paths, to be removed."""
         self._directory.open_segments.forget(self)
         filesystem = self._directory.filesystem
         renamed = []
@@ -747,11 +747,11 @@ class SegmentView(NamedTuple):
     offset_index_path: str
     time_index_path: str
     file: File | None
-    """The open .log; None where the segment does not hold it open."""
+    """The open .log; None if the segment does not hold it open."""
     largest: TimeEntry | None
-    """The largest timestamp and the last offset of its batch; None where it is not known."""
+    """The largest timestamp and the last offset of its batch; None if it is not known."""
     indexes: tuple[OffsetIndex, TimeIndex] | None
-    """As they go on growing; None where they are in the files alone."""
+    """As they go on growing; None if they are in the files alone."""
 
 
 class RollLimits(NamedTuple):

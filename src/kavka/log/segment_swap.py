@@ -42,7 +42,7 @@ class SegmentSwap:
         return self._cleaned is not None
 
     def holds(self, segments: Sequence[Segment]) -> bool:
-        """Whether these still are segments of the log, one behind the other."""
+        """Whether these still are consecutive segments of the log."""
         return self._segments.hold(segments)
 
     def begin(self, cleaned: Segment) -> None:
@@ -84,7 +84,7 @@ class SegmentSwap:
         self._durability.directory_changed = True
 
     def remove_later(self, removals: Sequence[PendingRemoval]) -> None:
-        """Has files that `install` renamed removed when their delay is over."""
+        """Removes the files that `install` renamed, once their delay is over."""
         self._segments.removals.extend(removals)
 
     def cancel(self) -> None:

@@ -42,7 +42,7 @@ class Learned(NamedTuple):
 
 
 class TimestampSearch:
-    """Iterate `steps` to their end; then `found` is the record, or None where the log has none.
+    """Iterate `steps` to their end; then `found` is the record, or None if the log has none.
 
     `timestamp` in ms; None asks for the largest of the log. Records below `start_offset` do not count for a time.
     """
@@ -69,7 +69,7 @@ class TimestampSearch:
         return cls(filesystem, views, timestamp, start_offset)
 
     def teach(self) -> None:
-        """Has the segments keep what the search read of their index files; for the event loop, after the last step."""
+        """Gives the segments what the search read of their index files. For the event loop, after the last step."""
         for learned in self._learned.values():
             learned.segment.learn(learned.largest, learned.indexes)
 
@@ -171,7 +171,7 @@ class TimestampSearch:
         return largest
 
     def _last_entry(self, view: SegmentView) -> TimeEntry | None:
-        """The last entry of the time index's file, read without the others; None where it is not plain what that is."""
+        """The last entry of the time index's file, read without the others. None if it cannot be told."""
         try:
             file = self._filesystem.open(view.time_index_path, read_only=True)
         except FileNotFoundError:
@@ -197,7 +197,7 @@ class TimestampSearch:
         return largest
 
     def _indexes(self, view: SegmentView) -> Generator[None, None, tuple[OffsetIndex, TimeIndex]]:
-        """The segment's indexes; empty ones, with which everything is found too, where its files cannot be believed."""
+        """The segment's indexes. Empty ones if its files are damaged: searches then read all of the segment."""
         if view.indexes is not None:
             return view.indexes
         known = self._learned.get(view.segment)

@@ -112,7 +112,7 @@ class UnifiedLog:
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_start_offset
         self.cleaned_to: Offset | None = None
-        """Compaction has cleaned the log up to here; None where it never did."""
+        """Compaction has cleaned the log up to here; None if it never did."""
         self.truncations = 0
         """How often something was taken from the end, or the files moved: what was read of segments before is void."""
         self.producers = loaded.producers

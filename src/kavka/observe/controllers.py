@@ -36,7 +36,7 @@ QUORUM_PATIENCE_S: Final = 4.0
 
 
 async def read_quorum(cluster: Cluster) -> QuorumView | None:
-    """The controller quorum; None where the cluster has none. Raises KavkaError, TimeoutError."""
+    """The controller quorum; None if the cluster has none. Raises KavkaError, TimeoutError."""
     request = DescribeQuorumRequest(topics=[TopicData(topic_name=METADATA_LOG, partitions=[PartitionData()])])
     try:
         async with asyncio.timeout(QUORUM_PATIENCE_S):
@@ -61,7 +61,7 @@ class Controllers:
         self._seen_ms: deque[int] = deque(maxlen=MAX_ELECTIONS)
 
     def take(self, controller: int, quorum: QuorumView | None, now_ms: int) -> None:
-        """Who it is now. A seat that is empty is no election; who takes it next is one."""
+        """Who it is now. No controller is no election. The next controller is one."""
         if not self._watched_since_ms:
             self._watched_since_ms = now_ms
         elif quorum is not None and self._epoch is not None:

@@ -76,7 +76,7 @@ class TimestampType(IntEnum):
 
 
 class BatchHeader(NamedTuple):
-    """The fields of a batch's header, as they stand in its bytes."""
+    """The fields of a batch's header, as its bytes have them."""
 
     base_offset: int
     batch_length: int
@@ -137,7 +137,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones, or None where no horizon was set yet (KIP-534)."""
+        """When compaction may drop the batch's tombstones, or None if no horizon was set yet (KIP-534)."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
 
@@ -152,7 +152,7 @@ class RecordBatch(NamedTuple):
 
     @property
     def payload(self) -> memoryview:
-        """The records' bytes, deflated where the header names a codec."""
+        """The records' bytes, compressed if the header names a codec."""
         return self.view[HEADER_SIZE:]
 
     def crc_is_right(self) -> bool:
@@ -166,7 +166,7 @@ class RecordBatch(NamedTuple):
     def records(self, *, max_size: int = MAX_INFLATED_BYTES) -> Iterator[Record]:
         """The records in order, one at a time; for clients, tools and compaction, never for produce and fetch.
 
-        Raises `RecordsError` where the records' bytes are malformed, perhaps after some have been handed out. Offsets
+        Raises `RecordsError` if the records' bytes are malformed, perhaps after some have been handed out. Offsets
         and timestamps are those of the header as it was read.
         """
         header = self.header
@@ -193,7 +193,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def batch_at(view: memoryview, position: int = 0) -> RecordBatch | None:
-    """The batch that starts at `position`, or None where its end lies behind the buffer's.
+    """The batch that starts at `position`, or None if its end lies behind the buffer's.
 
     Raises `CorruptRecords` for an impossible length or an unknown magic, and
     `RecordsError(UNSUPPORTED_FOR_MESSAGE_FORMAT)` for the formats 0 and 1.

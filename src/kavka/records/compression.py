@@ -145,7 +145,7 @@ def _too_large(codec: str, max_size: int) -> RecordsError:
 
 
 def _inflate_gzip(data: Buffer, max_size: int) -> Buffer:
-    """All members of a gzip file, one behind another; what follows the last is ignored, as Java's reader does."""
+    """All members of a gzip file in order. What follows the last one is ignored, as in Java."""
     view = memoryview(data)
     parts: list[bytes] = []
     left = max_size

@@ -47,9 +47,9 @@ def build_marker(
 
 
 def read_marker(batch: RecordBatch) -> EndTransactionMarker | None:
-    """The marker in a control batch, or None where the batch holds another kind of control record.
+    """The marker in a control batch, or None if the batch holds another kind of control record.
 
-    Raises `CorruptRecords` where it holds no control record at all.
+    Raises `CorruptRecords` if it holds no control record at all.
     """
     record = next(batch.records(max_size=MAX_MARKER_BYTES), None)
     if record is None or record.key is None or len(record.key) < _KEY.size:

@@ -57,7 +57,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def add_timestamps(base: int, delta: int) -> int:
-    """The sum in 64 bits, as Java has it: behind the largest comes the smallest."""
+    """The sum in 64 bits, as in Java: after the largest number comes the smallest."""
     total = base + delta
     if -_LONG_HALF <= total < _LONG_HALF:
         return total
@@ -288,7 +288,7 @@ def _read_headers(data: bytes, position: int, record_end: int, index: int) -> tu
 
 
 def skip_headers(data: bytes, position: int, record_end: int, index: int) -> int:
-    """The position behind the headers at `position`; raises as `iterate_records` and `read_varint` do."""
+    """The position after the headers at `position`. Raises as `iterate_records` and `read_varint` do."""
     count, position = read_varint(data, position)
     if not 0 <= count <= (record_end - position) // 2:
         raise malformed(index, f"{count} headers where {record_end - position} bytes remain")
@@ -304,7 +304,7 @@ def skip_headers(data: bytes, position: int, record_end: int, index: int) -> int
 
 
 def possible_headers(data: bytes, position: int, record_end: int) -> int:
-    """How many headers the count at `position` tells of, as far as there is room for them."""
+    """The number of headers, read at `position`, if there can be so many in the bytes that follow."""
     return max(min(read_varint(data, position)[0], (record_end - position) // 2), 0)
 
 

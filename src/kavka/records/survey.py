@@ -173,7 +173,7 @@ def _extremes(columns: list[bytes]) -> Iterable[int]:
 
 
 def _expected_deltas(index: int, width: int) -> tuple[bytes, ...]:
-    """Byte by byte, the offset deltas from `index` on that are `width` bytes wide; nothing where that is not theirs."""
+    """Byte by byte, the offset deltas from `index` on that are `width` bytes wide; empty if they have another width."""
     if index < len(_ONE_BYTE):
         return (_ONE_BYTE[index:],) if width == 1 else ()
     block, within = divmod(index, _BLOCK)
@@ -185,7 +185,7 @@ def _expected_deltas(index: int, width: int) -> tuple[bytes, ...]:
 
 
 def _layout(data: bytes, start: int) -> _Layout | None:
-    """The layout of the record at `start`. None where it is malformed, where it has many headers, or where the record
+    """The layout of the record at `start`. None if it is malformed, where it has many headers, or where the record
     behind it is seen to be longer or shorter, which is the usual case where records are not alike."""
     places: list[int] = []
 

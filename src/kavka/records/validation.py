@@ -247,7 +247,7 @@ def _timestamp_span(payload: Buffer, header: BatchHeader, found: RecordsSurvey) 
 
 
 def _refuse_bad_records(payload: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
-    """Raises with a list of the records that the topic does not take; returns where it takes them all."""
+    """Returns if the topic accepts all records. Otherwise raises, with a list of those that it does not accept."""
     bad: list[BadRecord] = []
     walk = walk_records(payload, header.record_count, most_parts=most_parts(header))
     for index, (_, delta, has_key) in enumerate(walk):

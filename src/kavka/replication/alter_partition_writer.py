@@ -63,7 +63,7 @@ def stores_isr_through_controller(inter_broker_protocol_version: str) -> bool:
 
 
 class SendToController(Protocol):
-    """Asks the controller, whoever it is. Raises ConnectionFailed where no answer came in `timeout_ms`."""
+    """Asks the controller, whoever it is. Raises ConnectionFailed if no answer came in `timeout_ms`."""
 
     async def __call__(
         self,
@@ -77,7 +77,7 @@ class SendToController(Protocol):
 
 
 class AlterPartitionWriter:
-    """`broker_epoch` tells this broker's epoch of the moment."""
+    """`broker_epoch` returns this broker's present epoch."""
 
     def __init__(self, send: SendToController, broker_id: BrokerId, broker_epoch: Callable[[], int]) -> None:
         self._send = send

@@ -64,7 +64,7 @@ def _ignore(bug: BaseException) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FetcherPorts:
-    """What all fetchers of a broker need. `on_bug` is told of a fetcher that ended by a mistake of ours."""
+    """What all fetchers of a broker need. `on_bug` is called if a fetcher ends because of a bug."""
 
     loop: asyncio.AbstractEventLoop
     network: Network
@@ -84,7 +84,7 @@ class ReplicaFetcher:
         settings: FetcherSettings,
         counts: FetcherCounts,
     ) -> None:
-        """`endpoint` is None where the leader's is not known yet."""
+        """`endpoint` is None if the leader's is not known yet."""
         self.leader_id = leader_id
         self.partitions = FollowedPartitions(leader_id, ports.local, settings, counts)
         self._number = number
@@ -117,7 +117,7 @@ class ReplicaFetcher:
             loop.call_later(IMPATIENCE_MS / 1000, self._give_up, self._in_flight)
 
     def unfollow(self, topic_partition: TopicPartition) -> None:
-        """Appends nothing to the partition any more, whatever is on its way."""
+        """Stops appending to the partition, whatever is on its way."""
         self.partitions.unfollow(topic_partition)
 
     def set_endpoint(self, endpoint: Endpoint, *, is_new: bool) -> None:
@@ -128,7 +128,7 @@ class ReplicaFetcher:
         self._wake.set()
 
     def close(self) -> asyncio.Task[None] | None:
-        """Ends; the task is done when nothing of it runs any more."""
+        """Ends the fetcher. The task is done when nothing of it runs."""
         self.partitions.clear()
         if self._connection is not None:
             self._connection.close()

@@ -110,7 +110,7 @@ class FetcherManager:
             fetcher.follow(share)
 
     def unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Appends nothing to the partitions any more, from the moment on that this returns."""
+        """Stops appending to the partitions. Nothing is appended after this returns."""
         for topic_partition in topic_partitions:
             fetcher = self._fetcher_of.pop(topic_partition, None)
             if fetcher is not None:
@@ -151,7 +151,7 @@ class FetcherManager:
     # -- questions
 
     def state(self, topic_partition: TopicPartition) -> FetchState | None:
-        """How a partition stands with its leader; None if it is not followed."""
+        """How far a partition is behind its leader. None if it is not followed."""
         fetcher = self._fetcher_of.get(topic_partition)
         return None if fetcher is None else fetcher.partitions.get(topic_partition)
 
@@ -171,13 +171,13 @@ class FetcherManager:
     # -- the end
 
     async def stop(self) -> None:
-        """Ends all fetchers, and returns when nothing of them runs any more."""
+        """Ends all fetchers. Returns when nothing of them runs."""
         self.abort()
         while self._ending:
             await asyncio.wait(self._ending)
 
     def abort(self) -> None:
-        """Ends all fetchers, and waits for nothing: they append nothing any more."""
+        """Ends all fetchers without waiting. They append nothing after this."""
         self._has_ended = True
         for fetcher in self._fetchers.values():
             self._end(fetcher)

@@ -56,7 +56,7 @@ class HostedPartitions(NamedTuple):
 
 
 class Observer(Protocol):
-    """Is told when a follower is seen to have the records that it was given with (`FollowerFetches.observe`)."""
+    """Is called when a follower is seen to have records, with what was given to `FollowerFetches.observe`."""
 
     def followed(self, topic: str, partition: int, broker_id: int) -> None: ...
 
@@ -161,7 +161,7 @@ class FollowerFetches:
                 observer.followed(topic, index, broker_id)
 
     def observe(self, partition: Partition, end_offset: Offset, observer: Observer) -> None:
-        """Tells `observer` of each fetch that shows a follower to have everything below `end_offset`."""
+        """Calls `observer` for each fetch that shows that a follower has everything below `end_offset`."""
         self._observed.setdefault(partition, []).append((end_offset, observer))
 
     def forget(self, partition: Partition, observer: Observer) -> None:
@@ -264,7 +264,7 @@ class FollowerFetches:
         )
 
     def _note_high_watermarks(self, outcomes: Sequence[FetchOutcome], broker_id: BrokerId) -> bool:
-        """Notes which high watermarks the follower is about to be told; whether one is news to it."""
+        """Records which high watermarks the follower is about to get. Returns whether one is new to it."""
         news = False
         for outcome in outcomes:
             if outcome.error is not ErrorCode.NONE:
@@ -291,7 +291,7 @@ class FollowerFetches:
             self.on_append(partition)
 
     def on_role_changed(self, partition: Partition) -> None:
-        """Another leader epoch, or not hosted any more: who waits is told at once."""
+        """The leader epoch has changed, or the partition left this broker: waiting requests get an error at once."""
         self.purgatory.check(partition)
 
     def _wake(self) -> None:

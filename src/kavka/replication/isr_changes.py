@@ -93,7 +93,7 @@ class IsrChanges:
         return batch
 
     def _deal_out(self, batch: Sequence[IsrProposal], answers: Sequence[IsrAnswer]) -> bool:
-        """Tells who waits; whether something is to be sent again."""
+        """Passes the outcome to those who wait. Returns whether something must be sent again."""
         unknown = 0
         for proposal, answer in zip(batch, answers, strict=True):
             self._on_answer(proposal, answer)

@@ -35,7 +35,7 @@ class TopicTraffic:
 
 
 class Traffic:
-    """Counts by topic; those of topics that are not here any more are kept in `gone`, so that sums never go back."""
+    """Counts by topic. Those of topics that left this broker are kept in `gone`, so that sums never decrease."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicTraffic] = {}
@@ -52,7 +52,7 @@ class Traffic:
         return found
 
     def forget(self, topic: str) -> None:
-        """The topic is not here any more."""
+        """The topic has left this broker."""
         found = self.topics.pop(topic, None)
         if found is not None:
             for name in TopicTraffic.__slots__:

@@ -39,7 +39,7 @@ MAX_PARTITIONS_PER_NOTIFICATION: Final = 3_000
 
 
 class IsrChangePropagation:
-    """Changes that the controller was not told of yet."""
+    """Changes that the controller does not know of yet."""
 
     def __init__(self, zookeeper: ZooKeeper) -> None:
         self._zookeeper = zookeeper
@@ -59,7 +59,7 @@ class IsrChangePropagation:
         )
 
     async def run(self) -> None:
-        """Tells the controller, until cancelled."""
+        """Notifies the controller of changes, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(PROPAGATION_INTERVAL_MS / 1000)
@@ -67,7 +67,7 @@ class IsrChangePropagation:
                 await self.propagate(int(loop.time() * 1000))
 
     async def propagate(self, now_ms: int) -> None:
-        """Writes the notification. A failure leaves the changes for the next time: to tell twice does no harm."""
+        """Writes the notification. A failure leaves the changes for the next time. A second one does no harm."""
         telling = list(self._changed)[:MAX_PARTITIONS_PER_NOTIFICATION]
         notification = IsrChangeNotification(tuple(telling))
         for topic_partition in telling:

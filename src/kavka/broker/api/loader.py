@@ -72,7 +72,7 @@ def version_refusal() -> Any:
 
 
 def guard(key: ApiKey) -> Guard:
-    """What asks for the rights of an API, and takes out what is refused. Raises LookupError where it has none: such an
+    """What asks for the rights of an API, and takes out what is refused. Raises LookupError if it has none: such an
     API is not served with an authorizer."""
     from kavka.broker.api.guards import configs, groups, records, share, streams, tokens, topics, transactions, whole
     from kavka.broker.api.guards.guard import nothing_to_ask

@@ -54,7 +54,7 @@ class AuthenticationPorts(NamedTuple):
 
 
 class Authentication(NamedTuple):
-    """`store` is None where no listener has a mechanism of SCRAM, `tokens` where none has OAUTHBEARER, `kerberos` where
+    """`store` is None if no listener has a mechanism of SCRAM, `tokens` where none has OAUTHBEARER, `kerberos` where
     none has GSSAPI."""
 
     gates: Gates

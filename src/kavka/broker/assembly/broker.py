@@ -201,7 +201,7 @@ class Broker:
         return serves_streams_groups(self.config, self.features.streams_version())
 
     def following(self, topic_partition: TopicPartition) -> FetchState | None:
-        """How a partition that is followed here stands with its leader; None if it is not followed."""
+        """How far a partition that is followed here is behind its leader. None if it is not followed."""
         return self.inner.following.state(topic_partition)
 
     @property
@@ -230,21 +230,21 @@ class Broker:
         await self.inner.topic_creation.ensure_internal_topic(name)
 
     def offsets_partition(self, group_id: str) -> PartitionMetadata:
-        """The partition that keeps a group. Raises `RequestError` where it is not there."""
+        """The partition that keeps a group. Raises `RequestError` if it is not there."""
         partition = self.metadata.partition(GROUP_METADATA_TOPIC, self.groups.partition_for(group_id))
         if partition is None:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition
 
     def transactions_partition(self, transactional_id: str) -> PartitionMetadata:
-        """The partition that keeps a transactional id. Raises `RequestError` where it is not there."""
+        """The partition that keeps a transactional id. Raises `RequestError` if it is not there."""
         partition = self.metadata.partition(TRANSACTION_STATE_TOPIC, self.transactions.partition_for(transactional_id))
         if partition is None:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition
 
     def share_states_partition(self, key: str) -> PartitionMetadata:
-        """The partition that keeps a share-partition's state. Raises `RequestError` where it is not there."""
+        """The partition that keeps a share-partition's state. Raises `RequestError` if it is not there."""
         partition = self.metadata.partition(SHARE_STATE_TOPIC, self.share_states.partition_for(key))
         if partition is None:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

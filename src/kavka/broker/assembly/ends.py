@@ -55,7 +55,7 @@ class Ends:
             at_once.pop_all()
 
     def abort(self) -> None:
-        """Ends all parts at once: nothing is written, and nobody is informed."""
+        """Ends all parts at once. Writes nothing, and informs no one."""
         with ExitStack() as stages:
             for stage in reversed(Stage):
                 self._in_order[stage].pop_all()

@@ -29,7 +29,7 @@ class Following:
         return self._fetchers
 
     def state(self, topic_partition: TopicPartition) -> FetchState | None:
-        """How a partition that is followed here stands with its leader; None if it is not followed."""
+        """How far a partition that is followed here is behind its leader. None if it is not followed."""
         return None if self._fetchers is None else self._fetchers.state(topic_partition)
 
     @property

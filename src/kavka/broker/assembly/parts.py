@@ -172,7 +172,7 @@ class Control(NamedTuple):
 
 
 class Running(NamedTuple):
-    """A broker, and those of its parts that a start starts and nobody else uses."""
+    """A broker, and the parts that only its start uses."""
 
     broker: Broker
     recorder: FlightRecorder | None

@@ -40,7 +40,7 @@ class OwnTokens(Protocol):
     extensions: dict[str, str]
 
     def current(self) -> str:
-        """A token that is good now. Blocks. Raises ConnectionFailed where a later try may succeed, RequestError where
+        """A token that is good now. Blocks. Raises ConnectionFailed if a later try may succeed, RequestError where
         it cannot."""
         ...
 
@@ -59,8 +59,8 @@ class Ports(NamedTuple):
     opens connections to the other brokers. `is_alone`: the ZooKeeper is embedded and serves no other broker, now or
     later, so that what lies in the log directories is all that the cluster has. `on_decision` is called with each
     decision when it is made, besides what the broker itself does with it. `place` is where no two processes can listen
-    on one port (membership/incarnation.py), empty where that is not known. `on_client_metrics` is given the metrics
-    that clients push, None where nobody takes them. `run_all` runs jobs that wait for the disk beside each other, while
+    on one port (membership/incarnation.py), empty if that is not known. `on_client_metrics` is given the metrics
+    that clients push, None if nobody takes them. `run_all` runs jobs that wait for the disk beside each other, while
     nothing else is done. `on_made` is given the broker when its logs are open and all its parts are made, before any
     part is started: for hosts that watch a start. `clock_ns` never goes back: by it is measured what requests cost.
     `on_rate_of_address` is told how many connections a second an address may make (None: any other address; None: as

@@ -169,7 +169,7 @@ def _expire_offsets(base: Base, running: Running) -> None:
 
 
 def _prune_share_states(base: Base, running: Running) -> None:
-    """Has the log of share groups' states begin no earlier than it must."""
+    """Removes what is no longer needed from the log of share groups' states."""
     config, states, spawn = base.configs.broker, running.broker.inner.share_states, base.tasks.spawn
     cold_ms = config.share_coordinator_cold_partition_snapshot_interval_ms
     spawn(every(cold_ms, states, lambda states: states.renew_cold(cold_ms)))
@@ -177,7 +177,7 @@ def _prune_share_states(base: Base, running: Running) -> None:
 
 
 def _watch_transactions(base: Base, running: Running) -> None:
-    """Has transactions aborted whose time is over, and ids forgotten that nobody uses."""
+    """Aborts transactions that timed out, and forgets ids that are not used."""
     config, room, spawn = base.configs.broker, running.broker.inner.transaction_room, base.tasks.spawn
     time_outs_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
     expiration_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms

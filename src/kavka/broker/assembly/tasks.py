@@ -25,7 +25,7 @@ class Tasks:
         self.run(work)
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """The same, for whoever wants to know what came of it."""
+        """The same, for a caller that needs the outcome."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
@@ -46,6 +46,6 @@ class Tasks:
             self.on_bug(bug)
 
     def on_bug(self, bug: BaseException) -> None:
-        """Halts the broker because of a failure that nobody expected."""
+        """Halts the broker because of an unexpected failure."""
         logger.error("task failed", exc_info=bug)
         self._halt(f"a task of the broker failed: {bug!r}")

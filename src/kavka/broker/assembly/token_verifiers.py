@@ -65,7 +65,7 @@ class TokenVerifiers:
                 self._exchanges[listener] = self._signed(settings.rules, self._source(listener, settings.keys))
 
     async def start(self) -> None:
-        """Fetches keys from now on; returns when they are there, or could not be fetched, or are late."""
+        """Fetches keys from now on. Returns with the first keys, with a failure, or when time is up."""
         for source in self._sources:
             self._spawn(source.follow())
         try:

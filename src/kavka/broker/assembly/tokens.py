@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TokenPorts(NamedTuple):
-    """What the broker gives its tokens. `secret_bytes` draws what nobody may guess."""
+    """What the broker gives its tokens. `secret_bytes` draws unpredictable bytes."""
 
     zookeeper: ZooKeeper
     wall_ms: Callable[[], int]

@@ -25,7 +25,7 @@ MAX_RECORDS: Final = 100
 
 
 class Attempt(NamedTuple):
-    """Who tried, where and how. `mechanism` is empty where none was chosen yet."""
+    """Who tried, where and how. `mechanism` is empty if none was chosen yet."""
 
     host: str
     listener: str

@@ -220,7 +220,7 @@ class SaslGate:
         return self._ports.failure_delay_ms
 
     def handle(self, request: Request, serve: Handler) -> Outcome:
-        """What becomes of a request: its own answer, or what `serve` gives."""
+        """What happens to a request: it has an answer already, or `serve` makes one."""
         if self._turn is not None:
             return self._in_turn(lambda: self._handle(request, serve), self._turn)
         return self._handle(request, serve)

@@ -53,7 +53,7 @@ class KeySource:
             self._asked.set()
 
     async def follow(self) -> None:
-        """Fetches the keys now and then, for ever."""
+        """Fetches the keys again and again, until cancelled."""
         endpoint = self._endpoint
         backoff_ms = endpoint.backoff_ms
         while True:

@@ -92,7 +92,7 @@ class Deleted(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A list as it stands in ZooKeeper; `version` is None where there is none. `is_readable`: else it stands for one
+    """A list as it stands in ZooKeeper; `version` is None if there is none. `is_readable`: else it stands for one
     that is not (I2)."""
 
     entries: Entries
@@ -192,7 +192,7 @@ class AclStore:
         return list(self.index.bindings(wanted))
 
     async def create(self, bindings: Sequence[Binding]) -> list[RequestError | None]:
-        """Adds bindings; what became of each, None where it is there."""
+        """Adds bindings; what became of each, None if it is there."""
         refusals: dict[int, RequestError] = {}
         by_pattern: dict[Pattern, list[int]] = {}
         for index, binding in enumerate(bindings):

@@ -161,7 +161,7 @@ class Authorization:
         name: str | None,
         verdict: Verdict | None = None,
     ) -> None:
-        """A request asked for what it may not do. `verdict` is given where no list decided."""
+        """A request asked for what it may not do. `verdict` is given if no list decided."""
         session, header, context = caller.session, caller.request.header, caller.request.context
         question = Question(session.principal, session.host, operation, resource_type, name or "")
         told = question if len(question.name) <= MAX_NAME else question._replace(name=_shortened(question.name))

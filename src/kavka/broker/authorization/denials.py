@@ -42,11 +42,11 @@ class Denial(NamedTuple):
     api: str
     generation: int
     remedy: Remedy | None = None
-    """What would allow it; None where no list can."""
+    """What would allow it; None if no list can."""
 
     @property
     def commands(self) -> str:
-        """The commands that would allow it; empty where none can."""
+        """The commands that would allow it. Empty if none can."""
         if self.remedy is None:
             return ""
         removed, added = self.remedy

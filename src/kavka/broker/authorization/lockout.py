@@ -23,7 +23,7 @@ def require_way_in(
     brokers: Principal | None = ANONYMOUS,
     clients_are_named: bool = False,
 ) -> None:
-    """Raises ConfigError where the other brokers, which are `brokers` to each other, are refused wherever they call
+    """Raises ConfigError if the other brokers, which are `brokers` to each other, are refused wherever they call
     from, or, for a broker that has no others, where every client is refused everything. `brokers` None: not known."""
     if is_alone:
         if index.lists or rules.allow_everyone:

@@ -20,7 +20,7 @@ GROUP: Final = "kavka.authorizers"
 
 
 def load(name: str, settings: Mapping[str, str]) -> Authorizer:
-    """The authorizer of that entry point. Raises ConfigError where there is none, or it cannot be made."""
+    """The authorizer of that entry point. Raises ConfigError if there is none, or it cannot be made."""
     found = tuple(entry_points(group=GROUP, name=name))
     if len(found) != 1:
         what = "no installed package offers" if not found else f"{len(found)} installed packages offer"

@@ -97,14 +97,14 @@ class CoordinatorLog:
         return outcome.error
 
     def ends(self, partition: int) -> tuple[Offset, Offset] | None:
-        """The high watermark and the end of the log; None where this broker does not lead it."""
+        """The high watermark and the end of the log; None if this broker does not lead it."""
         hosted = self._replicas.partition(self._topic, partition)
         if hosted is None or not hosted.is_leader:
             return None
         return hosted.log.high_watermark, hosted.log.log_end_offset
 
     def cut(self, partition: int, offset: Offset) -> None:
-        """Has the log begin at `offset`, which is committed; followers do the same, and whole segments go."""
+        """Moves the log start to `offset`, which is committed. Followers do the same; whole segments are deleted."""
         hosted = self._replicas.partition(self._topic, partition)
         if hosted is None or not hosted.is_leader or offset <= hosted.log.log_start_offset:
             return
@@ -112,7 +112,7 @@ class CoordinatorLog:
         logger.info("coordinator log pruned", topic=self._topic, partition=partition, begins_at=offset)
 
     async def settle(self, partition: int) -> bool:
-        """Waits until all that is in the log now is committed; False where this broker leads it no more."""
+        """Waits until all that is in the log now is committed; False if this broker leads it no more."""
         hosted = self._replicas.partition(self._topic, partition)
         if hosted is None or not hosted.is_leader:
             return False

@@ -48,7 +48,7 @@ class GroupCensus:
         self._ports = ports
 
     async def in_use(self, feature: str) -> list[str]:
-        """Groups that would lose something without the feature, by id. Raises `RequestError` where a broker cannot
+        """Groups that would lose something without the feature, by id. Raises `RequestError` if a broker cannot
         tell."""
         kind = KINDS.get(feature)
         if kind is None:

@@ -40,7 +40,7 @@ TIMEOUT_MS: Final = 10_000
 CONNECT_TIMEOUT_MS: Final = 5_000
 
 CreateTopic = Callable[[TopicRequest], Awaitable[ErrorCode]]
-"""Creates a topic through the controller; NONE where it is there now."""
+"""Creates a topic through the controller; NONE if it is there now."""
 
 
 class ReplicatedDecisionTopic:

@@ -62,7 +62,7 @@ class ProduceWait(NamedTuple):
 
 @contextmanager
 def observed(replicas: ReplicaManager, trace: Trace, waits: Sequence[Wait]) -> Iterator[None]:
-    """Tells `trace` of each fetch that shows a follower to have the records."""
+    """Calls `trace` for each fetch that shows that a follower has the records."""
     watched = []
     for wait in waits[:MAX_PARTITIONS]:
         partition = replicas.partition(wait.topic, wait.partition)

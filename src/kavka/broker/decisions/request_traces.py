@@ -347,7 +347,7 @@ def _name_of(api_key: int) -> str:
 
 
 def _body(response: Response) -> memoryview | None:
-    """The bytes of an answer; None where there are none, or where they are in files."""
+    """The bytes of an answer; None if there are none, or where they are in files."""
     pieces = []
     for chunk in response.chunks:
         if isinstance(chunk, FileSlice):

@@ -119,7 +119,7 @@ class FoundPartition(NamedTuple):
 
 
 class FoundDirectory(NamedTuple):
-    """A log directory; `identity` is None where there is no meta.properties."""
+    """A log directory; `identity` is None if there is no meta.properties."""
 
     path: str
     identity: MetaProperties | None
@@ -141,7 +141,7 @@ class FoundTopic(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is to be registered. `cluster_id` is None where no directory says."""
+    """What is to be registered. `cluster_id` is None if no directory says."""
 
     cluster_id: str | None
     topics: tuple[FoundTopic, ...]
@@ -194,7 +194,7 @@ def _assignment(topic: str, data: bytes | None) -> TopicAssignment | None:
 def plan(directories: Sequence[FoundDirectory], broker_id: int) -> Plan:
     """What is to be registered of the directories, whose metadata is lost. Topics are sorted by name.
 
-    Raises ConfigError where they are another broker's, InconsistentMetadata where they contradict each other.
+    Raises ConfigError if they are another broker's, InconsistentMetadata where they contradict each other.
     """
     cluster_ids: dict[str, str] = {}
     for directory in directories:
@@ -371,7 +371,7 @@ async def adopt(
 
 
 def survey(filesystem: FileSystem, log_directories: Sequence[str]) -> list[FoundDirectory]:
-    """What lies in those of the directories that exist. Raises StorageError where a partition cannot be read, or a
+    """What lies in those of the directories that exist. Raises StorageError if a partition cannot be read, or a
     directory beside one that has partitions."""
     found: list[FoundDirectory] = []
     unreadable: StorageError | None = None
@@ -461,7 +461,7 @@ def _topic_id(filesystem: FileSystem, path: str) -> uuid.UUID | None:
 
 
 def _checkpointed_epoch(filesystem: FileSystem, path: str) -> LeaderEpoch | None:
-    """The last epoch in the checkpoint; None where it is missing, empty or malformed."""
+    """The last epoch in the checkpoint; None if it is missing, empty or malformed."""
     try:
         entries = parse_epochs(filesystem.read(f"{path}/{LEADER_EPOCH_CHECKPOINT}"))
     except (FileNotFoundError, MalformedCheckpoint):

@@ -40,7 +40,7 @@ async def leave_cluster(
 
 
 async def _ask(controller: ControllerLink, config: BrokerConfig, broker_id: BrokerId, epoch: int) -> str | None:
-    """None when nothing that this broker leads could be moved any more; else why not."""
+    """None if no leader is left on this broker that could be moved. Otherwise why not."""
     from kavka.protocol.messages.controlled_shutdown_request import ControlledShutdownRequest
     from kavka.protocol.messages.controlled_shutdown_response import ControlledShutdownResponse
 

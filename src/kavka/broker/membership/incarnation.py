@@ -54,7 +54,7 @@ def present_incarnation(
 
 
 def former_incarnations(filesystem: FileSystem, directories: Iterable[str]) -> list[Incarnation | None]:
-    """For each directory the process that had it last; None where that cannot be read."""
+    """For each directory the process that had it last; None if that cannot be read."""
     return [_read(filesystem, f"{directory}/{SESSION_FILE}") for directory in directories]
 
 

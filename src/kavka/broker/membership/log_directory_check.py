@@ -47,7 +47,7 @@ MAX_ATTEMPTS: Final = 10
 async def require_logs_here(
     zookeeper: ZooKeeper, filesystem: FileSystem, config: BrokerConfig, *, broker_id: int, claims: Claims
 ) -> tuple[str, ...]:
-    """The directories that are written down. Raises LogsElsewhere where the broker must not begin on those that it has
+    """The directories that are written down. Raises LogsElsewhere if the broker must not begin on those that it has
     now, and ZooKeeperError."""
     former = await former_directories(zookeeper, broker_id)
     try:
@@ -111,7 +111,7 @@ def require_logs(
     abandoned: Collection[str],
     claims: Claims,
 ) -> None:
-    """Raises LogsElsewhere where this broker would begin without logs that it has (see the module's table)."""
+    """Raises LogsElsewhere if this broker would begin without logs that it has (see the module's table)."""
     left_out = [directory for directory in former if directory not in present and directory not in abandoned]
     if not left_out or not claims.any_here():
         return
@@ -137,7 +137,7 @@ def require_logs(
 
 
 def _owner(filesystem: FileSystem, directory: str) -> int | None:
-    """The broker that meta.properties names; -1 where it names none that can be read, None where there is no file."""
+    """The broker that meta.properties names; -1 where it names none that can be read, None if there is no file."""
     try:
         found = parse_meta_properties(filesystem.read(f"{directory}/{META_PROPERTIES}"))
     except FileNotFoundError:

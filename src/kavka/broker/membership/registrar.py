@@ -165,7 +165,7 @@ class Registrar:
             self._ports.spawn(self._rejoin())
 
     async def _rejoin(self) -> None:
-        """Begins another session and registers anew: what was meant for the former registration is refused then."""
+        """Begins another session and registers again. What was meant for the former registration is refused then."""
         while True:
             try:
                 await self._ports.zookeeper.renew()

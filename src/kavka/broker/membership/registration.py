@@ -43,7 +43,7 @@ EXPIRY_SLACK_MS = 4_000
 
 
 async def make_persistent_paths(zookeeper: ZooKeeper, paths: Sequence[str] = PERSISTENT_PATHS) -> dict[str, Stat]:
-    """Makes the nodes that every cluster has, where they are missing. What is there, by path."""
+    """Creates the nodes of every cluster that are missing. Returns those that exist, by path."""
     for _attempt in range(MAX_ATTEMPTS):
         found = await zookeeper.get_many(paths)
         missing = [path for path, node in zip(paths, found, strict=True) if node is None]
@@ -91,7 +91,7 @@ async def register(
     """Makes the broker's ephemeral node; returns its czxid, the broker epoch.
 
     `former_sessions` are ids of sessions that this process had, `killed_sessions` those of the processes that had its
-    log directories before. Raises ConfigError where a live broker has the same id, and ZooKeeperError.
+    log directories before. Raises ConfigError if a live broker has the same id, and ZooKeeperError.
     """
     path = broker_path(registration.broker_id)
     patience_s = (session_timeout_ms + EXPIRY_SLACK_MS) / 1000

@@ -157,7 +157,7 @@ class Features:
         return max(0 if feature is None else feature.mzxid, 0 if brokers is None else brokers.pzxid)
 
     async def _feature_node(self) -> FeatureNode | None:
-        """None where it cannot be read."""
+        """None if it cannot be read."""
         found = (await self._zookeeper.get_many([FEATURE_PATH]))[0]
         if found is None:
             return FeatureNode(enabled=True)

@@ -94,12 +94,12 @@ class MetadataCache:
         return broker_id in self._brokers
 
     def rack(self, broker_id: BrokerId) -> str | None:
-        """The rack of a live broker; None where it is not alive or says none."""
+        """The rack of a live broker; None if it is not alive or says none."""
         broker = self._brokers.get(broker_id)
         return None if broker is None else broker.rack
 
     def status(self, broker_id: BrokerId) -> BrokerStatus | None:
-        """The broker's status, None where it is not alive.
+        """The broker's status, None if it is not alive.
 
         UpdateMetadata has neither its epoch nor whether it is shutting down. The controller knows both, and checks them
         when a leader proposes an ISR with that broker.

@@ -253,7 +253,7 @@ class StateChanges:
             self._fetch(followed)
 
     def _host(self, order: Order, now_ms: int) -> tuple[ErrorCode, Partition | None]:
-        """The partition that the order is for, made if it is new here; None, and why, where it is not obeyed."""
+        """The partition that the order is for, created if it is new here. None and an error if it is refused."""
         topic_partition = order.topic_partition
         # The logs may be closed between two parts of one message.
         if self._logs.is_released or topic_partition in self._replicas.offline_partitions:

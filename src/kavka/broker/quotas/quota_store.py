@@ -89,7 +89,7 @@ def path_of(entity: Entity) -> str:
 
 
 def entity_at(path: str) -> Entity | None:
-    """The entity of a path below /config; None where it is a path of something else."""
+    """The entity of a path below /config; None if it is a path of something else."""
     match path.split("/"):
         case ["users", user]:
             return Entity(_name(user))

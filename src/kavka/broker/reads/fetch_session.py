@@ -241,7 +241,7 @@ class FetchSessionCache:
         return session
 
     def _use(self, session: FetchSession, now_ms: int) -> None:
-        """The session is the last that was used; ranks it anew where that changes it."""
+        """The session is now the one used last. Ranks it again if that changes its rank."""
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         session.last_used_ms = now_ms
         is_old = now_ms - session.created_ms > MIN_EVICTION_MS

@@ -50,7 +50,7 @@ def log_config(topic: TopicConfig) -> LogConfig:
 
 
 def _level(topic: TopicConfig) -> int | None:
-    """The level that counts for the topic's codec; None where the codec has none, or producers choose it."""
+    """The level that counts for the topic's codec; None if the codec has none, or producers choose it."""
     match topic.compression_type:
         case "gzip":
             return topic.compression_gzip_level

@@ -137,7 +137,7 @@ class ShareFetches:
         return led, refused
 
     def _look(self, asked: FetchWish, led: Mapping[PartitionId, LedShare], *, is_last: bool) -> list[Given]:
-        """What can be given now; nothing where more bytes are waited for (I1)."""
+        """What can be given now. Empty while more bytes are needed (I1)."""
         share_bytes = min(max(asked.max_bytes // max(len(led), 1), 1), READ_BYTES)
         reads: dict[PartitionId, _Read | Given] = {}
         for partition, one in led.items():
@@ -178,7 +178,7 @@ class ShareFetches:
         return None
 
     def _read(self, asked: FetchWish, partition: PartitionId, led: LedShare, max_bytes: int) -> _Read | Given | None:
-        """Whole batches from the next offset on that can be given; None where there are none, or none may be."""
+        """Whole batches from the next offset on that can be given; None if there are none, or none may be."""
         if led.is_dropped:  # Since it was found. What it gave out would be given out by another, too.
             return Given(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         settings = self._leaders.settings(asked.group_id)

@@ -65,7 +65,7 @@ _DURATION = re.compile(
 )
 
 FindOffset = Callable[[Partition, int], Awaitable[Offset | None]]
-"""The first offset of a record that is not older than a time (ms since 1970); None where there is none."""
+"""The first offset of a record that is not older than a time (ms since 1970); None if there is none."""
 
 
 class LeaderPorts(NamedTuple):
@@ -198,7 +198,7 @@ class ShareLeaders:
         return hosted.log.high_watermark
 
     def _drop(self, led: LedShare, error: ErrorCode) -> None:
-        """It is not served any more; who waits for it is told."""
+        """It is no longer served. Waiting requests get an error."""
         led.is_dropped = True
         if led.timer is not None:
             led.timer.cancel()
@@ -236,7 +236,7 @@ class ShareLeaders:
                 self._write_soon(led)
 
     def forget(self, group_id: str) -> None:
-        """No member of the group has a session here any more (I6)."""
+        """The last member of the group has no session here any more (I6)."""
         for led in list(self._led.values()):
             if led.key.group_id == group_id:
                 led.is_unused = True
@@ -342,7 +342,7 @@ class ShareLeaders:
     # -- its end
 
     def close(self) -> None:
-        """Serves nothing any more."""
+        """Stops serving."""
         for loading in list(self._loading.values()):
             loading.cancel()
         for led in list(self._led.values()):
@@ -365,7 +365,7 @@ def duration_ms(text: str) -> int:
 
 
 def _load_error(error: ErrorCode | int) -> ErrorCode:
-    """What a client is told where a state could not be read, or is another leader's."""
+    """The error for a client if a state could not be read, or belongs to another leader."""
     if error in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if error in _UNKNOWN:

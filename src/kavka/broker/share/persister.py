@@ -132,7 +132,7 @@ class SharePersister:
     async def initialize(
         self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]], patience_s: float
     ) -> dict[uuid.UUID, frozenset[int]]:
-        """Makes states without a start offset; those that are there now."""
+        """Creates states without a start offset. Returns those that exist now."""
         keys = [ShareKey(group_id, topic_id, index) for topic_id in topics for index in topics[topic_id]]
         outcomes = await asyncio.gather(
             *(self.begin(key, state_epoch, UNKNOWN_START, patience_s) for key in keys), return_exceptions=True
@@ -146,7 +146,7 @@ class SharePersister:
         return done
 
     async def begin(self, key: ShareKey, state_epoch: int, start_offset: Offset, patience_s: float) -> None:
-        """Makes a state, or has it begin anew; -1 for a start offset that is not known. Raises `RequestError`."""
+        """Creates a state, or restarts it. -1 stands for a start offset that is not known. Raises `RequestError`."""
         data = initialization.PartitionData(partition=key.partition, state_epoch=state_epoch, start_offset=start_offset)
         message = initialization.InitializeShareGroupStateRequest(
             group_id=key.group_id,

@@ -34,7 +34,7 @@ class PartitionId(NamedTuple):
 
 
 class ShareSession:
-    """One member's. It is told by its connection when that closes (`cancel`)."""
+    """One member's. Its connection calls `cancel` when it closes."""
 
     def __init__(self, group_id: str, member_id: str, on_end: Callable[[ShareSession], None]) -> None:
         self.group_id = group_id
@@ -70,7 +70,7 @@ class ShareSession:
 
 
 class ShareSessions:
-    """All sessions. `on_end` frees what a member holds; `on_last_end` is told of a group that has none left."""
+    """All sessions. `on_end` frees what a member holds. `on_last_end` is called for a group that has none left."""
 
     def __init__(
         self, most: Callable[[], int], on_end: Callable[[str, str], None], on_last_end: Callable[[str], None]

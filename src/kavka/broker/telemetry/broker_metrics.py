@@ -131,7 +131,7 @@ def _register_replicas(broker: Broker, registry: Registry) -> None:
         return lambda: sum(matches(partition) for partition in broker.replicas.partitions())
 
     def is_led_with(matches: Callable[[int, int, int], bool]) -> Callable[[], int]:
-        """Partitions led here of which (in-sync replicas, replicas, min.insync.replicas) are so."""
+        """The number of partitions led here that match, by in-sync replicas, replicas and min.insync.replicas."""
 
         def is_so(partition: Partition) -> bool:
             if not partition.is_leader:

@@ -118,7 +118,7 @@ class _Client:
 class ClientTelemetry:
     """`subscriptions` gives the configurations of all subscriptions; `version` rises when they change.
 
-    `on_push` is given what clients push, None where nobody takes it: then it is counted. `max_bytes` is
+    `on_push` is given what clients push, None if nobody takes it: then it is counted. `max_bytes` is
     telemetry.max.bytes, as it is now; `new_id` makes ids of clients.
     """
 

@@ -34,7 +34,7 @@ MAX_WAITING: Final = 1_000
 
 
 class AutoCreation:
-    """`refusal` says why a topic cannot be created, None where it can; `create` creates topics, and returns an error
+    """`refusal` says why a topic cannot be created, None if it can; `create` creates topics, and returns an error
     for each that could not be; `spawn` runs a coroutine beside."""
 
     def __init__(

@@ -41,7 +41,7 @@ TOPIC_ARRIVAL_S: Final = 1.0
 
 
 class TopicRequests:
-    """What a topic that nobody described is created with: `config` is what the broker was started with."""
+    """What an automatically created topic gets. `config` is what the broker was started with."""
 
     def __init__(self, config: BrokerConfig, *, is_alone: bool) -> None:
         self._config = config
@@ -124,7 +124,7 @@ class TopicCreation:
         return await self.create_all([self._wishes.of(name) for name in names])
 
     async def create_one(self, wish: TopicRequest) -> ErrorCode:
-        """NONE where the topic is there now."""
+        """NONE if the topic is there now."""
         return (await self.create_all([wish])).get(wish.name, ErrorCode.NONE)
 
     async def create_all(self, wishes: Sequence[TopicRequest]) -> dict[str, ErrorCode]:

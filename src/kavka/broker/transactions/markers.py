@@ -87,7 +87,7 @@ class MarkerLog:
         self._on_ended = on_ended
 
     async def write(self, marker: Marker) -> Errors:
-        """Writes the marker into each of its partitions; NONE where it is committed."""
+        """Writes the marker into each of its partitions; NONE if it is committed."""
         errors = await asyncio.gather(*(self._write_one(marker, partition) for partition in marker.partitions))
         return dict(zip(marker.partitions, errors, strict=True))
 
@@ -155,7 +155,7 @@ class TransactionMarkers:
         self._peers: TransactionPeers[Marker, Errors] = TransactionPeers(access, self._send)
 
     async def write(self, transaction: Transaction, coordinator_epoch: LeaderEpoch) -> bool:
-        """Ends the transaction in all its partitions, and tries until it is done; False where a later coordinator or
+        """Ends the transaction in all its partitions, and tries until it is done; False if a later coordinator or
         producer was there before (I4)."""
         left = sorted(transaction.partitions)
         pause_s, unknown = RETRY_S, dict.fromkeys(left, 0)

@@ -56,7 +56,7 @@ class Unverified(NamedTuple):
 def unverified_batches(
     metadata: MetadataCache, replicas: ReplicaManager, message: ProduceRequest, version: int, now_ms: int
 ) -> list[Unverified]:
-    """The batches of the request that must be verified; what is wrong with the others the append tells."""
+    """The batches of the request that must be verified. The append reports what is wrong with the others."""
     found = []
     for topic in message.topic_data:
         name: str | None = topic.name
@@ -88,7 +88,7 @@ def unverified_batches(
 async def verify(
     verification: TransactionVerification, transactional_id: str, unverified: Sequence[Unverified], version: int
 ) -> Mapping[TopicPartition, AppendOutcome]:
-    """Has the batches verified; what is answered for those that may not be appended."""
+    """Verifies the batches. Returns the errors of those that may not be appended."""
     by_producer: dict[ProducerIdAndEpoch, list[Beginning]] = {}
     for producer, beginning in unverified:
         by_producer.setdefault(producer, []).append(beginning)

@@ -135,7 +135,7 @@ class LogCleaner:
                 task.result()
 
     async def ended(self) -> None:
-        """Returns when no pass is under way any more, after `stop`."""
+        """Returns when the last pass has ended, after `stop`."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
         self._under_way.clear()
 
@@ -308,7 +308,7 @@ class LogCleaner:
         self._filesystem.set_modified_ms(cleaned.path(LOG_SUFFIX), modified_ms)
 
     async def _take(self, steps: Iterator[int], is_same: Callable[[], bool]) -> None:
-        """Has a worker take all steps, a slice at a time. Raises _GivenUp, and what they raise."""
+        """Lets a worker take all steps, a slice at a time. Raises _GivenUp, and what they raise."""
         moved: list[int] = []
 
         def take_one() -> None:

@@ -54,7 +54,7 @@ class MaintenancePorts(NamedTuple):
 
 
 class LogMaintenance:
-    """Runs from `start` to `stop`. `cleaner` compacts, None where log.cleaner.enable is false."""
+    """Runs from `start` to `stop`. `cleaner` compacts, None if log.cleaner.enable is false."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class LogMaintenance:
         self._reconfigured = asyncio.Event()
 
     async def stop(self) -> None:
-        """Ends all flows; returns when none is at work any more."""
+        """Ends all flows. Returns when all have ended."""
         self.abort()
         await asyncio.gather(*self._tasks, *self._at_work, return_exceptions=True)
         if self.cleaner is not None:

@@ -76,7 +76,7 @@ class GroupListing(NamedTuple):
 
 
 class _GroupWrite(NamedTuple):
-    """A group's record on its way into the log, and what is answered when it is there."""
+    """A group's record on its way into the log, and what is answered once it is written."""
 
     generation: int
     record: CoordinatorRecord
@@ -164,7 +164,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         )
 
     def _report_strays(self, active: ActiveGroupShard) -> None:
-        """Groups of a former number of partitions are where nobody looks for them (Placement)."""
+        """Groups of a former number of partitions are in partitions where they are no longer looked up (Placement)."""
         shard = active.shard
         newer = (*shard.consumer_groups, *shard.share_groups, *shard.streams_groups)
         known = dict.fromkeys((*shard.groups, *newer, *shard.offsets.group_ids()))
@@ -317,7 +317,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     @property
     def shares(self) -> ShareGroupFlow:
-        """Share groups. Raises `RequestError` (UNSUPPORTED_VERSION) where there are none."""
+        """Share groups. Raises `RequestError` (UNSUPPORTED_VERSION) if there are none."""
         if self._shares is None:
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         return self._shares

@@ -51,11 +51,11 @@ class ShareStateLog(ShardLog, Protocol):
         ...
 
     def ends(self, partition: int) -> tuple[Offset, Offset] | None:
-        """The high watermark and the end of the log; None where this broker does not lead it."""
+        """The high watermark and the end of the log; None if this broker does not lead it."""
         ...
 
     def cut(self, partition: int, offset: Offset) -> None:
-        """Has the log begin at `offset`, which is committed."""
+        """Moves the log start to `offset`, which is committed."""
         ...
 
 
@@ -122,7 +122,7 @@ class ShareCoordinator(ActiveShards[_Active]):
     # -- requests; each raises `RequestError`
 
     async def initialize(self, key: ShareKey, state_epoch: int, start_offset: Offset) -> None:
-        """The state begins anew; -1 for a start offset that is not known yet."""
+        """Restarts the state. -1 stands for a start offset that is not known yet."""
 
         def decide(shard: ShareStateShard) -> tuple[CoordinatorRecord | None, None]:
             return shard.initialize(key, state_epoch, start_offset, self._ports.wall_ms()), None
@@ -151,14 +151,14 @@ class ShareCoordinator(ActiveShards[_Active]):
         await self._in_turn(key, lambda shard: (shard.delete(key), None), of_gone=True)
 
     def summary(self, key: ShareKey) -> ShareState | None:
-        """The state; None where there is none."""
+        """The state; None if there is none."""
         self._check(key)
         return self._find(str(key)).shard.summary(key)
 
     # -- the log's length
 
     async def renew_cold(self, older_than_ms: int) -> None:
-        """Writes states anew that have not changed for this long, and behind which the log has grown (I4)."""
+        """Writes the states again that have not changed for this long, while the log has grown since (I4)."""
         since_ms = self._ports.wall_ms() - older_than_ms
         for active in list(self._active.values()):
             ends = self._log.ends(active.partition)
@@ -175,7 +175,7 @@ class ShareCoordinator(ActiveShards[_Active]):
         return shard.renew(key, self._ports.wall_ms()), None
 
     async def prune(self) -> None:
-        """Cuts what nobody needs off the beginnings of the logs."""
+        """Removes the beginnings of the logs that are no longer needed."""
         for active in list(self._active.values()):
             ends = self._log.ends(active.partition)
             if not active.loading and not active.is_gone and ends is not None and not active.shard.unreadable:

@@ -34,7 +34,7 @@ class ShardLog(Protocol):
         ...
 
     def settle(self, partition: int) -> Awaitable[bool]:
-        """Waits until all that is in the log now is committed; False where this broker leads it no more."""
+        """Waits until all that is in the log now is committed; False if this broker leads it no more."""
         ...
 
 
@@ -145,7 +145,7 @@ class ActiveShards(ABC, Generic[_S]):
     def unload(self, partition: int, leader_epoch: LeaderEpoch | None = None) -> None:
         """Serves a partition no longer; requests that it holds are answered with NOT_COORDINATOR.
 
-        `leader_epoch` is the one in which another broker leads it, None where it is gone for another reason. An older
+        `leader_epoch` is the one in which another broker leads it, None if it is gone for another reason. An older
         one than that of the last `load` changes nothing (I2).
         """
         if not self._leaderships.ends(partition, leader_epoch):
@@ -161,7 +161,7 @@ class ActiveShards(ABC, Generic[_S]):
         self._leaderships.forget(partition)
 
     def shut_down(self) -> None:
-        """Serves nothing any more."""
+        """Stops serving."""
         for partition in list(self._active):
             self.unload(partition)
 

@@ -384,7 +384,7 @@ class TransactionCoordinator(ActiveShards[_Active]):
         task.add_done_callback(self._on_task_done)
 
     async def _finish(self, active: _Active, transaction: Transaction) -> None:
-        """Has the markers written, and then the end of the transaction."""
+        """Writes the markers, and then the end of the transaction."""
         transactional_id = transaction.transactional_id
         if not await self._markers.write(transaction, active.leader_epoch):
             logger.warning(

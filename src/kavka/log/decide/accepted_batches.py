@@ -54,7 +54,7 @@ def over_segment_bytes(size: int, segment_bytes: int) -> RecordsError:
 
 
 def check_order(batches: list[RecordBatch], log_end_offset: Offset, partition: TopicPartition) -> None:
-    """Raises `CorruptRecords` where a batch of the leader's goes back behind the log end, or behind another one."""
+    """Raises `CorruptRecords` if a batch from the leader starts before the log end, or before another one ends."""
     next_offset = log_end_offset
     for index, batch in enumerate(batches):
         header = batch.header
@@ -67,7 +67,7 @@ def check_order(batches: list[RecordBatch], log_end_offset: Offset, partition: T
 
 
 def read_markers(batches: list[RecordBatch]) -> Markers:
-    """What the control batches say. Raises `RecordsError` where one cannot be read: once the batches are written there
+    """What the control batches say. Raises `RecordsError` if one cannot be read: once the batches are written there
     is no way back."""
     return {
         header.base_offset: read_marker(batch)

@@ -49,11 +49,11 @@ _NAME_OF_THE_ID = {"0": "broker.id", "1": "node.id"}
 
 
 class MalformedCheckpoint(ValueError):
-    """Text that is not what Kafka writes into such a file."""
+    """The text is not what Kafka writes into such a file."""
 
 
 class MetaProperties(NamedTuple):
-    """To whom a log directory belongs; None where the file does not say."""
+    """Which broker and cluster a log directory belongs to. None for what the file does not say."""
 
     broker_id: int | None
     cluster_id: str | None
@@ -146,7 +146,7 @@ def format_clean_shutdown(broker_epoch: int = -1) -> bytes:
 
 
 def parse_clean_shutdown(data: bytes) -> int:
-    """The broker epoch in a clean-shutdown mark, -1 where there is none (older Kafkas leave the file empty)."""
+    """The broker epoch in a clean-shutdown mark, -1 if there is none (older releases of Kafka leave the file empty)."""
     try:
         epoch = json.loads(data)["brokerEpoch"]
     except (ValueError, KeyError, TypeError):

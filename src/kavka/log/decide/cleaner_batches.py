@@ -31,7 +31,7 @@ from kavka.records.record import add_timestamps, read_varint
 
 
 class Entry(NamedTuple):
-    """A record within a batch's inflated bytes: where it lies, and what compaction asks about it."""
+    """A record in a batch's decompressed bytes: its position, and what compaction asks about it."""
 
     start: int
     end: int
@@ -42,7 +42,7 @@ class Entry(NamedTuple):
 
 
 def read_entries(payload: Buffer, count: int) -> list[Entry]:
-    """The `count` records in `payload`. Raises `RecordsError` where they are malformed."""
+    """The `count` records in `payload`. Raises `RecordsError` if they are malformed."""
     data = bytes(payload)
     end = len(data)
     entries: list[Entry] = []
@@ -119,7 +119,7 @@ def with_delete_horizon(batch: RecordBatch, kept: Sequence[Entry], horizon_ms: i
 
 
 def emptied(batch: RecordBatch) -> bytes:
-    """`batch` without records: its header goes on telling of its producer and of its last offset."""
+    """`batch` without records. Its header keeps the producer and the last offset."""
     header = batch.header
     return seal(
         header._replace(

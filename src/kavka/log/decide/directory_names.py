@@ -24,7 +24,7 @@ _DELETED = re.compile(r".+-[0-9]+\.[^.]+-delete")
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition whose log lies in a directory called `name`; None for a file or a directory of another kind."""
+    """The partition whose log is in the directory `name`. None for other kinds of files and directories."""
     topic, separator, partition = name.rpartition("-")
     if not separator or not topic or name.startswith("."):
         return None
@@ -34,7 +34,7 @@ def parse_directory_name(name: str) -> TopicPartition | None:
 
 
 def parse_future_name(name: str) -> TopicPartition | None:
-    """The partition of which a directory called `name` holds a copy that was moving; None for any other name."""
+    """The partition whose moving copy is in the directory `name`. None for any other name."""
     copied = _FUTURE.fullmatch(name)
     return None if copied is None else TopicPartition(copied[1], int(copied[2]))
 

@@ -6,7 +6,7 @@ when an entry is due: it turns entries into bytes and bytes into entries, in mem
 Invariants
   I1  Entries only grow: offsets and positions of an offset index, timestamps and offsets of a time index.
   I2  Entries cost 8 (12) bytes each in memory, as on disk; no object per entry.
-  I3  Bytes that break I1 or point outside the segment raise `CorruptIndex`; nobody reads by them.
+  I3  Bytes that break I1 or point outside the segment raise `CorruptIndex`; they are never used.
 
 Source: Kafka's OffsetIndex, TimeIndex, TransactionIndex, AbortedTxn. All integers are big-endian.
 
@@ -36,7 +36,7 @@ _SWAPPED = sys.byteorder == "little"
 
 
 class CorruptIndex(Exception):
-    """Bytes of an index file that contradict themselves or their segment; the index is built anew from the records."""
+    """An index file that contradicts itself or its segment. The index is rebuilt from the records."""
 
 
 class OffsetEntry(NamedTuple):
@@ -112,12 +112,12 @@ class OffsetIndex:
         return self._positions[slot - 1] if slot else 0
 
     def last_position_within(self, position: int) -> int:
-        """The largest indexed batch start that is not behind `position`, or 0."""
+        """The largest indexed batch start up to `position`, or 0."""
         slot = bisect_right(self._positions, position)
         return self._positions[slot - 1] if slot else 0
 
     def truncate(self, position: int) -> None:
-        """Drops the entries of batches that start at `position` or behind it."""
+        """Drops the entries of batches that start at or after `position`."""
         slot = bisect_left(self._positions, position)
         del self._offsets[slot:], self._positions[slot:]
 
@@ -143,7 +143,7 @@ class TimeIndex:
 
     @classmethod
     def parse(cls, data: bytes, base_offset: int) -> TimeIndex:
-        """The entries of a file's bytes, without zeros behind the last one."""
+        """The entries in a file's bytes, without the zeros after the last one."""
         flat = _integers(data, TIME_ENTRY_SIZE, "time")
         count = _without_zero_tail(data, TIME_ENTRY_SIZE)
         index = cls(base_offset)
@@ -170,7 +170,7 @@ class TimeIndex:
             yield TimeEntry(timestamp, self.base_offset + offset)
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Adds an entry if it tells of a larger timestamp than the last one does."""
+        """Adds an entry if its timestamp is larger than that of the last one."""
         if timestamp >= 0 and (not self._timestamps or timestamp > self._timestamps[-1]):
             self._timestamps.append(timestamp)
             self._offsets.append(offset - self.base_offset)

@@ -43,7 +43,7 @@ class LeaderEpochs:
         return [EpochEntry(epoch, start) for epoch, start in zip(self._epochs, self._starts, strict=True)]
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> bool:
-        """Notes that `epoch` starts at `start_offset`; returns whether that was news.
+        """Records that `epoch` starts at `start_offset`. Returns whether this was new.
 
         Entries that contradict it (a later epoch, or a start that is not before this one) give way.
         """
@@ -59,7 +59,7 @@ class LeaderEpochs:
         return True
 
     def end_offset(self, epoch: LeaderEpoch, log_end_offset: Offset) -> EpochEntry:
-        """The largest epoch known that is not above `epoch`, and the offset behind its last record.
+        """The largest known epoch up to `epoch`, and the offset after its last record.
 
         For an epoch below all known ones: that epoch, and where the first known one starts. (-1, -1) where nothing
         can be said: an unknown epoch above the latest, or none at all.
@@ -74,7 +74,7 @@ class LeaderEpochs:
         return EpochEntry(found, starts[following])
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch:
-        """The epoch that `offset` was or will be written in; -1 if it lies before the first entry."""
+        """The epoch in which `offset` was or will be written. -1 if it is before the first entry."""
         slot = bisect_right(self._starts, offset)
         return self._epochs[slot - 1] if slot else NO_EPOCH
 
@@ -84,7 +84,7 @@ class LeaderEpochs:
         return self._epochs[slot - 1] if slot else NO_EPOCH
 
     def truncate_from_end(self, end_offset: Offset) -> bool:
-        """Drops epochs that start at `end_offset` or behind it; returns whether there were any."""
+        """Drops epochs that start at or after `end_offset`. Returns whether there were any."""
         keep = bisect_left(self._starts, end_offset)
         if keep == len(self._starts):
             return False
@@ -93,7 +93,7 @@ class LeaderEpochs:
         return True
 
     def truncate_from_start(self, start_offset: Offset) -> bool:
-        """Drops epochs that ended before `start_offset`; the one it lies in then starts there. True if any changed."""
+        """Drops epochs that ended before `start_offset`. Its own epoch then starts there. True if any changed."""
         past = bisect_right(self._starts, start_offset)
         if not past or (past == 1 and self._starts[0] == start_offset):
             return False

@@ -4,8 +4,8 @@ Decides which record of a key is the latest, and when no more keys fit. It must 
 
 Invariants
   I1  At most `max_keys` keys are held.
-  I2  Two keys share an entry only if they have the same 128 bits of BLAKE2b, which nobody finds on purpose; keys of up
-      to DIRECT_KEY_BYTES never do. (Kafka holds the MD5 of every key.)
+  I2  Two keys share an entry only if they have the same 128 bits of BLAKE2b, which cannot be found on purpose. Keys of
+      up to DIRECT_KEY_BYTES never do. (Kafka holds the MD5 of every key.)
 
 Source: Kafka's SkimpyOffsetMap, there an open hash table of 24 bytes an entry in a buffer that is laid out beforehand.
 A dict takes several times as much per key and nothing while no log is cleaned; ENTRY_BYTES is what it takes.
@@ -41,7 +41,7 @@ class OffsetMap:
         return len(self._offsets)
 
     def put(self, key: bytes, offset: Offset) -> bool:
-        """Notes that `key` is at `offset`, behind all before; False where it is new and does not fit."""
+        """Records that `key` is at `offset`, above all before. False if it is new and does not fit."""
         offsets = self._offsets
         held = key if len(key) <= DIRECT_KEY_BYTES else _digest(key)
         if len(offsets) >= self.max_keys and held not in offsets:
@@ -50,7 +50,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> Offset:
-        """The latest offset of `key`, -1 where it was not seen."""
+        """The latest offset of `key`, -1 if it was not seen."""
         return self._offsets.get(key if len(key) <= DIRECT_KEY_BYTES else _digest(key), NO_OFFSET)
 
     @property

@@ -1,4 +1,4 @@
-"""How many of a log's oldest segments retention takes.
+"""How many of a log's oldest segments retention deletes.
 
 Decides on what the segments say of themselves. It must not know files, or what becomes of the segments. The answer is
 always a number of segments from the oldest on: what stays of a log has no hole.

@@ -21,7 +21,7 @@ def diverging_epoch(log: UnifiedLog, last_fetched_epoch: LeaderEpoch, offset: Of
     """Where a reader's log diverged from this one, None if it did not.
 
     `last_fetched_epoch` is the epoch of the record before `offset` in the reader's log, -1 if the reader does not say.
-    Raises `OffsetOutOfRange` where this log no longer knows that epoch.
+    Raises `OffsetOutOfRange` if this log no longer knows that epoch.
     """
     if last_fetched_epoch < 0:
         return None

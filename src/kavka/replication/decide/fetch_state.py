@@ -103,7 +103,7 @@ class Truncation(NamedTuple):
 
 
 class FetchState:
-    """One followed partition. `topic_id` is zero where the topic has none."""
+    """One followed partition. `topic_id` is zero if the topic has none."""
 
     __slots__ = (
         "_backoff_ms",

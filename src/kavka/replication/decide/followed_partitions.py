@@ -182,7 +182,7 @@ class FollowedPartitions:
             self._truncate(state, truncation, now_ms)
 
     def unfollow(self, topic_partition: TopicPartition) -> None:
-        """Appends nothing any more, even if an answer is still to come."""
+        """Stops appending, even if an answer is still to come."""
         state = self._states.pop(topic_partition, None)
         if state is None:
             return

@@ -106,7 +106,7 @@ class IsrCommitted(NamedTuple):
 
 
 class IsrRejected(NamedTuple):
-    """The proposal was refused. `current` is what is stored, where the answer tells."""
+    """The proposal was refused. `current` is the stored state if the answer has it."""
 
     error: ErrorCode
     current: LeaderAndIsr | None = None

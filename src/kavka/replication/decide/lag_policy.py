@@ -25,7 +25,7 @@ MESSAGES = "messages"
 
 
 class LagPolicy(Protocol):
-    """Tells who lags. Pure."""
+    """Decides who lags. Pure."""
 
     def is_in_sync(self, replica: RemoteReplica, leader_end_offset: Offset, now_ms: int) -> bool: ...
 
@@ -48,7 +48,7 @@ class TimeLagPolicy(NamedTuple):
 
 
 class MessagesLagPolicy(NamedTuple):
-    """Out when it is stuck for `max_ms`, or more than `max_messages` behind."""
+    """Out of sync if it is stuck for `max_ms`, or more than `max_messages` behind."""
 
     max_ms: int
     max_messages: int

@@ -398,7 +398,7 @@ class Partition:
     # -- following
 
     def append_as_follower(self, records: Buffer, *, leader_epoch: LeaderEpoch, wall_ms: int) -> AppendResult | None:
-        """Appends what the leader of `leader_epoch` sent; None where this broker no longer follows in that epoch, or
+        """Appends what the leader of `leader_epoch` sent; None if this broker no longer follows in that epoch, or
         where there is no whole batch. Raises `CorruptRecords` or `StorageError` as the log does."""
         if self._role is not Role.FOLLOWER or leader_epoch != self.state.leader_epoch:
             return None

@@ -30,7 +30,7 @@ class Refusals:
         self._suppressed: dict[DecisionKind, int] = {}
 
     def decide(self, kind: DecisionKind, now_ms: int, why_record: Callable[[], Decision]) -> tuple[Decision, ...]:
-        """The why-record of this refusal; nothing where one of its kind was recorded just before."""
+        """The why-record of this refusal. Empty if one of its kind was recorded just before."""
         last_ms, interval_ms = self._last_recorded.get(kind, (None, RECORD_INTERVAL_MS))
         since_ms = None if last_ms is None else now_ms - last_ms
         if since_ms is not None and 0 <= since_ms < interval_ms:

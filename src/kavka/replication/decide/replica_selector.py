@@ -16,7 +16,7 @@ from kavka.model import BrokerId, Offset
 from kavka.replication.decide.partition import Partition
 
 RackOf = Callable[[BrokerId], str | None]
-"""A live broker's rack; None where it has none, or cannot be reached by consumers."""
+"""A live broker's rack; None if it has none, or cannot be reached by consumers."""
 
 
 def preferred_read_replica(partition: Partition, rack: str, offset: Offset, rack_of: RackOf) -> BrokerId | None:

@@ -51,7 +51,7 @@ def piece_size(size: int, count: int, limit: int) -> int:
 
 
 def told(pieces: Sequence[Acquired], batch_size: int) -> list[Acquired]:
-    """The pieces as a member is told: neighbours with the same count joined, up to `batch_size`."""
+    """The pieces as a member gets them: neighbours with the same count are joined, up to `batch_size`."""
     joined: list[Acquired] = []
     for piece in pieces:
         if joined:

@@ -138,7 +138,7 @@ class SharePartition:
         return limits.in_flight - self.in_flight if len(self.spans) < MOST_SPANS else 0
 
     def next_deadline_ms(self) -> int | None:
-        """When the first lock is over; None where nobody holds one."""
+        """When the first lock ends. None if there is none."""
         return min((span.deadline_ms for span in self.spans if span.is_held), default=None)
 
     def is_held_by(self, member: str) -> bool:
@@ -365,7 +365,7 @@ def check_acknowledgements(acknowledgements: Sequence[Acknowledgement], *, may_r
 
 
 def _runs(each: Acknowledgement, start: Offset) -> Iterator[tuple[Offset, Offset, AcknowledgeType]]:
-    """Runs of one type, without what lies below the start: that is archived, and passed over without an error."""
+    """Runs of one type, without what is below the start: that is archived, and is skipped without an error."""
     if len(each.kinds) == 1:
         if each.last >= start:
             yield max(each.first, start), each.last, AcknowledgeType(each.kinds[0])

@@ -56,7 +56,7 @@ class Span(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Somebody has it, and has not said yet what is to become of it."""
+        """A member has it, and has not acknowledged it yet."""
         return self.state is RecordState.ACQUIRED and self.becomes is None
 
     @property
@@ -80,7 +80,7 @@ class Spans:
 
     @property
     def end(self) -> Offset:
-        """One past the last offset of which something is known."""
+        """The offset after the last one that has a state."""
         return self._spans[-1].last + 1 if self._spans else self.start
 
     def within(self, first: Offset, last: Offset) -> list[Span]:
@@ -121,7 +121,7 @@ class Spans:
         self._spans = _merged([new(span) for span in self._spans])
 
     def drop_below(self, offset: Offset) -> None:
-        """Forgets all offsets below; `start` is there then, if it was below."""
+        """Forgets all offsets below. A state that was below begins at `start` then."""
         if offset <= self.start:
             return
         self._spans = [span._replace(first=max(span.first, offset)) for span in self._spans if span.last >= offset]

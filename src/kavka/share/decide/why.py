@@ -32,7 +32,7 @@ class Cause(Enum):
 
 
 class Place(NamedTuple):
-    """Of which share-partition is told; `limit` is how often a record is delivered."""
+    """The share-partition that a why-record is about. `limit` is how often a record is delivered."""
 
     broker_id: BrokerId
     group_id: str
@@ -50,7 +50,7 @@ class Fate(Enum):
 
 
 class Telling:
-    """What was told of one share-partition."""
+    """What was recorded of one share-partition."""
 
     def __init__(self) -> None:
         self._told_ms: dict[tuple[Cause, Fate], int] = {}

@@ -35,7 +35,7 @@ RETRY_S: Final = 0.5
 
 
 class Members:
-    """The places of one group, and who is there."""
+    """The members' places of one group, and which process has each."""
 
     def __init__(self, world: World, topic: str) -> None:
         self._world = world
@@ -55,11 +55,11 @@ class Members:
         self.join(len(self._loops) - 1)
 
     def loop(self, place: int) -> NodeLoop | None:
-        """The process there; None while nobody is."""
+        """The process that has the place. None while it is empty."""
         return self._loops[place] if place < len(self._loops) else None
 
     def join(self, place: int) -> None:
-        """Takes the place, if nobody has it."""
+        """Takes the place if it is empty."""
         if self._loops[place] is None:
             clients = self._world.clients
             loop = self._loops[place] = clients.node("member")
@@ -79,7 +79,7 @@ class Members:
             self._loops[place] = self._consumers[place] = None
 
     def heal(self) -> None:
-        """Everybody is there and awake."""
+        """All places are taken, and no process is paused."""
         for place, loop in enumerate(self._loops):
             if loop is not None and loop.is_paused:
                 loop.resume()

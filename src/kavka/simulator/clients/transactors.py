@@ -53,7 +53,7 @@ OUTPUT: Final = ConsumerSettings(
 
 
 class Transactors:
-    """The places of transactional producers, and who is there."""
+    """The places of transactional producers, and which process has each."""
 
     def __init__(self, world: World, source: str) -> None:
         self._world = world
@@ -76,11 +76,11 @@ class Transactors:
         self._world.clients.watch(loop.create_task(self._read_on(loop)))
 
     def loop(self, place: int) -> NodeLoop | None:
-        """The process there; None while nobody is."""
+        """The process that has the place. None while it is empty."""
         return self._loops[place] if place < len(self._loops) else None
 
     def join(self, place: int, *, as_twin: bool = False) -> None:
-        """Takes the place if nobody has it, or, as a twin, whoever has it."""
+        """Takes the place if it is empty, or, as a twin, in addition to the process that has it."""
         if self._loops[place] is None or as_twin:
             self._lives += 1
             loop = self._loops[place] = self._world.clients.node("transactor")
@@ -185,7 +185,7 @@ class Transactors:
         group: GroupMetadata,
         random: Random,
     ) -> bool:
-        """One transaction, to its end; whether it is committed. Raises KavkaError where that is left to others."""
+        """One transaction, to its end; whether it is committed. Raises KavkaError if that is left to others."""
         rules = self._world.observer.transactions
         name = entries[0].transaction
         producer.begin_transaction()

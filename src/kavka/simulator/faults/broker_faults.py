@@ -72,7 +72,7 @@ class BrokerFaults(FaultGroup):
         return None if broker is None else {"broker": broker, "back_ms": self.draw_ms(0.2, 25.0)}
 
     def power_cut(self, broker: int, back_ms: int) -> bool:
-        """Also where nothing runs: whoever stopped or killed the broker starts it again."""
+        """Also if no process runs: the fault that stopped or killed the broker starts it again."""
         victim = self.world.brokers[broker]
         if not victim.is_alive and self.others_are_whole(broker) and self.world.observer.bears_loss_at(broker):
             victim.lose_power()

@@ -71,7 +71,7 @@ class Strike:
     arguments: Arguments
 
     def __str__(self) -> str:
-        """Kind and arguments, as a trace tells them."""
+        """Kind and arguments, as a trace shows them."""
         arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
         return f"{self.kind} ({arguments})" if arguments else self.kind
 

@@ -131,7 +131,7 @@ class SimulatedDisk:
             self._is_examined = False
 
     def repair(self) -> None:
-        """No volume fails or is full any more; what is on them stays."""
+        """Repairs all volumes: none fails or is full. Their contents stay."""
         for volume in self._volumes.values():
             volume.repair()
 

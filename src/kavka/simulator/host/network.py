@@ -122,7 +122,7 @@ class Endpoint:
     # -- the network's side
 
     def arrive(self) -> None:
-        """The oldest frame under way to the other side is there."""
+        """Delivers the oldest frame on its way to the other side."""
         frame = self._outbox.popleft()
         self._scheduled -= 1
         self._outbox_bytes -= len(frame)
@@ -221,7 +221,7 @@ class SimulatedNetwork:
         self._listeners.pop((node, port), None)
 
     async def connect(self, node: str, loop: NodeLoop, address: Address, max_frame_bytes: int) -> Endpoint:
-        """A connection, after a round trip. Raises ConnectionRefused where nobody listens; a cut is waited out."""
+        """A connection, after a round trip. Raises ConnectionRefused without a listener. Waits until a cut ends."""
         await self._cross(loop, node, address[0])
         listener = self._listeners.get(address)
         await self._cross(loop, address[0], node)
@@ -258,7 +258,7 @@ class SimulatedNetwork:
             self._scheduler.after(delay_s, source.arrive)
 
     def on_closed(self, source: Endpoint) -> None:
-        """One side closed: the other sees it behind the frames that are still under way."""
+        """One side closed. The other sees it after the frames that are still on their way."""
         self._endpoints.pop(source, None)
         self._end(source, "closed by the other side")
 
@@ -356,7 +356,7 @@ class SimulatedNetwork:
             self.trace.on_node("network", "held", f"{'answers' if answers else 'requests'} {source} --> {target}")
 
     def release(self, source: str, target: str) -> None:
-        """What was held on its way from `source` to `target` goes on."""
+        """Releases what was held on its way from `source` to `target`."""
         for endpoint in self._all_ends():
             if (endpoint.node, endpoint.peer.node) == (source, target):
                 endpoint.is_held = False

@@ -63,7 +63,7 @@ class Milestone(NamedTuple):
 
 
 class SimulationStuck(KavkaError):
-    """Nothing can happen any more although something is waited for, or it did not happen within its virtual time."""
+    """A run waits for something, and nothing is left to happen, or the virtual time is over."""
 
 
 class _Call(asyncio.TimerHandle):

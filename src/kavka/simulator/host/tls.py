@@ -81,7 +81,7 @@ class TlsNetwork:
         self._wall_ms = wall_ms
 
     async def connect(self, host: str, port: int, *, max_frame_bytes: int = 256 * 1024 * 1024) -> Endpoint:
-        """Connects, and believes who is there. Raises ConnectionFailed."""
+        """Connects without checking who answers. Raises ConnectionFailed."""
         connection: Endpoint = await self._network.connect(host, port, max_frame_bytes=max_frame_bytes)  # type: ignore[assignment]
         own = self._identity.certificate
         try:
@@ -113,7 +113,7 @@ class TlsAcceptor:
         self._client_auth = client_auth
 
     async def accept(self, connection: Endpoint) -> str | None:
-        """The subject that the client has proved; None without one. Raises ConnectionFailed where it is not let in."""
+        """The subject that the client has proved; None without one. Raises ConnectionFailed if it is not let in."""
         hello = await connection.receive_frame()
         own = self._identity.certificate
         if not hello.startswith(HELLO) or own is None:

@@ -12,7 +12,7 @@ or wrong (the observer says that), nor how a trace is shown (`page`).
     time        virtual seconds since the start
     node        broker-1, zookeeper, network, simulator
     event       what happened; of a decision its kind, as in docs/decisions.md
-    partition   topic-number; empty where the event is about a node
+    partition   topic-number; empty if the event is about a node
     epoch       leader epoch
     isr         in-sync replicas: as stored, or as a leader holds them
     leo, hw     log end offset and high watermark of the node's replica
@@ -155,7 +155,7 @@ class Trace:
         self._add(node, kind, text=text)
 
     def on_broker_began(self, node: str, text: str) -> None:
-        """Another life: replicas are looked at anew."""
+        """The broker has started again: its replicas are checked from the beginning."""
         for key in [key for key in self._looks if key[0] == node]:
             del self._looks[key]
         self._add(node, "started", text=text)
@@ -289,5 +289,5 @@ def recording() -> Iterator[Trace]:
 
 
 def current_trace() -> Trace | None:
-    """Where a new world is to record; None if nobody wants to know."""
+    """Where a new world records. None if nothing is recorded."""
     return _current.get()

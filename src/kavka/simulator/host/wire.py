@@ -69,12 +69,12 @@ class Exchange:
         """What fencing demands of the answer (`fencing_rules`)."""
 
     def errors(self) -> Iterator[int]:
-        """All error codes of the answer, wherever they stand in it."""
+        """All error codes of the answer, on any level."""
         return _errors(self.answer)
 
 
 class Watcher(Protocol):
-    """Whoever wants to know what is asked and answered."""
+    """Learns of requests and answers on the wire."""
 
     def on_request(self, exchange: Exchange) -> None: ...
 
@@ -82,13 +82,13 @@ class Watcher(Protocol):
 
 
 class Wire:
-    """Decodes, and tells the watchers."""
+    """Decodes, and passes it to the watchers."""
 
     def __init__(self, watchers: Sequence[Watcher]) -> None:
         self._watchers = tuple(watchers)
 
     def on_request(self, broker: SimulatedBroker, request: Request) -> Exchange | None:
-        """What to give `on_answer` when there is an answer; None where nobody wants to know."""
+        """What to give `on_answer` with the answer. None if no watcher wants it."""
         key = request.header.api_key
         if key in NOT_WATCHED:
             return None

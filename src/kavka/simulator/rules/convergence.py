@@ -105,7 +105,7 @@ def _missing_at(observer: Observer, broker: SimulatedBroker) -> list[str]:
 
 
 def differing_bytes(observer: Observer) -> list[str]:
-    """Partitions whose replicas do not hold the same bytes, where all have some."""
+    """Partitions whose replicas differ in bytes, of those that all replicas have some bytes of."""
     found = []
     for partition, assigned in observer.assigned.items():
         replicas = [observer.replicas[partition][broker_id] for broker_id in assigned]

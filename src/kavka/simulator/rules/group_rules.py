@@ -61,7 +61,7 @@ class GroupRules:
     def __init__(self, view: View) -> None:
         self._view = view
         self._commits: dict[_Key, list[Offset | None]] = {}
-        """Every committed offset, in the order of the log; None where it was deleted."""
+        """Every committed offset, in the order of the log; None if it was deleted."""
         self._acknowledged: dict[_Key, int] = {}
         """Index of the last one that a member was told of, -1 for none."""
         self._generations: dict[str, int] = {}

@@ -95,7 +95,7 @@ class LogRules:
             seen.is_leaving = True
 
     def on_lost(self, broker_id: int, *, disk: bool) -> None:
-        """What lies on the broker's disk may have been lost since it died; also what was durable, where a `disk` was
+        """What was on the broker's disk may have been lost since it died; also what was durable, where a `disk` was
         replaced or damaged."""
         for held, former in self._former.items():
             if held[0] == broker_id:
@@ -166,7 +166,7 @@ class LogRules:
 
     @staticmethod
     def _epochs_problem(seen: Seen, first: int) -> str:
-        """What is wrong with the epochs of the batches from the `first` on; empty where nothing is."""
+        """What is wrong with the epochs of the batches from the `first` on; empty if nothing is."""
         mirror, log = seen.mirror, seen.partition.log
         ends, epochs = mirror.ends, mirror.epochs
         for index in range(max(first, 1), len(ends)):
@@ -209,7 +209,7 @@ def _durable_to(seen: Seen) -> Offset:
 
 
 def _producers_problem(seen: Seen) -> str:
-    """Which producer the log does not know as its last batch in the log says; empty where it knows all."""
+    """Which producer the log does not know as its last batch in the log says; empty if it knows all."""
     last: dict[int, tuple[int, int]] = {}
     for batch in seen.batches(0, seen.partition.log.log_end_offset):
         header = batch.header

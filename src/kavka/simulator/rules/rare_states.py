@@ -86,7 +86,7 @@ STATES: Final[Mapping[str, str]] = {
     "fetch of an unknown topic": "a broker is asked for a topic that it has not heard of, or no longer has (S36)",
     "topic made anew": "a topic gets the name of one that was deleted (S36)",
     # The controller.
-    "controller changed": "another broker takes the controller's seat",
+    "controller changed": "another broker becomes the controller",
     "controller resigned": "a controller finds itself deposed (S25)",
     "controller gone between write and order": "a leader is stored whose order the next controller sends (S33)",
     "broker unreachable within its session": "a dead broker is found so before its session ends",
@@ -327,7 +327,7 @@ class States:
                 self.reach("replica removed and back")
 
     def on_controller(self, epoch: int) -> None:
-        """The controller's seat was taken in this epoch."""
+        """A broker became the controller in this epoch."""
         if self._controller_epoch >= 0:
             self.reach("controller changed")
         self._controller_epoch = epoch
@@ -382,7 +382,7 @@ class States:
                     del self._alone[partition.topic_partition]
 
     def on_cut(self, seen: Seen, epochs: int) -> None:
-        """A replica's log was cut; it held records of so many epochs."""
+        """A replica's log was truncated. It held records of this number of epochs."""
         if epochs >= 3:
             self.reach("truncation in three epochs")
         replica = (seen.partition.topic_partition, seen.broker.broker_id)

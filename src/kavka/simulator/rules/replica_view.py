@@ -77,7 +77,7 @@ class Seen:
             self.mirror.follow(self.partition.log)
 
     def batches(self, start: Offset, end: Offset) -> list[RecordBatch]:
-        """The batches that begin at or behind `start` and before `end`, as far as the log still has them."""
+        """The batches that begin in [`start`, `end`), as far as the log still has them."""
         log, found = self.partition.log, []
         offset = max(start, log.log_start_offset)
         while offset < end:
@@ -89,7 +89,7 @@ class Seen:
         return found
 
     def first_damage(self) -> str:
-        """What is wrong with the first batch of the log that is not as it must be: its CRC, or where it stands."""
+        """What is wrong with the first bad batch of the log: its CRC, or its position."""
         log, expected = self.partition.log, -1
         offset = log.log_start_offset
         while offset < log.log_end_offset:
@@ -170,7 +170,7 @@ class View:
         return self.topic_ids.get(topic)
 
     def topic_name(self, topic_id: uuid.UUID) -> str:
-        """The topic that has this id; empty where it is gone."""
+        """The topic that has this id; empty if it is gone."""
         return next((name for name, known in self.topic_ids.items() if known == topic_id), "")
 
     def bound(self, partition: TopicPartition) -> Offset:

@@ -154,7 +154,7 @@ class TransactionRules:
     # -- what clients were told
 
     def on_told(self, transaction: str, *, is_committed: bool) -> None:
-        """Whoever wrote it was told how it ended."""
+        """Its producer knows how it ended."""
         self._told[transaction] = is_committed
         if is_committed:
             self.told_committed += 1

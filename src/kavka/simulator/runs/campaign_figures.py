@@ -28,7 +28,7 @@ ORDINARY_BROKERS: Final = 3
 
 
 class Row(NamedTuple):
-    """One figure. `is_met` is None where nothing is asked for."""
+    """One figure. `is_met` is None if nothing is asked for."""
 
     figure: str
     target: str

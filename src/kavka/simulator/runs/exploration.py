@@ -76,7 +76,7 @@ class Exploration:
         self.broken: list[Broken] = []
 
     def begin(self, story: str, kind: str, runs: int) -> None:
-        """Counts runs of this story and kind, of which there are so many."""
+        """Counts runs of this story and kind, up to the number there are."""
         self._sizes[story, kind] = runs
 
     def add(self, outcome: Outcome) -> None:
@@ -108,7 +108,7 @@ class Exploration:
 
     @property
     def different(self) -> int:
-        """How many of the runs that were made differ in what was stored, committed and told."""
+        """How many of the runs differ in what was stored, committed and answered."""
         return len(self._digests)
 
     @property

@@ -156,7 +156,7 @@ class Outcome:
     """Of an undisturbed run: after which steps a broker's own one came."""
 
     def as_seed_result(self) -> SeedResult:
-        """As the swarm tells of a run, to be shown and made smaller. Its faults are at whole milliseconds."""
+        """The run as the swarm reports one, to be shown and made smaller. Its faults are at whole milliseconds."""
         assert self.point is not None
         plan = STORIES[self.point.story].plan
         return SeedResult(

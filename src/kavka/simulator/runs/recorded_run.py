@@ -121,7 +121,7 @@ class Finding:
 
     @property
     def promise(self) -> str:
-        """What the rule says; empty where it is none of Kafka's promises."""
+        """What the rule says; empty if it is none of Kafka's promises."""
         return PROMISES.get(self.rule, "")
 
 

@@ -339,7 +339,7 @@ def _play(candidate: Regression, answer: Connection) -> None:
 
 
 def be_quiet() -> None:
-    """Simulated brokers log no more than errors, and what their ends leave behind is not warned of."""
+    """Simulated brokers log errors only, and Python does not warn of coroutines that their ends leave unfinished."""
     # A request of a connection that ended before its handler began: its coroutine never runs, as intended.
     warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
     set_level("error")

@@ -76,7 +76,7 @@ def _told(milestone: Milestone) -> str:
 
 
 def run_twins(seeds: Sequence[int], hours: float) -> Iterator[Twin]:
-    """Runs the seeds in two processes at once, and tells each pair."""
+    """Runs the seeds in two processes at once, and prints each pair."""
     runs = [_start(hash_seed, seeds, hours, range(0)) for hash_seed in HASH_SEEDS]
     results = [_finish(run) for run in runs]
     for seed, one, other in zip(seeds, *results, strict=True):

@@ -92,7 +92,7 @@ def _(seed: int) -> None:
     before = play.registration(A)
     play.power_cut(A)
     play.start_only(A)
-    # Nobody else sees that A was gone: it is registered, and has the seat again, before another one can take it.
+    # Nobody else sees that A was gone: it is registered, and is the controller again, before another one can be.
     play.run_for(2.5)
     for other in (B, C, D):
         play.cut(other, ZOOKEEPER)

@@ -261,7 +261,7 @@ def _(seed: int) -> None:
 
 def lose_last_standing(seed: int) -> None:
     """S21 without eligible leader replicas: as in Apache Kafka on ZooKeeper, the replica that lost power leads again,
-    and the others truncate what it lost. Raises `Violation` where the power cut took acknowledged records."""
+    and the others truncate what it lost. Raises `Violation` if the power cut took acknowledged records."""
     play = _last_standing(seed, keeps_eligible=False)
     play.let_in(B)
     play.expect(leader=NO_LEADER, isr=(A,))

@@ -617,7 +617,7 @@ class Play:
             self.require(found.get(offset) == value, f"offset {offset} is {found.get(offset)!r}, not {value!r}")
 
     def is_unreadable(self) -> None:
-        """Checks that nobody leads, and that live brokers report this to readers."""
+        """Checks that the partition has no leader, and that live brokers report this to readers."""
         loop = self.world.clients.node("reader")
         task = loop.create_task(self.world.clients.read_all(loop))
         self.run_for(3.0)

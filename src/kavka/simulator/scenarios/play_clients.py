@@ -107,7 +107,7 @@ class Writer:
         return self.wait(self.begin_to(send))
 
     def send_offsets(self, offset: Offset, group: GroupMetadata) -> KavkaError | None:
-        """Has the partition's offset committed for a group with the transaction."""
+        """Commits the partition's offset for a group with the transaction."""
 
         async def send(producer: Producer) -> None:
             await producer.send_offsets_to_transaction({PARTITION: offset}, group)

@@ -58,7 +58,7 @@ async def handle(
 
 
 def _match(component: ComponentData) -> Match:
-    """Raises RequestError where Kafka fails, too."""
+    """Raises RequestError if Kafka fails, too."""
     kind = component.entity_type
     if component.match_type == _DEFAULT:
         return Match(kind, DEFAULT)

@@ -22,7 +22,7 @@ class ResourceType(IntEnum):
 
 
 def require_topic(broker: ConfigsBroker, name: str) -> None:
-    """Raises RequestError where the topic does not exist."""
+    """Raises RequestError if the topic does not exist."""
     if not name:
         raise RequestError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     if broker.metadata.topic(name) is None:

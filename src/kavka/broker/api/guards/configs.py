@@ -32,7 +32,7 @@ _OF_CLUSTER = (ConfigResource.BROKER, ConfigResource.BROKER_LOGGER, ConfigResour
 
 
 def _refusal(caller: Caller, operation: Operation, kind: int, name: str) -> ErrorCode | None:
-    """Why the caller may not, None where it may."""
+    """Why the caller may not, None if it may."""
     if kind in _OF_CLUSTER and not caller.may_on_cluster(operation):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if kind == ConfigResource.TOPIC and not caller.may(operation, ResourceType.TOPIC, name):

@@ -66,7 +66,7 @@ def sort_out_groups(
 
 
 def show_operations(caller: Caller, groups: Iterable[Any]) -> None:
-    """Leaves of the operations that an answer shows of groups, where they were asked for, those that are allowed."""
+    """Removes the operations that are not allowed from those that an answer shows of groups."""
     for group in groups:
         if group.authorized_operations != NOT_ASKED:
             group.authorized_operations = caller.operations(

@@ -175,7 +175,7 @@ def _fetchable(partition: Partition, asking: _Asking) -> Offset:
 
 
 def _check_available(partition: Partition, asking: _Asking) -> None:
-    """Raises `RequestError` where an offset that an earlier leader showed may be higher than what is known here."""
+    """Raises `RequestError` if an offset that an earlier leader showed may be higher than what is known here."""
     if asking.replica_id != _CONSUMER or not partition.offsets_lag:
         return
     knows = asking.version >= _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE

@@ -56,7 +56,7 @@ class RecordsBroker(Protocol):
 
     @property
     def flushes(self) -> Flushes:
-        """Writes logs through to the disk before an answer, where a topic's flush.messages wants that."""
+        """Flushes logs to the disk before an answer, if a topic's flush.messages asks for it."""
 
     @property
     def timestamp_lookups(self) -> Late[TimestampLookups]:

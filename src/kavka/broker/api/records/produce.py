@@ -218,7 +218,7 @@ def _answer(
 
 
 def _add_endpoints(broker: RecordsBroker, request: Request, response: ProduceResponse) -> None:
-    """Tells where the current leaders are that the answer names (KIP-951)."""
+    """Adds the addresses of the current leaders that the answer names (KIP-951)."""
     leaders = {
         answer.current_leader.leader_id
         for topic in response.responses

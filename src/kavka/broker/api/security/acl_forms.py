@@ -38,7 +38,7 @@ def binding_of(creation: AclCreation) -> Binding:
 
 
 def filter_of(asked: DescribeAclsRequest | DeleteAclsFilter) -> Filter:
-    """The filter of a request; it may have elements that nobody knows."""
+    """The filter of a request. It may have unknown elements."""
     return Filter(
         PatternFilter(
             ResourceType.of(asked.resource_type_filter),

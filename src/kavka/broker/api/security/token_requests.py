@@ -41,7 +41,7 @@ def asker(context: ConnectionContext) -> Principal:
 
 
 def owner_of(message: CreateDelegationTokenRequest, context: ConnectionContext) -> Principal:
-    """For whom a token is asked for: for who asks, if nobody is named."""
+    """Who will own a token: the caller, unless the request names somebody else."""
     if not message.owner_principal_name:
         return asker(context)
     return Principal(message.owner_principal_type or "", message.owner_principal_name)

@@ -156,7 +156,7 @@ def _response(
     shown: Iterable[PartitionId],
     lock_ms: int,
 ) -> ShareFetchResponse:
-    """`shown` are partitions that are told of even where there is nothing to tell."""
+    """`shown` are partitions that are in the answer even if nothing about them is new."""
     found: dict[PartitionId, PartitionData] = {
         partition: PartitionData(partition_index=partition.partition, records=b"") for partition in shown
     }

@@ -130,7 +130,7 @@ def _tags(tags: Sequence[KeyValue]) -> tuple[tuple[str, str], ...]:
 
 
 def _have_created(broker: StreamsBroker, request: Request, answer: StreamsAnswer) -> str:
-    """Has missing internal topics created where the member may have it done; returns what it is told besides."""
+    """Creates missing internal topics if the member may create them. Returns the status for its answer."""
     if broker.authorization is not None:
         refused = not_to_create(broker.authorization.caller(request), answer.missing)
         if refused:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def admission(request: Request, *, strict_since: int) -> Callable[[int], bool] | None:
-    """Called with a number of partitions, whether they may be made or deleted; None where no quota is set."""
+    """Called with a number of partitions, whether they may be made or deleted; None if no quota is set."""
     if request.meter is None:
         return None
     return partial(request.meter.mutate, strict=request.header.api_version >= strict_since)

@@ -114,7 +114,7 @@ def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartitio
 
 
 def _unknown(broker: TransactionsBroker, partitions: Iterable[TopicPartition]) -> _Errors:
-    """Nothing where all partitions are known; else an error for each."""
+    """Empty if all partitions are known. Otherwise an error for each."""
     errors = {
         partition: ErrorCode.OPERATION_NOT_ATTEMPTED
         if broker.metadata.partition(*partition) is not None

@@ -155,7 +155,7 @@ class ConsumerGroupFlow:
         return answer
 
     def _on_heard(self, active: ActiveGroupShard, group_id: str, member_id: str) -> ConsumerGroup | None:
-        """The session of a member that was heard of begins anew; its group, None where it is no member."""
+        """Restarts the session of a member that was heard of. Returns its group, None if it is no member."""
         group = active.shard.consumer_groups.get(group_id)
         if group is None or member_id not in group.members:
             return None
@@ -338,7 +338,7 @@ class ConsumerGroupFlow:
     async def classic_join(
         self, active: ActiveGroupShard, group_id: str, request: JoinRequest, new_member_id: str
     ) -> JoinAnswer | None:
-        """The answer to a JoinGroup; None where the group is a classic one by now. Raises `RequestError`."""
+        """The answer to a JoinGroup; None if the group is a classic one by now. Raises `RequestError`."""
 
         async def decide() -> tuple[Change, JoinAnswer | None]:
             group = active.shard.consumer_groups.get(group_id)
@@ -373,7 +373,7 @@ class ConsumerGroupFlow:
     async def classic_leave(
         self, active: ActiveGroupShard, group_id: str, leavers: Sequence[Leaver]
     ) -> list[ErrorCode] | None:
-        """Takes members of either protocol out at once; an error for each, None where the group is classic by now.
+        """Takes members of either protocol out at once; an error for each, None if the group is classic by now.
         Raises `RequestError`, where it could not be written."""
 
         async def decide() -> tuple[Change, list[ErrorCode] | None]:

@@ -23,7 +23,7 @@ LONGEST_WHY: Final = (MOST_CAUSES + 1) * LONGEST_CAUSE
 class Rebalance(NamedTuple):
     """A rebalance that has come to a new generation (of the newer protocol: to a new group epoch).
 
-    `took_ms` is how long members waited for it, None where nobody waits: the newer protocol's assignments come one by
+    `took_ms` is how long members waited for it, None if nobody waits: the newer protocol's assignments come one by
     one.
     """
 

@@ -46,7 +46,7 @@ class CommittedOffset(NamedTuple):
 
 
 class OffsetRecord(NamedTuple):
-    """`committed` is None where the offset was deleted."""
+    """`committed` is None if the offset was deleted."""
 
     group_id: str
     topic: str
@@ -55,7 +55,7 @@ class OffsetRecord(NamedTuple):
 
 
 class GroupRecord(NamedTuple):
-    """`value` is None where the group was deleted."""
+    """`value` is None if the group was deleted."""
 
     group_id: str
     value: GroupMetadataValue | None

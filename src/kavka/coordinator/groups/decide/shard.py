@@ -49,7 +49,7 @@ from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 
 TopicId: TypeAlias = Callable[[str], uuid.UUID | None]
-"""The id of a topic, None where it is not there."""
+"""The id of a topic, None if it is not there."""
 
 MAX_NEW_GROUPS = 1_000
 """Groups of one partition that were named but that nobody has joined; each takes about a kilobyte."""
@@ -74,7 +74,7 @@ class GroupShard:
     # -- groups
 
     def group(self, group_id: str) -> ClassicGroup:
-        """The group. Raises `RequestError`: UNKNOWN_MEMBER_ID, for nobody can be a member of what is not there."""
+        """The group. Raises `RequestError`: UNKNOWN_MEMBER_ID, because a group that does not exist has no members."""
         group = self.groups.get(group_id)
         if group is None:
             raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -119,7 +119,7 @@ class GroupShard:
     # -- offsets
 
     def commit(self, request: CommitRequest, now_ms: int, *, wall_ms: int, topic_id: TopicId) -> CommitDecision:
-        """Whether a member may commit, and the records for it. Raises `RequestError` where it may not."""
+        """Whether a member may commit, and the records for it. Raises `RequestError` if it may not."""
         group_id, member_id, group_instance_id, generation = request[:4]
         consumers = self.consumer_groups.get(group_id)
         if consumers is not None:

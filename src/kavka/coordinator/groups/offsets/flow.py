@@ -34,11 +34,11 @@ class GroupShards(Protocol):
     """The group coordinator, as this sees it: which partitions are here."""
 
     def shard_of(self, group_id: str, *, empty_allowed: bool = False) -> ActiveGroupShard:
-        """The shard that keeps a group. Raises `RequestError` where it is not served here."""
+        """The shard that keeps a group. Raises `RequestError` if it is not served here."""
         ...
 
     def shard_at(self, partition: int) -> ActiveGroupShard | None:
-        """The shard of a partition, loading or loaded; None where it is not here."""
+        """The shard of a partition, loading or loaded; None if it is not here."""
         ...
 
     def shards(self) -> Sequence[ActiveGroupShard]:
@@ -150,7 +150,7 @@ class OffsetsFlow:
         return self._find(group_id, empty_allowed=True).shard.offsets.of_group(group_id)
 
     def pending(self, group_id: str) -> frozenset[tuple[str, int]]:
-        """Partitions of which an open transaction may change the offset (KIP-447). Raises `RequestError`."""
+        """Partitions whose offset an open transaction may change (KIP-447). Raises `RequestError`."""
         offsets = self._find(group_id, empty_allowed=True).shard.offsets
         if not offsets.has_pending(group_id):
             return frozenset()

@@ -65,19 +65,19 @@ class ShareStates(Protocol):
     def initialize(
         self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]]
     ) -> Awaitable[Mapping[uuid.UUID, frozenset[int]]]:
-        """Has states made; returns those that are there then."""
+        """Creates states. Returns those that exist then."""
         ...
 
     def set(
         self, group_id: str, state_epoch: int, offsets: Mapping[uuid.UUID, Mapping[int, Offset]]
     ) -> Awaitable[Mapping[tuple[uuid.UUID, int], ErrorCode]]:
-        """Has states begin anew, at these offsets; an error for each partition."""
+        """Restarts states at these offsets. Returns an error code for each partition."""
         ...
 
     def delete(
         self, group_id: str, topics: Mapping[uuid.UUID, Sequence[int]]
     ) -> Awaitable[Mapping[uuid.UUID, ErrorCode]]:
-        """Has states deleted; an error for each topic, NONE if all of its states are gone."""
+        """Deletes states. Returns an error code for each topic, NONE if all of its states are gone."""
         ...
 
 
@@ -216,7 +216,7 @@ class ShareGroupFlow:
     async def alter_offsets(
         self, active: ActiveGroupShard, group_id: str, wanted: Mapping[str, Mapping[int, Offset]]
     ) -> list[AlteredPartition]:
-        """Has a group without members, which may be new, begin at these offsets."""
+        """Makes a group without members, which may be new, begin at these offsets."""
 
         async def work() -> list[AlteredPartition]:
             group = self._group(active, group_id, may_be_new=True)
@@ -243,7 +243,7 @@ class ShareGroupFlow:
     async def delete_offsets(
         self, active: ActiveGroupShard, group_id: str, topics: Sequence[str]
     ) -> list[DeletedTopic]:
-        """Has a group without members forget what it did in these topics."""
+        """Makes a group without members forget what it did in these topics."""
 
         async def work() -> list[DeletedTopic]:
             group = self._group(active, group_id, may_be_new=False)
@@ -309,7 +309,7 @@ class ShareGroupFlow:
     async def _initialize(
         self, active: ActiveGroupShard, group_id: str, epoch: int, wanted: Mapping[uuid.UUID, NamedPartitions]
     ) -> bool:
-        """Has states made, and takes note of those that are there. Returns whether any is."""
+        """Creates states, and records those that exist then. Returns whether any does."""
         topics = {topic_id: sorted(named.partitions) for topic_id, named in wanted.items()}
         done = await self._around.states.initialize(group_id, epoch, topics)
         if not done:

@@ -128,7 +128,7 @@ class StreamsGroupFlow:
         return answer
 
     def _on_heard(self, active: ActiveGroupShard, group_id: str, member_id: str) -> StreamsGroup | None:
-        """The session of a member that was heard of begins anew; its group, None where it is no member."""
+        """Restarts the session of a member that was heard of. Returns its group, None if it is no member."""
         group = active.shard.streams_groups.get(group_id)
         if group is None or member_id not in group.members:
             return None
@@ -200,7 +200,7 @@ class StreamsGroupFlow:
         return group
 
     async def give_way(self, active: ActiveGroupShard, group_id: str) -> None:
-        """A classic member joins: an empty group gives its place up. Nothing where it is not empty, or gone."""
+        """A classic member joins: an empty group gives its place up. Does nothing if it is not empty, or gone."""
 
         def decide() -> tuple[_Change, None]:
             group = active.shard.streams_groups.get(group_id)

@@ -35,7 +35,7 @@ class Pruning:
         self._writing[key] = offset
 
     def on_written(self, key: ShareKey, committed: ShareStateRecord | None) -> None:
-        """What it says, if it is committed; None if it is not, or nobody knows."""
+        """Its content if it is committed. None if it is not, or if that is unknown."""
         offset = self._writing.pop(key)
         if isinstance(committed, SnapshotRecord):
             if committed.state is None:

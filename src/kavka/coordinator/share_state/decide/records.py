@@ -63,7 +63,7 @@ class ShareState(NamedTuple):
 
 
 class SnapshotRecord(NamedTuple):
-    """`state` is None where it was deleted."""
+    """`state` is None if it was deleted."""
 
     key: ShareKey
     state: ShareState | None
@@ -81,7 +81,7 @@ class UpdateRecord(NamedTuple):
 
 
 class UnreadableRecord(NamedTuple):
-    """Of a state that is there, and that nobody here can read: of a newer version, or damaged."""
+    """A state that exists and cannot be read here: it is of a newer version, or damaged."""
 
     key: ShareKey
     why: str
@@ -91,7 +91,7 @@ ShareStateRecord: TypeAlias = SnapshotRecord | UpdateRecord | UnreadableRecord
 
 
 def flaw(batches: Sequence[StateBatch]) -> str | None:
-    """Why no leader could go on with these; None where one can."""
+    """Why no leader could work with these. None if one can."""
     for batch in batches:
         if batch.state not in _STATES:
             return f"{batch.state} is no state of a record."

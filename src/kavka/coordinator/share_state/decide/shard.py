@@ -55,7 +55,7 @@ class ShareStateShard:
     # -- requests
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: Offset, wall_ms: int) -> CoordinatorRecord:
-        """A state that begins anew. Raises `RequestError`: FENCED_STATE_EPOCH, INVALID_REQUEST."""
+        """A state that restarts. Raises `RequestError`: FENCED_STATE_EPOCH, INVALID_REQUEST."""
         self._check_readable(key)
         _check_start(start_offset)
         known = self.states.get(key)
@@ -96,11 +96,11 @@ class ShareStateShard:
         )
 
     def delete(self, key: ShareKey) -> CoordinatorRecord | None:
-        """The record that deletes a state; None where there is none."""
+        """The record that deletes a state; None if there is none."""
         return snapshot_record(key, None) if key in self.states or key in self.unreadable else None
 
     def renew(self, key: ShareKey, wall_ms: int) -> CoordinatorRecord | None:
-        """The record that stores a state as a whole once more; None where it is gone, or cannot be read."""
+        """The record that stores a whole state again. None if it is gone, or cannot be read."""
         state = self.states.get(key)
         if state is None or key in self.unreadable:
             return None
@@ -109,7 +109,7 @@ class ShareStateShard:
         )
 
     def summary(self, key: ShareKey) -> ShareState | None:
-        """The state; None where there is none. Raises `RequestError` (I4)."""
+        """The state; None if there is none. Raises `RequestError` (I4)."""
         self._check_readable(key)
         return self.states.get(key)
 

@@ -26,7 +26,7 @@ _STORED_STATES = frozenset(TransactionState) - {TransactionState.DEAD, Transacti
 
 
 class TransactionRecord(NamedTuple):
-    """`transaction` is None where the id was forgotten."""
+    """`transaction` is None if the id was forgotten."""
 
     transactional_id: str
     transaction: Transaction | None

@@ -50,7 +50,7 @@ _COMPLETE: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_
 
 
 class Transition(NamedTuple):
-    """`transaction` is the state to write; None where nothing changes. `error` is answered once it is committed."""
+    """`transaction` is the state to write; None if nothing changes. `error` is answered once it is committed."""
 
     transaction: Transaction | None
     error: ErrorCode = ErrorCode.NONE
@@ -102,7 +102,7 @@ class TransactionShard:
     # -- producers
 
     def needs_producer_id(self, transactional_id: str, expected: ProducerIdAndEpoch | None) -> bool:
-        """Whether `init_producer_id` gives a producer id that nobody had before."""
+        """Whether `init_producer_id` gives a new producer id."""
         known = self.transactions.get(transactional_id)
         if known is None:
             return True
@@ -286,7 +286,7 @@ class TransactionShard:
         return Transition(known.fenced(now_ms))
 
     def expired(self, now_ms: int, expiration_ms: int) -> list[str]:
-        """Ids that nobody used for `expiration_ms`."""
+        """Ids that were not used for `expiration_ms`."""
         return [
             transactional_id
             for transactional_id, transaction in self.transactions.items()

@@ -218,7 +218,7 @@ class Transaction:
         )
 
     def fenced(self, now_ms: int) -> Transaction:
-        """The transaction is aborted over the head of its producer, which can do nothing with its epoch any more."""
+        """The transaction is aborted without its producer, whose epoch is fenced."""
         return self._move(
             TransactionState.PREPARE_ABORT,
             producer_epoch=min(self.producer_epoch, MAX_EPOCH) + 1,

@@ -39,7 +39,7 @@ class Subscription(NamedTuple):
 
 
 class ConsumerAssignment(NamedTuple):
-    """What a leader gives a member. `user_data` is its assignor's own, empty where there is none."""
+    """What a leader gives a member. `user_data` is its assignor's own, empty if there is none."""
 
     partitions: Mapping[str, Sequence[int]]
     user_data: bytes
@@ -118,7 +118,7 @@ def decode_topics(data: bytes) -> frozenset[str]:
 
 
 def differ_in_topics(one: bytes, other: bytes) -> bool:
-    """Whether two subscriptions are known to name different topics; False where one of them cannot be read."""
+    """Whether two subscriptions are known to name different topics; False if one of them cannot be read."""
     try:
         return decode_topics(one) != decode_topics(other)
     except ProtocolViolation:

@@ -621,7 +621,7 @@ class ClassicGroup:
 
     @property
     def is_unused(self) -> bool:
-        """Whether the group never had a member and nobody is about to join."""
+        """Whether the group never had a member, and no join is under way."""
         return self.had_no_member and not self._pending
 
     def require_member(self, member_id: str, group_instance_id: str | None) -> Member:
@@ -698,7 +698,7 @@ class ClassicGroup:
         return read.intersection(topics)
 
     def expires_since(self, committed_ms: int) -> int | None:
-        """From when on the retention of an offset that was committed at `committed_ms` counts; None where none expires.
+        """From when on the retention of an offset that was committed at `committed_ms` counts; None if none expires.
 
         Never while there are members of which it is not known what they read, nor during a rebalance (KAFKA-13636).
         """

@@ -57,7 +57,7 @@ def preferred_assignor(wishes: Iterable[str | None], supported: Sequence[str]) -
 
 
 def frozen(assignment: Mapping[uuid.UUID, set[int]]) -> Assignment:
-    """An assignment that nobody changes any more, without topics of which nothing is left."""
+    """An assignment as an immutable value, without topics that have no partitions left."""
     return {topic_id: frozenset(partitions) for topic_id, partitions in assignment.items() if partitions}
 
 

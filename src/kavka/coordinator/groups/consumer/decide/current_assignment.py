@@ -44,8 +44,8 @@ def reconcile(
 ) -> ConsumerMember:
     """The member after its next step, or as it is.
 
-    `owned` is what it says it has, None where it does not say; `owner_epoch` gives -1 for a partition that nobody has.
-    `is_read`: whether it reads a topic, None where the target is made of what it reads.
+    `owned` is what it says it has, None if it does not say; `owner_epoch` gives -1 for a partition that nobody has.
+    `is_read`: whether it reads a topic, None if the target is made of what it reads.
     Raises `RequestError` (FENCED_MEMBER_EPOCH) for a member whose state the log has under a name not known here.
     """
     gives_up = frozenset[uuid.UUID]()
@@ -119,7 +119,7 @@ def _step(
 def _moved(
     member: ConsumerMember, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
 ) -> ConsumerMember:
-    """The member in its new epoch; the one before is remembered, for the answer that tells of it may be lost."""
+    """The member in its new epoch. The epoch before is remembered, because the answer with the new one may be lost."""
     held = ((topic_id, number) for part in (assigned, revoking) for topic_id in part for number in part[topic_id])
     return replace(
         member,

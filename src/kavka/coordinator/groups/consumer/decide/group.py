@@ -45,7 +45,7 @@ STATIC_LEAVING_EPOCH: Final = -2
 
 
 class MemberState(Enum):
-    """Where a member stands on its way to its target; the numbers are those in the log."""
+    """How far a member is on its way to its target. The numbers are those in the log."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -237,7 +237,7 @@ class ConsumerGroup:
         return NOTHING if predecessor is None else self.target.get(predecessor.member_id, NOTHING)
 
     def owner_epoch(self, topic_id: uuid.UUID, partition: int) -> int:
-        """The epoch of who has the partition or has not given it back yet, -1 where nobody has."""
+        """The epoch of the member that has the partition or has not given it back yet. -1 if no member has it."""
         owner = self._owners.get((topic_id, partition))
         return -1 if owner is None else self.members[owner].epoch
 
@@ -309,7 +309,7 @@ class ConsumerGroup:
     # -- deadlines
 
     def renew(self, member_id: str, session_timeout_ms: int, now_ms: int) -> None:
-        """The member was heard of; nothing where it is gone since (I4)."""
+        """The member was heard of; does nothing if it is gone since (I4)."""
         if member_id in self.members:
             self._renewed(member_id, session_timeout_ms, now_ms)
 
@@ -323,7 +323,7 @@ class ConsumerGroup:
         return known
 
     def expect_sync(self, member_id: str, session_timeout_ms: int, rebalance_timeout_ms: int, now_ms: int) -> None:
-        """The member has joined, and is to fetch what it is given; nothing where it is gone since (I4)."""
+        """The member has joined, and is to fetch what it is given; does nothing if it is gone since (I4)."""
         if member_id in self.members:
             deadlines = self._renewed(member_id, session_timeout_ms, now_ms)
             deadlines.join_ms, deadlines.sync_ms = None, now_ms + rebalance_timeout_ms

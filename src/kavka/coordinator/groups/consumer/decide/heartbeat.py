@@ -106,7 +106,7 @@ class Now(NamedTuple):
 
 
 class HeartbeatAnswer(NamedTuple):
-    """`assignment` is None where the member knows it already."""
+    """`assignment` is None if the member knows it already."""
 
     member_id: str
     member_epoch: int
@@ -115,7 +115,7 @@ class HeartbeatAnswer(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """`member` is the member as it is to be, None where it goes."""
+    """`member` is the member as it is to be, None if it goes."""
 
     records: Sequence[CoordinatorRecord]
     answer: HeartbeatAnswer

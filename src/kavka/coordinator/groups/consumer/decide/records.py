@@ -75,7 +75,7 @@ REGEX_KEY: Final = 16
 
 
 class EpochRecord(NamedTuple):
-    """`epoch` is None where the group was deleted."""
+    """`epoch` is None if the group was deleted."""
 
     group_id: str
     epoch: int | None
@@ -90,7 +90,7 @@ class PartitionMetadataRecord(NamedTuple):
 
 
 class MemberRecord(NamedTuple):
-    """`member` has what the member says of itself; None where it is gone."""
+    """`member` has what the member says of itself; None if it is gone."""
 
     group_id: str
     member_id: str
@@ -98,7 +98,7 @@ class MemberRecord(NamedTuple):
 
 
 class TargetRecord(NamedTuple):
-    """`epoch` is None where it was deleted."""
+    """`epoch` is None if it was deleted."""
 
     group_id: str
     epoch: int | None
@@ -106,7 +106,7 @@ class TargetRecord(NamedTuple):
 
 
 class TargetMemberRecord(NamedTuple):
-    """`assignment` is None where it was deleted."""
+    """`assignment` is None if it was deleted."""
 
     group_id: str
     member_id: str
@@ -114,7 +114,7 @@ class TargetMemberRecord(NamedTuple):
 
 
 class CurrentRecord(NamedTuple):
-    """`member` has the member's progress; None where it is gone."""
+    """`member` has the member's progress; None if it is gone."""
 
     group_id: str
     member_id: str
@@ -122,7 +122,7 @@ class CurrentRecord(NamedTuple):
 
 
 class RegexRecord(NamedTuple):
-    """`resolved` is None where nobody uses the expression any more."""
+    """`resolved` is None if nobody uses the expression any more."""
 
     group_id: str
     regex: str
@@ -194,7 +194,7 @@ def target_member_record(group_id: str, member_id: str, assignment: Assignment) 
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """What a member has, and where it stands."""
+    """What a member has, and how far it is."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
@@ -243,7 +243,7 @@ def group_tombstones(group: ConsumerGroup) -> list[CoordinatorRecord]:
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """Deletes what Kafka 4.0 wrote and nobody reads any more."""
+    """Deletes what Kafka 4.0 wrote and no later release reads."""
     return record_of(PARTITION_METADATA_KEY, ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 

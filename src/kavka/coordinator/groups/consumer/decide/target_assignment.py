@@ -51,11 +51,11 @@ class Topics(Protocol):
         ...
 
     def topic(self, name: str) -> TopicInfo | None:
-        """The topic, None where there is none of this name."""
+        """The topic, None if there is none of this name."""
         ...
 
     def name(self, topic_id: uuid.UUID) -> str | None:
-        """The topic's name, None where it is gone."""
+        """The topic's name, None if it is gone."""
         ...
 
     def names(self) -> Sequence[str]:

@@ -38,7 +38,7 @@ def offset_tombstone(key: OffsetKey) -> CoordinatorRecord:
 
 
 class _Placed(NamedTuple):
-    """An offset at a position; None where the record deletes."""
+    """An offset at a position; None if the record deletes."""
 
     position: int
     committed: CommittedOffset | None

@@ -73,7 +73,7 @@ class ShareGroup:
         self.checked_version = -1
         """The version of the metadata that the group's epoch was last compared with."""
         self.initializing_since_ms: int | None = None
-        """When states were last asked for (monotonic); None where none are, or another coordinator has asked."""
+        """When states were last asked for (monotonic); None if none are, or another coordinator has asked."""
 
     # -- questions
 
@@ -101,7 +101,7 @@ class ShareGroup:
     # -- sessions
 
     def renew(self, member_id: str, until_ms: int) -> None:
-        """The member was heard of; nothing where it is gone since."""
+        """The member was heard of; does nothing if it is gone since."""
         if member_id in self.members:
             self.sessions[member_id] = until_ms
 

@@ -72,7 +72,7 @@ class ShareNow(NamedTuple):
 
 
 class ShareAnswer(NamedTuple):
-    """`assignment` is None where the member knows it already."""
+    """`assignment` is None if the member knows it already."""
 
     member_id: str
     member_epoch: int
@@ -181,7 +181,7 @@ def _known_member(group: ShareGroup, request: ShareHeartbeat, limits: ShareGroup
 
 
 def _lacks_partitions(group: ShareGroup, read: set[str]) -> bool:
-    """Whether a partition that has a state is nobody's."""
+    """Whether a partition that has a state is assigned to no member."""
     assigned: dict[uuid.UUID, frozenset[int]] = {}
     for part in group.target.values():
         for topic_id, partitions in part.items():
@@ -193,7 +193,7 @@ def _lacks_partitions(group: ShareGroup, read: set[str]) -> bool:
 
 
 def _is_time_to_assign(group: ShareGroup, now: ShareNow) -> bool:
-    """Whether the last assignment is old enough for another; one that gave nobody anything is."""
+    """Whether the last assignment is old enough for another one. An empty assignment always is."""
     if not any(part for part in group.target.values()):
         return True
     return not 0 <= now.wall_ms - group.assignment_timestamp_ms < now.limits.assignment_interval_ms
@@ -238,7 +238,7 @@ def _without_state(group: ShareGroup, read: set[str], now: ShareNow) -> dict[uui
 
 
 def initialized(group: ShareGroup, done: Mapping[uuid.UUID, frozenset[int]]) -> StatePartitions:
-    """The states as they are once those of `done` are there."""
+    """The states as they are once those of `done` exist."""
     states = group.states
     found = {
         topic_id: NamedPartitions(states.initializing[topic_id].name, partitions)

@@ -48,7 +48,7 @@ class Alteration(NamedTuple):
 
 
 class DeletedTopic(NamedTuple):
-    """What became of the positions in one topic; `topic_id` is None where it was not found, or has none."""
+    """What became of the positions in one topic; `topic_id` is None if it was not found, or has none."""
 
     topic: str
     topic_id: uuid.UUID | None

@@ -55,7 +55,7 @@ STATES_KEY: Final = 15
 
 
 class ShareMemberRecord(NamedTuple):
-    """`member` has what the member says of itself; None where it is gone."""
+    """`member` has what the member says of itself; None if it is gone."""
 
     group_id: str
     member_id: str
@@ -63,7 +63,7 @@ class ShareMemberRecord(NamedTuple):
 
 
 class ShareEpochRecord(NamedTuple):
-    """`epoch` is None where the group was deleted."""
+    """`epoch` is None if the group was deleted."""
 
     group_id: str
     epoch: int | None
@@ -71,7 +71,7 @@ class ShareEpochRecord(NamedTuple):
 
 
 class ShareTargetRecord(NamedTuple):
-    """`epoch` is None where it was deleted."""
+    """`epoch` is None if it was deleted."""
 
     group_id: str
     epoch: int | None
@@ -79,7 +79,7 @@ class ShareTargetRecord(NamedTuple):
 
 
 class ShareTargetMemberRecord(NamedTuple):
-    """`assignment` is None where it was deleted."""
+    """`assignment` is None if it was deleted."""
 
     group_id: str
     member_id: str
@@ -87,7 +87,7 @@ class ShareTargetMemberRecord(NamedTuple):
 
 
 class ShareCurrentRecord(NamedTuple):
-    """`member` has the member's epochs and partitions; None where it is gone."""
+    """`member` has the member's epochs and partitions; None if it is gone."""
 
     group_id: str
     member_id: str
@@ -95,7 +95,7 @@ class ShareCurrentRecord(NamedTuple):
 
 
 class ShareStatesRecord(NamedTuple):
-    """`states` is None where it was deleted."""
+    """`states` is None if it was deleted."""
 
     group_id: str
     states: StatePartitions | None
@@ -300,7 +300,7 @@ def is_deletion(record: ShareGroupRecord) -> bool:
 
 
 def apply_to(group: ShareGroup, record: ShareGroupRecord) -> None:
-    """Has the group be what a record says."""
+    """Changes the group as a committed record says."""
     match record:
         case ShareEpochRecord(_, int() as epoch, metadata_hash):
             group.epoch, group.metadata_hash = epoch, metadata_hash

@@ -45,7 +45,7 @@ class Owners(Protocol):
 def reconcile(
     member: StreamsMember, *, target_epoch: int, target: Tasks, owners: Owners, owned: Tasks | None
 ) -> StreamsMember:
-    """The member after its next step, or as it is. `owned` is what it says it has, None where it does not say.
+    """The member after its next step, or as it is. `owned` is what it says it has, None if it does not say.
 
     Raises `RequestError` (FENCED_MEMBER_EPOCH) for a member whose state the log has under a number not known here.
     """
@@ -115,7 +115,7 @@ class _Move:
 
 
 def _moved(member: StreamsMember, epoch: int, state: MemberState, assigned: Tasks, revoking: Tasks) -> StreamsMember:
-    """The member in its new epoch; the one before is remembered, for the answer that tells of it may be lost."""
+    """The member in its new epoch. The epoch before is remembered, because the answer with the new one may be lost."""
     held = (*tasks_in(assigned.active), *tasks_in(revoking.active))
     return replace(
         member,

@@ -42,7 +42,7 @@ class FairQueue(Generic[_T]):
         heap[place] = item
 
     def take(self) -> _T:
-        """The item with the least load. Raises IndexError where there is none."""
+        """The item with the least load. Raises IndexError if there is none."""
         heap = self._heap
         last = heap.pop()
         if not heap:

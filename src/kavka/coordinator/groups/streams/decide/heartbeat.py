@@ -96,7 +96,7 @@ class StreamsHeartbeat(NamedTuple):
 
     @property
     def owned(self) -> Tasks | None:
-        """What it has, None where it does not say."""
+        """What it has, None if it does not say."""
         if self.active is None or self.standby is None or self.warmup is None:
             return None
         return Tasks(self.active, self.standby, self.warmup)
@@ -112,7 +112,7 @@ class StreamsNow(NamedTuple):
 
 
 class StreamsAnswer(NamedTuple):
-    """`tasks` is None where the member knows them already, `endpoints` where it knows those."""
+    """`tasks` is None if the member knows them already, `endpoints` where it knows those."""
 
     member_id: str
     member_epoch: int
@@ -371,7 +371,7 @@ def _is_time_to_assign(group: StreamsGroup, now: StreamsNow) -> bool:
 def assign(
     group: StreamsGroup, members: Mapping[str, StreamsMember], configured: Configured, limits: StreamsGroupLimits
 ) -> dict[str, Tasks]:
-    """Member id to its tasks; nobody has any while the topology is not ready (I5)."""
+    """Member id to its tasks. Empty while the topology is not ready (I5)."""
     if configured.subtopologies is None or not configured.is_ready:
         return dict.fromkeys(members, NOTHING)
     runners = [

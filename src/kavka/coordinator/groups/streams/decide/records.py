@@ -67,40 +67,40 @@ class Target(NamedTuple):
 
 
 class GroupChange(NamedTuple):
-    """The group's epoch; None where the group was deleted."""
+    """The group's epoch; None if the group was deleted."""
 
     epoch: Epoch | None
 
 
 class MemberChange(NamedTuple):
-    """What the member says of itself; None where it is gone."""
+    """What the member says of itself; None if it is gone."""
 
     member_id: str
     member: StreamsMember | None
 
 
 class TargetChange(NamedTuple):
-    """None where it was deleted."""
+    """None if it was deleted."""
 
     target: Target | None
 
 
 class TargetMemberChange(NamedTuple):
-    """The member's part of the target; None where it was deleted."""
+    """The member's part of the target; None if it was deleted."""
 
     member_id: str
     tasks: Tasks | None
 
 
 class CurrentChange(NamedTuple):
-    """The member's progress; None where it is gone."""
+    """The member's progress; None if it is gone."""
 
     member_id: str
     member: StreamsMember | None
 
 
 class TopologyChange(NamedTuple):
-    """None where it was deleted."""
+    """None if it was deleted."""
 
     topology: Topology | None
 
@@ -173,7 +173,7 @@ def target_member_record(group_id: str, member_id: str, tasks: Tasks) -> Coordin
 
 
 def current_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
-    """What a member has, and where it stands."""
+    """What a member has, and how far it is."""
     has, revoking = member.assigned, member.revoking
     value = current.StreamsGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,

@@ -128,7 +128,7 @@ class ConfiguredSubtopology(NamedTuple):
 
 
 class Configured(NamedTuple):
-    """`subtopologies` is None where the source topics do not allow any; `missing` are internal topics to create."""
+    """`subtopologies` is None if the source topics do not allow any; `missing` are internal topics to create."""
 
     epoch: int
     subtopologies: Mapping[str, ConfiguredSubtopology] | None
