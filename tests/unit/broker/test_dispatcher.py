@@ -33,7 +33,7 @@ def versions_asked(context: ConnectionContext, software: str = "c") -> Response:
         serves_consumer_groups=lambda: True,
         serves_share_groups=lambda: True,
         serves_streams_groups=lambda: True,
-        telemetry=SimpleNamespace(is_wanted=True),
+        telemetry=lambda: SimpleNamespace(is_wanted=True),
     )
     body = encode(ApiVersionsRequest(client_software_name=software, client_software_version=software), 3)
     header = RequestHeader(ApiKey.API_VERSIONS, 3, 1, "a name that is made up")
