@@ -113,7 +113,7 @@ def _kinds(wanted: Wanted) -> list[str]:
     from kavka.simulator.runs.explore import FAMILIES
 
     if wanted.kind != ALL and wanted.kind not in FAMILIES:
-        usage(f"--explore {wanted.kind!r} is no kind of fault", f"one of: {', '.join(FAMILIES)}, {ALL}")
+        usage(f"--explore {wanted.kind!r} is not a kind of fault", f"one of: {', '.join(FAMILIES)}, {ALL}")
     if wanted.bound is not None and wanted.kind != "delay":
         usage("--bound counts delays", "give it with --explore delay; other faults come in twos with --pairs")
     if wanted.bound is not None and not 1 <= wanted.bound <= MOST_DELAYS:

@@ -150,7 +150,7 @@ def _unsecured(options: Mapping[str, str], who: str) -> UnsecuredToken:
             elif kind != "PrincipalClaimName":
                 raise ConfigError(f"sasl.jaas.config: option {name} has no meaning for a client with OAUTHBEARER")
         except ValueError:
-            raise ConfigError(f"sasl.jaas.config: option {name} is no number") from None
+            raise ConfigError(f"sasl.jaas.config: option {name} is not a number") from None
     if not claims.get(who):
         raise ConfigError(
             f"OAUTHBEARER needs {URL}, or for tests {_UNSECURED}StringClaim_{who} in sasl.jaas.config, which says who "

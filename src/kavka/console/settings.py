@@ -161,7 +161,7 @@ def parse_settings(text: str, *, where: str = "settings") -> ConsoleSettings:
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise ConfigError(f"{where}: no TOML: {problem}") from problem
+        raise ConfigError(f"{where} is not valid TOML: {problem}") from problem
     clusters = [_cluster(each, where) for each in _tables(found.pop("cluster", []), "cluster", where)]
     users = [_user(each, where) for each in _tables(found.pop("user", []), "user", where)]
     alerts = [parse_alert(each, where) for each in _tables(found.pop("alert", []), "alert", where)]

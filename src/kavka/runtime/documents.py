@@ -119,7 +119,7 @@ def _read_file(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("it is no file")
+            raise OSError("it is not a file")
         return file.read(MAX_BYTES + 1)
 
 

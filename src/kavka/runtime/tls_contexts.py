@@ -224,7 +224,7 @@ def _read(warn: Callable[[str], None] | None) -> Callable[[str], bytes]:
         with open(path, "rb", opener=_open_at_once) as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise KeyStoreError(f"{path} is no regular file")
+                raise KeyStoreError(f"{path} is not a regular file")
             if found.st_size > MAX_STORE_BYTES:
                 raise KeyStoreError(f"{path} is larger than {MAX_STORE_BYTES} bytes")
             if warn is not None and stat.S_IMODE(found.st_mode) & stat.S_IROTH:

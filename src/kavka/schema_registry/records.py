@@ -136,12 +136,12 @@ def _decode(key: dict[str, Any], value: dict[str, Any] | None) -> Change:
 def _version(subject: str, version: int, value: dict[str, Any]) -> SchemaVersion:
     text, kind = value["schema"], value.get("schemaType") or "AVRO"
     if not isinstance(text, str) or not isinstance(kind, str):
-        raise ValueError("schema or schemaType is no text")
+        raise ValueError("schema or schemaType is not a text")
     references = []
     for each in value.get("references") or ():
         reference = Reference(each["name"], each["subject"], _number(each, "version"))
         if not isinstance(reference.name, str) or not isinstance(reference.subject, str):
-            raise ValueError("a reference whose name or subject is no text")
+            raise ValueError("a reference whose name or subject is not a text")
         references.append(reference)
     return SchemaVersion(
         subject,

@@ -139,7 +139,7 @@ def directives(message: bytes) -> dict[str, str]:
     while at < len(text):
         match = _DIRECTIVE.match(text, at)
         if match is None:
-            raise SaslFailed("a message that is no list of name=value")
+            raise SaslFailed("a message that is not a list of name=value")
         name = match[1].lower()
         if name in found:
             raise SaslFailed(f"{name} twice in one message")

@@ -218,7 +218,7 @@ def _json(data: bytes) -> Any:
         return found
 
     def no_number(text: str) -> Never:
-        raise ValueError(f"{text} is no number")
+        raise ValueError(f"{text} is not a number")
 
     try:
         return json.loads(data.decode(), object_pairs_hook=once, parse_constant=no_number)

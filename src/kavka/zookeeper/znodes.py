@@ -454,7 +454,7 @@ class ConfigEntity:
         config = znode.mapping("config")
         for name, value in config.items():
             if not isinstance(value, str):
-                raise znode.malformed(f"the value of {name!r} is no text: {value!r}")
+                raise znode.malformed(f"the value of {name!r} is not a text: {value!r}")
         return ConfigEntity(config)
 
 
@@ -526,7 +526,7 @@ class ProducerIdBlock:
         znode = ZNodeObject(PRODUCER_ID_BLOCK_PATH, data)
         for name in ("block_start", "block_end"):
             if not znode.matches(name, r"\d{1,19}"):
-                raise znode.malformed(f"{name} is no number: {znode.get(name)!r}")
+                raise znode.malformed(f"{name} is not a number: {znode.get(name)!r}")
         return ProducerIdBlock(
             BrokerId(znode.integer("broker")), int(znode.text("block_start")), int(znode.text("block_end"))
         )
@@ -736,7 +736,7 @@ class ZNodeObject:
     def text(self, name: str) -> str:
         value = self._require(name)
         if not isinstance(value, str):
-            raise self.malformed(f"{name!r} is no text: {value!r}")
+            raise self.malformed(f"{name!r} is not a text: {value!r}")
         return value
 
     def integer(self, name: str) -> int:
@@ -754,7 +754,7 @@ class ZNodeObject:
     def sequence(self, name: str) -> list[Any]:
         value = self._require(name)
         if not isinstance(value, list):
-            raise self.malformed(f"{name!r} is no list: {value!r}")
+            raise self.malformed(f"{name!r} is not a list: {value!r}")
         return value
 
     def mapping(self, name: str) -> dict[str, Any]:

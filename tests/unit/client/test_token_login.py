@@ -69,7 +69,7 @@ def test_a_token_for_tests_has_the_claims_that_the_options_name() -> None:
         ('clientId="a" clientSecret="canary"', {URL: "file://elsewhere/t"}, "file:///PATH"),
         ('unsecuredLoginStringClaim_sub="a"', {URL: "https://issuer.example/t"}, "two origins"),
         ('unsecuredLoginStringClaim_sub="a" unsecuredLoginOther="1"', {}, "unsecuredLoginOther has no meaning"),
-        ('unsecuredLoginStringClaim_sub="a" unsecuredLoginNumberClaim_n="x"', {}, "is no number"),
+        ('unsecuredLoginStringClaim_sub="a" unsecuredLoginNumberClaim_n="x"', {}, "is not a number"),
         ('unsecuredLoginStringClaim_sub="a" extension_auth="x"', {}, "RFC 7628"),
         ('unsecuredLoginStringClaim_sub="a"', {"sasl.login.callback.handler.class": "x.Y"}, "may be org.apache"),
         ('unsecuredLoginStringClaim_sub="a"', {"sasl.login.refresh.window.factor": "0.1"}, "from 0.5 to 1.0"),

@@ -20,7 +20,7 @@ from kavka.console.alerts.senders import NotDelivered, Told, body_of, link_of, s
 from kavka.console.settings import parse_settings
 from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.errors import ConfigError
-from kavka.model import TopicPartition
+from kavka.model import BrokerId, TopicPartition
 from kavka.observe.health.report import Check, CheckResult, Finding, Outcome, Severity, Statement, report
 from kavka.observe.snapshot import GroupOffset, GroupView
 
@@ -65,7 +65,7 @@ class TestConditions:
         assert conditions(AlertRule("lag", (HOOK,), lag=5), away) == []
 
     def test_decisions_of_a_kind_are_events(self) -> None:
-        decision = Decision(DecisionKind.CONTROLLER_ELECTED, 5, 1, "it was first")
+        decision = Decision(DecisionKind.CONTROLLER_ELECTED, 5, BrokerId(1), "it was first")
         rule = AlertRule("d", (HOOK,), decisions=("controller*",))
         (found,) = conditions(rule, seen(decisions=[RecordedDecision("x1", decision)]))
         assert (found.key, found.is_event, found.path) == ("decision x1", True, "decisions/x1")

@@ -36,7 +36,7 @@ def test_a_file_has_clusters_and_settings() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("port = ", "no TOML"),
+        ("port = ", "not valid TOML"),
         ("prot = 1", "unknown setting 'prot'"),
         ('port = "8090"', "port is '8090', expected int"),
         ("port = 70000", "port is 70000, expected 0 to 65535"),

@@ -314,7 +314,7 @@ def _decode(pattern: Pattern, data: bytes | None, version: int) -> _Found:
             if ":" not in entry.principal:
                 raise MalformedZNode(path, f"no principal: {entry.principal!r}")
             if not _is_text(entry.principal) or not _is_text(entry.host):
-                raise MalformedZNode(path, "a principal or a host is no text")
+                raise MalformedZNode(path, "a principal or host is not a text")
             if _operation(entry) is None or _permission(entry) is None:
                 # It may be meant to deny.
                 raise MalformedZNode(path, f"unknown words: {entry.permission_type!r} {entry.operation!r}")

@@ -59,7 +59,7 @@ class Users:
     """The users: of the console's database, where the command line puts them, and of its settings.
 
     of_settings: those count as the settings say; one without a password there has the database's. Raises ConfigError
-    for a password that is no hash.
+    if a password is not a hash.
     """
 
     def __init__(self, database: sqlite3.Connection, of_settings: Sequence[UserSettings] = ()) -> None:
@@ -142,7 +142,7 @@ def _parsed(user: UserSettings) -> SaltedHash:
     try:
         return parse_password(user.password)
     except ValueError as problem:
-        why = f"the password of user {user.name} is no hash: `kavka console user hash` makes one"
+        why = f"the password of user {user.name} is not a hash; make one with `kavka console user hash`"
         raise ConfigError(why) from problem
 
 

@@ -368,7 +368,7 @@ class _Parser:
         if self._taken("?P<") or (self._text.startswith("?<", self._at) and self._taken("?<")):
             name = self._until(">")
             if not name or not all(char == "_" or (char.isascii() and char.isalnum()) for char in name):
-                raise self._wrong(f"{name!r} is no name of a group")
+                raise self._wrong(f"{name!r} is not a name of a group")
         elif self._taken("?") and self._flags():
             self._depth -= 1
             return None  # (?i) holds to the end of the group around it.
