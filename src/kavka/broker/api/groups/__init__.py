@@ -9,6 +9,5 @@ group rebalances or how offsets are stored: that is `kavka.coordinator`.
     offset_commit, offset_fetch, offset_delete    committed offsets
     describe_groups, consumer_group_describe, list_groups, delete_groups    for administrators
     partition_answers         no API: an answer for each partition, for requests about committed offsets
-    found_group               no API: the group that a describe is about
     ports                     what these need of the broker
 """

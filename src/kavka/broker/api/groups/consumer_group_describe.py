@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.groups.found_group import found_group
+from kavka.broker.api.found_group import found_group
 from kavka.broker.api.security.authorized_operations import GROUP_OPERATIONS_SINCE_4, NOT_ASKED
 from kavka.coordinator.groups.consumer.decide.assignors import preferred_assignor
 from kavka.coordinator.groups.consumer.decide.group import Assignment as Partitions

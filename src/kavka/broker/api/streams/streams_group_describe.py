@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.groups.found_group import found_group
+from kavka.broker.api.found_group import found_group
 from kavka.broker.api.security.authorized_operations import GROUP_OPERATIONS_SINCE_4, NOT_ASKED
 from kavka.coordinator.groups.streams.decide.group import StreamsGroup, StreamsMember
 from kavka.coordinator.groups.streams.decide.tasks import TaskIds as Ids
