@@ -58,11 +58,6 @@ def way_to(bootstrap: str | None) -> Way:
     return Way(asked or DEFAULT_BOOTSTRAP, ClientLogin(), "")
 
 
-def bootstrap_of(option: str | None) -> str:
-    """The brokers to ask first. Raises ConfigError, OSError."""
-    return way_to(option).addresses
-
-
 def read_file(path: str) -> ClientLogin:
     """The login in a file of a client's settings. Raises ConfigError, OSError."""
     from kavka.client.login import client_login

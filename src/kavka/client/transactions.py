@@ -170,10 +170,6 @@ class ProducerTransaction:
         if self.state is TransactionPhase.FENCED:
             raise ProducerFenced(f"transactional id {self.transactional_id!r}: {self._why}") from self._why
 
-    @property
-    def is_broken(self) -> bool:
-        return self.state in (TransactionPhase.BROKEN, TransactionPhase.FENCED)
-
     def holds(self, partition: TopicPartition) -> bool:
         """Whether batches may be sent to the partition."""
         return self.bumps_epoch or partition in self._partitions

@@ -198,7 +198,7 @@ class Server:
             acceptor.start()
         asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._watch_loop)
         # The controller tells a broker of the cluster through its listener: only now can it.
-        if not await broker.await_metadata(METADATA_TIMEOUT_S):
+        if not await broker.first_metadata.wait_for(METADATA_TIMEOUT_S):
             logger.warning("no controller has told this broker of the cluster yet", waited_s=METADATA_TIMEOUT_S)
         return Started(
             broker.broker_id,

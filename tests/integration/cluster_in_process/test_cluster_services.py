@@ -247,7 +247,13 @@ def test_every_broker_names_the_same_coordinator(tmp_path: Path) -> None:
             "all brokers know the offsets topic",
         )
         for group in ("a", "b", "c", "d"):
-            named = {cluster.broker(broker_id).offsets_partition(group).state.leader for broker_id in (1, 2, 3)}
+            brokers = [cluster.broker(broker_id) for broker_id in (1, 2, 3)]
+            indexes = {broker.groups.partition_for(group) for broker in brokers}
+            named = {
+                broker.coordinator_partition("__consumer_offsets", index).state.leader
+                for broker in brokers
+                for index in indexes
+            }
             assert len(named) == 1
             coordinator = named.pop()
             await cluster.until(lambda group=group: _serves(cluster, coordinator, group), f"{group} is served")  # noqa: B023

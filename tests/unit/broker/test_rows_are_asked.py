@@ -82,7 +82,7 @@ def broker() -> Any:
             auto_create_topics_enable=True,
             security_protocols={"BROKERS": "SASL_SSL", "CLIENTS": "SASL_PLAINTEXT"},
         ),
-        is_informed=True,
+        first_metadata=SimpleNamespace(is_there=True),
         serves_consumer_groups=lambda: True,
         serves_share_groups=lambda: True,
         serves_streams_groups=lambda: True,

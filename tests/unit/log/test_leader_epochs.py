@@ -49,10 +49,6 @@ def test_the_epoch_of_an_offset_is_the_last_that_started() -> None:
     assert [epochs.epoch_at(offset) for offset in (9, 10, 19, 20, 34, 99)] == [-1, 2, 2, 5, 5, 6]
 
 
-def test_the_epoch_before_another_is_found() -> None:
-    assert [LeaderEpochs(ENTRIES).previous_epoch(epoch) for epoch in (2, 3, 6, 9)] == [-1, 2, 5, 6]
-
-
 def test_truncation_at_the_end_drops_epochs_that_start_there_or_later() -> None:
     epochs = LeaderEpochs(ENTRIES)
     assert not epochs.truncate_from_end(36)

@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from kavka.broker.late import Late
 from kavka.broker.metadata.features import Features, serves_consumer_groups, serves_streams_groups
 from kavka.broker.metadata.metadata_cache import (
-    GROUP_METADATA_TOPIC,
-    SHARE_STATE_TOPIC,
-    TRANSACTION_STATE_TOPIC,
     MetadataCache,
     PartitionMetadata,
 )
@@ -76,7 +73,6 @@ class Inner(NamedTuple):
     is_alone: bool
     registrar: Registrar
     controller_link: ControllerLink
-    first_metadata: FirstMetadata
     following: Following
     on_storage_error: Callable[[StorageError], None]
     tasks: Tasks
@@ -129,6 +125,7 @@ class Broker:
     configs: DynamicConfigs
     features: Features
     metadata: MetadataCache
+    first_metadata: FirstMetadata
     state_changes: StateChanges
     controller: Controller
     replicas: ReplicaManager
@@ -204,21 +201,6 @@ class Broker:
         """How far a partition that is followed here is behind its leader. None if it is not followed."""
         return self.inner.following.state(topic_partition)
 
-    @property
-    def is_informed(self) -> bool:
-        """Whether this broker was informed of the cluster."""
-        return self.inner.first_metadata.is_there
-
-    async def await_first_metadata(self) -> bool:
-        """Waits a moment for the first metadata, because a client believes an answer without brokers. Returns whether
-        it came."""
-        return await self.inner.first_metadata.wait()
-
-    async def await_metadata(self, timeout_s: float) -> bool:
-        """Waits up to `timeout_s` for the first metadata, without which no broker can be named to clients. Returns
-        whether it came."""
-        return await self.inner.first_metadata.wait_for(timeout_s)
-
     # -- what handlers have done
 
     def invalid_topic_name(self, name: str) -> ErrorCode | None:
@@ -229,23 +211,9 @@ class Broker:
         """Creates a coordinator's topic if it is missing. Raises `RequestError` (COORDINATOR_NOT_AVAILABLE)."""
         await self.inner.topic_creation.ensure_internal_topic(name)
 
-    def offsets_partition(self, group_id: str) -> PartitionMetadata:
-        """The partition that keeps a group. Raises `RequestError` if it is not there."""
-        partition = self.metadata.partition(GROUP_METADATA_TOPIC, self.groups.partition_for(group_id))
-        if partition is None:
-            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return partition
-
-    def transactions_partition(self, transactional_id: str) -> PartitionMetadata:
-        """The partition that keeps a transactional id. Raises `RequestError` if it is not there."""
-        partition = self.metadata.partition(TRANSACTION_STATE_TOPIC, self.transactions.partition_for(transactional_id))
-        if partition is None:
-            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return partition
-
-    def share_states_partition(self, key: str) -> PartitionMetadata:
-        """The partition that keeps a share-partition's state. Raises `RequestError` if it is not there."""
-        partition = self.metadata.partition(SHARE_STATE_TOPIC, self.share_states.partition_for(key))
+    def coordinator_partition(self, topic: str, index: int) -> PartitionMetadata:
+        """A partition of a coordinator's topic. Raises `RequestError` (COORDINATOR_NOT_AVAILABLE) without one."""
+        partition = self.metadata.partition(topic, index)
         if partition is None:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition

@@ -78,10 +78,6 @@ class Filters(NamedTuple):
     key_is: str = ""
     expression: Expression | None = None
 
-    @property
-    def is_empty(self) -> bool:
-        return not any(self)
-
 
 class Query(NamedTuple):
     """What to look for. `mask`: what of the topic's messages is masked for who asks. `number` is the offset, or the

@@ -78,11 +78,6 @@ class LeaderEpochs:
         slot = bisect_right(self._starts, offset)
         return self._epochs[slot - 1] if slot else NO_EPOCH
 
-    def previous_epoch(self, epoch: LeaderEpoch) -> LeaderEpoch:
-        """The largest known epoch below `epoch`, or -1."""
-        slot = bisect_left(self._epochs, epoch)
-        return self._epochs[slot - 1] if slot else NO_EPOCH
-
     def truncate_from_end(self, end_offset: Offset) -> bool:
         """Drops epochs that start at or after `end_offset`. Returns whether there were any."""
         keep = bisect_left(self._starts, end_offset)

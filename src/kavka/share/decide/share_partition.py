@@ -141,10 +141,6 @@ class SharePartition:
         """When the first lock ends. None if there is none."""
         return min((span.deadline_ms for span in self.spans if span.is_held), default=None)
 
-    def is_held_by(self, member: str) -> bool:
-        """Whether the member holds a lock here."""
-        return any(span.is_held and span.member == member for span in self.spans)
-
     # -- giving out
 
     def acquire(

@@ -275,7 +275,7 @@ class SimulatedBroker:
         for each in listeners:
             door = self._door(broker, config, each)
             network.listen(each.port, lambda end, door=door: self._on_connection(loop, end, dispatcher, door))  # type: ignore[misc]
-        await broker.await_metadata(5.0)
+        await broker.first_metadata.wait_for(5.0)
         self.is_serving = True
         self._tell("serves")
 

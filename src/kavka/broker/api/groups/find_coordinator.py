@@ -78,13 +78,13 @@ async def _find(broker: GroupsBroker, request: Request, key_type: int, key: str)
     try:
         if key_type == TRANSACTION:
             await broker.ensure_internal_topic(TRANSACTION_STATE_TOPIC)
-            partition = broker.transactions_partition(key)
+            partition = broker.coordinator_partition(TRANSACTION_STATE_TOPIC, broker.transactions.partition_for(key))
         elif key_type == SHARE:
             await broker.ensure_internal_topic(SHARE_STATE_TOPIC)
-            partition = broker.share_states_partition(key)
+            partition = broker.coordinator_partition(SHARE_STATE_TOPIC, broker.share_states.partition_for(key))
         else:
             await broker.ensure_internal_topic(GROUP_METADATA_TOPIC)
-            partition = broker.offsets_partition(key)
+            partition = broker.coordinator_partition(GROUP_METADATA_TOPIC, broker.groups.partition_for(key))
     except RequestError as refused:
         return _Found(refused.code)
     node = address_of(broker.metadata, request, partition.state.leader)

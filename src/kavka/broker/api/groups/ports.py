@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.metadata.metadata_cache import MetadataCache, PartitionMetadata
     from kavka.coordinator.groups.coordinator import GroupCoordinator
+    from kavka.coordinator.share_state.coordinator import ShareCoordinator
+    from kavka.coordinator.transactions.coordinator import TransactionCoordinator
 
 
 class GroupsBroker(Protocol):
@@ -35,14 +37,16 @@ class GroupsBroker(Protocol):
     async def ensure_internal_topic(self, name: str) -> None:
         """Returns when the coordinators' topic of that name exists. Raises RequestError (COORDINATOR_NOT_AVAILABLE)."""
 
-    def offsets_partition(self, group_id: str) -> PartitionMetadata:
-        """The partition of `__consumer_offsets` that keeps a group. Raises RequestError (COORDINATOR_NOT_AVAILABLE)."""
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """Which partition of its topic keeps a transactional id."""
 
-    def transactions_partition(self, transactional_id: str) -> PartitionMetadata:
-        """The partition of `__transaction_state` that keeps a transactional id. Raises RequestError likewise."""
+    @property
+    def share_states(self) -> ShareCoordinator:
+        """Which partition of its topic keeps a share-partition's state."""
 
-    def share_states_partition(self, key: str) -> PartitionMetadata:
-        """The partition of `__share_group_state` that keeps a share-partition. Raises RequestError likewise."""
+    def coordinator_partition(self, topic: str, index: int) -> PartitionMetadata:
+        """A partition of a coordinator's topic. Raises RequestError (COORDINATOR_NOT_AVAILABLE)."""
 
     def serves_share_groups(self) -> bool:
         """Whether share groups are served."""

@@ -48,12 +48,14 @@ _DELETION_DISABLED_SINCE = 3
 
 def metadata(broker: ApiBroker, caller: Caller, message: MetadataRequest) -> Any | Awaitable[Any]:
     """De T; C K or C T of what would be created. All topics: filtered."""
-    return _metadata(broker, caller, message) if broker.is_informed else _metadata_later(broker, caller, message)
+    if broker.first_metadata.is_there:
+        return _metadata(broker, caller, message)
+    return _metadata_later(broker, caller, message)
 
 
 async def _metadata_later(broker: ApiBroker, caller: Caller, message: MetadataRequest) -> Any:
     """A broker that has just started does not know which topics there are."""
-    if not await broker.await_first_metadata():
+    if not await broker.first_metadata.wait():
         return CLOSE_CONNECTION  # As the handler does; asking later, it might find ids that nobody asked about here.
     return _metadata(broker, caller, message)
 

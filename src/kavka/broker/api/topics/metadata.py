@@ -49,7 +49,7 @@ _FIRST_VERSION_BY_TOPIC_ID = 12
 def handle(
     broker: TopicsBroker, request: Request, message: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse | Response]:
-    if not broker.is_informed:
+    if not broker.first_metadata.is_there:
         return _wait_and_answer(broker, request, message)
     version = request.header.api_version
     topics = message.topics
@@ -76,7 +76,7 @@ async def _wait_and_answer(
     broker: TopicsBroker, request: Request, message: MetadataRequest
 ) -> MetadataResponse | Response:
     """The answer of a broker that has just started, once it knows the cluster; else none, and the connection ends."""
-    if not await broker.await_first_metadata():
+    if not await broker.first_metadata.wait():
         logger.info("connection closed", why="no controller has sent this broker the cluster's metadata yet")
         return CLOSE_CONNECTION
     answer = handle(broker, request, message)

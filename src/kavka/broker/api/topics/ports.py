@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kavka.broker.metadata.first_metadata import FirstMetadata
     from kavka.broker.metadata.metadata_cache import MetadataCache
     from kavka.broker.settings.dynamic_configs import DynamicConfigs
     from kavka.broker.topics.auto_creation import AutoCreation
@@ -41,11 +42,8 @@ class TopicsBroker(Protocol):
         """The broker's settings, from which a new topic has those that it does not set itself."""
 
     @property
-    def is_informed(self) -> bool:
+    def first_metadata(self) -> FirstMetadata:
         """Whether this broker knows the cluster: the controller has sent it."""
-
-    async def await_first_metadata(self) -> bool:
-        """Whether `is_informed` becomes true within a moment."""
 
     async def read_partition_states(
         self, partitions: Sequence[TopicPartition]
