@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.conformance.upstream.suite import PROJECT, Outcome
+from tests.conformance.upstream.suite import Outcome
 from tests.kit.kavka_process import KavkaProcess
 
 HERE: Final = Path(__file__).resolve().parent
@@ -25,12 +25,14 @@ def kafka_python(directory: Path, _against: str) -> list[Outcome]:
             "num.partitions": "4",
             "group.min.session.timeout.ms": "1000",
             "group.initial.rebalance.delay.ms": "0",
+            "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
         }
         with KavkaProcess(Path(place) / "data", settings=settings) as broker:
             environment = {
                 "PYTHONPATH": str(directory),
                 "KAFKA_URI": f"kafka://{broker.bootstrap}",
-                "KAFKA_VERSION": "4.2.0",
+                "KAFKA_VERSION": "4.3.0",
                 "KAFKA_ROOT": place,  # nothing is run from there: the broker is an external one
             }
             files = [f"test/integration/test_{name}_integration.py" for name in ("admin", "consumer", "producer")]
@@ -40,7 +42,7 @@ def kafka_python(directory: Path, _against: str) -> list[Outcome]:
 def aiokafka(directory: Path, _against: str) -> list[Outcome]:
     (directory / "tests" / "ssl_cert").mkdir(exist_ok=True)  # where it is there, no certificates are made
     environment = {
-        "PYTHONPATH": os.pathsep.join([str(directory), str(HERE), str(PROJECT / "tests" / "kit")]),
+        "PYTHONPATH": os.pathsep.join([str(directory), str(HERE)]),
         "PATH": os.pathsep.join([str(HERE / "bin"), os.environ["PATH"]]),
         "AIOKAFKA_NO_EXTENSIONS": "1",
     }

@@ -35,7 +35,6 @@ from tests.conformance.upstream.suite import BOTH, PROJECT, Outcome, Suite, clon
 IN_OWN_NETWORK: Final = "KAVKA_IN_OWN_NETWORK"
 
 NO_TLS: Final = "the broker has no listener with TLS here"
-NO_AUTHORIZER: Final = "the broker has no authorizer here"
 
 
 def main() -> int:
@@ -105,7 +104,6 @@ SUITES: Final[dict[str, Suite]] = {
         cloned("https://github.com/dpkp/kafka-python"),
         kafka_python,
         {
-            "*::test_create_describe_delete_acls": NO_AUTHORIZER,
             "*::test_describe_metadata_quorum": "a cluster on ZooKeeper has no quorum of controllers",
             "*::test_describe_configs_broker_resource_returns_configs": (
                 "advertised.listeners is fixed at the start in KRaft mode; in ZooKeeper mode, as here, it is a default"
