@@ -136,6 +136,7 @@ class ExactlyOnceRun:
             self._wait_for_the_group,
             self._end_transformers,
             self._wait_until_stable,
+            self._read_offsets,
             self._find_hanging,
             self._read_outputs,
             self._stop_brokers,
@@ -222,6 +223,14 @@ class ExactlyOnceRun:
         for consumer in consumers:
             consumer.close()
         self._say(f"no transaction is open {time.monotonic() - began_at:.1f} s after the last writer has gone")
+
+    def _read_offsets(self) -> None:
+        """What the group has done, should it not have come to the ends."""
+        consumer = audit_consumer(self._cluster.bootstrap, group=GROUP)
+        places = [TopicPartition(INPUT, partition) for partition in range(self._campaign.partitions)]
+        found = {one.partition: max(one.offset, 0) for one in consumer.committed(places, CALL_S)}
+        consumer.close()
+        self._outputs.committed = found
 
     def _find_hanging(self) -> None:
         command = [kavka_command(), "transactions", "find-hanging", "--max-timeout-ms", "0"]

@@ -56,6 +56,7 @@ SETTINGS = {
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
 MIXED = "mixed"
+INTERNAL_FACTORS = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 BASE_DISK_MB, DISK_MB_PER_MINUTE = 96, 24
 ANOMALIES_SHOWN = 20
 LOOK_S = 0.5
@@ -75,6 +76,7 @@ def run(campaign: Campaign, directory: Path, *, verbose: bool = True) -> Outcome
         disk_mb = BASE_DISK_MB + int(DISK_MB_PER_MINUTE * campaign.seconds / 60) if campaign.small_disks else 0
         own = EXACTLY_ONCE_SETTINGS if campaign.workload == TRANSACTIONS else {}
         settings = {**SETTINGS, **own, "min.insync.replicas": str(campaign.min_insync)}
+        settings |= dict.fromkeys(INTERNAL_FACTORS, str(campaign.brokers))
         racks = {number: {"broker.rack": f"rack-{number}"} for number in range(campaign.brokers)}
         cluster = ProcessCluster(
             directory,

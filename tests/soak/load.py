@@ -32,11 +32,11 @@ from tests.chaos.workload import CLIENT
 
 PLAIN, COMPACTED, TRANSACTIONS = "plain", "compacted", "transactions"
 PARTITIONS = 3
-SEGMENT = {"segment.bytes": str(256 << 10), "segment.index.bytes": str(64 << 10)}
+SEGMENT = {"segment.bytes": str(64 << 10), "segment.index.bytes": str(64 << 10)}
 TOPICS = {
-    PLAIN: {**SEGMENT, "retention.bytes": str(1 << 20)},
+    PLAIN: {**SEGMENT, "retention.bytes": str(256 << 10)},
     COMPACTED: {**SEGMENT, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"},
-    TRANSACTIONS: {**SEGMENT, "retention.bytes": str(1 << 20)},
+    TRANSACTIONS: {**SEGMENT, "retention.bytes": str(256 << 10)},
 }
 KINDS = (PLAIN, COMPACTED, TRANSACTIONS, "classic", "consumer", "share", "churn", "scrape", "console")
 """What `done` counts of each."""

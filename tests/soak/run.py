@@ -50,7 +50,14 @@ SETTINGS = {
     "kavka.flight.recorder.bytes": str(MIB),
     "kavka.decisions.ring.bytes": str(MIB // 8),
 }
-ALLOWED_PER_HOUR = {"memory MiB": 6.0, "descriptors": 10.0, "threads": 2.0, "log MiB": 12.0, "latency ms": 20.0}
+ALLOWED_PER_HOUR = {
+    "memory MiB": 6.0,
+    "descriptors": 10.0,
+    "open log files": 10.0,
+    "threads": 2.0,
+    "log MiB": 12.0,
+    "latency ms": 20.0,
+}
 """Growth that is no failure: what an allocator, a cache of clients' names or a busy machine may show."""
 
 
@@ -112,9 +119,11 @@ class Soak:
         for broker_id in STEADY:
             server = self._cluster.brokers[broker_id]
             proc = Path(f"/proc/{server.pid}")
+            of_logs, others = _descriptors(proc / "fd", self._cluster.data_dir(broker_id))
             values = {
                 "memory MiB": resident_bytes(server.pid) / MIB,
-                "descriptors": len(os.listdir(proc / "fd")),
+                "descriptors": others,
+                "open log files": of_logs,
                 "threads": len(os.listdir(proc / "task")),
                 "log MiB": _bytes_below(self._cluster.data_dir(broker_id)) / MIB,
             }
@@ -142,6 +151,18 @@ def _said(found: Trend | None, allowed: float) -> str:
         f"level {found.level:8.1f}, slope {found.per_hour:+8.2f} an hour, 95 % within {found.low:+.2f} and "
         f"{found.high:+.2f}; allowed {allowed:+.0f}"
     )
+
+
+def _descriptors(directory: Path, logs: Path) -> tuple[int, int]:
+    """Of files below the logs, and others: the first follow the number of segments."""
+    of_logs = others = 0
+    for name in os.listdir(directory):
+        try:
+            is_of_logs = os.readlink(directory / name).startswith(f"{logs}/")
+        except FileNotFoundError:
+            continue
+        of_logs, others = of_logs + is_of_logs, others + (not is_of_logs)
+    return of_logs, others
 
 
 def _bytes_below(directory: Path) -> int:

@@ -144,3 +144,13 @@ def test_a_journal_tells_the_last_event_of_each_transaction(tmp_path_factory: py
     ):
         Journal(path).note(event, transaction)
     assert read_journals([path, path.with_name("none")]) == {FIRST: Event.COMMITTED, SECOND: Event.BEGUN}
+
+
+def test_inputs_that_the_group_has_not_come_to_are_still_to_be_done_and_those_before_are_missing(story: Story) -> None:
+    for partition in range(2):
+        for reading in story.both(partition):
+            del reading[2:]
+    story.outputs.told = {FIRST: Event.COMMITTED}
+    assert story.flaws() == {Flaw.MISSING: 4}
+    story.outputs.committed = {0: 2, 1: 3}
+    assert story.flaws() == {Flaw.MISSING: 1}
