@@ -401,6 +401,22 @@ def test_a_producer_is_as_far_as_the_records_that_recovery_kept(tmp_path: Path) 
     assert not (tmp_path / "00000000000000000006.snapshot").exists()
 
 
+def test_a_snapshot_of_what_was_cut_off_is_gone_before_other_records_come_there(tmp_path: Path) -> None:
+    """A start that took it would know the producer of records that the log no longer has."""
+    log = new_log(tmp_path)
+    append(log, batch(2, producer_id=7))
+    append(log, batch(2, producer_id=8))
+    log.roll(NOW_MS)
+    append(log, batch(1, producer_id=8, sequence=2))
+    log.roll(NOW_MS)
+    log.truncate_to(2, NOW_MS)
+    assert [path.name for path in tmp_path.glob("*.snapshot") if int(path.stem) > 2] == []
+    append(log, batch(2, producer_id=9))
+    append(log, batch(1, producer_id=9, sequence=2))
+    found = reopen(log, recovery_point=log.log_end_offset)
+    assert sorted(found.producers.producers) == [7, 9]
+
+
 # -- leftovers
 
 

@@ -322,3 +322,77 @@ def test_verifications_are_bounded_and_expire() -> None:
     assert state.check(header(producer_id=1, transactional=True), CLIENT) is None
     state.expire(2_000, 1_000)
     assert refusal(state, header(producer_id=1, transactional=True)) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_grant_is_for_the_epoch_that_was_asked_about() -> None:
+    state = ProducerState()
+    asked = state.verification(7, 2, 0, NOW_MS)
+    assert asked is not None
+    assert not asked.is_granted
+    asked.grant(1)
+    assert not asked.is_granted
+    asked.grant(2)
+    assert asked.is_granted
+
+
+def test_of_several_batches_of_an_epoch_the_lowest_sequence_is_remembered() -> None:
+    state = ProducerState()
+    asked = state.verification(7, 2, 5, NOW_MS)
+    assert asked is not None
+    assert state.verification(7, 2, 3, NOW_MS) is asked
+    assert state.verification(7, 2, 8, NOW_MS) is asked
+    assert asked.lowest_sequence == 3
+
+
+def test_a_verification_expires_by_its_age() -> None:
+    state = ProducerState()
+    asked = state.verification(7, 0, 0, NOW_MS)
+    assert asked is not None
+    state.expire(NOW_MS + 99, 100)
+    assert state.verification(7, 0, 0, NOW_MS) is asked
+    state.expire(NOW_MS + 100, 100)
+    assert state.verification(7, 0, 0, NOW_MS) is not asked
+
+
+def test_a_marker_of_the_same_coordinator_epoch_is_taken_and_its_time_is_the_producers() -> None:
+    state = state_after(header(transactional=True))
+    marker = header()._replace(max_timestamp=NOW_MS + 50)
+    for offset in (1, 2):
+        state.check_marker(marker, COMMIT, COORDINATOR)
+        state.end_transaction(marker, COMMIT, offset)
+    assert state.producers[7].last_timestamp == NOW_MS + 50
+
+
+def test_an_aborted_transaction_beside_one_that_is_open_from_offset_zero_leaves_zero_stable() -> None:
+    state = state_after(header(producer_id=8, transactional=True), header(transactional=True))
+    aborted = state.end_transaction(header(), ABORT, 2)
+    assert aborted is not None
+    assert (aborted.first_offset, aborted.last_offset, aborted.last_stable_offset) == (1, 2, 0)
+
+
+def test_a_snapshot_keeps_a_batch_and_a_transaction_at_offset_zero_and_none_of_a_producer_without() -> None:
+    state = state_after(header(transactional=True))
+    state.end_transaction(header(producer_id=9), COMMIT, 1)
+    found = {entry.producer_id: entry for entry in parse_snapshot(state.snapshot())}
+    assert (found[7].current_txn_first_offset, found[7].last_offset, found[7].last_sequence) == (0, 0, 0)
+    assert (found[9].current_txn_first_offset, found[9].batches) == (-1, [])
+    assert format_snapshot(found.values()) == state.snapshot()
+    count = struct.unpack_from(">i", state.snapshot(), 6)
+    assert count == (2,)
+
+
+def test_a_snapshot_whose_count_is_not_that_of_its_rows_is_refused_although_its_crc_is_right() -> None:
+    data = bytearray(state_after(header()).snapshot())
+    data[6:10] = (2).to_bytes(4, "big")
+    data[2:6] = crc32c(bytes(data[6:])).to_bytes(4, "big")
+    with pytest.raises(CorruptSnapshot, match="2 producers do not fit"):
+        parse_snapshot(bytes(data))
+
+
+def test_a_state_that_is_cleared_knows_nothing_any_more() -> None:
+    state = state_after(header(transactional=True), header(producer_id=8, transactional=True))
+    state.end_transaction(header(producer_id=8), COMMIT, 2)
+    asked = state.verification(9, 0, 0, NOW_MS)
+    state.clear(12)
+    assert (state.producers, state.end_offset, state.first_unstable_offset) == ({}, 12, -1)
+    assert state.verification(9, 0, 0, NOW_MS) is not asked
