@@ -5,7 +5,8 @@
 2. Looks into them: the licence, no tests in the wheel, the version that CHANGELOG.md begins with.
 3. Installs the wheel, alone and with each extra, into an empty environment of the oldest and the newest Python here,
    and uses it as a newcomer does: `kavka up`, produce, consume, a pytest fixture, the console, a secured broker, Spark.
-4. Writes a bill of materials (CycloneDX) of all that the extras bring along.
+4. Types what README.md's first part says, in an empty environment: a topic is written and read within a minute.
+5. Writes a bill of materials (CycloneDX) of all that the extras bring along.
 
 What it makes stands in dist/ (the wheel, the source distribution, the bill) and build/release/ (the environments). It
 ends at the first thing that does not hold, and says which.
@@ -37,6 +38,7 @@ WORK: Final = ROOT / "build" / "release"
 PYTHONS: Final = ("python3.14", "python3.13", "python3.12", "python3.11")
 TOOLS: Final = ("build>=1.2", "cyclonedx-bom>=6")
 READY_S: Final = 60
+FIRST_PAGE_S: Final = 60
 FIXTURE: Final = """
 def test_a_topic_has_a_leader(kavka_cluster):
     kavka_cluster.create_topic("greetings", partitions=3)
@@ -287,7 +289,45 @@ def _answers(name: str) -> bool:
     )
 
 
-# -- 4. the bill of materials
+# -- 4. the first page, word by word
+
+
+def follow_the_first_page(python: str) -> None:
+    """Its blocks of the shell in order, in a checkout; those behind the one that serves are "another terminal"."""
+    place = WORK / "first-page"
+    shutil.rmtree(place, ignore_errors=True)
+    run("git", "clone", "--quiet", ROOT, place / "kavka")
+    run(python, "-m", "venv", place / "environment")
+    checkout = place / "kavka"
+    part = re.search(
+        r"^## Start$(.*?)^## ", (checkout / "README.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    must(part is not None, "README.md has no part Start")
+    assert part is not None
+    install, serve, use = re.findall(r"^```sh\n(.*?)^```", part[1], re.DOTALL | re.MULTILINE)
+    path = f"{place / 'environment' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    began_s = time.monotonic()
+    run("sh", "-ec", install, cwd=checkout, PATH=path)
+    with subprocess.Popen(
+        ["sh", "-ec", f"exec {serve}"],
+        cwd=checkout,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            ready = process.stdout.readline()
+            must(ready.startswith("kavka is ready"), f"{serve.strip()} said: {ready}")
+            must("hello" in run("sh", "-ec", use, cwd=checkout, PATH=path), "the record did not come back")
+        finally:
+            process.terminate()
+    took_s = time.monotonic() - began_s
+    must(took_s < FIRST_PAGE_S, f"the first page took {took_s:.0f} s, not {FIRST_PAGE_S}")
+    say(f"  {python}: installed, written and read in {took_s:.0f} s")
+
+
+# -- 5. the bill of materials
 
 
 def write_bill(tools: Path, python: str, wheel: Path, extras: Sequence[str], version: str) -> None:
@@ -320,6 +360,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for python in pythons():
             for extra in extras:
                 use(python, wheel, extra)
+        say("Following the first page")
+        follow_the_first_page(pythons()[0])
         say("Listing")
         write_bill(tools, pythons()[0], wheel, extras, project["version"])
     except NotReleasable as problem:
