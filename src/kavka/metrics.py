@@ -232,13 +232,15 @@ class Registry:
         return found() if found is not None and not isinstance(found, Metric) else found
 
     def names(self) -> list[MetricName]:
-        """The name of every metric that is no family."""
+        """The name of every metric that is no family. In one step: other threads may register some meanwhile."""
         return list(self._metrics)
 
     def all(self) -> list[tuple[MetricName, Metric]]:
         """Every metric, ordered by name and tags."""
         return [
-            (name, metric if isinstance(metric, Metric) else metric()) for name, metric in sorted(self._metrics.items())
+            (name, metric if isinstance(metric, Metric) else metric())
+            for name in sorted(self.names())
+            if (metric := self._metrics.get(name)) is not None
         ]
 
 

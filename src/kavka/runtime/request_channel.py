@@ -29,6 +29,7 @@ Source: Kafka's RequestChannel and the list of request metrics in Kafka's docume
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -62,9 +63,11 @@ _KIND = "RequestMetrics"
 class ApiTimes:
     """Times of one API's requests that were not answered at once, in nanoseconds."""
 
-    __slots__ = ("local", "remote", "request_queue", "response_queue", "response_send", "throttle", "total")
+    __slots__ = ("local", "remote", "request_queue", "response_queue", "response_send", "throttle", "total", "versions")
 
     def __init__(self) -> None:
+        self.versions: tuple[RequestTimes, ...] = ()
+        """What is counted for each version. Another tuple when one is added, so that it can be read on any thread."""
         self.request_queue = Histogram(scale=_MS_PER_NS)
         self.local = Histogram(scale=_MS_PER_NS)
         self.remote = Histogram(scale=_MS_PER_NS)
@@ -159,10 +162,14 @@ class RequestWatch:
 
 
 class RequestMetrics:
-    """Counts requests. `api_name` gives the name of an API key. `watch` has those that are looked at closer."""
+    """Counts requests. `api_name` gives the name of an API key. `watch` has those that are looked at closer.
+
+    Network threads count at the same time, and the broker's loop reads meanwhile.
+    """
 
     def __init__(self, registry: Registry, api_name: Callable[[int], str]) -> None:
         self.watch = RequestWatch()
+        self._adding = threading.Lock()
         self._registry = registry
         self._api_name = api_name
         self._by_version: dict[int, RequestTimes] = {}
@@ -170,15 +177,20 @@ class RequestMetrics:
 
     def times(self, api_key: int, api_version: int) -> RequestTimes:
         """What is counted for `api_key` in `api_version`."""
-        return self._by_version.get(api_key << 16 | api_version) or self._add(api_key, api_version)
+        found = self._by_version.get(api_key << 16 | api_version)
+        if found is not None:
+            return found
+        with self._adding:
+            return self._by_version.get(api_key << 16 | api_version) or self._add(api_key, api_version)
 
     def _add(self, api_key: int, api_version: int) -> RequestTimes:
         name = self._api_name(api_key)
         api = self._apis.get(api_key)
         if api is None:
             api = self._apis[api_key] = ApiTimes()
-            self._register_api(api_key, name, api)
-        times = self._by_version[api_key << 16 | api_version] = RequestTimes(name, api)
+            self._register_api(name, api)
+        times = RequestTimes(name, api)
+        api.versions = (*api.versions, times)
         self._registry.derive(
             _GROUP,
             _KIND,
@@ -187,17 +199,15 @@ class RequestMetrics:
             request=name,
             version=str(api_version),
         )
+        self._by_version[api_key << 16 | api_version] = times
         return times
 
-    def _register_api(self, api_key: int, name: str, api: ApiTimes) -> None:
-        def versions() -> list[RequestTimes]:
-            return [times for key, times in self._by_version.items() if key >> 16 == api_key]
-
+    def _register_api(self, name: str, api: ApiTimes) -> None:
         def at_once() -> Iterable[Histogram]:
-            return (times.at_once for times in versions())
+            return (times.at_once for times in api.versions)
 
         def requests() -> int:
-            return sum(times.at_once.count + times.deferred for times in versions())
+            return sum(times.at_once.count + times.deferred for times in api.versions)
 
         def with_zeros(histogram: Histogram) -> Histogram:
             return _merged((histogram,), zeros=max(requests() - histogram.count, 0))
@@ -210,7 +220,7 @@ class RequestMetrics:
         derive("ResponseQueueTimeMs", lambda: with_zeros(api.response_queue), request=name)
         derive("ResponseSendTimeMs", lambda: api.response_send, request=name)
         derive("TotalTimeMs", lambda: _merged((api.total, *at_once())), request=name)
-        derive("ErrorsPerSec", lambda: _counter(sum(times.errors for times in versions())), request=name)
+        derive("ErrorsPerSec", lambda: _counter(sum(times.errors for times in api.versions)), request=name)
 
 
 def _counter(value: int) -> Counter:

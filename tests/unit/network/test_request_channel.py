@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import threading
 from typing import Any
 
 import pytest
@@ -39,6 +41,32 @@ def test_requests_are_counted_for_each_version_and_timed_for_each_api() -> None:
     assert local.count == 5
     assert local.sum == pytest.approx(10.0)
     assert read(registry, "RequestsPerSec", request="Fetch", version="4") is None
+
+
+def test_metrics_are_read_while_network_threads_meet_new_versions() -> None:
+    requests, registry = metrics()
+    requests.times(PRODUCE, 0)
+    often = sys.getswitchinterval()
+    versions = 300
+
+    def meet() -> None:
+        for version in range(versions):
+            requests.times(PRODUCE, version).errors += 1
+
+    threads = [threading.Thread(target=meet) for _ in range(2)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            read(registry, "ErrorsPerSec", request="Produce")
+    finally:
+        sys.setswitchinterval(often)
+        for thread in threads:
+            thread.join()
+    assert read(registry, "ErrorsPerSec", request="Produce").value > 0
+    assert len({id(requests.times(PRODUCE, version)) for version in range(versions)}) == versions
+    assert len(requests.times(PRODUCE, 0).api.versions) == versions
 
 
 def test_a_request_that_waited_for_nothing_has_waited_for_no_time() -> None:
