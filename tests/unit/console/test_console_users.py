@@ -155,7 +155,7 @@ class TestUsersOfSettings:
 
     @pytest.mark.parametrize("text", ["secret", "scrypt:x:y", "scrypt:AAAA:AAAA", "bcrypt:" + "A" * 24, "scrypt:::"])
     def test_a_password_in_clear_is_refused_and_not_shown(self, tmp_path: Path, text: str) -> None:
-        with pytest.raises(ConfigError, match="no hash") as refused:
+        with pytest.raises(ConfigError, match="not a hash") as refused:
             Users(open_ledger(tmp_path / "ledger.sqlite"), [self.settings(password=text)])
         assert text not in str(refused.value)
         assert text not in repr(self.settings(password=text))
