@@ -681,7 +681,7 @@ MUTANTS = [
     Mutant(
         "unstable offsets are returned",
         "KIP-447: a member starts where the group was before a transaction that is ending",
-        (Change("kavka.broker.api.groups.offset_fetch:_unstable", "if require_stable else", "if False else"),),
+        (Change("kavka.broker.api.groups.offset_fetch:handle", "if message.require_stable else", "if False else"),),
         ("S49",),
     ),
     # Access control.
