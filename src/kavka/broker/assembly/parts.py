@@ -31,7 +31,7 @@ from kavka.broker.metadata.features import Features
 from kavka.broker.metadata.first_metadata import FirstMetadata
 from kavka.broker.metadata.metadata_cache import MetadataCache
 from kavka.broker.metadata.state_changes import Hosted, StateChangePorts, StateChanges
-from kavka.broker.quotas.throttles import Throttles
+from kavka.broker.quotas.replication_throttles import Throttles
 from kavka.broker.reads.fetch_session import FetchSessionCache
 from kavka.broker.settings.dynamic_configs import ConfigListeners, DynamicConfigs
 from kavka.broker.topics.auto_creation import AutoCreation

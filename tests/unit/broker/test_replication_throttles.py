@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.quotas.throttles import Throttles
+from kavka.broker.quotas.replication_throttles import Throttles
 from kavka.config.broker import BrokerConfig
 from kavka.model import BrokerId, TopicPartition
 from kavka.replication.decide.throttle import NO_LIMIT
