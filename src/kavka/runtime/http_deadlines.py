@@ -4,7 +4,8 @@ uvicorn ends idle connections between requests only. A connection that never sen
 answer, kept one of the server's places for ever; a thousand of them shut everybody else out.
 
     I1  a head is whole `HEAD_S` after its connection began or after its own first byte; bytes in between give no more
-    I2  who reads nothing of an answer for `UNREAD_S` is cut off
+    I2  who reads nothing of an answer for `UNREAD_S` is cut off; so is who has not read the rest of one that is written
+        so long ago: a transport that is closed waits until all of it is sent
     I3  while an application answers there is no deadline here: it bounds bodies, and streams of events go on
 
 Source: uvicorn's H11Protocol.
@@ -35,8 +36,15 @@ class TimedHttp(H11Protocol):
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._forget_head()
+            if not self.flow.write_paused:
+                self._forget_unread()
         elif self._head is None and not self.transport.is_closing():
             self._expect_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()  # It begins the next answer, where that was asked for already.
+        if self.cycle.response_complete and not self.flow.write_paused:
+            self._expect_rest_read()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -46,6 +54,8 @@ class TimedHttp(H11Protocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._forget_unread()
+        if self.cycle is not None and self.cycle.response_complete:
+            self._expect_rest_read()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_head()
@@ -53,7 +63,21 @@ class TimedHttp(H11Protocol):
         super().connection_lost(exc)
 
     def _expect_head(self) -> None:
-        self._head = self.loop.call_later(HEAD_S, self.transport.close)
+        self._head = self.loop.call_later(HEAD_S, self._give_up)
+
+    def _give_up(self) -> None:
+        self.transport.close()
+        if self._unread is None:
+            self._expect_rest_read()
+
+    def _expect_rest_read(self) -> None:
+        self._forget_unread()
+        self._unread = self.loop.call_later(UNREAD_S, self._end_unread)
+
+    def _end_unread(self) -> None:
+        self._unread = None
+        if self.transport.is_closing() or self.transport.get_write_buffer_size():
+            self.transport.abort()
 
     def _forget_head(self) -> None:
         if self._head is not None:

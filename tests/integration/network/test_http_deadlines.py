@@ -18,16 +18,19 @@ from kavka.schema_registry import server as registry_server
 
 HEAD = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 PIECE = bytes(100_000)
+SOME = bytes(60_000)
+"""More than the sockets of `test_who_does_not_read_a_short_answer_is_cut_off` hold, and less than would make the server
+stop to write."""
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Waits for a while, or answers with more than a connection holds."""
+    """Waits for a while, or answers with more than a connection holds, or with some."""
     if scope["path"] == "/slow":
         await asyncio.sleep(0.6)
     await send({"type": "http.response.start", "status": 200, "headers": []})
     for _ in range(500 if scope["path"] == "/much" else 0):
         await send({"type": "http.response.body", "body": PIECE, "more_body": True})
-    await send({"type": "http.response.body", "body": b"done"})
+    await send({"type": "http.response.body", "body": SOME if scope["path"] == "/some" else b"done"})
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +72,8 @@ async def trickling(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     task = asyncio.create_task(trickle())
     try:
         return await ended(reader)
+    except ConnectionResetError:
+        return b""  # The byte that crosses the end of the connection is answered so.
     finally:
         task.cancel()
 
@@ -107,6 +112,33 @@ def test_who_does_not_read_the_answer_is_cut_off() -> None:
             writer.write(HEAD.replace(b"GET /", b"GET /much"))
             await asyncio.sleep(1.5)
             assert len(await ended(reader)) < 400 * len(PIECE), "what was on its way already, and no more"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("rest", [b"\r\n", b"connection: close\r\n\r\n"], ids=["keeps", "closes"])
+def test_who_does_not_read_a_short_answer_is_cut_off(rest: bytes) -> None:
+    """The server has written all of it, and closes the connection when it is idle: not before the peer has read."""
+
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as peer:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            settings = configuration(app)
+            settings.timeout_keep_alive = 0
+            server = uvicorn.Server(settings)
+            serving = asyncio.create_task(server.serve(sockets=[listening]))
+            peer.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(peer, listening.getsockname())
+            await loop.sock_sendall(peer, HEAD.replace(b"GET /", b"GET /some").removesuffix(b"\r\n") + rest)
+            async with asyncio.timeout(10):
+                while not server.server_state.total_requests:  # noqa: ASYNC110 - uvicorn is asked
+                    await asyncio.sleep(0.01)
+                while server.server_state.connections:  # noqa: ASYNC110 - uvicorn is asked
+                    await asyncio.sleep(0.05)
+            server.should_exit = True
+            await serving
 
     asyncio.run(scenario())
 
