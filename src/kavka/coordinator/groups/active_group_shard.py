@@ -73,17 +73,22 @@ class ActiveGroupShard(ActiveShard):
                 raise RequestError(ErrorCode.NOT_COORDINATOR)
             if work is None:
                 return answer
-            carrying = self._carry_out(group_id, work())
+            carrying = work()
             is_handed_over = True
         finally:
             if not is_handed_over:
                 self.turns.give(group_id)
-        error = await (carrying if at_once else asyncio.shield(spawn(carrying)))
+        error = await (self._finish(group_id, carrying) if at_once else self._beside(group_id, spawn(carrying)))
         if error is not ErrorCode.NONE:
             raise RequestError(error)
         return answer
 
-    async def _carry_out(self, group_id: str, carrying: Coroutine[None, None, ErrorCode]) -> ErrorCode:
+    def _beside(self, group_id: str, carrying: asyncio.Task[ErrorCode]) -> asyncio.Future[ErrorCode]:
+        # Called back, and not a step of the task: one that is cancelled before it begins takes no step.
+        carrying.add_done_callback(lambda _: self.turns.give(group_id))
+        return asyncio.shield(carrying)
+
+    async def _finish(self, group_id: str, carrying: Coroutine[None, None, ErrorCode]) -> ErrorCode:
         try:
             return await carrying
         finally:
