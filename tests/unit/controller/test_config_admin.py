@@ -10,7 +10,7 @@ import pytest
 
 from kavka.controller.work.config_admin import CHANGE_RETENTION_MS, MAX_CHANGE_ATTEMPTS, ConfigAdmin, ConfigChanges
 from kavka.errors import ConfigError, ErrorCode, RequestError, ZooKeeperError
-from kavka.zookeeper.port import ConnectionLoss, CreateMode, Operation, OperationResult
+from kavka.zookeeper.port import ConnectionLoss, CreateMode, Operation, OperationResult, Stat
 from kavka.zookeeper.znodes import ConfigEntity
 from tests.unit.controller.cluster_support import NOW_MS, Cluster, run
 
@@ -331,6 +331,29 @@ def test_old_notifications_are_removed(tmp_path: Path) -> None:
         assert await config.purge_changes(NOW_MS + CHANGE_RETENTION_MS) == 0
         assert await config.purge_changes(NOW_MS + CHANGE_RETENTION_MS + 1) == 1
         assert await cluster.admin.children("/config/changes") == []
+
+    run(tmp_path, scenario)
+
+
+def test_of_the_notifications_that_stay_one_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change looks for old ones: a request that changes a thousand topics must not look at half a million."""
+    looked_at: list[str] = []
+
+    async def scenario(cluster: Cluster) -> None:
+        config = ConfigAdmin(cluster.admin)
+        exists = cluster.admin.exists
+
+        async def counted(path: str, *, watch: bool = False) -> Stat | None:
+            looked_at.append(path)
+            return await exists(path, watch=watch)
+
+        for number in range(20):
+            await config.change(T, setting("a", str(number)))
+        await cluster.admin.create("/config/changes/by-hand")
+        monkeypatch.setattr(cluster.admin, "exists", counted)
+        assert await config.purge_changes(NOW_MS + CHANGE_RETENTION_MS) == 0
+        assert looked_at == ["/config/changes/by-hand", "/config/changes/config_change_0000000000"]
+        assert await config.purge_changes(NOW_MS + CHANGE_RETENTION_MS + 1) == 21
 
     run(tmp_path, scenario)
 

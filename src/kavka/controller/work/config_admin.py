@@ -53,6 +53,14 @@ CHANGE_RETENTION_MS: Final = 15 * 60 * 1000
 """How long notifications stay, as in Kafka: a broker that was away longer reads all configurations anew."""
 
 
+def _order(notification: str) -> int:
+    """Its number, which is higher for younger ones; -1 without one: somebody else made it, who knows when."""
+    try:
+        return sequence_number(notification)
+    except MalformedZNode:
+        return -1
+
+
 class ConfigAdmin:
     """Configurations of topics, brokers, users, client ids and addresses, by entity path ("topics/T")."""
 
@@ -161,17 +169,24 @@ class ConfigAdmin:
         return [path for path, node in zip(parents, nodes, strict=True) if node is not None]
 
     async def purge_changes(self, now_ms: int) -> int:
-        """Removes notifications older than CHANGE_RETENTION_MS; returns how many. Raises ZooKeeperError."""
+        """Removes notifications older than CHANGE_RETENTION_MS; returns how many. Raises ZooKeeperError.
+
+        The oldest first, and no further than the first that stays: this is done after each change.
+        """
         purged = 0
-        for name in await self._zookeeper.children(CONFIG_CHANGES_PATH):
+        for name in sorted(await self._zookeeper.children(CONFIG_CHANGES_PATH), key=_order):
             path = f"{CONFIG_CHANGES_PATH}/{name}"
             stat = await self._zookeeper.exists(path)
-            if stat is not None and stat.ctime + CHANGE_RETENTION_MS < now_ms:
+            if stat is None:
+                continue  # Another broker was faster.
+            if stat.ctime + CHANGE_RETENTION_MS < now_ms:
                 try:
                     await self._zookeeper.delete(path, version=ANY_VERSION)
                 except NoNode:
-                    continue  # Another broker was faster.
+                    continue
                 purged += 1
+            elif _order(name) >= 0:
+                break
         return purged
 
 
