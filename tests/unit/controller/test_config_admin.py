@@ -358,6 +358,20 @@ def test_of_the_notifications_that_stay_one_is_looked_at(tmp_path: Path, monkeyp
     run(tmp_path, scenario)
 
 
+def test_a_change_that_is_written_stands_where_tidying_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        config = ConfigAdmin(cluster.admin)
+        await config.change(T, setting("a", "1"))
+
+        async def gone(path: str, *, watch: bool = False) -> list[str]:
+            raise ConnectionLoss(path)
+
+        monkeypatch.setattr(cluster.admin, "children", gone)
+        await config.tidy(NOW_MS)
+
+    run(tmp_path, scenario)
+
+
 def test_settings_that_cannot_be_read_can_be_set_anew(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.admin.create("/config/topics/t", b"garbage")

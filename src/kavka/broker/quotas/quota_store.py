@@ -72,7 +72,7 @@ class QuotaStore:
         path = path_of(entity)
         written = await self._admin.change(path, decide, validate_only=validate_only, removes_empty=True)
         if not validate_only:
-            await self._admin.purge_changes(self._wall_ms())
+            await self._admin.tidy(self._wall_ms())
             self._on_changed(path, written.config)
 
 

@@ -361,7 +361,7 @@ class DynamicConfigs:
         """Replaces what a group or a subscription sets, whose name is not empty. Raises as `change_topic`."""
         wanted = await self._admin.change(f"{entity_type}/{escape(name)}", decide, validate_only=validate_only)
         if not validate_only:
-            await self._admin.purge_changes(self._wall_ms())
+            await self._admin.tidy(self._wall_ms())
             self._set_other(entity_type, name, wanted.config)
 
     async def read_users(self, names: Iterable[str] | None = None) -> dict[str, Mapping[str, str]]:
@@ -382,7 +382,7 @@ class DynamicConfigs:
     ) -> None:
         await self._admin.change(entity_path, decide, validate_only=validate_only, removes_empty=removes_empty)
         if not validate_only:
-            await self._admin.purge_changes(self._wall_ms())
+            await self._admin.tidy(self._wall_ms())
 
 
 def _log_unread(path: str, failure: ZooKeeperError) -> None:

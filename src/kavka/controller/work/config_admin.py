@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
+from kavka.logger import Logger
 from kavka.zookeeper.port import (
     ANY_VERSION,
     BadVersion,
@@ -46,6 +47,8 @@ from kavka.zookeeper.znode_paths import (
     entity_config_path,
 )
 from kavka.zookeeper.znodes import ConfigChange, ConfigEntity, MalformedZNode, sequence_number
+
+logger = Logger(__name__)
 
 MAX_CHANGE_ATTEMPTS: Final = 10
 """How often a change is decided anew because another one came first, before the client is asked to try again."""
@@ -167,6 +170,13 @@ class ConfigAdmin:
         parents = [f"{user}/{CLIENTS_ENTITY}" for user in users]
         nodes = await self._zookeeper.get_many([entity_config_path(f"{USERS_ENTITY}/{path}") for path in parents])
         return [path for path, node in zip(parents, nodes, strict=True) if node is not None]
+
+    async def tidy(self, now_ms: int) -> None:
+        """`purge_changes` after a change. What is written is written: if ZooKeeper fails now, the next change tidies."""
+        try:
+            await self.purge_changes(now_ms)
+        except ZooKeeperError as failure:
+            logger.warning("old notifications stay", why=str(failure))
 
     async def purge_changes(self, now_ms: int) -> int:
         """Removes notifications older than CHANGE_RETENTION_MS; returns how many. Raises ZooKeeperError.
