@@ -5,11 +5,12 @@ and holds every thread up meanwhile: Kafka's own example of a mapping rule, six 
 certificate of 120 parts, here as in Java. Here no place of the pattern is tried twice at a place of the text.
 
     I1  a match takes at most MAX_STEPS, or is given up (TooLaborious)
-    I2  which match is found, and what its groups are, is as in `re`: the first way that fits, alternatives in order
+    I2  which match is found, and what its groups are, is as in Java: the first way that fits, alternatives in order;
+        what is repeated and was empty is not repeated again, and its groups count
     I3  as in Java, classes (\\w, \\d, \\s) and (?i) know ASCII only, and "." fits none of five ends of a line
-    I4  a pattern that Python reads otherwise than Java is refused: sets within sets, [a&&b]
+    I4  a pattern that Python reads otherwise than Java is refused: sets within sets, [a&&b], \\v, \\101
 
-Python's own parser reads the pattern, so that its syntax is that of `re`, with Java's (?<name>...).
+Python's own parser reads the pattern, so that its syntax is that of `re`, with Java's (?<name>...), \\Z and \\z.
 
 Source: Cox, "Regular Expression Matching: the Virtual Machine Approach" (2009); RE2's BitState; java.util.regex.
 """
@@ -29,6 +30,7 @@ MAX_STEPS: Final = 50_000
 MAX_PLACES: Final = 5_000
 """Of a pattern, after repetitions are written out."""
 _LINE_ENDS: Final = frozenset("\n\r\x85\u2028\u2029")
+_LAST_LINE_ENDS: Final = _LINE_ENDS | {"\r\n"}
 _DIGITS: Final = frozenset("0123456789")
 _SPACES: Final = frozenset(" \t\n\r\f\v")
 _WORDS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
@@ -59,12 +61,14 @@ class _Do(Enum):
     SAVE = auto()
     AT = auto()
     LOOK = auto()
+    PROGRESS = auto()
     ATOMIC = auto()
     REPEAT_GROUP = auto()
     DONE = auto()
 
 
-_Place: TypeAlias = tuple[_Do, Any, Any]
+_Place: TypeAlias = tuple[_Do, Any, Any, tuple[int, ...]]
+"""What is done, with what; and the marks of the repetitions around it that may be empty: where this turn began."""
 
 
 class BoundedPattern:
@@ -75,13 +79,14 @@ class BoundedPattern:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", FutureWarning)
-                tree = sre_parser.parse(_with_python_groups(text), re.ASCII)
+                tree = sre_parser.parse(_as_python_has_it(text), re.ASCII)
         except (re.error, FutureWarning, RecursionError, OverflowError) as error:
             raise ValueError(str(error)) from error
         self.group_count: int = tree.state.groups - 1
         self.names: dict[str, int] = dict(tree.state.groupdict)
-        builder = _Builder()
+        builder = _Builder(2 * self.group_count + 2)
         self._places = builder.whole(tree, tree.state.flags)
+        self._marks = builder.marks
         self._remembers = not builder.repeats_groups
 
     def fullmatch(self, text: str) -> Match | None:
@@ -93,7 +98,7 @@ class BoundedPattern:
         """Its matches in the text, one after another, as Java's find. Raises TooLaborious."""
         run, at = _Run(text, remembers=self._remembers), 0
         while at <= len(text):
-            seen: set[int] = set()  # What fails from a place of the text fails wherever the match began.
+            seen: set[object] = set()  # What fails from a place of the text fails wherever the match began.
             for start in range(at, len(text) + 1):
                 found = self._match(text, start, run.match(self._places, start, self._no_groups(), seen, whole=False))
                 if found is not None:
@@ -104,7 +109,7 @@ class BoundedPattern:
             at = found.end if found.end > found.start else found.end + 1
 
     def _no_groups(self) -> list[int]:
-        return [-1] * (2 * self.group_count + 2)
+        return [-1] * self._marks
 
     def _match(self, text: str, start: int, found: tuple[int, list[int]] | None) -> Match | None:
         if found is None:
@@ -117,9 +122,31 @@ class BoundedPattern:
         return Match(start, end, (text[start:end], *groups))
 
 
-def _with_python_groups(pattern: str) -> str:
-    """Java writes named groups as (?<name>...)."""
-    return re.sub(r"\(\?<([A-Za-z][A-Za-z0-9]*)>", r"(?P<\1>", pattern)
+_TOKEN: Final = re.compile(r"\\[1-9][0-7]{2}|\\.|\(\?<([A-Za-z][A-Za-z0-9]*)>|\[\^?\]?|.", re.DOTALL | re.ASCII)
+_PYTHONS: Final = {r"\Z": "(?-m:$)", r"\z": r"\Z"}
+"""What Java's ends of a text are called."""
+
+
+def _as_python_has_it(pattern: str) -> str:
+    """The pattern with Python's forms for Java's. Raises ValueError for what means another thing to Python (I4)."""
+    made = list[str]()
+    in_set = False
+    for token in _TOKEN.finditer(pattern):
+        text = token[0]
+        if text == r"\v" or (text[0] == "\\" and len(text) > 2):
+            raise ValueError(f"{text} means another thing in Java")
+        if in_set and text[0] == "[":
+            raise ValueError("a set within a set")
+        if in_set:
+            in_set = text != "]"
+        elif text[0] == "[":
+            in_set = True
+        elif token[1] is not None:
+            text = f"(?P<{token[1]}>"
+        else:
+            text = _PYTHONS.get(text, text)
+        made.append(text)
+    return "".join(made)
 
 
 # -- matching
@@ -134,7 +161,7 @@ class _Run:
         self._left = MAX_STEPS
 
     def match(
-        self, places: list[_Place], at: int, marks: list[int], seen: set[int], *, whole: bool
+        self, places: list[_Place], at: int, marks: list[int], seen: set[object], *, whole: bool
     ) -> tuple[int, list[int]] | None:
         """The match that begins at `at`: its end, and where its groups are."""
         text, size, width = self._text, len(self._text), len(self._text) + 1
@@ -148,12 +175,14 @@ class _Run:
                 self._left -= 1
                 if self._left < 0:
                     raise TooLaborious(f"more than {MAX_STEPS} steps")
+                do, one, other, turns = places[place]
                 if self._remembers:
-                    key = place * width + at
+                    key: object = place * width + at
+                    if turns:
+                        key = (key, *(marks[turn] == at for turn in turns))
                     if key in seen:
                         break
                     seen.add(key)
-                do, one, other = places[place]
                 if do is _Do.TEST:
                     if at >= size or not one(text[at]):
                         break
@@ -168,6 +197,10 @@ class _Run:
                 elif do is _Do.SAVE:
                     waiting.append((one, marks[one], True))
                     marks[one] = at
+                elif do is _Do.PROGRESS:
+                    if marks[one] == at:
+                        place = other
+                        continue
                 elif do is _Do.DONE:
                     if whole and at != size:
                         break
@@ -207,13 +240,18 @@ class _Run:
 class _Builder:
     """Makes places of the tree that Python's parser gives."""
 
-    def __init__(self) -> None:
+    def __init__(self, marks: int) -> None:
+        self.marks = marks
+        """How many there are: two of each group, then one of each repetition that may be empty."""
         self._count = 0
+        self._turns: tuple[int, ...] = ()
         self.repeats_groups = False
 
     def whole(self, tree: Any, flags: int) -> list[_Place]:
         places: list[_Place] = []
+        around, self._turns = self._turns, ()
         self._sequence(places, tree, flags)
+        self._turns = around
         self._add(places, _Do.DONE)
         return places
 
@@ -221,7 +259,7 @@ class _Builder:
         self._count += 1
         if self._count > MAX_PLACES:
             raise ValueError(f"the pattern has more than {MAX_PLACES} places")
-        places.append((do, one, other))
+        places.append((do, one, other, self._turns))
         return len(places) - 1
 
     def _sequence(self, places: list[_Place], parts: Any, flags: int) -> None:
@@ -268,28 +306,44 @@ class _Builder:
             fork = self._add(places, _Do.FORK)
             self._sequence(places, option, flags)
             ends.append(self._add(places, _Do.JUMP))
-            places[fork] = (_Do.FORK, fork + 1, len(places))
+            places[fork] = (_Do.FORK, fork + 1, len(places), self._turns)
         self._sequence(places, options[-1], flags)
         for end in ends:
-            places[end] = (_Do.JUMP, len(places), None)
+            places[end] = (_Do.JUMP, len(places), None, self._turns)
 
     def _repeat(self, places: list[_Place], value: Any, flags: int, *, is_lazy: bool) -> None:
         least, most, inner = value
+        ends, forks = list[int](), list[int]()
         for _ in range(least):
             self._add_step()
-            self._sequence(places, inner, flags)
-        forks = []
+            self._turn(places, inner, flags, ends)
         if most is sre.MAXREPEAT:
             forks.append(self._add(places, _Do.FORK))
-            self._sequence(places, inner, flags)
+            self._turn(places, inner, flags, ends)
             self._add(places, _Do.JUMP, forks[0])
         else:
             for _ in range(most - least):
                 forks.append(self._add(places, _Do.FORK))
-                self._sequence(places, inner, flags)
+                self._turn(places, inner, flags, ends)
+        after = len(places)
         for fork in forks:
-            inside, after = fork + 1, len(places)
-            places[fork] = (_Do.FORK, *((after, inside) if is_lazy else (inside, after)))
+            places[fork] = (_Do.FORK, *((after, fork + 1) if is_lazy else (fork + 1, after)), self._turns)
+        for end in ends:
+            do, mark, _, turns = places[end]
+            places[end] = (do, mark, after, turns)
+
+    def _turn(self, places: list[_Place], inner: Any, flags: int, ends: list[int]) -> None:
+        """What is repeated, once. Where it was empty, the repetition is over: such places are added to `ends`."""
+        if inner.getwidth()[0] > 0:
+            self._sequence(places, inner, flags)
+            return
+        mark, around = self.marks, self._turns
+        self.marks += 1
+        self._add(places, _Do.SAVE, mark)
+        self._turns = (*around, mark)
+        self._sequence(places, inner, flags)
+        ends.append(self._add(places, _Do.PROGRESS, mark))
+        self._turns = around
 
     def _add_step(self) -> None:
         """A repetition counts, also of what makes no place."""
@@ -344,17 +398,24 @@ def _is_word(text: str, at: int) -> bool:
     return 0 <= at < len(text) and text[at] in _WORDS
 
 
+def _is_within_end(text: str, at: int) -> bool:
+    """Between the two characters of one end of a line."""
+    return text[max(at - 1, 0) : at + 1] == "\r\n"
+
+
 def _ats(kind: Any, flags: int) -> Callable[[str, int], bool]:
     """Whether a place of the text is the start, the end, or where a word begins or ends."""
     if kind is sre.AT_BEGINNING and flags & re.MULTILINE:
-        return lambda text, at: at == 0 or (text[at - 1] in _LINE_ENDS and at < len(text))
+        return lambda text, at: (
+            at < len(text) and (at == 0 or (text[at - 1] in _LINE_ENDS and not _is_within_end(text, at)))
+        )
     if kind in (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING):
         return lambda text, at: at == 0
     if kind is sre.AT_END_STRING:
         return lambda text, at: at == len(text)
     if kind is sre.AT_END:
         if flags & re.MULTILINE:
-            return lambda text, at: at == len(text) or text[at] in _LINE_ENDS
-        return lambda text, at: at == len(text) or (at == len(text) - 1 and text[at] in _LINE_ENDS)
+            return lambda text, at: at == len(text) or (text[at] in _LINE_ENDS and not _is_within_end(text, at))
+        return lambda text, at: at == len(text) or (text[at:] in _LAST_LINE_ENDS and not _is_within_end(text, at))
     wanted = kind is sre.AT_BOUNDARY
     return lambda text, at: (_is_word(text, at - 1) != _is_word(text, at)) == wanted
