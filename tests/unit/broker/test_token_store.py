@@ -365,6 +365,46 @@ def test_the_names_in_an_owners_tokens_have_a_bound_and_others_still_get_theirs(
     run(tmp_path, scenario)
 
 
+def test_a_new_token_does_not_have_all_names_of_its_owners_tokens_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be millions, and every request of the broker would wait meanwhile."""
+    looks = 0
+    plain = Token.names_chars.fget  # type: ignore[attr-defined]  # a property
+
+    def counted(token: Token) -> int:
+        nonlocal looks
+        looks += 1
+        return int(plain(token))
+
+    async def scenario(brokers: Brokers) -> None:
+        _, store = await brokers.new()
+        for _ in range(10):
+            await store.create(WISH)
+        assert looks <= 20  # Once as it is made, once as the change is read.
+
+    monkeypatch.setattr(Token, "names_chars", property(counted))
+    run(tmp_path, scenario)
+
+
+def test_the_room_of_a_token_that_has_ended_is_its_owners_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(brokers: Brokers) -> None:
+        _, store = await brokers.new()
+        long = WISH._replace(renewers=tuple(Principal("User", "x" * 1000) for _ in range(10)))
+        _, first = await store.create(long)
+        await store.renew(first, ALICE, 500)
+        await store.renew(first, ALICE, 600)
+        _, second = await store.create(long)
+        assert await refusal(store.create(WISH)) is ErrorCode.POLICY_VIOLATION
+        await store.expire(second, ALICE, -1)
+        await store.create(WISH)
+
+    monkeypatch.setattr(room, "MAX_OWNERS_CHARS", 20_000)
+    run(tmp_path, scenario)
+
+
 def test_what_zookeeper_does_not_take_is_refused(tmp_path: Path) -> None:
     async def scenario(brokers: Brokers) -> None:
         _, store = await brokers.new()

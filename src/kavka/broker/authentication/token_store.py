@@ -78,6 +78,14 @@ class Changed(NamedTuple):
 class _Known(NamedTuple):
     token: Token
     hmac: bytes
+    chars: int
+
+
+class _Own(NamedTuple):
+    """How much one owner has: tokens, and characters of names in them."""
+
+    tokens: int = 0
+    chars: int = 0
 
 
 class TokenStore:
@@ -102,6 +110,8 @@ class TokenStore:
         self._known: dict[str, _Known] = {}
         self._ids_by_hmac: dict[bytes, str] = {}
         """By the HMAC's hash: how long a search in here takes tells nothing of an HMAC."""
+        self._owners: dict[Principal, _Own] = {}
+        """Counted along: an owner's tokens may name millions of renewers, and each new one asks for the sum."""
         self._credentials: dict[tuple[ScramMechanism, str], ScramCredential] = {}
         """Those that were needed."""
         self._follower = ChangeFollower(
@@ -143,20 +153,27 @@ class TokenStore:
         former = self._known.pop(token_id, None)
         if former is not None:
             self._ids_by_hmac.pop(_hash(former.hmac), None)
+            self._count(former.token.owner, -1, -former.chars)
         if token is None:
             for mechanism in ScramMechanism:
                 self._credentials.pop((mechanism, token_id), None)
             return
         made = self.key.hmac(token_id) if former is None else former.hmac
-        self._known[token_id] = _Known(token, made)
+        known = self._known[token_id] = _Known(token, made, token.names_chars)
         self._ids_by_hmac[_hash(made)] = token_id
+        self._count(token.owner, 1, known.chars)
+
+    def _count(self, owner: Principal, tokens: int, chars: int) -> None:
+        before = self._owners.pop(owner, _Own())
+        if before.tokens + tokens:
+            self._owners[owner] = _Own(before.tokens + tokens, before.chars + chars)
 
     # -- changing
 
     async def create(self, wish: Wish) -> tuple[Token, bytes]:
         """A new token, and its HMAC. Raises RequestError, ZooKeeperError."""
-        own = [known.token for known in self._known.values() if known.token.owner == wish.owner]
-        if len(own) >= MAX_TOKENS_OF_OWNER or sum(token.names_chars for token in own) >= MAX_OWNERS_CHARS:
+        own = self._owners.get(wish.owner, _Own())
+        if own.tokens >= MAX_TOKENS_OF_OWNER or own.chars >= MAX_OWNERS_CHARS:
             raise RequestError(ErrorCode.POLICY_VIOLATION)
         token_id = encode_uuid(random_uuid(self._randbytes(16)))
         token = new_token(token_id, wish, self._wall_ms(), self._limits)
