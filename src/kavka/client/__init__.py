@@ -27,6 +27,7 @@ backoff            how long to wait before the next try
 security settings for TLS and SASL; sasl: which exchange a login has (kavka.security)
 access_tokens  tokens of OAUTHBEARER: taken, kept, taken anew; token_login: where the settings say they come from
 ticket_login   tickets of GSSAPI: whose, and with which keys, as the settings say
+ticket_threads where Kerberos' library waits for a KDC
 login    login and TLS, as Kafka's client settings ask for them; login_files: a login as files for clients
 settings the settings of clients
 

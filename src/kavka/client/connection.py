@@ -228,9 +228,11 @@ class BrokerConnection(RequestPipeline):
 
     async def _beside(self, call: Callable[[], Result]) -> Result:
         """A call of Kerberos' library, which waits for a KDC that does not answer longer than this connection does."""
+        from kavka.client.ticket_threads import beside  # late: few clients have tickets
+
         try:
             async with asyncio.timeout(self._settings.connect_timeout_ms / 1000):
-                return await asyncio.to_thread(call)
+                return await beside(call)
         except TimeoutError as late:
             raise ConnectionFailed(
                 f"Kerberos gave no ticket for {self.address} within {self._settings.connect_timeout_ms} ms: no KDC of "
