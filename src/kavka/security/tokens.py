@@ -42,9 +42,11 @@ MAX_RENEWERS: Final = 1_000
 MAX_NAMES_CHARS: Final = 64 * 1024
 """Of all names in one token: its owner's, the requester's and the renewers'. A thousand usual ones take a third."""
 MAX_TOKENS_OF_OWNER: Final = 10_000
-MAX_OWNERS_CHARS: Final = 16 * 1024 * 1024
-"""Of all names in the tokens of one owner. Both bounds: so that nobody fills every broker's memory. Whoever has proved
-who he is may make tokens for himself."""
+MAX_OWNERS_BYTES: Final = 32 * 1024 * 1024
+"""Of memory that all names in the tokens of one owner take. Both bounds: so that nobody fills every broker's memory.
+Whoever has proved who he is may make tokens for himself."""
+NAME_BYTES: Final = 170
+"""What a name takes in memory beside its characters: a short renewer's takes 176 in all."""
 _SALTS: Final = b"\0salts of tokens"
 """No token id has such a character, so that salts, which everybody is told, are nobody's HMAC."""
 
@@ -86,9 +88,9 @@ class Token:
         return (self.owner, self.requester, *self.renewers)
 
     @property
-    def names_chars(self) -> int:
-        """How long all its names are together."""
-        return _chars(self.concerned)
+    def names_bytes(self) -> int:
+        """What all its names take in memory, roughly."""
+        return _chars(self.concerned) + NAME_BYTES * len(self.concerned)
 
     @property
     def can_log_in(self) -> bool:

@@ -361,7 +361,21 @@ def test_the_names_in_an_owners_tokens_have_a_bound_and_others_still_get_theirs(
         assert await refusal(store.create(WISH)) is ErrorCode.POLICY_VIOLATION
         await store.create(WISH._replace(owner=BOB))
 
-    monkeypatch.setattr(room, "MAX_OWNERS_CHARS", 20_000)
+    monkeypatch.setattr(room, "MAX_OWNERS_BYTES", 20_000)
+    run(tmp_path, scenario)
+
+
+def test_short_names_take_room_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand renewers of one letter each are 5,000 characters, and 176 kB in the memory of every broker."""
+
+    async def scenario(brokers: Brokers) -> None:
+        _, store = await brokers.new()
+        short = WISH._replace(renewers=tuple(Principal("User", letter) for letter in "abcdefghij") * 100)
+        await store.create(short)
+        await store.create(short)
+        assert await refusal(store.create(WISH)) is ErrorCode.POLICY_VIOLATION
+
+    monkeypatch.setattr(room, "MAX_OWNERS_BYTES", 300_000)
     run(tmp_path, scenario)
 
 
@@ -370,7 +384,7 @@ def test_a_new_token_does_not_have_all_names_of_its_owners_tokens_counted(
 ) -> None:
     """They may be millions, and every request of the broker would wait meanwhile."""
     looks = 0
-    plain = Token.names_chars.fget  # type: ignore[attr-defined]  # a property
+    plain = Token.names_bytes.fget  # type: ignore[attr-defined]  # a property
 
     def counted(token: Token) -> int:
         nonlocal looks
@@ -383,7 +397,7 @@ def test_a_new_token_does_not_have_all_names_of_its_owners_tokens_counted(
             await store.create(WISH)
         assert looks <= 20  # Once as it is made, once as the change is read.
 
-    monkeypatch.setattr(Token, "names_chars", property(counted))
+    monkeypatch.setattr(Token, "names_bytes", property(counted))
     run(tmp_path, scenario)
 
 
@@ -401,7 +415,7 @@ def test_the_room_of_a_token_that_has_ended_is_its_owners_again(
         await store.expire(second, ALICE, -1)
         await store.create(WISH)
 
-    monkeypatch.setattr(room, "MAX_OWNERS_CHARS", 20_000)
+    monkeypatch.setattr(room, "MAX_OWNERS_BYTES", 20_000)
     run(tmp_path, scenario)
 
 

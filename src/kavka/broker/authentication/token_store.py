@@ -29,7 +29,7 @@ from kavka.logger import Logger
 from kavka.security.principals import Principal
 from kavka.security.scram import ScramCredential, ScramMechanism
 from kavka.security.tokens import (
-    MAX_OWNERS_CHARS,
+    MAX_OWNERS_BYTES,
     MAX_TOKENS_OF_OWNER,
     Lifetimes,
     Token,
@@ -78,14 +78,14 @@ class Changed(NamedTuple):
 class _Known(NamedTuple):
     token: Token
     hmac: bytes
-    chars: int
+    names_bytes: int
 
 
 class _Own(NamedTuple):
-    """How much one owner has: tokens, and characters of names in them."""
+    """How much one owner has: tokens, and the memory of the names in them."""
 
     tokens: int = 0
-    chars: int = 0
+    names_bytes: int = 0
 
 
 class TokenStore:
@@ -153,27 +153,27 @@ class TokenStore:
         former = self._known.pop(token_id, None)
         if former is not None:
             self._ids_by_hmac.pop(_hash(former.hmac), None)
-            self._count(former.token.owner, -1, -former.chars)
+            self._count(former.token.owner, -1, -former.names_bytes)
         if token is None:
             for mechanism in ScramMechanism:
                 self._credentials.pop((mechanism, token_id), None)
             return
         made = self.key.hmac(token_id) if former is None else former.hmac
-        known = self._known[token_id] = _Known(token, made, token.names_chars)
+        known = self._known[token_id] = _Known(token, made, token.names_bytes)
         self._ids_by_hmac[_hash(made)] = token_id
-        self._count(token.owner, 1, known.chars)
+        self._count(token.owner, 1, known.names_bytes)
 
-    def _count(self, owner: Principal, tokens: int, chars: int) -> None:
+    def _count(self, owner: Principal, tokens: int, names_bytes: int) -> None:
         before = self._owners.pop(owner, _Own())
         if before.tokens + tokens:
-            self._owners[owner] = _Own(before.tokens + tokens, before.chars + chars)
+            self._owners[owner] = _Own(before.tokens + tokens, before.names_bytes + names_bytes)
 
     # -- changing
 
     async def create(self, wish: Wish) -> tuple[Token, bytes]:
         """A new token, and its HMAC. Raises RequestError, ZooKeeperError."""
         own = self._owners.get(wish.owner, _Own())
-        if own.tokens >= MAX_TOKENS_OF_OWNER or own.chars >= MAX_OWNERS_CHARS:
+        if own.tokens >= MAX_TOKENS_OF_OWNER or own.names_bytes >= MAX_OWNERS_BYTES:
             raise RequestError(ErrorCode.POLICY_VIOLATION)
         token_id = encode_uuid(random_uuid(self._randbytes(16)))
         token = new_token(token_id, wish, self._wall_ms(), self._limits)
