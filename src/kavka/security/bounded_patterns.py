@@ -242,7 +242,8 @@ class _Builder:
 
     def __init__(self, marks: int) -> None:
         self.marks = marks
-        """How many there are: two of each group, then one of each repetition that may be empty."""
+        """How many there are: two of each group, then one for each depth of repetitions that may be empty."""
+        self._next_mark = marks
         self._count = 0
         self._turns: tuple[int, ...] = ()
         self.repeats_groups = False
@@ -337,13 +338,15 @@ class _Builder:
         if inner.getwidth()[0] > 0:
             self._sequence(places, inner, flags)
             return
-        mark, around = self.marks, self._turns
-        self.marks += 1
+        mark, around = self._next_mark, self._turns
+        self._next_mark += 1
+        self.marks = max(self.marks, self._next_mark)
         self._add(places, _Do.SAVE, mark)
         self._turns = (*around, mark)
         self._sequence(places, inner, flags)
         ends.append(self._add(places, _Do.PROGRESS, mark))
         self._turns = around
+        self._next_mark = mark
 
     def _add_step(self) -> None:
         """A repetition counts, also of what makes no place."""
