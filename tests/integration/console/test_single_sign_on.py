@@ -8,7 +8,7 @@ import time
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
@@ -108,6 +108,12 @@ def test_behind_https_its_cookie_is_for_https_alone(provider: LoginProvider, tmp
     assert headers["set-cookie"].endswith("=x; Path=/login/sso; HttpOnly; SameSite=Lax; Max-Age=600; Secure")
 
 
+class Now(NamedTuple):
+    """A time of a token, from the moment on in which its test begins: tests are made long before that."""
+
+    seconds: int
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [
@@ -120,8 +126,8 @@ def test_behind_https_its_cookie_is_for_https_alone(provider: LoginProvider, tmp
         ({"nonce": "another"}, "made for another login"),
         ({"nonce": None}, "made for another login"),
         ({"nonce": 7}, "made for another login"),
-        ({"exp": int(time.time()) - 60}, "expired token"),
-        ({"iat": int(time.time()) + 120, "exp": int(time.time()) + 600}, "not valid yet"),
+        ({"exp": Now(-60)}, "expired token"),
+        ({"iat": Now(120), "exp": Now(600)}, "not valid yet"),
         ({"exp": None}, "token without a claim"),
         ({"sub": None}, "token without a claim"),
         ({"sub": "a\nb"}, "token without a claim"),
@@ -129,7 +135,8 @@ def test_behind_https_its_cookie_is_for_https_alone(provider: LoginProvider, tmp
     ],
 )
 def test_a_token_that_says_something_wrong_lets_nobody_in(site: Site, said: dict[str, Any], why: str) -> None:
-    site.provider.said = said
+    now = int(time.time())
+    site.provider.said = {name: now + each.seconds if isinstance(each, Now) else each for name, each in said.items()}
     browser = site.browser()
     answer = site.login(browser)
     assert answer.status == 403

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kavka.testing import Cluster
 from tests.kit.command_line import run_alone
@@ -55,7 +55,7 @@ class Load:
             for partition, acked in enumerate(self._acked):
                 assert acked == sorted(set(acked))
                 consumer.assign([TopicPartition(self._topic, partition, 0)])
-                _, end = consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=20)
+                end = self._end(consumer, partition)
                 found: list[int] = []
                 while len(found) < end:
                     message = consumer.poll(20)
@@ -66,6 +66,20 @@ class Load:
                 assert set(acked) <= set(found), "nothing acknowledged is lost"
         finally:
             consumer.close()
+
+    def _end(self, consumer: Consumer, partition: int) -> int:
+        """The client may know the leader of before the last move still; it asks anew only when it is told so."""
+        ends: list[int] = []
+
+        def is_told() -> bool:
+            try:
+                ends.append(consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=20)[1])
+            except KafkaException as refused:
+                assert refused.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION, refused
+            return bool(ends)
+
+        until(is_told, f"the end of partition {partition}")
+        return ends[0]
 
     def __enter__(self) -> Load:
         self._thread.start()

@@ -119,10 +119,10 @@ def test_stores_that_cannot_be_read_at_all_are_refused_and_looked_at_again(
     cluster.authority_file.write_text(cluster.authority.certificate)
     cluster.key_store().unlink()
     os.mkfifo(cluster.key_store())
-    assert said(capfd, "no regular file")
+    assert said(capfd, "is not a regular file")
     cluster.key_store().unlink()
     cluster.key_store().symlink_to("/dev/zero")
-    assert said(capfd, "no regular file")
+    assert said(capfd, "is not a regular file")
     cluster.key_store().unlink()
     with cluster.key_store().open("wb") as file:
         file.truncate(2**30)
