@@ -24,8 +24,8 @@ SNIPPETS = {name: (language, program) for name, language, program in SECTION.fin
 
 
 def python(program: str, directory: Path) -> list[str]:
-    (directory / "greetings.py").write_text(program)
-    return [sys.executable, "greetings.py"]
+    (directory / "letters.py").write_text(program)
+    return [sys.executable, "letters.py"]
 
 
 def sh(program: str, directory: Path) -> list[str]:
@@ -35,14 +35,14 @@ def sh(program: str, directory: Path) -> list[str]:
 
 
 def java(program: str, directory: Path) -> list[str]:
-    (directory / "Greetings.java").write_text(program)
-    return ["java", "-cp", set_up("setup_java_clients.sh", "4.3.1"), "Greetings.java"]
+    (directory / "Letters.java").write_text(program)
+    return ["java", "-cp", set_up("setup_java_clients.sh", "4.3.1"), "Letters.java"]
 
 
 def js(program: str, directory: Path) -> list[str]:
-    (directory / "greetings.js").write_text(program)
+    (directory / "letters.js").write_text(program)
     os.symlink(Path(set_up("setup_kafkajs.sh")) / "node_modules", directory / "node_modules")
-    return ["node", "greetings.js"]
+    return ["node", "letters.js"]
 
 
 def go(program: str, directory: Path) -> list[str]:
@@ -63,8 +63,8 @@ def test_every_client_is_found() -> None:
 @pytest.mark.parametrize("client", SNIPPETS)
 def test_a_documented_program_reads_back_what_it_sent(client: str, kavka_broker: KavkaProcess, tmp_path: Path) -> None:
     language, program = SNIPPETS[client]
-    topic = f"greetings-{uuid.uuid4().hex}"
-    for documented, own in (("127.0.0.1:9092", kavka_broker.bootstrap), ("greetings", topic), ("readers", topic)):
+    topic = f"letters-{uuid.uuid4().hex}"
+    for documented, own in (("127.0.0.1:9092", kavka_broker.bootstrap), ("letters", topic), ("readers", topic)):
         assert documented in program or (client, documented) == ("kcat", "readers")
         program = program.replace(f'"{documented}', f'"{own}').replace(f"'{documented}", f"'{own}")
         program = program.replace(f" {documented} ", f" {own} ")
