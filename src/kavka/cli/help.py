@@ -52,6 +52,16 @@ class Group(TyperGroup):
     def format_help(self, ctx: Context, formatter: Any) -> None:
         formatter.write(render_group(self, ctx))
 
+    def resolve_command(self, ctx: Context, args: list[str]) -> Any:
+        """The command's name, the command, and the arguments after it.
+
+        `reset` is too far from `reset-offsets` for typer to suggest it.
+        """
+        longer = [name for name in self.list_commands(ctx) if name.startswith(f"{args[0]}-")]
+        if self.get_command(ctx, args[0]) is None and len(longer) == 1:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{longer[0]}'?")
+        return super().resolve_command(ctx, args)
+
     def summaries(self, ctx: Context) -> Iterator[tuple[str, str, str]]:
         """Section, name and summary of each command, those of a section one after the other; one section of "" where
         there is no order but that of the commands."""

@@ -231,7 +231,7 @@ ERROR_WORDS = {
     "CLUSTER_AUTHORIZATION_FAILED": "you may not do this to the cluster",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "you may not use the transactional id",
 }
-LISTENER_NEXT = "if it wants TLS or a login, say how with --client-config FILE (docs/security.md)"
+LISTENER_NEXT = "if it wants TLS or a login, name a file with both: --client-config FILE (docs/security.md)"
 LOGIN_NEXT = "correct the user, the password or the mechanism in the file that --client-config names (docs/security.md)"
 DENIED_NEXT = "a super user's `kavka why denied` shows what is missing, and the command that allows it"
 
@@ -245,15 +245,8 @@ def explain(error: KavkaError, bootstrap: str) -> Failure:
         return Failure(str(error), "name a broker's own port with -b HOST:PORT; `kavka up` prints it")
     if any(isinstance(each, HostUnknown) for each in causes):
         return Failure(str(error), "correct the name, in -b HOST:PORT or KAVKA_BOOTSTRAP")
-    if isinstance(error, ConnectionFailed) and (found := re.search(r"there is no broker \d+", str(error))):
-        return Failure(found[0], "see `kavka brokers`")
-    if "closed the connection" in str(error) and isinstance(error, ConnectionFailed):
-        return Failure(str(error), LISTENER_NEXT)
     if isinstance(error, ConnectionFailed):
-        return Failure(
-            str(error),
-            f"is a broker running at {bootstrap}? start one with `kavka up`, or name another with -b HOST:PORT",
-        )
+        return _unreachable(str(error), bootstrap)
     if isinstance(error, RequestError):
         from kavka.cli.setting_hints import NAMES, setting_hint
 
@@ -296,6 +289,19 @@ def explain(error: KavkaError, bootstrap: str) -> Failure:
                 problem = f"there is no topic {found[1]}"
         return Failure(problem, steps.get(error.code, ""))
     return Failure(str(error))
+
+
+def _unreachable(problem: str, bootstrap: str) -> Failure:
+    if found := re.search(r"there is no broker \d+", problem):
+        return Failure(found[0], "see `kavka brokers`")
+    if "closed the connection" in problem:
+        return Failure(problem, LISTENER_NEXT)
+    if re.search(r"connection to \S+ broke|did not answer", problem):
+        # Something listens there: another program, a broker that hangs, or a listener that waits for TLS.
+        return Failure(problem, f"is {bootstrap} a Kafka broker's port? {LISTENER_NEXT}")
+    return Failure(
+        problem, f"is a broker running at {bootstrap}? start one with `kavka up`, or name another with -b HOST:PORT"
+    )
 
 
 class Progress:

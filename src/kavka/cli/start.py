@@ -456,7 +456,7 @@ def next_step(problem: KavkaError, plan: Start) -> str:
     if isinstance(problem, AddressUnavailable):
         return _next_address(problem, plan)
     if isinstance(problem, LogDirectoryLocked):
-        return "another broker runs there: stop it, or choose another directory with --data"
+        return "stop that broker, or choose another directory with --data"
     if isinstance(problem, LinkLeadsNowhere):
         return "mount the disk that it leads to, or put the file back"
     if isinstance(problem, DamagedMetadata):

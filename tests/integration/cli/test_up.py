@@ -144,7 +144,7 @@ def test_a_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> Non
     with running("up", "--port", "0", "--data", data, "--json") as (_, first):
         result = run_alone("up", "--port", "0", "--data", data)
         assert result.returncode == 1
-        assert b"another broker runs there" in result.stderr
+        assert b"stop that broker" in result.stderr
         assert b"Traceback" not in result.stderr
         address = json.loads(first)["listeners"]["PLAINTEXT"]
         assert run_alone("topics", "list", "-b", address).returncode == 0

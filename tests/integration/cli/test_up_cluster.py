@@ -151,7 +151,7 @@ def test_a_second_cluster_on_the_same_directory_is_refused(tmp_path: Path) -> No
     with cluster(data, "--brokers", "3") as (_, said):
         result = run_alone("up", "--brokers", "3", "--data", str(data), "--port", str(free_port(following=[1, 2])))
         assert result.returncode == 1
-        assert b"another broker runs there" in result.stderr
+        assert b"stop that broker" in result.stderr
         assert b"Traceback" not in result.stderr
         assert known(ports(said)[0]) == {1, 2, 3}
 

@@ -36,6 +36,26 @@ def test_a_listener_that_closes_the_connection_may_want_a_login() -> None:
     assert "is a broker running at host:9092?" in refused.next_step
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "no broker answers: the connection to host:22 broke: Connection reset by peer",
+        "no broker answers: host:22 did not answer ApiVersions within 3000 ms",
+    ],
+)
+def test_what_listens_but_does_not_answer_may_be_another_program_or_want_tls(problem: str) -> None:
+    failure = explain(ConnectionFailed(problem), "host:22")
+    assert "is host:22 a Kafka broker's port?" in failure.next_step
+    assert "--client-config FILE" in failure.next_step
+
+
+def test_the_first_word_of_a_command_is_enough_for_a_suggestion() -> None:
+    with pytest.raises(ClickException, match=r"No such command 'reset'\. Did you mean 'reset-offsets'\?"):
+        app(args=["groups", "reset", "readers"], prog_name="kavka", standalone_mode=False)
+    with pytest.raises(ClickException, match=r"Did you mean 'delete'\?"):
+        app(args=["groups", "delte"], prog_name="kavka", standalone_mode=False)
+
+
 def test_an_option_without_its_value_names_the_help_of_its_command() -> None:
     with pytest.raises(ClickException) as wrong:
         app(args=["console", "-b"], prog_name="kavka", standalone_mode=False)
