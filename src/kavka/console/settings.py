@@ -49,6 +49,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -135,6 +136,11 @@ class ConsoleSettings:
             )
         if len(self.masks) > MOST_MASKS:
             raise ConfigError(f"{len(self.masks)} masks, expected at most {MOST_MASKS}")
+        for mask in self.masks if self.clusters else ():
+            if not any(fnmatchcase(each.name, mask.cluster) for each in self.clusters):
+                # A misspelt name would mask nothing, and nobody would see it.
+                known = ", ".join(each.name for each in self.clusters)
+                raise ConfigError(f"[[mask]]: cluster is {mask.cluster!r}, which fits none of {known}")
         if len(self.alerts) > MOST_RULES:
             raise ConfigError(f"{len(self.alerts)} alerts, expected at most {MOST_RULES}")
         for name, times in Counter(each.name for each in self.alerts).items():

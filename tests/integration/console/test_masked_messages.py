@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from urllib.parse import urlencode
@@ -161,6 +162,15 @@ def test_no_filter_lets_a_masked_value_be_guessed(live: Live, query: dict[str, s
     assert "No record was found." in live.get("clerk", f"{PLACE}?{asked}").text
     assert live.get("clerk", f"{PLACE}/export?{asked}&format=jsonl").body == b""
     assert f'<a href="{PLACE}/0/' in live.get("auditor", f"{PLACE}?{asked}").html, "the filter finds it without a mask"
+
+
+def test_what_a_search_has_read_does_not_tell_how_long_a_masked_value_is(live: Live) -> None:
+    """Of one record, of which all else is shown, the bytes tell true from false, and null from a number."""
+    asked = "?start=offset&number=0&n=1"
+    assert re.search(r"Searched 1 records?, \d+ B, in", live.get("auditor", PLACE + asked).text)
+    text = live.get("clerk", PLACE + asked).text
+    assert re.search(r"Searched 1 records? in", text)
+    assert not re.search(r"Searched [^.]* B,", text)
 
 
 def test_a_masked_key_is_not_looked_for(live: Live) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from kavka.client.consumer import ConsumerRecord
 from kavka.console.masks import MASK, Mask, TopicMask, mask_of, parse_mask
 from kavka.console.messages.masking import HIDDEN, MOST_NODES, Seen, seen
 from kavka.console.rights import Rights, parse_grant
-from kavka.console.settings import parse_settings
+from kavka.console.settings import parse_settings, with_bootstrap
 from kavka.errors import ConfigError
 from kavka.records.batch import TimestampType
 from kavka.schema_registry.formats import Schema, parse_schema
@@ -64,6 +65,24 @@ class TestFields:
             ("value.a.**.iban", {"a": {"iban": CANARY, "b": {"c": {"iban": CANARY}}}}),
             ("value.a.**", {"a": CANARY}),
             ("value.**", {"a": CANARY}),
+            ("value.cards.*.number", {"cards": [{"number": CANARY}]}),
+            ("value.cards.*.number", {"cards": {"first": {"number": CANARY}}}),
+            ("value.cards.*", {"cards": [CANARY, [CANARY]]}),
+            ("value.cards.1", {"cards": ["x", CANARY]}),
+            ("value.cards.0.number", {"cards": [{"number": CANARY}]}),
+            ("value.**.cards.?.number", {"a": {"cards": [{"number": CANARY}]}}),
+            ("value.*.*.number", [{"x": {"number": CANARY}}, [{"number": CANARY}]]),
+            ("value.*", [CANARY, {"a": CANARY}]),
+            ("value.*.password", {"db.main": {"password": CANARY}}),
+            ("value.*.password", {"db.main.password": CANARY}),
+            ("value.a.*.password", {"a": {"db.main.eu": {"password": CANARY}}}),
+            ("value.db*.password", {"db.main": {"password": CANARY}}),
+            ("value.card?number", {"card_number": CANARY, "card-number": CANARY, "card number": CANARY}),
+            ("value.card?holder_name", {"card_holder-name": CANARY}),
+            ("value.stra\u00dfe_k\u00f6ln", {"Strasse_Ko\u0308ln": CANARY, "STRASSE-K\u00d6LN": CANARY}),
+            ("value.a.b", {"a": json.dumps(json.dumps({"b": CANARY}))}),
+            ("value.a.b", {"a": "\ufeff" + json.dumps({"b": CANARY})}),
+            ("value.**.pin", {"[shop.v1.pin]": CANARY}),
             ("value", CANARY),
             ("value", {"a": CANARY}),
         ],
@@ -72,6 +91,25 @@ class TestFields:
         found = masked(field, value)
         assert CANARY not in str(found)
         assert MASK in str(found)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "0x" + json.dumps({"b": CANARY}).encode().hex(),
+            b64encode(json.dumps({"b": CANARY}).encode()).decode(),
+            b64encode(json.dumps([{"b": CANARY}], indent=2).encode()).decode(),
+        ],
+    )
+    def test_json_in_bytes_of_a_schema_is_masked_whole(self, text: str) -> None:
+        assert masked("value.a.b", {"a": text, "c": text}) == {"a": MASK, "c": text}
+
+    @pytest.mark.parametrize("text", ["W3C", "0x00ff", "0xyz", "Bern", "'quoted'", '"quoted"', "eyes", "", "Ä" * 50])
+    def test_other_texts_stay(self, text: str) -> None:
+        assert masked("value.a.b", {"a": text}) == {"a": text}
+
+    def test_a_pattern_for_one_place_in_a_list_leaves_the_others(self) -> None:
+        assert masked("value.a.1", {"a": [1, 2, 3], "b": [1, 2]}) == {"a": [1, MASK, 3], "b": [1, 2]}
+        assert masked("value.*.x", {"a": {"b": {"x": 1}}, "a.b": {"y": 1}}) == {"a": {"b": {"x": 1}}, "a.b": {"y": 1}}
 
     def test_what_it_does_not_cover_stays(self) -> None:
         value = {"a": {"b": 1, "c": [1.5, None, True]}, "b": "x"}
@@ -209,6 +247,15 @@ class TestSettings:
         found = parse_settings('[[mask]]\ntopics = ["pay-*"]\nfields = ["value.a", "key"]').masks
         assert found == (Mask(("value.a", "key"), "*", ("pay-*",)),)
         assert parse_mask({"fields": ["headers"]}).is_on("any", "topic")
+
+    def test_a_mask_for_no_cluster_is_refused(self) -> None:
+        mask = '[[mask]]\ncluster = "prdo-*"\nfields = ["value.a"]\n'
+        cluster = '[[cluster]]\nname = "prod-eu"\nbootstrap = "127.0.0.1:9092"\n'
+        with pytest.raises(ConfigError, match="cluster is 'prdo-\\*', which fits none of prod-eu"):
+            parse_settings(cluster + mask)
+        assert parse_settings(cluster + mask.replace("prdo", "prod")).masks
+        with pytest.raises(ConfigError, match="which fits none of local"):
+            with_bootstrap(parse_settings(mask), ["127.0.0.1:9092"])
 
     def test_the_bounds_hold(self) -> None:
         with pytest.raises(ConfigError, match="201 masks"):

@@ -128,7 +128,9 @@ class Range(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a search found. stopped: limit, end, records, bytes or time. resume: where it goes on, {} at the end."""
+    """What a search found. stopped: limit, end, records, bytes or time. resume: where it goes on, {} at the end.
+    scanned_bytes: as the cluster sent them. Of one record they tell how long it is beneath a mask: not for whom
+    something is masked."""
 
     messages: list[Message]
     ranges: dict[int, Range]
