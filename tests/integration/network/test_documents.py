@@ -106,7 +106,7 @@ def test_a_file_is_a_document(tmp_path: Path) -> None:
     for name, why in (
         ("the%20keys.json", "longer than"),
         ("nothing", "No such file"),
-        ("pipe", "no file"),
+        ("pipe", "not a file"),
         ("", "Is a directory|no file"),
     ):
         with pytest.raises(ConnectionFailed, match=why):

@@ -5,7 +5,7 @@ exports and downloads are given what `seen` makes, and so can tell nothing of wh
 record was found" either. Must not know which fields are masked (masks.py), nor pages.
 
 I1  What is not understood is hidden whole: bytes that are neither JSON nor read by a schema with names for its fields,
-    longer than MOST_DECODED_BYTES, of more than MOST_NODES values, or nested too deep.
+    longer than MOST_DECODED_BYTES, of more than MOST_NODES values, of too many names, or nested too deep.
 I2  What is shown is written anew from decoded values, of which the masked ones are gone: no byte of the record is
     copied. Numbers stay as they were written; of a name that is there twice the last counts.
 I3  Null and empty values are told as such: a tombstone is one, whatever is masked.

@@ -172,7 +172,7 @@ class ConfigAdmin:
         return [path for path, node in zip(parents, nodes, strict=True) if node is not None]
 
     async def tidy(self, now_ms: int) -> None:
-        """`purge_changes` after a change. What is written is written: if ZooKeeper fails now, the next change tidies."""
+        """`purge_changes` after a change that is written: if ZooKeeper fails now, the next change tidies."""
         try:
             await self.purge_changes(now_ms)
         except ZooKeeperError as failure:
