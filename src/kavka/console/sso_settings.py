@@ -80,8 +80,9 @@ class Identity(NamedTuple):
     @property
     def user_name(self) -> str:
         """How pages and the audit log call them. No other user can be called so: names of the console's own users have
-        no colon, and of two people with the same name the subjects differ."""
-        return f"{USER_PREFIX}{self.name}#{hashlib.sha256(self.subject.encode()).hexdigest()[:12]}"
+        no colon, and of two people with the same name the providers or the subjects differ."""
+        number = f"{self.issuer}\n{self.subject}"
+        return f"{USER_PREFIX}{self.name}#{hashlib.sha256(number.encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

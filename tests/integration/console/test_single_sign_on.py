@@ -131,6 +131,7 @@ class Now(NamedTuple):
         ({"exp": None}, "token without a claim"),
         ({"sub": None}, "token without a claim"),
         ({"sub": "a\nb"}, "token without a claim"),
+        ({"sub": "ada "}, "white space"),
         ({"groups": [f"g{n}" for n in range(2_001)]}, "names 2001 groups"),
     ],
 )
@@ -197,6 +198,22 @@ def test_a_new_key_of_the_provider_is_fetched_once_in_a_while(site: Site, monkey
     monkeypatch.setattr(single_sign_on, "KEYS_AGAIN_S", 0.0)
     assert site.login(site.browser()).status == 303
     assert site.provider.asked.count("/keys") == 2
+
+
+def test_a_key_that_the_provider_withdrew_is_not_believed_for_long(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert site.login(site.browser()).status == 303
+    site.provider.kids = ("RS256-2",)
+    assert site.login(site.browser()).status == 303, "keys are not an hour old yet"
+    monkeypatch.setattr(single_sign_on, "KEYS_S", 0.0)
+    monkeypatch.setattr(single_sign_on, "KEYS_AGAIN_S", 0.0)
+    assert "an unknown key" in site.login(site.browser()).text
+
+
+def test_keys_that_cannot_be_had_are_not_asked_for_by_each_login(site: Site) -> None:
+    site.provider.told = {"jwks_uri": f"{site.provider.issuer}/nowhere"}
+    for _ in range(3):
+        assert site.login(site.browser()).status == 503
+    assert site.provider.asked.count("/nowhere") == 1
 
 
 def test_only_the_browser_that_began_a_login_ends_it_and_once(site: Site) -> None:

@@ -14,8 +14,9 @@ I2  An ID token counts if its signature is by a key of the issuer, by an algorit
     time.
 I3  Whatever the provider answers takes a bounded time and memory (runtime/documents.py), and ends in Identity or
     SsoRefused. Nothing of a token or of the secret is in either, in a log line or in a file.
-I4  Keys are fetched again for a token by an unknown key, at most every KEYS_AGAIN_S: a provider may rotate them, and
-    nobody makes the console ask in a loop.
+I4  Keys are fetched again for a token by an unknown key, and when they are older than KEYS_S: a provider may rotate and
+    withdraw them. They are asked for at most every KEYS_AGAIN_S, also where the provider does not answer: nobody makes
+    the console ask in a loop.
 
 Source: OpenID Connect Core 1.0 (3.1, code flow), Discovery 1.0; RFC 7636 (PKCE), 9207 (iss), 9700 (best practice).
 """
@@ -31,6 +32,7 @@ from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from math import inf
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote_plus, urlencode, urlsplit
 
@@ -50,6 +52,7 @@ DISCOVERY_S: Final = 3_600.0
 FAILED_S: Final = 5.0
 """For so long a provider that did not answer is not asked again."""
 KEYS_AGAIN_S: Final = 10.0
+KEYS_S: Final = 3_600.0
 AT_ONCE: Final = 8
 """Logins that talk to the provider at a time; others wait."""
 LONGEST: Final = 4_096
@@ -111,7 +114,9 @@ class SingleSignOn:
         self._provider_s = 0.0
         self._failed: tuple[float, str] = (-FAILED_S, "")
         self._keys = KeySet()
-        self._keys_s = -KEYS_AGAIN_S
+        self._keys_s = -inf
+        self._no_keys: tuple[float, str] = (-inf, "")
+        """When they could not be had last, and why."""
 
     async def begin(self, target: str) -> Begun:
         """A new login, which leads to `target`. Raises SsoRefused where the provider cannot be asked."""
@@ -237,6 +242,8 @@ class SingleSignOn:
         return token
 
     async def _claims(self, provider: Provider, token: str) -> dict[str, Any]:
+        if asyncio.get_running_loop().time() - self._keys_s >= KEYS_S:
+            await self._take_keys(provider)
         try:
             return verified_claims(token, self._keys, self._rules, self._now_ms())
         except TokenRefused as refused:
@@ -253,16 +260,20 @@ class SingleSignOn:
             now_s = asyncio.get_running_loop().time()
             if now_s - self._keys_s < KEYS_AGAIN_S:
                 return
+            if now_s - self._no_keys[0] < KEYS_AGAIN_S:
+                raise _outage(self._no_keys[1])
             try:
                 self._keys = read_key_set(await fetch_document(provider.keys, self._trusted))
                 self._keys_s = now_s
-            except ConnectionFailed as failed:
-                raise _outage(str(failed)) from failed
-            except MalformedKeySet as malformed:
-                raise _outage(f"{provider.keys}: {malformed}") from malformed
+            except (ConnectionFailed, MalformedKeySet) as failed:
+                why = str(failed) if isinstance(failed, ConnectionFailed) else f"{provider.keys}: {failed}"
+                self._no_keys = (asyncio.get_running_loop().time(), why)
+                raise _outage(why) from failed
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
         subject = claims["sub"]
+        if subject != subject.strip():
+            raise SsoRefused("The provider's number for this user begins or ends with white space.")
         name = claims.get(self.settings.name_claim)
         shown = _printable(name if isinstance(name, str) and name.strip() else subject)
         groups = _at(claims, self.settings.groups_claim)
