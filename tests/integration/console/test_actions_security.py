@@ -60,7 +60,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         )
         with ConsoleProcess(settings, directory / "console") as console:
             found = Live(cluster, console, data)
-            client = found.client("viewer")
+            client = found.client("admin")
             eventually("the console knows it", lambda: client.get("/c/live/do/create-topic").status == 200)
             yield found
             assert not console.failures, console.failures
