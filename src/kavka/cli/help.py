@@ -57,8 +57,9 @@ class Group(TyperGroup):
 
         `reset` is too far from `reset-offsets` for typer to suggest it.
         """
-        longer = [name for name in self.list_commands(ctx) if name.startswith(f"{args[0]}-")]
-        if self.get_command(ctx, args[0]) is None and len(longer) == 1:
+        # The names alone: what stands behind them is imported when it is asked for.
+        longer = [name for name in self.commands if name.startswith(f"{args[0]}-")]
+        if len(longer) == 1 and args[0] not in self.commands:
             ctx.fail(f"No such command '{args[0]}'. Did you mean '{longer[0]}'?")
         return super().resolve_command(ctx, args)
 

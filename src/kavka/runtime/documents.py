@@ -137,7 +137,8 @@ def _exchange(  # noqa: PLR0913 - the parts of one request
         secured = context.wrap_socket(raw, server_hostname=host, do_handshake_on_connect=False)
     with secured:
         # A socket's timeout is for each piece: this is for all of them.
-        end = threading.Timer(TIMEOUT_S, _shut, [secured])
+        is_cut = threading.Event()
+        end = threading.Timer(TIMEOUT_S, _shut, [secured, is_cut])
         end.daemon = True
         end.start()
         try:
@@ -152,6 +153,9 @@ def _exchange(  # noqa: PLR0913 - the parts of one request
             if answer.status != 200:
                 raise AnsweredOtherwise(f"https://{host}:{port}", answer.status)
             document = answer.read(MAX_BYTES + 1)
+            if is_cut.is_set():
+                # An answer without a length ends with its connection: this one may have more to come.
+                raise ConnectionFailed(f"https://{host}:{port} was not read within {TIMEOUT_S:.0f} s")
             if answer.length and len(document) <= MAX_BYTES:
                 raise ConnectionFailed(f"https://{host}:{port} ended before its answer did")
         finally:
@@ -159,8 +163,9 @@ def _exchange(  # noqa: PLR0913 - the parts of one request
     return document
 
 
-def _shut(secured: ssl.SSLSocket) -> None:
-    """Ends a connection that another thread reads."""
+def _shut(secured: ssl.SSLSocket, is_cut: threading.Event) -> None:
+    """Ends a connection that another thread reads, and says so first."""
+    is_cut.set()
     try:
         socket.socket.shutdown(secured, socket.SHUT_RDWR)
     except OSError:

@@ -71,6 +71,14 @@ def test_whoever_takes_his_time_is_not_waited_for(
         time.sleep(0.01)
 
 
+def test_a_document_that_was_cut_off_is_none(server: KeysServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the thread that reads is first: what came until then ends as an answer without a length does."""
+    monkeypatch.setattr(documents, "TIMEOUT_S", 0.5)
+    server.manner = "drips"
+    with pytest.raises(ConnectionFailed):
+        documents.read_document(server.url, believing(server))
+
+
 def test_a_server_must_be_the_host_of_the_address_and_believed(server: KeysServer, tmp_path: Path) -> None:
     with pytest.raises(ConnectionFailed, match="its certificate is not believed"):
         read(server.url)
