@@ -38,7 +38,7 @@ EXACTLY_ONCE = replace(
 FEWEST_INPUTS, FEWEST_TRANSACTIONS = 600, 10
 
 
-# It ends a run that hangs; the limits that count are the campaign's. The brokers once took 98 s to start among other tests.
+# It ends a run that hangs; the limits that count are the campaign's. Among other tests a start once took 98 s.
 @pytest.mark.timeout(360)
 def test_nothing_acknowledged_is_lost_moved_or_repeated_under_kills_and_stops(tmp_path: Path) -> None:
     outcome = run(SMOKE, tmp_path / "chaos")
