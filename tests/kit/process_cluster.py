@@ -142,8 +142,7 @@ class Server:
 
     def terminate(self) -> None:
         """SIGTERM, without waiting."""
-        if self._process is not None:
-            self._process.terminate()
+        self.send_signal(signal.SIGTERM)
 
     def stop(self, *, timeout_s: float = 30.0) -> int:
         """SIGTERM, and wait. Returns the exit status. Raises ProcessFailed, having killed it."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,10 +16,11 @@ from kavka.client.producer import Producer
 from kavka.client.settings import ClientSettings
 from kavka.runtime.network import SocketNetwork
 from tests.apache_kafka import ApacheKafka, PeerMissing
-from tests.kit.kavka_process import HOST, answers_metadata
+from tests.kit.kavka_process import HOST
 from tests.kit.kerberos_realm import HOST as NAME
 from tests.kit.kerberos_realm import KerberosRealm, missing
 from tests.kit.ports import free_port
+from tests.kit.second_broker import second_broker
 
 pytestmark = [
     pytest.mark.kafka,
@@ -70,14 +69,11 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         kafka.set({"listeners": theirs, "advertised.listeners": theirs, **own})
         plain = free_port()
         settings = {
-            "broker.id": "2",
             "listeners": f"PLAINTEXT://{HOST}:{plain},SASL_PLAINTEXT://{NAME}:{ports[2]}",
             "log.dirs": str(tmp_path / "logs"),
             "zookeeper.connect": kafka.zookeeper,
             **own,
         }
-        file = tmp_path / "kavka.properties"
-        file.write_text("\n".join(f"{name}={value}" for name, value in settings.items()))
         alice = f'{MODULE} keyTab="{realm.keytab("alice")}" principal="alice@{realm.realm}";'
         login = {
             "security.protocol": "SASL_PLAINTEXT",
@@ -85,27 +81,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
             "sasl.kerberos.service.name": "kafka",
             "sasl.jaas.config": alice,
         }
-        with kafka, (tmp_path / "kavka.log").open("w") as log:
-            command = [str(Path(sys.executable).parent / "kavka"), "server", str(file)]
-            broker = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-            try:
-                wait_for_two(plain, broker)
-                yield Both(kafka, ports, login)
-            finally:
-                broker.terminate()
-                broker.wait(30)
-
-
-def wait_for_two(port: int, broker: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
-        if answers_metadata(port, brokers=2, timeout_s=1):
-            return
-        assert broker.poll() is None
-        try:
-            broker.wait(0.1)
-        except subprocess.TimeoutExpired:
-            pass
-    raise AssertionError("kavka does not know both brokers")
+        with kafka, second_broker(tmp_path, plain, settings):
+            yield Both(kafka, ports, login)
 
 
 @pytest.mark.parametrize("broker", [1, 2])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +11,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.kit.certificates import Authority
-from tests.kit.kavka_process import HOST, answers_metadata
+from tests.kit.kavka_process import HOST
 from tests.kit.ports import free_port
+from tests.kit.second_broker import second_broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -50,41 +49,19 @@ def client(tmp_path: Path) -> Iterator[dict[str, str]]:
     plain, secured = free_port(), free_port()
     own = str(authority.sign("admin", names=()).write(tmp_path / "admin.pem"))
     settings = {
-        "broker.id": "2",
         "listeners": f"PLAINTEXT://{HOST}:{plain},SSL://{HOST}:{secured}",
         "log.dirs": str(tmp_path / "logs"),
         "zookeeper.connect": kafka.zookeeper,
         **tls(tmp_path, "kavka", authority),
     }
-    file = tmp_path / "kavka.properties"
-    file.write_text("\n".join(f"{name}={value}" for name, value in settings.items()))
-    with kafka, (tmp_path / "kavka.log").open("w") as log:
-        command = [str(Path(sys.executable).parent / "kavka"), "server", str(file)]
-        broker = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        try:
-            wait_for_two(plain, broker)
-            yield {
-                "bootstrap.servers": f"{HOST}:{secured}",
-                "security.protocol": "SSL",
-                "ssl.ca.location": str(tmp_path / "authority.pem"),
-                "ssl.certificate.location": own,
-                "ssl.key.location": own,
-            }
-        finally:
-            broker.terminate()
-            broker.wait(30)
-
-
-def wait_for_two(port: int, broker: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
-        if answers_metadata(port, brokers=2, timeout_s=1):
-            return
-        assert broker.poll() is None
-        try:
-            broker.wait(0.1)
-        except subprocess.TimeoutExpired:
-            pass
-    raise AssertionError("kavka does not know both brokers")
+    with kafka, second_broker(tmp_path, plain, settings):
+        yield {
+            "bootstrap.servers": f"{HOST}:{secured}",
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(tmp_path / "authority.pem"),
+            "ssl.certificate.location": own,
+            "ssl.key.location": own,
+        }
 
 
 def test_brokers_of_both_brands_replicate_to_each_other_over_tls(client: dict[str, str]) -> None:
