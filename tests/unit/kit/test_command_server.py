@@ -39,9 +39,10 @@ def test_its_directory_is_the_callers(tmp_path: Path, monkeypatch: pytest.Monkey
     assert run_alone("why", "--data", "there").stderr != run_alone("why", "--data", "here").stderr
 
 
-def test_one_that_does_not_end_is_killed() -> None:
+def test_one_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    words = ["zookeeper", "--port", "0", "--data", str(tmp_path)]
     with pytest.raises(subprocess.TimeoutExpired):
-        run_forked(["zookeeper", "--port", "0"], given=b"", environment=os.environ, timeout_s=0.5)
+        run_forked(words, given=b"", environment=os.environ, timeout_s=0.5)
     assert run_alone("--version").returncode == 0
 
 
@@ -75,7 +76,7 @@ def test_whose_process_is_gone_has_told_its_end(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(server_process, "_forks", True)  # `make conformance` begins each from nothing.
     with (tmp_path / "said").open("wb") as said:
         for _ in range(20):
-            server = begin([str(PROGRAM), "zookeeper", "--port", "0"], said)
+            server = begin([str(PROGRAM), "zookeeper", "--port", "0", "--data", str(tmp_path / "data")], said)
             assert isinstance(server, ForkedServer)
             os.kill(server.pid, signal.SIGKILL)
             while Path(f"/proc/{server.pid}").exists():
