@@ -14,7 +14,7 @@ durability      what of a log a power cut may take or bring back, and what a flu
 partition_metadata
                 partition.metadata: the topic id beside the records
 segment_swap    how compaction puts a segment in the place of others
-segment         one .log file with its indexes, and when it is full
+segment         one .log file with its indexes
 record_scan     batches read out of a .log file, window by window
 timestamp_search
                 the first record that is not older than a time

@@ -27,7 +27,6 @@ from kavka.errors import CorruptRecords, StorageError
 from kavka.filesystem import Buffer, File, FileSystem
 from kavka.log.decide.indexes import (
     ABORTED_ENTRY,
-    MAX_RELATIVE_OFFSET,
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
     AbortedTransaction,
@@ -385,22 +384,11 @@ class Segment:
         """The transaction index, if it has entries and may have been written since the segment was made or loaded."""
         return [self._directory.open(self.path(TXN_INDEX_SUFFIX))] if self._aborted else []
 
-    # -- when to roll
-
-    def is_full(self, size: int, last_offset: Offset, max_timestamp: int, now_ms: int, limits: RollLimits) -> bool:
-        """Whether a batch of `size` bytes up to `last_offset` must start a new segment."""
-        if self.size + size > limits.segment_bytes:
-            return True
-        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-            return True
-        if not self.size:
-            return False
+    @property
+    def index_entries(self) -> int:
+        """Entries of the offset index; 0 while it is not in memory."""
         index = self._offset_index
-        if index is not None and len(index) >= limits.max_index_entries:
-            return True
-        first = self.first_timestamp
-        waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
-        return waited_ms > limits.segment_ms - self.roll_jitter_ms
+        return 0 if index is None else len(index)
 
     @property
     def first_timestamp(self) -> int:
@@ -752,11 +740,3 @@ class SegmentView(NamedTuple):
     """The largest timestamp and the last offset of its batch; None if it is not known."""
     indexes: tuple[OffsetIndex, TimeIndex] | None
     """As they go on growing; None if they are in the files alone."""
-
-
-class RollLimits(NamedTuple):
-    """What bounds a segment."""
-
-    segment_bytes: int
-    segment_ms: int
-    max_index_entries: int

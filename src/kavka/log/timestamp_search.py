@@ -25,6 +25,7 @@ from kavka.filesystem import File, FileSystem
 from kavka.log.decide.indexes import TIME_ENTRY_SIZE, CorruptIndex, OffsetIndex, TimeEntry, TimeIndex
 from kavka.log.record_scan import header_at, scan_batches, scan_headers
 from kavka.log.segment import Segment, SegmentView, TimestampedOffset
+from kavka.log.unified_log import UnifiedLog
 from kavka.model import NO_TIMESTAMP, Offset
 from kavka.records.batch import BatchHeader
 
@@ -60,13 +61,18 @@ class TimestampSearch:
         self._learned: dict[Segment, Learned] = {}
 
     @classmethod
-    def of(
-        cls, filesystem: FileSystem, segments: Sequence[Segment], timestamp: int | None, start_offset: Offset
-    ) -> TimestampSearch:
-        """The search in those segments that may have the record, as far as they know."""
-        with_records = [segment for segment in segments if segment.size]
+    def of(cls, log: UnifiedLog, timestamp: int | None) -> TimestampSearch:
+        """The search in those segments of `log` that may have the record, as far as they know; for a worker.
+
+        Call `teach` afterwards, if it `still_holds_for` the log.
+        """
+        with_records = [segment for segment in log.segments if segment.size]
         views = [segment.view() for segment in with_records if timestamp is None or segment.may_reach(timestamp)]
-        return cls(filesystem, views, timestamp, start_offset)
+        return cls(log.filesystem, views, timestamp, log.log_start_offset)
+
+    def still_holds_for(self, log: UnifiedLog) -> bool:
+        """True if the log still has everything that was read."""
+        return {view.segment for view in self.views} <= set(log.segments)
 
     def teach(self) -> None:
         """Gives the segments what the search read of their index files. For the event loop, after the last step."""

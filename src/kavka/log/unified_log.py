@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from kavka.errors import DamagedLog, InvariantViolation, OffsetOutOfRange, RecordsError, StorageError
-from kavka.filesystem import Buffer
+from kavka.filesystem import Buffer, FileSystem
 from kavka.log.decide.accepted_batches import (
     Markers,
     accept_own,
@@ -44,6 +44,7 @@ from kavka.log.decide.indexes import MAX_RELATIVE_OFFSET, TIME_ENTRY_SIZE, Abort
 from kavka.log.decide.leader_epochs import EpochEntry
 from kavka.log.decide.producer_state import AppendOrigin, BatchMetadata
 from kavka.log.decide.retention import below_log_start, over_age, over_size
+from kavka.log.decide.segment_roll import RollLimits, must_roll
 from kavka.log.durability import Durability, FlushTask
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadedLog, rebuild_producers
@@ -51,9 +52,8 @@ from kavka.log.log_results import AppendResult, DeletedSegments, ReadResult
 from kavka.log.log_segments import TAIL_POSITIONS, LogSegments, ages_from_ms, fit
 from kavka.log.partition_metadata import PartitionMetadata
 from kavka.log.record_scan import has_no_record
-from kavka.log.segment import RollLimits, Segment
+from kavka.log.segment import Segment
 from kavka.log.segment_swap import SegmentSwap
-from kavka.log.timestamp_search import TimestampSearch
 from kavka.logger import Logger
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition
 from kavka.records.batch import HEADER_SIZE, BatchHeader, RecordBatch, TimestampType, assign_offset
@@ -153,6 +153,10 @@ class UnifiedLog:
         return self._directory.path
 
     @property
+    def filesystem(self) -> FileSystem:
+        return self._directory.filesystem
+
+    @property
     def size_bytes(self) -> int:
         return self._segments.size_bytes
 
@@ -220,7 +224,7 @@ class UnifiedLog:
         segments, is_torn = self._segments, False
         try:
             segment = segments.active
-            if segment.is_full(size, last_offset, header.max_timestamp, now_ms, self._limits):
+            if must_roll(segment, size, last_offset, header.max_timestamp, now_ms, self._limits):
                 segment = self.roll(now_ms)
             assign_offset(batch, first_offset, leader_epoch)
             position = segment.size
@@ -316,7 +320,7 @@ class UnifiedLog:
             header, size = batch.header, len(batch.view)
             pending = end - start
             active = self._segments.active
-            if active.is_full(pending + size, header.last_offset, header.max_timestamp, now_ms, self._limits):
+            if must_roll(active, pending + size, header.last_offset, header.max_timestamp, now_ms, self._limits):
                 if number > run:
                     self._append_run(view[start:end], batches[run:number], markers)
                 # Named for the log end, also before a gap: recovery takes gaps between segments for losses.
@@ -442,15 +446,6 @@ class UnifiedLog:
         return self._segments.aborted_transactions(start_offset, end_offset)
 
     # -- looking up
-
-    def search_timestamp(self, timestamp: int | None) -> TimestampSearch:
-        """The search for the first record that is not older than `timestamp` (ms), or with None for the first one with
-        the largest timestamp; for a worker. Call its `teach` afterwards if the log `is_as_searched`."""
-        return TimestampSearch.of(self._directory.filesystem, self._segments.listed, timestamp, self.log_start_offset)
-
-    def is_as_searched(self, search: TimestampSearch) -> bool:
-        """True if the log still has everything that the search read."""
-        return {view.segment for view in search.views} <= set(self._segments.listed)
 
     @property
     def latest_epoch(self) -> LeaderEpoch:

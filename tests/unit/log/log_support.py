@@ -13,6 +13,7 @@ from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadedLog, LoadRequest, create_log, load_log
 from kavka.log.log_manager import LogManager
 from kavka.log.segment import LogDirectory, OpenSegments, TimestampedOffset
+from kavka.log.timestamp_search import TimestampSearch
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import NO_OFFSET, TopicPartition
 from kavka.records.batch import (
@@ -105,10 +106,10 @@ def load(log: UnifiedLog, **known: int | bool) -> tuple[UnifiedLog, LoadedLog]:
 
 def find_time(log: UnifiedLog, timestamp: int | None) -> TimestampedOffset | None:
     """What a worker finds: the first record that is not older, or with None the first with the largest timestamp."""
-    search = log.search_timestamp(timestamp)
+    search = TimestampSearch.of(log, timestamp)
     for _step in search.steps():
         pass
-    assert log.is_as_searched(search)
+    assert search.still_holds_for(log)
     search.teach()
     return search.found
 

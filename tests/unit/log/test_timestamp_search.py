@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kavka.errors import CorruptRecords, ErrorCode, RecordsError
-from kavka.log.timestamp_search import STEP_ITEMS
+from kavka.log.timestamp_search import STEP_ITEMS, TimestampSearch
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.batch import read_header
 from kavka.records.builder import seal
@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 
 
 def steps(log: UnifiedLog, timestamp: int | None) -> int:
-    return sum(1 for _ in log.search_timestamp(timestamp).steps())
+    return sum(1 for _ in TimestampSearch.of(log, timestamp).steps())
 
 
 def unreadable(base_offset: int, payload: bytes = b"\xff" * 200, *, attributes: int = 0) -> bytes:
@@ -51,7 +51,7 @@ def test_a_batch_that_cannot_be_read_is_an_error_only_where_the_record_may_be_in
 ) -> None:
     log = poisoned(tmp_path, data)
     assert find_time(log, NOW_MS - HOUR_MS) == (NOW_MS - HOUR_MS, 0, 0)
-    search = log.search_timestamp(NOW_MS)
+    search = TimestampSearch.of(log, NOW_MS)
     with pytest.raises(RecordsError) as refused:
         list(search.steps())
     assert (refused.value.code, search.unreadable) == (code, 1)

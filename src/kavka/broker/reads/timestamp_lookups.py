@@ -47,7 +47,7 @@ class TimestampLookups:
         """
         async with self._slots:
             for _ in range(MAX_ATTEMPTS):
-                search = log.search_timestamp(timestamp)
+                search = TimestampSearch.of(log, timestamp)
                 truncations, directory = log.truncations, log.directory
                 try:
                     await self._take(search)
@@ -55,7 +55,7 @@ class TimestampLookups:
                     if not self._is_current(log):
                         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from failure
                     is_as_before = log.truncations == truncations and log.directory == directory
-                    if not is_as_before or not log.is_as_searched(search):
+                    if not is_as_before or not search.still_holds_for(log):
                         continue
                     if isinstance(failure, RecordsError):
                         self._tell(log, search, failure)

@@ -5,6 +5,7 @@ A module here must not know a clock, an event loop, a socket, a thread or random
 accepted_batches      which batches a log takes from a client, from this broker, from the leader
 directory_names       what the name of a partition's directory says
 retention             how many of the oldest segments go
+segment_roll          when a segment is full, so that the next batch starts a new one
 leader_epochs         where each leader epoch starts and ends in a log
 producer_state        idempotence and transactions: what each producer wrote last
 indexes               which entry of an offset, time or transaction index answers a look-up
