@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+import urllib.request
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
 import pytest
 
@@ -148,6 +150,52 @@ def test_a_console_that_is_killed_in_the_middle_goes_on_and_does_nothing_twice(l
     assert live.begun("killed") == [0, 1], "each partition was begun to move once"
     entry = live.client.get("/audit?q=killed").text
     assert "committed" in entry
+
+
+def test_chosen_replicas_leave_a_broker_and_the_way_back_is_a_plan_of_its_own(live: Live) -> None:
+    live.topic("chosen", (3, 4), partitions=3, size=300_000)
+    form = eventually("the form lists them", lambda: _form_with(live, "chosen-2"))
+    sent = [(name, value) for name, value in form.forms()[-1].fields.items() if name not in ("chosen", "target")]
+    sent += [("chosen", "chosen-0"), ("chosen", "chosen-2"), ("target", "1"), ("target", "2")]
+    plan = live.client.send(urllib.request.Request(f"{live.console.address}/c/live/do/move", urlencode(sent).encode()))
+    assert "/jobs/" in plan.path, plan.text
+    assert "Move 2 replicas off broker 3" in plan.text
+    assert "takes the place of broker 3: of 2 brokers that may it holds the least" in plan.text
+    path = live.run(plan)
+    live.wait(path, "done")
+    replicas = live.replicas("chosen")
+    assert replicas[1] == (3, 4), "it was not chosen"
+    assert all(each[0] in (1, 2) and each[1] == 4 for each in (replicas[0], replicas[2]))
+    back = live.client.submit(live.client.get(path), "/undo")
+    assert back.path != path
+    assert "Undo job" in back.text
+    assert live.replicas("chosen") == replicas, "a plan moves nothing"
+    live.wait(live.run(back), "done")
+    assert live.replicas("chosen") == [(3, 4)] * 3
+    assert live.throttles("chosen") == []
+
+
+def _form_with(live: Live, partition: str) -> Page | None:
+    page = live.client.get("/c/live/do/move?broker=3&q=chosen")
+    return page if partition in page.text else None
+
+
+def test_replicas_are_typed_partition_by_partition(live: Live) -> None:
+    live.topic("typed", (1, 2), partitions=2, size=200_000)
+    form = eventually(
+        "the form knows the topic",
+        lambda: (
+            (page := live.client.get("/c/live/do/move?topic=typed")) and "Replicas afterwards" in page.text and page
+        ),
+    )
+    refused = live.client.submit(form, "/do/move", **{"replicas:0": "1,99"})
+    assert refused.status == 400
+    assert "typed-0: there is no live broker 99" in refused.text
+    assert refused.form("/do/move").fields["replicas:0"] == "1,99", "what was typed stays"
+    plan = live.client.submit(refused, "/do/move", **{"replicas:0": "2, 1"})
+    assert "only the order changes: broker 2 is preferred" in plan.text
+    live.wait(live.run(plan), "done")
+    assert live.replicas("typed") == [(2, 1), (1, 2)]
 
 
 @pytest.mark.thorough

@@ -158,6 +158,35 @@ def test_a_plan_that_nobody_wants_is_discarded(live: Live, browser: Browser) -> 
     assert live.replicas("unwanted") == (1, 2)
 
 
+def test_everything_moves_off_a_broker_by_boxes_and_back(live: Live, browser: Browser) -> None:
+    live.topic("boxed", (3, 4), size=200_000)
+    with page_of(browser) as page:
+        listed = "tbody input[value=boxed-0]"
+        form = live.url("/do/move?broker=3&q=boxed")
+        eventually("the form", lambda: (page.goto(form), page.locator(listed).count() > 0)[1])
+        every = page.get_by_role("checkbox", name="Choose all")
+        assert every.is_checked()
+        every.uncheck()
+        assert not page.locator(listed).is_checked()
+        press(page, "Plan it")
+        page.get_by_text("choose at least one partition").wait_for(timeout=SOON_MS)
+        page.get_by_role("checkbox", name="Choose all").check()
+        page.get_by_role("checkbox", name="Broker 2").uncheck()
+        look(page)
+        press(page, "Plan it")
+        page.get_by_text("no other broker may").wait_for(timeout=SOON_MS)
+        look(page)
+        press(page, "Run it")
+        see_state(page, "done")
+        assert live.replicas("boxed") == (1, 4)
+        press(page, "Plan the way back")
+        page.get_by_role("heading", name="Undo job").wait_for(timeout=SOON_MS)
+        press(page, "Run it")
+        see_state(page, "done")
+        look(page)
+    assert live.replicas("boxed") == (3, 4)
+
+
 def test_preferred_leaders_are_elected(live: Live, browser: Browser) -> None:
     live.topic("led", (1, 2), size=100_000)
     live.prefer("led", (2, 1))

@@ -84,6 +84,9 @@ FORMS = (
     "reassign",
     "replication-factor",
     "decommission",
+    "move",
+    "move?broker=1",
+    f"move?topic={TOPIC}",
     "elect",
 )
 DENSE = ("overview", "topic", "group", "decisions")

@@ -24,11 +24,14 @@ from kavka.console.jobs.plan import (
     Move,
     PartitionFacts,
     command_lines,
+    plan_as_said,
     plan_decommission,
     plan_election,
     plan_file,
+    plan_off,
     plan_reassign,
     plan_replication_factor,
+    plan_undo,
 )
 from kavka.console.jobs.progress import AWAY_MS, MOST_AT_ONCE, SETTLE_MS, STALLED_MS, step
 from kavka.console.jobs.runner import JobRunner
@@ -170,6 +173,76 @@ class TestPlans:
         plan = plan_election(found._replace(partitions=facts), ())
         assert [(move.partition, move.before, move.after) for move in plan.moves] == [(tp(0), (2,), (1,))]
         assert [each.partition for each in plan.skipped] == [tp(1), tp(2)]
+
+    def test_only_chosen_replicas_leave_and_each_says_why_it_goes_where_it_goes(self) -> None:
+        found = inventory({0: (1, 2), 1: (1, 2), 2: (3, 1)}, brokers=5)
+        plan = plan_off(found, 1, [tp(0), tp(2)], [2, 4, 5], throttle=None)
+        assert [(move.partition, move.after) for move in plan.moves] == [(tp(0), (4, 2)), (tp(2), (3, 5))]
+        why = "broker 4 takes the place of broker 1: of 2 brokers that may it holds the least, 0 bytes"
+        assert plan.moves[0].why == why, "broker 2 has a replica of it already"
+        only = plan_off(found, 1, [tp(2)], [4], throttle=None)
+        assert only.moves[0].why == "broker 4 takes the place of broker 1: no other broker may"
+
+    def test_a_rack_without_a_replica_is_the_reason_where_it_decided(self) -> None:
+        racks = {1: "a", 2: "b", 3: "a", 4: "b"}
+        found = inventory({0: (1, 2), 1: (3, 2), 2: (3, 4)})
+        found = found._replace(brokers={node: BrokerFacts(rack, 10_000 * MB) for node, rack in racks.items()})
+        (move,) = plan_off(found, 1, [tp(0)], [], throttle=None).moves
+        assert move.after == (3, 2), "broker 4 holds less, in the rack of broker 2"
+        assert "rack a has no replica of it" in move.why
+
+    def test_what_nobody_chosen_may_take_is_left_out_and_said(self) -> None:
+        found = inventory({0: (1, 2), 1: (1, 3)})
+        plan = plan_off(found, 1, [tp(0), tp(1)], [2], throttle=None)
+        assert [move.after for move in plan.moves] == [(2, 3)]
+        assert plan.skipped[0].why.startswith("each of the 1 brokers that may take it has a replica")
+
+    @pytest.mark.parametrize(
+        ("chosen", "targets", "why"),
+        [
+            ([], [2], "choose at least one"),
+            ([tp(9)], [2], "there is no partition orders-9"),
+            ([tp(1)], [2], "broker 1 holds no replica of orders-1"),
+            ([tp(0)], [7], "no live broker 7"),
+            ([tp(0)], [1], "no other live broker than 1"),
+        ],
+    )
+    def test_a_choice_that_cannot_be_is_refused(
+        self, chosen: list[TopicPartition], targets: list[int], why: str
+    ) -> None:
+        with pytest.raises(Impossible, match=why):
+            plan_off(inventory({0: (1, 2), 1: (2, 3)}), 1, chosen, targets, throttle=None)
+
+    def test_each_partition_goes_where_somebody_says_and_the_rest_stays(self) -> None:
+        found = inventory({0: (1, 2), 1: (1, 2), 2: (1, 2), 3: (1, 2)})
+        plan = plan_as_said(found, {tp(0): (3, 4), tp(1): (2, 1), tp(2): (1, 2), tp(3): (1, 2, 3)}, throttle=None)
+        assert [(move.partition, move.bytes_copied) for move in plan.moves] == [
+            (tp(0), 200 * MB),
+            (tp(1), 0),
+            (tp(3), 100 * MB),
+        ]
+        assert "only the order changes: broker 2" in plan.moves[1].why
+        assert ("warn", "have another number of replicas afterwards", (tp(3),)) in plan.risks
+
+    @pytest.mark.parametrize(
+        ("said", "why"),
+        [((), "at least one"), ((1, 1), "named twice"), ((1, 8), "no live broker 8")],
+    )
+    def test_replicas_that_cannot_be_are_refused(self, said: tuple[int, ...], why: str) -> None:
+        with pytest.raises(Impossible, match=f"orders-0: .*{why}"):
+            plan_as_said(inventory({0: (1, 2)}), {tp(0): said}, throttle=None)
+
+    def test_the_way_back_leaves_alone_what_somebody_has_moved_since(self) -> None:
+        moved = inventory({0: (3, 2), 1: (4, 2), 2: (3, 2)})
+        done = [Move(tp(0), (1, 2), (3, 2)), Move(tp(1), (1, 2), (3, 2)), Move(tp(2), (7, 2), (3, 2))]
+        plan = plan_undo(moved, 5, [*done, Move(tp(8), (1, 2), (3, 2))], throttle=None)
+        assert plan.title == "Undo job 5"
+        assert [(move.partition, move.before, move.after) for move in plan.moves] == [(tp(0), (3, 2), (1, 2))]
+        assert {each.partition: each.why for each in plan.skipped} == {
+            tp(1): "somebody has moved it since",
+            tp(2): "broker 7, to which it would go back, is not alive",
+            tp(8): "its topic was deleted",
+        }
 
     def test_command_lines_do_the_same(self) -> None:
         plan = plan_decommission(inventory({0: (1, 2)}), 1, throttle=5)

@@ -61,6 +61,7 @@ FORMS = {
     "set-quota": OPERATORS,
     "reassign": OPERATORS,
     "replication-factor": OPERATORS,
+    "move": OPERATORS,
     "decommission": OPERATORS,
     "elect": OPERATORS,
 }

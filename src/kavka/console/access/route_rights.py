@@ -131,6 +131,7 @@ _FORMS: Final = {
     "set-quota": Need(Who.ALL_TOPICS, _OPERATE),
     "reassign": Need(Who.ALL_TOPICS, _OPERATE),
     "replication-factor": Need(Who.ALL_TOPICS, _OPERATE),
+    "move": Need(Who.ALL_TOPICS, _OPERATE),
     "decommission": Need(Who.ALL_TOPICS, _OPERATE),
     "elect": Need(Who.ALL_TOPICS, _OPERATE),
 }

@@ -20,37 +20,47 @@ Replicas = Mapping[TopicPartition, tuple[int, ...]]
 
 
 class Placed(NamedTuple):
-    """Where changed partitions are to be, and why others cannot be."""
+    """Where changed partitions are to be, why there (where that was a choice), and why others cannot be."""
 
     after: dict[TopicPartition, tuple[int, ...]]
     impossible: dict[TopicPartition, str]
+    whys: dict[TopicPartition, str]
 
 
 def evacuate(
-    current: Replicas, leaving: Collection[int], racks: Mapping[int, str | None], sizes: Mapping[TopicPartition, int]
+    current: Replicas,
+    leaving: Collection[int],
+    racks: Mapping[int, str | None],
+    sizes: Mapping[TopicPartition, int],
+    *,
+    chosen: Collection[TopicPartition] | None = None,
+    targets: Collection[int] | None = None,
 ) -> Placed:
-    """Without the brokers `leaving`. racks: of all live brokers. current: of all partitions, for brokers' loads."""
+    """Without the brokers `leaving`. racks: of all live brokers. current: of all partitions, for brokers' loads.
+    chosen: the partitions that may move (None: all). targets: the brokers that may take a replica (None: all that
+    stay)."""
     staying = {node_id: rack for node_id, rack in racks.items() if node_id not in leaving}
     load = _Load(current, staying, sizes)
-    placed = Placed({}, {})
-    for partition in _largest_first(current, sizes):
+    placed = Placed({}, {}, {})
+    usable = [node_id for node_id in staying if targets is None or node_id in targets]
+    for partition in _largest_first(current if chosen is None else {each: current[each] for each in chosen}, sizes):
         replicas = list(current[partition])
+        reasons = []
         for place, node_id in enumerate(replicas):
             if node_id not in leaving:
                 continue
             others = [each for each in replicas if each != node_id]
-            chosen = load.emptiest(others, staying)
-            if chosen is None:
-                placed.impossible[partition] = (
-                    f"all {len(staying)} live brokers that stay have a replica of it already: "
-                    "lower its replication factor first"
-                )
+            taker = load.emptiest(others, usable)
+            if taker is None:
+                placed.impossible[partition] = _nobody(len(staying), None if targets is None else len(usable))
                 break
-            replicas[place] = chosen
+            reasons.append(load.reason(node_id, taker, others, usable))
+            replicas[place] = taker
         else:
             if tuple(replicas) != current[partition]:
                 load.place(partition, set(replicas) - set(current[partition]))
                 placed.after[partition] = tuple(replicas)
+                placed.whys[partition] = "; ".join(reasons)
     return placed
 
 
@@ -64,7 +74,7 @@ def with_factor(
 ) -> Placed:
     """`factor` replicas for each chosen partition. Those on dead brokers, and those out of sync, go first."""
     load = _Load(current, racks, sizes)
-    placed = Placed({}, {})
+    placed = Placed({}, {}, {})
     for partition in _largest_first({each: current[each] for each in chosen}, sizes):
         replicas = list(current[partition])
         while len(replicas) > factor:
@@ -80,6 +90,12 @@ def with_factor(
                 load.place(partition, set(replicas) - set(current[partition]))
                 placed.after[partition] = tuple(replicas)
     return placed
+
+
+def _nobody(staying: int, targets: int | None) -> str:
+    if targets is None:
+        return f"all {staying} live brokers that stay have a replica of it already: lower its replication factor first"
+    return f"each of the {targets} brokers that may take it has a replica of it already: allow others"
 
 
 def _first_to_go(
@@ -125,6 +141,24 @@ class _Load:
         return min(
             free,
             key=lambda each: (self._racks.get(each) in racks, self.bytes[each], self._counts[each], each),
+        )
+
+    def reason(self, leaving: int, taker: int, taken: Collection[int], allowed: Collection[int]) -> str:
+        """Why `emptiest` chose `taker`, in the words of an operator."""
+        free = [node_id for node_id in allowed if node_id not in taken]
+        if len(free) == 1:
+            return f"broker {taker} takes the place of broker {leaving}: no other broker may"
+        racks = {self._racks.get(each) for each in taken} - {None}
+        best = [node_id for node_id in free if self._racks.get(node_id) not in racks]
+        size = f"{self.bytes[taker]:,}"
+        if racks and taker in best and len(best) < len(free):
+            return (
+                f"broker {taker} takes the place of broker {leaving}: rack {self._racks[taker]} has no replica of it, "
+                f"and of {len(best)} brokers there it holds the least, {size} bytes"
+            )
+        return (
+            f"broker {taker} takes the place of broker {leaving}: of {len(free)} brokers that may it holds the least, "
+            f"{size} bytes"
         )
 
 

@@ -25,6 +25,8 @@ class JobKind(Enum):
     REASSIGN = "reassign"
     REPLICATION_FACTOR = "replication-factor"
     DECOMMISSION = "decommission"
+    MOVE = "move"
+    """What an operator chose, partition by partition."""
     ELECTION = "elect"
 
 
@@ -62,6 +64,8 @@ class Move(NamedTuple):
     before: tuple[int, ...]
     after: tuple[int, ...]
     bytes_copied: int = 0
+    why: str = ""
+    """Why there, where the plan chose the place."""
 
     @property
     def adding(self) -> tuple[int, ...]:
@@ -168,7 +172,83 @@ def plan_decommission(found: Inventory, broker: int, *, throttle: int | None) ->
     placed = evacuate(_replicas(found), {broker}, racks, _sizes(found))
     after = {partition: placed.after[partition] for partition in usable if partition in placed.after}
     skipped += [Skipped(partition, placed.impossible[partition]) for partition in usable if partition not in after]
-    return _complete(JobKind.DECOMMISSION, f"Decommission broker {broker}", found, after, skipped, throttle)
+    title = f"Decommission broker {broker}"
+    return _explained(_complete(JobKind.DECOMMISSION, title, found, after, skipped, throttle), placed.whys)
+
+
+def plan_off(
+    found: Inventory,
+    broker: int,
+    chosen: Collection[TopicPartition],
+    targets: Collection[int],
+    *,
+    throttle: int | None,
+) -> JobPlan:
+    """Moves the chosen partitions' replicas off a broker, alive or dead, to brokers of `targets` (none named: any)."""
+    _refuse_unknown(found, chosen)
+    elsewhere = sorted(partition for partition in chosen if broker not in found.partitions[partition].replicas)
+    if elsewhere:
+        raise Impossible(f"broker {broker} holds no replica of {elsewhere[0]}")
+    if not chosen:
+        raise Impossible("choose at least one partition")
+    _refuse_dead(found, sorted(targets))
+    usable, skipped = _movable(found, chosen)
+    racks = {node_id: facts.rack for node_id, facts in found.brokers.items()}
+    if not (set(targets) or set(racks)) - {broker}:
+        raise Impossible(f"there is no other live broker than {broker}")
+    placed = evacuate(_replicas(found), {broker}, racks, _sizes(found), chosen=usable, targets=targets or None)
+    skipped += [Skipped(partition, why) for partition, why in sorted(placed.impossible.items())]
+    title = f"Move {len(chosen)} replicas off broker {broker}"
+    return _explained(_complete(JobKind.MOVE, title, found, placed.after, skipped, throttle), placed.whys)
+
+
+def plan_as_said(
+    found: Inventory, wanted: Mapping[TopicPartition, tuple[int, ...]], *, title: str = "", throttle: int | None
+) -> JobPlan:
+    """Each partition's replicas as somebody says, the preferred leader first. What stands so already is left out."""
+    _refuse_unknown(found, wanted)
+    for partition, replicas in sorted(wanted.items()):
+        if not replicas:
+            raise Impossible(f"{partition}: name at least one broker")
+        twice = [each for place, each in enumerate(replicas) if each in replicas[:place]]
+        if twice:
+            raise Impossible(f"{partition}: broker {twice[0]} is named twice")
+        dead = [each for each in replicas if each not in {*found.brokers, *found.partitions[partition].replicas}]
+        if dead:
+            raise Impossible(f"{partition}: there is no live broker {dead[0]}")
+    changed = {each: replicas for each, replicas in wanted.items() if replicas != found.partitions[each].replicas}
+    usable, skipped = _movable(found, changed)
+    after = {partition: changed[partition] for partition in usable}
+    whys = {
+        partition: f"only the order changes: broker {replicas[0]} is preferred, and nothing is copied"
+        for partition, replicas in after.items()
+        if set(replicas) == set(found.partitions[partition].replicas)
+    }
+    title = title or f"Other replicas for {_topics({partition.topic for partition in changed})}"
+    made = _explained(_complete(JobKind.MOVE, title, found, after, skipped, throttle), whys)
+    other = tuple(move.partition for move in made.moves if len(move.before) != len(move.after))
+    if not other:
+        return made
+    return made._replace(risks=(*made.risks, Risk("warn", "have another number of replicas afterwards", other)))
+
+
+def plan_undo(found: Inventory, number: int, moves: Collection[Move], *, throttle: int | None) -> JobPlan:
+    """Back to where `moves`, which job `number` has made, found the partitions. Who has moved one since then meant it:
+    such a partition is left where it is."""
+    wanted, skipped = {}, []
+    for move in sorted(moves):
+        facts = found.partitions.get(move.partition)
+        dead = [each for each in move.before if each not in {*found.brokers, *(facts.replicas if facts else ())}]
+        if facts is None:
+            skipped.append(Skipped(move.partition, "its topic was deleted"))
+        elif facts.replicas != move.after:
+            skipped.append(Skipped(move.partition, "somebody has moved it since"))
+        elif dead:
+            skipped.append(Skipped(move.partition, f"broker {dead[0]}, to which it would go back, is not alive"))
+        else:
+            wanted[move.partition] = move.before
+    made = plan_as_said(found, wanted, title=f"Undo job {number}", throttle=throttle)
+    return made._replace(skipped=tuple(sorted((*made.skipped, *skipped))))
 
 
 def plan_election(found: Inventory, topics: Collection[str]) -> JobPlan:
@@ -248,6 +328,10 @@ def _complete(
         tuple(_effects(moves, found)),
         duration_s(moves, found, throttle),
     )
+
+
+def _explained(made: JobPlan, whys: Mapping[TopicPartition, str]) -> JobPlan:
+    return made._replace(moves=tuple(move._replace(why=whys.get(move.partition, "")) for move in made.moves))
 
 
 def _risks(moves: Sequence[Move], found: Inventory, throttle: int | None) -> Iterable[Risk]:
@@ -350,6 +434,12 @@ def _chosen(found: Inventory, topics: Collection[str]) -> list[TopicPartition]:
     if not chosen:
         raise Impossible("name at least one topic")
     return chosen
+
+
+def _refuse_unknown(found: Inventory, chosen: Iterable[TopicPartition]) -> None:
+    for partition in chosen:
+        if partition not in found.partitions:
+            raise Impossible(f"there is no partition {partition}")
 
 
 def _refuse_dead(found: Inventory, wanted: Iterable[int]) -> None:

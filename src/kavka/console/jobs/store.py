@@ -224,6 +224,7 @@ class JobStore:
             "risks": [[risk.level, risk.what, [str(each) for each in risk.partitions]] for risk in plan.risks],
             "effects": [list(effect) for effect in plan.effects],
             "bytes_copied": plan.bytes_copied,
+            "whys": {str(move.partition): move.why for move in plan.moves if move.why},
         }
         predicted = plan.duration_s if plan.duration_s is not None and plan.duration_s != float("inf") else None
         with transaction(self._ledger):

@@ -17,6 +17,7 @@ actions       form, preview and outcome of every action
 alerts        what fires, the rules, silences
 jobs          a cluster's jobs
 jobs_actions  a job: form, plan, progress
+move_replicas which replicas move: chosen on a broker, or typed for each partition of a topic
 audit         the audit log
 login         login and logout
 sso           logins by a provider: there, and back

@@ -9,7 +9,7 @@ version he saw, and the second is told what the first did.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -34,6 +34,7 @@ from kavka.console.jobs.plan import (
     plan_file,
     plan_reassign,
     plan_replication_factor,
+    plan_undo,
     undo_file,
 )
 from kavka.console.jobs.store import Busy, Job, JobState, MoveState, Stale
@@ -61,7 +62,7 @@ TITLES = {
 
 def routes(console: Console) -> list[Route]:
     found = []
-    for kind in JobKind:
+    for kind in TITLES:
         pages = _PlanPages(console, kind)
         path = f"/c/{{cluster}}/do/{kind.value}"
         found += [Route(path, pages.form, methods=["GET"]), Route(path, pages.submitted, methods=["POST"])]
@@ -110,26 +111,17 @@ class _PlanPages:
         values = await form_values(request)
         check_reachable(watch)
         try:
-            throttle = None if self._kind is JobKind.ELECTION else _throttle(values)
-            rates = {topic.name: topic.in_bytes_per_s or 0.0 for topic in watch.snapshot.topics.values()}
-            inventory = await read_inventory(watch.cluster, rates)
-            plan = self._plan(inventory, values, throttle)
+            throttle = None if self._kind is JobKind.ELECTION else said_throttle(values)
+            return await keep_plan(
+                self._console, request, watch, throttle, lambda found: self._plan(found, values, throttle)
+            )
+        except NothingToMove:
+            return self._form(request, watch, values, problem=_nothing(self._kind), status=200)
         except (ActionRefused, Impossible) as refused:
             return self._form(request, watch, values, problem=str(refused), status=400)
         except (KavkaError, TimeoutError) as failed:
             text_ = f"the cluster was not read: {failed or 'it did not answer in time'}"
             return self._form(request, watch, values, problem=text_, status=503)
-        if not plan.moves and not plan.skipped:
-            return self._form(request, watch, values, problem=_nothing(self._kind), status=200)
-        number = self._console.jobs.add(
-            watch.name,
-            watch.cluster.cluster_id or "",
-            plan,
-            throttle,
-            user=request.state.user.name,
-            now_ms=self._console.guard.now_ms(),
-        )
-        return RedirectResponse(f"/c/{path_part(watch.name)}/jobs/{number}", 303)
 
     def _plan(self, found: Inventory, values: Values, throttle: int | None) -> JobPlan:
         match self._kind:
@@ -142,6 +134,8 @@ class _PlanPages:
                 return plan_decommission(found, whole(values, "broker", "the broker"), throttle=throttle)
             case JobKind.ELECTION:
                 return plan_election(found, _topics(values, may_be_empty=True))
+            case JobKind.MOVE:
+                raise AssertionError("pages/move_replicas.py has a form of its own for it")
 
     def _fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         topics = values.get("topics") or values.get("topic", "")
@@ -167,6 +161,8 @@ class _PlanPages:
             case JobKind.ELECTION:
                 hint = "One in each line. Empty: all topics. Nothing is copied."
                 return (of_topics._replace(hint=hint, required=False),)
+            case JobKind.MOVE:
+                raise AssertionError("pages/move_replicas.py has a form of its own for it")
 
     def _form(
         self, request: Request, watch: ClusterWatch, values: Values, *, problem: str = "", status: int = 200
@@ -182,6 +178,30 @@ class _PlanPages:
             problem=visible(problem),
             live=False,
         )
+
+
+class NothingToMove(Exception):
+    """All is as the plan would have it; no plan was written down."""
+
+
+async def keep_plan(
+    console: Console, request: Request, watch: ClusterWatch, throttle: int | None, make: Callable[[Inventory], JobPlan]
+) -> Response:
+    """Reads the cluster, makes the plan, writes it down as a job that waits for somebody to agree, and leads to its
+    page. Raises Impossible, NothingToMove, KavkaError, TimeoutError."""
+    rates = {topic.name: topic.in_bytes_per_s or 0.0 for topic in watch.snapshot.topics.values()}
+    plan = make(await read_inventory(watch.cluster, rates))
+    if not plan.moves and not plan.skipped:
+        raise NothingToMove
+    number = console.jobs.add(
+        watch.name,
+        watch.cluster.cluster_id or "",
+        plan,
+        throttle,
+        user=request.state.user.name,
+        now_ms=console.guard.now_ms(),
+    )
+    return RedirectResponse(f"/c/{path_part(watch.name)}/jobs/{number}", 303)
 
 
 def _nothing(kind: JobKind) -> str:
@@ -206,7 +226,7 @@ def _brokers(values: Values) -> list[int]:
     return found
 
 
-def _throttle(values: Values) -> int | None:
+def said_throttle(values: Values) -> int | None:
     """Bytes per second."""
     if not values.get("throttle", "").strip():
         return None
@@ -255,6 +275,8 @@ def _job(console: Console, request: Request, job: Job, *, problem: str = "", sta
         percent=int(100 * (copied / total if total else over / len(rows) if rows else 1)),
         events=console.jobs.events(job.number)[-200:],
         commands=command_lines(job.kind, watch.settings.bootstrap, moves, job.throttle),
+        can_undo=job.state.is_over and job.kind is not JobKind.ELECTION and counts[MoveState.DONE] > 0,
+        whys=job.plan.get("whys", {}),
         can_cancel=job.state in (JobState.CONFIRMED, JobState.THROTTLING, JobState.MOVING),
         problem=visible(problem),
         mib=MIB,
@@ -283,7 +305,7 @@ async def _act(console: Console, request: Request) -> Response:
                 job = console.jobs.cancel(job.number, version, user=user, now_ms=now_ms)
                 _end_at_once(console, request, job, f"job {job.number} cancel", "cancel")
             case "throttle":
-                throttle = _throttle(values)
+                throttle = said_throttle(values)
                 if throttle is None:
                     raise ActionRefused("a job that has a throttle keeps one: name a higher")
                 job = console.jobs.set_throttle(job.number, version, throttle, user=user, now_ms=now_ms)
@@ -291,11 +313,17 @@ async def _act(console: Console, request: Request) -> Response:
             case "give-up":
                 job = console.jobs.give_up(job.number, version, user=user, now_ms=now_ms)
                 close_entry(console.guard.audit, job, console.jobs.moves(job.number), now_ms)
+            case "undo":
+                check_reachable(watch)
+                return await _undo(console, request, watch, job)
             case _:
                 raise HTTPException(404, "There is no such thing to do with a job.")
     except (Stale, Busy, AlreadyDone) as late:
         current = _found(console, request)
         return _job(console, request, current, problem=_late(late, current), status=409)
+    except NothingToMove:
+        text_ = "nothing to undo: all partitions are where they were before"
+        return _job(console, request, _found(console, request), problem=text_, status=409)
     except (ActionRefused, Impossible) as refused:
         return _job(console, request, _found(console, request), problem=str(refused), status=409)
     except (KavkaError, TimeoutError) as failed:
@@ -303,6 +331,20 @@ async def _act(console: Console, request: Request) -> Response:
         return _job(console, request, _found(console, request), problem=text_, status=503)
     console.runner.wake()
     return RedirectResponse(f"/c/{quote(watch.name, safe='')}/jobs/{job.number}", 303)
+
+
+async def _undo(console: Console, request: Request, watch: ClusterWatch, job: Job) -> Response:
+    """Plans the way back of what a job has moved: a job of its own, which somebody has to agree to."""
+    if not job.state.is_over or job.kind is JobKind.ELECTION:
+        raise ActionRefused("only a job that has moved replicas, and is over, can be undone")
+    done = [
+        Move(row.partition, row.before, row.after)
+        for row in console.jobs.moves(job.number)
+        if row.state is MoveState.DONE
+    ]
+    return await keep_plan(
+        console, request, watch, job.throttle, lambda found: plan_undo(found, job.number, done, throttle=job.throttle)
+    )
 
 
 async def _check_plan(console: Console, watch: ClusterWatch, job: Job) -> None:
