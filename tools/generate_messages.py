@@ -14,7 +14,10 @@ version says so; where both know it they must agree, or the generator stops.
 What is taken are names, types, versions and defaults: facts of the wire. Descriptions are left behind.
 
 Invariants:
-I1. For each message, release and version the merged table gives the very layout of that release's own table.
+kavka's own fields (OWN_FIELDS) are tagged, so that every other program passes over them (KIP-482).
+
+I1. For each message, release and version the merged table gives the very layout of that release's own table, but for
+    tagged fields of kavka's own.
 I2. The output depends on the jars alone, so `--check` can compare byte by byte.
 """
 
@@ -66,6 +69,44 @@ RENAMED_FIELDS = {
 
 UNSTABLE_IN_OLD = re.compile(r"Share(Group|Fetch|Acknowledge)|(Initialize|Read|Write|Delete)ShareGroupState")
 """Share groups (KIP-932) were unfinished in 3.9 and behind a flag: only the 4.x tables count."""
+
+FIRST_OWN_TAG = 10_000
+"""Kafka numbers its tags from 0 on, one after the other; those of kavka's own begin far above."""
+RECORDS_ONLY = {
+    "name": "KavkaRecordsOnly",
+    "type": "bool",
+    "taggedVersions": "0+",
+    "tag": FIRST_OWN_TAG,
+    "ignorable": True,
+}
+SHARE_RUN = [
+    {"name": "FirstOffset", "type": "int64", "versions": "0+"},
+    {"name": "LastOffset", "type": "int64", "versions": "0+"},
+    {"name": "State", "type": "int8", "versions": "0+"},
+    {"name": "BeingWritten", "type": "int8", "versions": "0+", "default": "-1"},
+    {"name": "DeliveryCount", "type": "int16", "versions": "0+"},
+    {"name": "MemberId", "type": "string", "versions": "0+"},
+    {"name": "LockLeftMs", "type": "int64", "versions": "0+", "default": "-1"},
+]
+SHARE_RECORDS = {
+    "name": "KavkaRecords",
+    "type": "KavkaShareRecords",
+    "taggedVersions": "0+",
+    "tag": FIRST_OWN_TAG,
+    "ignorable": True,
+    "fields": [
+        {"name": "EndOffset", "type": "int64", "versions": "0+"},
+        {"name": "InFlight", "type": "int32", "versions": "0+"},
+        {"name": "RunCount", "type": "int32", "versions": "0+"},
+        {"name": "Runs", "type": "[]KavkaShareRun", "versions": "0+", "fields": SHARE_RUN},
+    ],
+}
+OWN_FIELDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
+    "DescribeShareGroupOffsetsRequest": [((), RECORDS_ONLY)],
+    "DescribeShareGroupOffsetsResponse": [((), RECORDS_ONLY), (("groups", "topics", "partitions"), SHARE_RECORDS)],
+}
+"""By message: the arrays in which a field stands, and the field, in the form of Kafka's tables. What a share group's
+leaders know of records that are in flight: no API of Kafka's tells it."""
 
 INT32_MAX = 2**31 - 1
 PRIMITIVES = {
@@ -259,7 +300,16 @@ def merge(name: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> 
     for release, spec in ((OLD, old), (NEW, new)):
         if spec is not None:
             prove_same_layout(table, release, spec)
+    add_own_fields(table)
     return table
+
+
+def add_own_fields(table: Table) -> None:
+    for arrays, spec in OWN_FIELDS.get(table.name, ()):
+        columns = table.columns
+        for name in arrays:
+            columns = next(column.columns for column in columns if column.name == name)
+        columns.extend(columns_of([spec], {}, table.versions))
 
 
 def all_versions(spec: dict[str, Any]) -> set[int]:

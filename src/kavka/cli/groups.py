@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.client.group import CommittedOffset
     from kavka.client.group_admin import ListedGroup, ShownGroup, ShownMember
-    from kavka.client.share_group_admin import SharePosition
+    from kavka.client.share_group_admin import InFlight, SharePosition
     from kavka.model import TopicPartition
 
     Committed = Mapping[TopicPartition, CommittedOffset]
@@ -126,12 +126,13 @@ def list_groups(
 
 
 class _Described(NamedTuple):
-    """`offsets` are what was committed, `shares` where a share group is."""
+    """`offsets` are what was committed, `shares` where a share group is, `in_flight` its records, where asked for."""
 
     group: ShownGroup
     offsets: Committed
     ends: Mapping[TopicPartition, int]
     shares: Mapping[TopicPartition, SharePosition]
+    in_flight: InFlight | None = None
 
 
 @app.command("describe")
@@ -140,22 +141,31 @@ def describe(
     members: Annotated[
         bool, typer.Option("--members", help="Show members and their partitions or tasks instead of offsets.")
     ] = False,
+    in_flight: Annotated[
+        bool, typer.Option("--in-flight", help="Of a share group: who holds which records, until when.")
+    ] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Show a group's partitions: what is committed, how far it lags, who reads them.
 
-    Of a share group: its first record that is not done, and how many are not.
+    Of a share group: its first record that is not done, and how many are not. --in-flight shows runs of records with
+    their state, how often they were delivered, and who holds them for how long; Apache Kafka's brokers do not tell.
 
     [bold]Examples[/bold]
 
     kavka groups describe readers
 
     kavka groups describe readers --members
+
+    kavka groups describe workers --in-flight
     """
+    if members and in_flight:
+        usage("--members and --in-flight show different things", "give one of them")
 
     async def work(cluster: Cluster) -> list[_Described]:
-        return [await _look(cluster, group_id) for group_id in group_ids]
+        described = [await _look(cluster, group_id) for group_id in group_ids]
+        return [await _look_closer(cluster, one) for one in described] if in_flight else described
 
     described = with_cluster(bootstrap, work)
     missing = [one.group.group_id for one in described if one.group.state == "Dead" and not one.offsets]
@@ -166,7 +176,7 @@ def describe(
             if number:
                 print()
             shown = _show_members if members else _show_shares if one.group.kind == SHARE else _show_offsets
-            shown(one)
+            (_show_in_flight if in_flight else shown)(one)
     if missing:
         raise Failure(f"there is no group {', '.join(missing)}", "`kavka groups list` shows all")
 
@@ -186,6 +196,18 @@ async def _look(cluster: Cluster, group_id: str) -> _Described:
     there = [place for place in places if _exists(cluster, place)]
     ends = await list_offsets(cluster, dict.fromkeys(there, LATEST)) if there else {}
     return _Described(group, offsets, {place: found.offset for place, found in ends.items()}, shares)
+
+
+async def _look_closer(cluster: Cluster, one: _Described) -> _Described:
+    """With the records that are in flight. Raises Failure where there are none to tell of."""
+    from kavka.cli.group_records import require_share_group, require_told
+    from kavka.client.share_group_admin import ShareGroupAdmin
+
+    if one.group.state == "Dead":  # It is said to be missing.
+        return one
+    require_share_group(one.group, SHARE)
+    told = await ShareGroupAdmin(cluster).in_flight(one.group.group_id)
+    return one._replace(in_flight=require_told(one.group, told))
 
 
 def _exists(cluster: Cluster, place: TopicPartition) -> bool:
@@ -250,6 +272,13 @@ def _show_shares(one: _Described) -> None:
         readers = ", ".join(f"{member.client_id} ({member.member_id})" for member in members) or NOWHERE
         table.add(place.topic, place.partition, *map(_number, (start, end, lag)), readers)
     show(table)
+
+
+def _show_in_flight(one: _Described) -> None:
+    from kavka.cli.group_records import show_records
+
+    assert one.in_flight is not None  # `_look_closer` has seen to it.
+    show_records(one.group, one.in_flight, _title(one.group))
 
 
 def _show_members(one: _Described) -> None:
@@ -329,7 +358,17 @@ def _facts(one: _Described) -> dict[str, object]:
             }
             for place, committed, end, lag, member in _rows(one)
         ],
+        **_records_of(one),
     }
+
+
+def _records_of(one: _Described) -> dict[str, object]:
+    told = one.in_flight
+    if told is None:
+        return {}
+    from kavka.cli.group_records import facts
+
+    return {"in_flight": facts(told), "silent_brokers": {str(node_id): why for node_id, why in told.silent.items()}}
 
 
 @app.command("delete")

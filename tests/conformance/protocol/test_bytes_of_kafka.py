@@ -54,6 +54,8 @@ UNKNOWN_TO_OLD = {
     ("TransactionLogValue", "client_transaction_version"),
 }
 """Tagged fields that 4.x added to a version that 3.9 has as well: there they are left at their defaults."""
+FIRST_OWN_TAG = 10_000
+"""Tagged fields from here on are kavka's own; Kafka's classes pass over them."""
 MESSAGES_IN_OLD = {
     "ListConfigResourcesRequest": "ListClientMetricsResourcesRequest",
     "ListConfigResourcesResponse": "ListClientMetricsResourcesResponse",
@@ -173,7 +175,25 @@ def made_up_messages() -> Iterator[tuple[Message, int]]:
         message_type: type[Message] = getattr(messages, name)
         yield message_type(), version
         for number in range(SAMPLES_PER_VERSION):
-            yield sample(message_type, version, random.Random(f"{name} {version} {number}")), version
+            made = sample(message_type, version, random.Random(f"{name} {version} {number}"))
+            forget_own_fields(made)
+            yield made, version
+
+
+def forget_own_fields(struct: Struct) -> None:
+    for field in struct._fields:
+        value = getattr(struct, field.name)
+        if is_own(field):
+            setattr(struct, field.name, field.new_default())
+        elif isinstance(value, Struct):
+            forget_own_fields(value)
+        elif field.kind == "array" and isinstance(field.element, type):
+            for item in value or ():
+                forget_own_fields(item)
+
+
+def is_own(field: Field) -> bool:
+    return field.tag is not None and field.tag >= FIRST_OWN_TAG
 
 
 def versions_of(release: str) -> set[tuple[str, int]]:
@@ -246,7 +266,7 @@ def json_of_struct(struct: Struct, version: int, renamed: dict[tuple[str, str], 
     for field in struct._fields:
         value = getattr(struct, field.name)
         absent = version in field.tagged and value is None and version not in field.nullable
-        if version in field.versions and not absent:
+        if version in field.versions and not absent and not is_own(field):
             name = camel(field.name)
             fields[renamed.get((message, name), name)] = json_of(field, value, version, renamed, message)
     return fields

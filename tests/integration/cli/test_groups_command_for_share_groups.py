@@ -22,9 +22,11 @@ GROUP_RESOURCE = 32
 
 
 class Place:
-    """A broker with a topic of ten records, and a group that has accepted 0 to 2 and 5 to 7 of them."""
+    """A broker with a topic of ten records, and a group that has accepted 0 to 2 and 5 to 7 of them. `tells`: it is
+    kavka's, and knows which records are in flight."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *, tells: bool) -> None:
+        self.tells = tells
         self.bootstrap = bootstrap
         self.port = int(bootstrap.rpartition(":")[2])
         with BrokerClient(self.port) as client:
@@ -57,7 +59,8 @@ class Place:
 
 @pytest.fixture(params=[name if name == "kavka" else pytest.param(name, marks=pytest.mark.kafka) for name in PEERS])
 def place(request: pytest.FixtureRequest) -> Place:
-    return Place(str(request.getfixturevalue(PEERS[request.param]).bootstrap))
+    bootstrap = str(request.getfixturevalue(PEERS[request.param]).bootstrap)
+    return Place(bootstrap, tells=request.param == "kavka")
 
 
 @pytest.mark.timeout(180)
@@ -76,6 +79,11 @@ def test_a_share_group_from_its_first_member_to_its_end(place: Place) -> None:
         shown = place.run("groups", "describe", place.group).stdout.decode()
         assert "reader" in shown
         assert place.group in place.run("groups", "describe", place.group, "--members").stdout.decode()
+        if place.tells:
+            _check_records_in_flight(place)
+        else:
+            refused = place.run("groups", "describe", place.group, "--in-flight", status=1)
+            assert b"Apache Kafka has no API for that" in refused.stderr
         reset = ("groups", "reset-offsets", place.group, "-t", place.topic)
         assert b"stop its consumers first" in place.run(*reset, "--to-earliest", status=1).stderr
         assert b"NON_EMPTY_GROUP" in place.run("groups", "delete", place.group, "--yes", status=1).stderr
@@ -92,3 +100,28 @@ def test_a_share_group_from_its_first_member_to_its_end(place: Place) -> None:
     assert place.json("groups", "describe", place.group)[0]["offsets"] == []
     place.run("groups", "delete", place.group, "--yes")
     assert b"there is no group" in place.run("groups", "describe", place.group, status=1).stderr
+
+
+def _check_records_in_flight(place: Place) -> None:
+    """The member has accepted 0 to 2 and 5 to 7."""
+    (described,) = place.json("groups", "describe", place.group, "--in-flight")
+    (records,) = described["in_flight"]
+    assert (records["start"], records["end"], records["in_flight"], records["run_count"]) == (3, 10, 4, 3)
+    runs = [(run["first"], run["last"], run["state"], run["deliveries"], run["member_id"]) for run in records["runs"]]
+    assert runs == [
+        (3, 4, "acquired", 1, "reader"),
+        (5, 7, "acknowledged", 1, None),
+        (8, 9, "acquired", 1, "reader"),
+    ]
+    assert all(0 < run["lock_left_ms"] <= 30_000 for run in records["runs"] if run["member_id"])
+    shown = place.run("groups", "describe", place.group, "--in-flight").stdout.decode()
+    assert "3 to 4" in shown
+    assert "(reader)" in shown
+
+
+def test_only_share_groups_have_records_in_flight(kavka_broker: Any) -> None:
+    place = Place(str(kavka_broker.bootstrap), tells=True)
+    place.run("produce", place.topic)
+    place.run("consume", place.topic, "-g", "plain-readers", "-e", "-q")
+    refused = place.run("groups", "describe", "plain-readers", "--in-flight", status=1)
+    assert b"is no share group" in refused.stderr

@@ -339,6 +339,13 @@ class ShareLeaders:
                 if not answer.done():
                     answer.set_result(error)
 
+    # -- what an administrator asks
+
+    def led_for(self, group_id: str) -> list[LedShare]:
+        """The share-partitions of a group that are served here now, by topic and partition."""
+        led = [one for one in self._led.values() if one.key.group_id == group_id and one.is_current()]
+        return sorted(led, key=lambda one: one.hosted.topic_partition)
+
     # -- its end
 
     def close(self) -> None:

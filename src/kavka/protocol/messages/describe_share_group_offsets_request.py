@@ -6,7 +6,7 @@ Written by tools/generate_messages.py; do not edit.
 
 from __future__ import annotations
 
-from kavka.protocol.schema import Message, Struct, array, string
+from kavka.protocol.schema import Message, Struct, array, boolean, string
 
 
 class DescribeShareGroupOffsetsRequestTopic(Struct):
@@ -25,3 +25,4 @@ class DescribeShareGroupOffsetsRequest(Message, kind="request", versions="0-1", 
     groups: list[DescribeShareGroupOffsetsRequestGroup] = array(
         DescribeShareGroupOffsetsRequestGroup, "0+", default_factory=list
     )
+    kavka_records_only: bool = boolean("0+", tag=10000, default=False, ignorable=True)

@@ -8,7 +8,37 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kavka.protocol.schema import ZERO_UUID, Message, Struct, array, int16, int32, int64, string, uuid
+from kavka.protocol.schema import (
+    ZERO_UUID,
+    Message,
+    Struct,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    struct,
+    uuid,
+)
+
+
+class KavkaShareRun(Struct):
+    first_offset: int = int64("0+", default=0)
+    last_offset: int = int64("0+", default=0)
+    state: int = int8("0+", default=0)
+    being_written: int = int8("0+", default=-1)
+    delivery_count: int = int16("0+", default=0)
+    member_id: str = string("0+", default="")
+    lock_left_ms: int = int64("0+", default=-1)
+
+
+class KavkaShareRecords(Struct):
+    end_offset: int = int64("0+", default=0)
+    in_flight: int = int32("0+", default=0)
+    run_count: int = int32("0+", default=0)
+    runs: list[KavkaShareRun] = array(KavkaShareRun, "0+", default_factory=list)
 
 
 class DescribeShareGroupOffsetsResponsePartition(Struct):
@@ -18,6 +48,7 @@ class DescribeShareGroupOffsetsResponsePartition(Struct):
     lag: int = int64("1+", default=-1, ignorable=True)
     error_code: int = int16("0+", default=0)
     error_message: str | None = string("0+", nullable="0+", default=None)
+    kavka_records: KavkaShareRecords | None = struct(KavkaShareRecords, "0+", tag=10000, default=None, ignorable=True)
 
 
 class DescribeShareGroupOffsetsResponseTopic(Struct):
@@ -42,3 +73,4 @@ class DescribeShareGroupOffsetsResponse(Message, kind="response", versions="0-1"
     groups: list[DescribeShareGroupOffsetsResponseGroup] = array(
         DescribeShareGroupOffsetsResponseGroup, "0+", default_factory=list
     )
+    kavka_records_only: bool = boolean("0+", tag=10000, default=False, ignorable=True)

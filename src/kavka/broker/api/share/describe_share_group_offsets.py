@@ -4,13 +4,17 @@ Behaviour   With topics: what the states' coordinators say of each partition, wh
             no state. Without (null): all partitions of a group that is coordinated here. The lag counts what is not
             done yet, and is -1 where it is not known. A group whose topics are not named is described once, however
             often it is named. A list without any topic answers nothing.
+            With `kavka_records_only`, a tagged field that only kavka's own programs set: the share-partitions of any
+            group that are served here, and which of their records are in flight: at most MOST_RUNS runs in one answer.
+            Apache Kafka passes over the field, and answers as if it was not there: with no such field in the answer.
 Versions    0; 1 lag (KIP-1226).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kavka.broker.share.offsets import ShareOffset
 from kavka.coordinator.share_state.decide.records import ShareKey
@@ -24,18 +28,24 @@ from kavka.protocol.messages.describe_share_group_offsets_response import (
     DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
+    KavkaShareRecords,
+    KavkaShareRun,
 )
 from kavka.protocol.schema import ZERO_UUID
+from kavka.share.decide.in_flight import InFlight, Run, look
 
 if TYPE_CHECKING:
     from kavka.broker.api.share.ports import ShareBroker
     from kavka.protocol.connection import Request
 
+MOST_RUNS: Final = 10_000
+"""Runs of records in one answer: about half a megabyte. How many there are of a partition is told in any case."""
+
 
 def handle(
     broker: ShareBroker, request: Request, message: DescribeShareGroupOffsetsRequest
 ) -> Awaitable[DescribeShareGroupOffsetsResponse]:
-    return _describe(broker, message)
+    return _show_records(broker, message) if message.kavka_records_only else _describe(broker, message)
 
 
 async def _describe(
@@ -73,6 +83,59 @@ async def _group(
             )
         topic.partitions.append(_partition(key.partition, found))
     return DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=[*topics.values(), *missing])
+
+
+async def _show_records(
+    broker: ShareBroker, message: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse:
+    groups: dict[str, DescribeShareGroupOffsetsResponseGroup] = {}
+    left = MOST_RUNS
+    for asked in message.groups:
+        if asked.group_id in groups:
+            continue
+        shown = groups[asked.group_id] = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
+        if not broker.serves_share_groups():
+            shown.error_code, shown.error_message = ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.name
+            continue
+        leaders = broker.share.leaders
+        for led in leaders.led_for(asked.group_id):
+            if not led.is_current():  # Others were served since the list was made.
+                continue
+            name = led.hosted.topic_partition.topic
+            if not shown.topics or shown.topics[-1].topic_name != name:
+                shown.topics.append(
+                    DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=led.key.topic_id, partitions=[])
+                )
+            found = look(led.records, leaders.now_ms(), left)
+            left -= len(found.runs)
+            shown.topics[-1].partitions.append(
+                DescribeShareGroupOffsetsResponsePartition(
+                    partition_index=led.key.partition,
+                    start_offset=found.start,
+                    leader_epoch=led.leader_epoch,
+                    kavka_records=_records(found),
+                )
+            )
+            await asyncio.sleep(0)
+    return DescribeShareGroupOffsetsResponse(groups=list(groups.values()), kavka_records_only=True)
+
+
+def _records(found: InFlight) -> KavkaShareRecords:
+    return KavkaShareRecords(
+        end_offset=found.end, in_flight=found.records, run_count=found.run_count, runs=[_run(run) for run in found.runs]
+    )
+
+
+def _run(run: Run) -> KavkaShareRun:
+    return KavkaShareRun(
+        first_offset=run.first,
+        last_offset=run.last,
+        state=run.state,
+        being_written=-1 if run.being_written is None else run.being_written,
+        delivery_count=run.deliveries,
+        member_id=run.member_id,
+        lock_left_ms=-1 if run.lock_left_ms is None else run.lock_left_ms,
+    )
 
 
 def _keys(
