@@ -2,7 +2,8 @@
 
 Whoever changes something writes a sequential node beside it, under a parent that everybody watches. The follower has
 its owner read what each new node names, or everything where a node may have been missed. It must not know what the
-nodes are about. Changes of settings are applied one by one: `controller.work.config_admin` follows those.
+nodes are about. Changes of settings are applied one by one: `controller.work.config_admin` follows those. Change nodes
+that are old are deleted by `old_changes`.
 
     I1  changes are listened to before anything is read, so that none falls in between
     I2  whenever changes may have been missed (a new session, a change node that is gone or cannot be read), everything
@@ -19,17 +20,13 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
-from kavka.errors import InvariantViolation, ZooKeeperError
+from kavka.errors import InvariantViolation
 from kavka.logger import Logger
-from kavka.zookeeper.port import ANY_VERSION, Event, NodeExists, NoNode, SessionState, WatchEvent, ZooKeeper
-from kavka.zookeeper.znodes import MalformedZNode, sequence_number
+from kavka.zookeeper.port import Event, NodeExists, NoNode, SessionState, WatchEvent, ZooKeeper
+from kavka.zookeeper.znodes import MalformedZNode, numbered
 
 logger = Logger(__name__)
 
-CHANGE_RETENTION_MS: Final = 15 * 60 * 1000
-"""How long change nodes stay, as in Kafka."""
-PURGE_INTERVAL_MS: Final = 60_000
-"""How often a broker looks for change nodes that are old, when it changes something."""
 RETRY_S: Final = 1.0
 """How long after ZooKeeper could not be asked it is asked again."""
 
@@ -70,7 +67,6 @@ class ChangeFollower(Generic[Named]):
         """Whether there is no connection to ZooKeeper."""
         self._stale_since_ms: int | None = None
         """Since when others may stand in ZooKeeper; None where they do not, as far as it has told."""
-        self._purged_at_ms = -PURGE_INTERVAL_MS
         self._unsubscribe: Callable[[], None] = lambda: None
 
     async def start(self, persistent_paths: Iterable[str]) -> None:
@@ -130,15 +126,10 @@ class ChangeFollower(Generic[Named]):
 
     async def _unseen(self) -> list[tuple[int, str]]:
         """The change nodes that were not seen before; leaves watches."""
-        found = []
+        found: list[tuple[int, str]] = []
         for parent, last in self._last_sequence.items():
-            for name in await self._zookeeper.children(parent, watch=True):
-                try:
-                    sequence = sequence_number(name)
-                except MalformedZNode:
-                    continue
-                if sequence > last:
-                    found.append((sequence, f"{parent}/{name}"))
+            changes = numbered(await self._zookeeper.children(parent, watch=True))
+            found += [(sequence, f"{parent}/{name}") for sequence, name in changes if sequence > last]
         return sorted(found)
 
     def _note(self, changes: Iterable[tuple[int, str]]) -> None:
@@ -171,29 +162,6 @@ class ChangeFollower(Generic[Named]):
                 return
         await self._take_in_of_owner(list(named))
         self._note(changes)
-
-    async def tidy(self) -> None:
-        """Deletes change nodes that are old, the oldest first; at most once a minute, for there may be many."""
-        now_ms = self._wall_ms()
-        if 0 <= now_ms - self._purged_at_ms < PURGE_INTERVAL_MS:
-            return
-        self._purged_at_ms = now_ms
-        try:
-            for parent in self._last_sequence:
-                await self._delete_old(parent, now_ms)
-        except ZooKeeperError as failure:
-            logger.warning("old change nodes stay", under=self._parents, why=str(failure))
-
-    async def _delete_old(self, parent: str, now_ms: int) -> None:
-        for name in sorted(await self._zookeeper.children(parent)):
-            path = f"{parent}/{name}"
-            stat = await self._zookeeper.exists(path)
-            if stat is None:
-                continue  # Another broker was faster.
-            if stat.ctime + CHANGE_RETENTION_MS >= now_ms:
-                break
-            with contextlib.suppress(NoNode):
-                await self._zookeeper.delete(path, version=ANY_VERSION)
 
     @property
     def _parents(self) -> str:

@@ -16,10 +16,11 @@ Source: the tree of a running Apache Kafka 3.9.2 in ZooKeeper mode (the conforma
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -85,6 +86,15 @@ def sequence_number(path_or_name: str) -> int:
     if match is None:
         raise MalformedZNode(path_or_name, "no sequence number at its end")
     return int(match[1])
+
+
+def numbered(names: Iterable[str]) -> list[tuple[int, str]]:
+    """Sequential znodes with their numbers, in order. A name without a number is left out: somebody else made it."""
+    found = []
+    for name in names:
+        with contextlib.suppress(MalformedZNode):
+            found.append((sequence_number(name), name))
+    return sorted(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,12 @@ from kavka.broker.settings import dynamic_configs
 from kavka.broker.settings.dynamic_configs import ConfigListeners, DynamicConfigs
 from kavka.config.alter import Change, Operation, alter_broker_incrementally
 from kavka.config.broker import BrokerConfig
-from kavka.controller.work.config_admin import CHANGE_RETENTION_MS, ConfigAdmin
+from kavka.controller.work.config_admin import ConfigAdmin
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.old_changes import CHANGE_RETENTION_MS, delete_old
 from kavka.zookeeper.port import ConnectionLoss, Stat, ZooKeeper
 from kavka.zookeeper.znode_paths import topic_config_path, topic_path
 from kavka.zookeeper.znodes import TopicAssignment, random_uuid
@@ -321,7 +322,7 @@ def test_a_broker_that_was_away_for_longer_than_notifications_live_reads_all_set
         await admin.change("users/v/clients/c", quota)
         await admin.change("groups/g", lambda _current: {})
         await admin.change("brokers/<default>", lambda _current: {"log.retention.ms": "5"})
-        await admin.purge_changes(CHANGE_RETENTION_MS + 1)
+        await delete_old(await server.connect(), "/config/changes", CHANGE_RETENTION_MS + 1)
         await session.renew()
         await asyncio.sleep(0)
         await one.configs._changes.settled()

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kavka.controller.work.config_admin import CHANGE_RETENTION_MS, MAX_CHANGE_ATTEMPTS, ConfigAdmin, ConfigChanges
+from kavka.controller.work.config_admin import MAX_CHANGE_ATTEMPTS, ConfigAdmin, ConfigChanges
 from kavka.errors import ConfigError, ErrorCode, RequestError, ZooKeeperError
-from kavka.zookeeper.port import ConnectionLoss, CreateMode, Operation, OperationResult, Stat
+from kavka.zookeeper.old_changes import CHANGE_RETENTION_MS, delete_old
+from kavka.zookeeper.port import ConnectionLoss, CreateMode, Operation, OperationResult
 from kavka.zookeeper.znodes import ConfigEntity
 from tests.unit.controller.cluster_support import NOW_MS, Cluster, run
 
@@ -214,8 +215,8 @@ def test_a_listener_catches_up_after_its_session_expired(tmp_path: Path) -> None
 
 
 async def purge(cluster: Cluster) -> None:
-    other = ConfigAdmin(await cluster.server.connect())
-    assert await other.purge_changes(NOW_MS + CHANGE_RETENTION_MS + 1)
+    other = await cluster.server.connect()
+    assert await delete_old(other, "/config/changes", NOW_MS + CHANGE_RETENTION_MS + 1)
 
 
 async def back(cluster: Cluster, listener: Listening) -> None:
@@ -322,54 +323,6 @@ def test_a_failure_of_zookeeper_is_told_and_the_next_event_tries_again(tmp_path:
         assert len(listener.applied) == 2
 
     run(tmp_path, listening(scenario))
-
-
-def test_old_notifications_are_removed(tmp_path: Path) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        config = ConfigAdmin(cluster.admin)
-        await config.change(T, setting("a", "1"))
-        assert await config.purge_changes(NOW_MS + CHANGE_RETENTION_MS) == 0
-        assert await config.purge_changes(NOW_MS + CHANGE_RETENTION_MS + 1) == 1
-        assert await cluster.admin.children("/config/changes") == []
-
-    run(tmp_path, scenario)
-
-
-def test_of_the_notifications_that_stay_one_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each change looks for old ones: a request that changes a thousand topics must not look at half a million."""
-    looked_at: list[str] = []
-
-    async def scenario(cluster: Cluster) -> None:
-        config = ConfigAdmin(cluster.admin)
-        exists = cluster.admin.exists
-
-        async def counted(path: str, *, watch: bool = False) -> Stat | None:
-            looked_at.append(path)
-            return await exists(path, watch=watch)
-
-        for number in range(20):
-            await config.change(T, setting("a", str(number)))
-        await cluster.admin.create("/config/changes/by-hand")
-        monkeypatch.setattr(cluster.admin, "exists", counted)
-        assert await config.purge_changes(NOW_MS + CHANGE_RETENTION_MS) == 0
-        assert looked_at == ["/config/changes/by-hand", "/config/changes/config_change_0000000000"]
-        assert await config.purge_changes(NOW_MS + CHANGE_RETENTION_MS + 1) == 21
-
-    run(tmp_path, scenario)
-
-
-def test_a_change_that_is_written_stands_where_tidying_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        config = ConfigAdmin(cluster.admin)
-        await config.change(T, setting("a", "1"))
-
-        async def gone(path: str, *, watch: bool = False) -> list[str]:
-            raise ConnectionLoss(path)
-
-        monkeypatch.setattr(cluster.admin, "children", gone)
-        await config.tidy(NOW_MS)
-
-    run(tmp_path, scenario)
 
 
 def test_settings_that_cannot_be_read_can_be_set_anew(tmp_path: Path) -> None:

@@ -741,7 +741,7 @@ def _late_quota_store(base: Base) -> Late[QuotaStore]:
     def make() -> QuotaStore:
         from kavka.broker.quotas.quota_store import QuotaStore
 
-        return QuotaStore(base.ports.zookeeper, wall_ms=base.ports.wall_ms, on_changed=base.configs.on_client_entity)
+        return QuotaStore(base.ports.zookeeper, tidy=base.configs.tidy, on_changed=base.configs.on_client_entity)
 
     return Late(make)
 

@@ -40,6 +40,7 @@ from kavka.security.tokens import (
     renewed,
 )
 from kavka.zookeeper.change_nodes import ChangeFollower
+from kavka.zookeeper.old_changes import OldChanges
 from kavka.zookeeper.port import (
     BadVersion,
     Create,
@@ -122,6 +123,7 @@ class TokenStore:
             take_in=self._take_in,
             wall_ms=wall_ms,
         )
+        self._old_changes = OldChanges(zookeeper, (TOKEN_CHANGES_PATH,), wall_ms=wall_ms, spawn=spawn)
 
     # -- what is known
 
@@ -260,7 +262,7 @@ class TokenStore:
             else:
                 raise RequestError(ErrorCode.REQUEST_TIMED_OUT, f"{path}: not written in {MAX_ATTEMPTS} attempts")
             self._put(token_id, written.after)
-        await self._follower.tidy()
+        self._old_changes.begin()
         return written
 
     # -- reading

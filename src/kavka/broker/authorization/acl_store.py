@@ -39,6 +39,7 @@ from kavka.security.acls import (
 from kavka.security.authorizer import AclIndex, Question, Rules, Verdict, decide, decide_on_any
 from kavka.security.principals import ANY_HOST, EVERYBODY
 from kavka.zookeeper.change_nodes import ChangeFollower
+from kavka.zookeeper.old_changes import OldChanges
 from kavka.zookeeper.port import (
     BadArguments,
     BadVersion,
@@ -121,6 +122,7 @@ class AclStore:
         self._follower = ChangeFollower(
             zookeeper, _CHANGES, _changed, read_all=self._read_all, take_in=self._take_in, wall_ms=wall_ms
         )
+        self._old_changes = OldChanges(zookeeper, _CHANGES, wall_ms=wall_ms, spawn=spawn)
 
     # -- an authorizer
 
@@ -207,7 +209,7 @@ class AclStore:
                 await self._change(pattern, added.union)
             except (RequestError, ZooKeeperError) as failure:
                 refusals.update(dict.fromkeys(indexes, _refusal(failure)))
-        await self._follower.tidy()
+        self._old_changes.begin()
         return [refusals.get(index) for index in range(len(bindings))]
 
     async def delete(self, filters: Sequence[Filter]) -> list[list[Deleted]]:
@@ -236,7 +238,7 @@ class AclStore:
                 refusal = _refusal(failure)
             for entry, index in sorted(meant.items()):
                 results[index].append(Deleted(Binding(pattern, entry), refusal))
-        await self._follower.tidy()
+        self._old_changes.begin()
         return results
 
     async def _change(

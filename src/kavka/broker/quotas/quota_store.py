@@ -39,13 +39,14 @@ Config = Mapping[str, str]
 
 
 class QuotaStore:
-    """`on_changed` is called with an entity's path and all that is set for it, after it was written here."""
+    """`on_changed` is called with an entity's path and all that is set for it, after it was written here; `tidy` has
+    old notifications of changes deleted."""
 
     def __init__(
-        self, zookeeper: ZooKeeper, *, wall_ms: Callable[[], int], on_changed: Callable[[str, Config], None]
+        self, zookeeper: ZooKeeper, *, tidy: Callable[[], None], on_changed: Callable[[str, Config], None]
     ) -> None:
         self._admin = ConfigAdmin(zookeeper)
-        self._wall_ms = wall_ms
+        self._tidy = tidy
         self._on_changed = on_changed
 
     async def find(self, wanted: Filter) -> dict[Entity, dict[str, float]]:
@@ -72,7 +73,7 @@ class QuotaStore:
         path = path_of(entity)
         written = await self._admin.change(path, decide, validate_only=validate_only, removes_empty=True)
         if not validate_only:
-            await self._admin.tidy(self._wall_ms())
+            self._tidy()
             self._on_changed(path, written.config)
 
 

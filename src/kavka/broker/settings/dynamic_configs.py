@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from kavka.broker.late import Late
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig, unusable_overrides
 from kavka.controller.work.config_admin import ConfigAdmin, ConfigChanges
@@ -48,6 +49,9 @@ from kavka.zookeeper.znode_paths import (
     unescape,
 )
 from kavka.zookeeper.znodes import ConfigEntity, MalformedZNode, TopicAssignment
+
+if TYPE_CHECKING:
+    from kavka.zookeeper.old_changes import OldChanges
 
 logger = Logger(__name__)
 
@@ -92,6 +96,7 @@ class DynamicConfigs:
         self._zookeeper = zookeeper
         self._admin = ConfigAdmin(zookeeper)
         self._wall_ms = wall_ms
+        self._old_changes = Late(self._new_old_changes)
         self._broker_id = broker_id
         self._overrides: dict[str, Mapping[str, str]] = {}
         self._topics: dict[str, TopicConfig] = {}
@@ -361,7 +366,7 @@ class DynamicConfigs:
         """Replaces what a group or a subscription sets, whose name is not empty. Raises as `change_topic`."""
         wanted = await self._admin.change(f"{entity_type}/{escape(name)}", decide, validate_only=validate_only)
         if not validate_only:
-            await self._admin.tidy(self._wall_ms())
+            self.tidy()
             self._set_other(entity_type, name, wanted.config)
 
     async def read_users(self, names: Iterable[str] | None = None) -> dict[str, Mapping[str, str]]:
@@ -382,7 +387,16 @@ class DynamicConfigs:
     ) -> None:
         await self._admin.change(entity_path, decide, validate_only=validate_only, removes_empty=removes_empty)
         if not validate_only:
-            await self._admin.tidy(self._wall_ms())
+            self.tidy()
+
+    def tidy(self) -> None:
+        """Something was changed: notifications of changes that are old are deleted beside."""
+        self._old_changes().begin()
+
+    def _new_old_changes(self) -> OldChanges:
+        from kavka.zookeeper.old_changes import OldChanges  # late: most brokers' settings are changed through others
+
+        return OldChanges(self._zookeeper, [CONFIG_CHANGES_PATH], wall_ms=self._wall_ms, spawn=self._spawn)
 
 
 def _log_unread(path: str, failure: ZooKeeperError) -> None:

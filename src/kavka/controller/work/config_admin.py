@@ -18,9 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
-from kavka.logger import Logger
 from kavka.zookeeper.port import (
-    ANY_VERSION,
     BadVersion,
     Create,
     CreateMode,
@@ -46,22 +44,10 @@ from kavka.zookeeper.znode_paths import (
     USERS_ENTITY,
     entity_config_path,
 )
-from kavka.zookeeper.znodes import ConfigChange, ConfigEntity, MalformedZNode, sequence_number
-
-logger = Logger(__name__)
+from kavka.zookeeper.znodes import ConfigChange, ConfigEntity, MalformedZNode, numbered
 
 MAX_CHANGE_ATTEMPTS: Final = 10
 """How often a change is decided anew because another one came first, before the client is asked to try again."""
-CHANGE_RETENTION_MS: Final = 15 * 60 * 1000
-"""How long notifications stay, as in Kafka: a broker that was away longer reads all configurations anew."""
-
-
-def _order(notification: str) -> int:
-    """Its number, which is higher for younger ones; -1 without one: somebody else made it, who knows when."""
-    try:
-        return sequence_number(notification)
-    except MalformedZNode:
-        return -1
 
 
 class ConfigAdmin:
@@ -171,51 +157,12 @@ class ConfigAdmin:
         nodes = await self._zookeeper.get_many([entity_config_path(f"{USERS_ENTITY}/{path}") for path in parents])
         return [path for path, node in zip(parents, nodes, strict=True) if node is not None]
 
-    async def tidy(self, now_ms: int) -> None:
-        """`purge_changes` after a change that is written: if ZooKeeper fails now, the next change tidies."""
-        try:
-            await self.purge_changes(now_ms)
-        except ZooKeeperError as failure:
-            logger.warning("old notifications stay", why=str(failure))
-
-    async def purge_changes(self, now_ms: int) -> int:
-        """Removes notifications older than CHANGE_RETENTION_MS; returns how many. Raises ZooKeeperError.
-
-        The oldest first, and no further than the first that stays: this is done after each change.
-        """
-        purged = 0
-        for name in sorted(await self._zookeeper.children(CONFIG_CHANGES_PATH), key=_order):
-            path = f"{CONFIG_CHANGES_PATH}/{name}"
-            stat = await self._zookeeper.exists(path)
-            if stat is None:
-                continue  # Another broker was faster.
-            if stat.ctime + CHANGE_RETENTION_MS < now_ms:
-                try:
-                    await self._zookeeper.delete(path, version=ANY_VERSION)
-                except NoNode:
-                    continue
-                purged += 1
-            elif _order(name) >= 0:
-                break
-        return purged
-
 
 def _settings(entity_path: str, data: bytes | None) -> Mapping[str, str]:
     try:
         return ConfigEntity.decode(entity_path, data).config
     except MalformedZNode:
         return {}
-
-
-def _in_order(names: Sequence[str]) -> list[tuple[int, str]]:
-    """Notifications by their numbers. A name without one is nobody's: it must not stop those that tell something."""
-    found = []
-    for name in names:
-        try:
-            found.append((sequence_number(name), name))
-        except MalformedZNode:
-            continue
-    return sorted(found)
 
 
 class ConfigChanges:
@@ -254,7 +201,7 @@ class ConfigChanges:
     async def start(self) -> None:
         """Begins to listen; changes that were notified before are not applied: read all configurations after this."""
         names = await self._zookeeper.children(CONFIG_CHANGES_PATH, watch=True)
-        self.last_sequence = max((sequence for sequence, _ in _in_order(names)), default=-1)
+        self.last_sequence = max((sequence for sequence, _ in numbered(names)), default=-1)
         self._unsubscribe = self._zookeeper.subscribe(self._on_event)
         self._idle.set()
         self._running = asyncio.get_running_loop().create_task(self._run())
@@ -305,7 +252,7 @@ class ConfigChanges:
         was_away, self._was_away = self._was_away, False
         try:
             next_sequence = await self._next_sequence() if was_away else 0
-            changes = _in_order(await self._zookeeper.children(CONFIG_CHANGES_PATH, watch=True))
+            changes = numbered(await self._zookeeper.children(CONFIG_CHANGES_PATH, watch=True))
         except ZooKeeperError:
             self._was_away = self._was_away or was_away
             raise
