@@ -127,8 +127,9 @@ def test_sessions_are_those_of_a_principal_at_a_host_and_have_a_bound(monkeypatc
     other = authorization.caller(request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, host="10.0.0.2")).session
     assert other is not first
     monkeypatch.setattr(room, "MAX_SESSIONS", 2)
-    authorization.caller(request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, host="10.0.0.3"))
-    assert len(authorization._sessions) == 1
+    for host in range(20):
+        authorization.caller(request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, host=f"10.0.1.{host}"))
+        assert len(authorization._sessions) == 2
 
 
 def test_what_all_sessions_remember_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +141,63 @@ def test_what_all_sessions_remember_has_a_bound(monkeypatch: pytest.MonkeyPatch)
             assert authorization.caller(each).may(READ, TOPIC, name)
             kept = [authorization.caller(other).session.decisions for other in asked]
             assert sum(map(len, kept)) <= 5
+
+
+def test_more_sessions_than_are_remembered_ask_anew_about_some_not_about_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve sessions ask in turn about as many names as ten may have remembered: when there were too many, all of them
+    were forgotten, so that after each tenth turn everybody began from nothing."""
+    monkeypatch.setattr(room, "MAX_REMEMBERED", 1_000)
+    authorizer = Fixed()
+    authorization, _, _ = new(authorizer)
+    asked = [request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, host=f"10.0.0.{host}") for host in range(12)]
+    rounds, names = 50, [f"topic-{number}" for number in range(100)]
+    for _ in range(rounds):
+        for each in asked:
+            authorization.caller(each).allowed(READ, TOPIC, names)
+    assert len(authorizer.asked) < rounds * len(asked) * len(names) * 0.6
+
+
+def test_decisions_of_an_earlier_generation_count_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change of a list has a session ask anew; after five of them others' decisions were forgotten for it."""
+    monkeypatch.setattr(room, "MAX_REMEMBERED", 10)
+    authorizer = Fixed()
+    authorization, _, _ = new(authorizer)
+    other = request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, host="10.0.0.2")
+    for generation in range(20):
+        authorizer.generation = generation
+        for each in (HEARTBEAT, other):
+            authorization.caller(each).allowed(READ, TOPIC, "abcde")
+    authorizer.asked.clear()
+    for each in (HEARTBEAT, other):
+        authorization.caller(each).allowed(READ, TOPIC, "abcde")
+    assert authorizer.asked == []
+
+
+def test_a_session_that_asks_about_more_names_than_it_may_remember_keeps_the_younger_half(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room, "MAX_DECISIONS", 4)
+    authorizer = Fixed()
+    authorization, _, _ = new(authorizer)
+    caller = authorization.caller(HEARTBEAT)
+    for name in "abcde":
+        caller.may(READ, TOPIC, name)
+    authorizer.asked.clear()
+    for name in "cde":
+        caller.may(READ, TOPIC, name)
+    assert authorizer.asked == []
+
+
+def test_whoever_is_forgotten_while_its_request_is_handled_remembers_nothing_that_is_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A session that is out of the table would keep what it is told, and nobody would ever forget that."""
+    monkeypatch.setattr(room, "MAX_SESSIONS", 1)
+    authorization, _, _ = new(Fixed())
+    caller = authorization.caller(HEARTBEAT)
+    authorization.caller(request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, host="10.0.0.2"))
+    assert caller.may(READ, TOPIC, "a")
+    assert caller.session.decisions == {}
 
 
 def test_names_as_long_as_the_wire_allows_are_not_kept() -> None:

@@ -3,15 +3,18 @@
 A session is a principal at a host; it remembers decisions until the authorizer's generation rises. A `Caller` is one
 request of it. Guards ask callers (`broker.api.guards`).
 
-    I1  a decision is remembered within one generation only, and all of a session's are forgotten together
+    I1  a decision is remembered within one generation only
     I2  an authorizer that fails refuses
-    I3  what is remembered has a bound
+    I3  what is remembered has a bound. Lots are drawn for who is forgotten: clients ask about all topics in turn, and
+        whoever asked longest ago asks next
 """
 
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kavka.broker.authorization.denials import Denial, Denials
@@ -28,11 +31,11 @@ if TYPE_CHECKING:
 logger = Logger(__name__)
 
 MAX_SESSIONS: Final = 10_000
-"""Principals at hosts that are remembered; then all are forgotten."""
+"""Principals at hosts that are remembered; then one is forgotten for each new one."""
 MAX_DECISIONS: Final = 10_000
-"""Decisions that a session remembers; then all of them are forgotten."""
+"""Decisions that a session remembers; then the older half of them is forgotten."""
 MAX_REMEMBERED: Final = 100_000
-"""Decisions that all sessions remember together: after so many new ones all sessions are forgotten."""
+"""Decisions that all sessions remember together; then other sessions are forgotten, until there is room."""
 MAX_NAME: Final = 255
 """Characters of a name that is remembered. A topic's has at most 249; others are the client's choice, up to 32,767, and
 are decided anew each time."""
@@ -54,13 +57,17 @@ class Authorizer(Protocol):
 
 
 class Session:
-    """A principal at a host, and what it was answered."""
+    """A principal at a host, and what it was answered. `place`: where it stands among the sessions; -1 when it is
+    forgotten, and only a request that is under way still has it."""
 
-    __slots__ = ("decisions", "generation", "host", "principal")
+    __slots__ = ("decisions", "generation", "host", "key", "place", "principal")
 
-    def __init__(self, principal: Principal, host: str) -> None:
-        self.principal = principal
-        self.host = host
+    def __init__(self, key: tuple[str, str], place: int) -> None:
+        principal, host = key
+        self.key = key
+        self.place = place
+        self.principal = Principal.parse(principal)
+        self.host = host_text(host)
         self.generation = -1
         self.decisions: dict[tuple[Operation, ResourceType, str | None], bool] = {}
 
@@ -82,8 +89,12 @@ class Authorization:
         self.acls = acls
         self._ports = ports
         self._sessions: dict[tuple[str, str], Session] = {}
+        self._places: list[Session] = []
+        """The same sessions, to draw one."""
+        self._lot = random.Random(0)
+        """Nothing rests on it but who is asked about anew; each run draws the same."""
         self._remembered = 0
-        """Decisions since all sessions were forgotten."""
+        """Decisions in all sessions."""
 
     async def start(self) -> None:
         """Returns when decisions can be made. Raises ZooKeeperError, ConfigError."""
@@ -103,35 +114,57 @@ class Authorization:
         return Caller(self, session, request)
 
     def _begin(self, context: ConnectionContext) -> Session:
-        if len(self._sessions) >= MAX_SESSIONS:
-            self._sessions.clear()
-        session = Session(Principal.parse(context.principal), host_text(context.client_host))
-        self._sessions[context.principal, context.client_host] = session
+        while len(self._places) >= MAX_SESSIONS:
+            self._forget(self._drawn())
+        session = Session((context.principal, context.client_host), len(self._places))
+        self._sessions[session.key] = session
+        self._places.append(session)
         return session
 
     def is_allowed(self, session: Session, operation: Operation, resource_type: ResourceType, name: str | None) -> bool:
         """The decision, remembered or made. No name: on some resource of the type."""
         generation = self.authorizer.generation
         decisions = session.decisions
-        if session.generation != generation or len(decisions) >= MAX_DECISIONS:
-            decisions.clear()
+        if session.generation != generation:
+            self._forget_oldest(session, len(decisions))
             session.generation = generation
+        elif len(decisions) >= MAX_DECISIONS:
+            self._forget_oldest(session, len(decisions) // 2)
         key = (operation, resource_type, name)
         allowed = decisions.get(key)
         if allowed is None:
             allowed = self.verdict(session, operation, resource_type, name).allowed
-            if name is None or len(name) <= MAX_NAME:
+            if session.place >= 0 and (name is None or len(name) <= MAX_NAME):
+                self._make_room_beside(session)
                 decisions[key] = allowed
                 self._remembered += 1
-                if self._remembered >= MAX_REMEMBERED:
-                    self._forget_all()
         return allowed
 
-    def _forget_all(self) -> None:
-        self._remembered = 0
-        for session in self._sessions.values():
-            session.decisions.clear()  # Of those whose request is being handled, too.
-        self._sessions.clear()
+    def _make_room_beside(self, session: Session) -> None:
+        while self._remembered >= MAX_REMEMBERED:
+            other = self._drawn()
+            if other is not session:
+                self._forget(other)
+            elif len(self._places) == 1:
+                self._forget_oldest(session, len(session.decisions))
+
+    def _drawn(self) -> Session:
+        return self._places[self._lot.randrange(len(self._places))]
+
+    def _forget(self, session: Session) -> None:
+        self._forget_oldest(session, len(session.decisions))
+        del self._sessions[session.key]
+        last = self._places.pop()
+        if last is not session:
+            self._places[session.place], last.place = last, session.place
+        session.place = -1
+
+    def _forget_oldest(self, session: Session, count: int) -> None:
+        self._remembered -= count
+        if count == len(session.decisions):
+            session.decisions.clear()
+        for key in list(islice(session.decisions, count)):
+            del session.decisions[key]
 
     def verdict(self, session: Session, operation: Operation, resource_type: ResourceType, name: str | None) -> Verdict:
         """The decision with its reason."""
