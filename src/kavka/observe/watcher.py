@@ -6,8 +6,9 @@ Decides how often a part is due and that none takes more than its share of time.
     loop of details      everything else, one part after another, each when it is due
     decisions            as they are written (decision_tail.py)
 
-    I1  A part that took long is due later: it is given at most one part in SHARE of the time, so that ten thousand
-        partitions cost the cluster and the observer no more than a bounded part of a core.
+    I1  A part that took much is due later: it is given at most one part in SHARE of a core, so that ten thousand
+        partitions cost the cluster and the observer no more than that. Waiting costs next to nothing: a broker that
+        does not answer, or a machine that is busy, hides what becomes of a cluster for a few seconds only.
     I2  A failure is a reading with its reason, never the end of a loop. A cluster that goes away is shown as it was,
         with the time of that; when it is back the loops go on.
     I3  At most one snapshot is published in LEAST_PAUSE_S by details; what leadership changed is published at once.
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
     from kavka.observe.cluster_settings import ClusterSettings
 
 SHARE: Final = 10
+"""A part of a core: what a reading costs here is near to what it costs the brokers together."""
+WAITING_SHARE: Final = 3
+"""A part of the time, for readings that wait more than they work."""
 LEAST_PAUSE_S: Final = 1.0
 REQUEST_TIMEOUT_MS: Final = 5_000
 CONNECT_TIMEOUT_MS: Final = 2_000
@@ -167,12 +171,11 @@ class Watcher:
 
     async def _leadership(self) -> None:
         while True:
-            began = time.monotonic()
+            cost = _Cost()
             await self._read_leadership()
-            took = time.monotonic() - began
             self._wanted.clear()
             try:
-                async with asyncio.timeout(max(self._poll_s, (SHARE - 1) * took)):
+                async with asyncio.timeout(cost.pause_s(self._poll_s)):
                     await self._wanted.wait()
             except TimeoutError:
                 pass
@@ -213,12 +216,11 @@ class Watcher:
             for task in due:
                 if self._state is not ClusterState.REACHABLE:
                     break
-                began, refreshes = time.monotonic(), self._refreshes
+                cost, refreshes = _Cost(), self._refreshes
                 await self._attempt(task)
-                took = time.monotonic() - began
                 # A reading that was under way when somebody asked for all anew may be of the time before: once more.
                 if refreshes == self._refreshes:
-                    task.due_s = time.monotonic() + max(task.every * self._poll_s, (SHARE - 1) * took)
+                    task.due_s = time.monotonic() + cost.pause_s(task.every * self._poll_s)
                 for _ in self._assembly.prepare():
                     await asyncio.sleep(0)
                 self._publish_soon()
@@ -356,6 +358,23 @@ class Watcher:
             if configs:
                 return "kavka" if any(name.startswith("kavka.") for name in configs) else "Apache Kafka"
         return ""
+
+
+class _Cost:
+    """What a reading that begins now takes. The processor's time is that of the whole process: other watches and pages
+    count in it, so that it is never too little."""
+
+    def __init__(self) -> None:
+        self._began_s, self._worked_s = time.monotonic(), time.process_time()
+
+    def pause_s(self, every_s: float) -> float:
+        """How long the reading that has just ended is not made again."""
+        return pause_s(every_s, time.monotonic() - self._began_s, time.process_time() - self._worked_s)
+
+
+def pause_s(every_s: float, took_s: float, worked_s: float) -> float:
+    """How long a part is not read again that is due every `every_s`, and took so long, and so much of a core (I1)."""
+    return max(every_s, (SHARE - 1) * worked_s, (WAITING_SHARE - 1) * took_s)
 
 
 def now_ms() -> int:
