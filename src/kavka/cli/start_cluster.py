@@ -51,6 +51,8 @@ from kavka.config.properties import parse_assignments
 from kavka.errors import AddressUnavailable, ConfigError, KavkaError
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from kavka.cli.console_beside import ConsoleBeside
 
 ZOOKEEPER_DIRECTORY = "kavka-zookeeper"
@@ -241,10 +243,20 @@ def _run_here(plan: Start, configs: Mapping[int, BrokerConfig], console: Console
 
 
 def _run_processes(plan: Start, settings: Mapping[int, Mapping[str, str]], console: ConsoleBeside) -> int:
+    from kavka.runtime.ports import reserve
     from kavka.runtime.supervisor import ChildPlan, SupervisorStarted, run
 
+    # Until this process ends: between the choice of a port and its server's own bind the kernel would else give it to
+    # a sibling, or to the connection of one; and a broker that died finds its port free when it is started again.
+    kept: list[socket] = []
+
+    def free_port() -> int:
+        kept.append(reserve(host))
+        port: int = kept[-1].getsockname()[1]
+        return port
+
     host = DEFAULT_HOST if plan.host in ALL_INTERFACES else plan.host
-    zookeeper_port = plan.zookeeper_port or _free_port(host)
+    zookeeper_port = plan.zookeeper_port or free_port()
     zookeeper = ChildPlan(
         "ZooKeeper",
         (
@@ -256,7 +268,7 @@ def _run_processes(plan: Start, settings: Mapping[int, Mapping[str, str]], conso
         host,
         zookeeper_port,
     )
-    ports = {number: plan.port + number - 1 if plan.port else _free_port(host) for number in settings}
+    ports = {number: plan.port + number - 1 if plan.port else free_port() for number in settings}
     brokers = []
     for number, own in settings.items():
         shared = {name: value for name, value in own.items() if name != "kavka.zookeeper.data.dir"}
@@ -296,14 +308,6 @@ def _write_properties(path: str, settings: Mapping[str, str]) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write("# Written by `kavka up --processes` at each start.\n")
         file.writelines(f"{name}={value}\n" for name, value in settings.items())
-
-
-def _free_port(host: str) -> int:
-    from kavka.runtime.ports import listen
-
-    with listen(host, 0, backlog=1) as bound:
-        port: int = bound.getsockname()[1]
-        return port
 
 
 # -- what is said

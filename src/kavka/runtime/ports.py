@@ -87,6 +87,17 @@ def require_free(host: str, port: int, *, what: str = "") -> None:
         time.sleep(RETRY_S)
 
 
+def reserve(host: str) -> socket.socket:
+    """A socket that keeps a free port: it is bound and does not listen. While it is open the kernel gives the port to
+    nobody of its own choice, neither for port 0 nor for an outgoing connection. Whoever binds it by its number and with
+    SO_REUSEADDR, as `listen` does, may listen there. Raises AddressUnavailable."""
+    try:
+        return _bound(host, 0)
+    except OSError as error:
+        problem = _PROBLEMS.get(error.errno or 0, AddressProblem.OTHER)
+        raise AddressUnavailable(problem, host, 0, error.strerror or str(error)) from error
+
+
 def listen_or_elsewhere(host: str, port: int, *, elsewhere: bool, backlog: int, what: str) -> socket.socket:
     """A socket that listens there; with `elsewhere` on any port where that one is taken. Raises AddressUnavailable."""
     if not elsewhere:
