@@ -8,7 +8,7 @@ Decides what users type and read: options, help, tables, JSON, errors with a nex
     app.py        the table of commands: name, module, section, summary; how one command line is run
 
     start.py      a start: from options to a running broker; several ones: start_cluster.py; with TLS, passwords and
-                  access control: start_secure.py
+                  access control: start_secure.py; that ends with standard input: stdin_end.py
     up.py         up, server: options and help; container.py: the settings come from a container's environment
 
     Each command, or group of commands, has a module of its name, which owns its typer app and carries it out.
@@ -25,7 +25,7 @@ Decides what users type and read: options, help, tables, JSON, errors with a nex
     login.py      which cluster a command talks to, and how it gets in
     session.py    a client of the cluster that a command talks to
 
-Every module but main.py, start.py, start_cluster.py, start_secure.py, login.py and the three *_beside.py may import
-typer; rich, the client and the runtime are imported inside the functions that need them: `kavka up` has to start fast,
-and so has every command.
+Every module but main.py, start.py, start_cluster.py, start_secure.py, stdin_end.py, login.py and the three *_beside.py
+may import typer; rich, the client and the runtime are imported inside the functions that need them: `kavka up` has to
+start fast, and so has every command.
 """

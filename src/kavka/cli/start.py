@@ -68,7 +68,7 @@ class Start:
     `brokers` of `up` is how many; 0 for as many as the data directory has, one in a new one. `processes`: each in a
     process of its own. `zookeeper_port`: the embedded ZooKeeper's port is open there (0 for a free one).
 
-    `ready_line`: said once more when the broker serves.
+    `ready_line`: said once more when the broker serves. `stop_with_stdin`: the end of standard input stops it.
 
     `secure`: with TLS, passwords (`mtls`: certificates) and access control; `insecure`: open where others reach it.
     """
@@ -91,6 +91,7 @@ class Start:
     secure: bool = False
     mtls: bool = False
     insecure: bool = False
+    stop_with_stdin: bool = False
     ready_line: str = ""
 
     def __post_init__(self) -> None:
@@ -125,9 +126,10 @@ OPTIONS_OF_UP = {
     "--secure": "secure",
     "--mtls": "mtls",
     "--insecure": "insecure",
+    "--stop-with-stdin": "stop_with_stdin",
 }
 OPTIONS_OF_BOTH = {"--set": "settings", "-s": "settings", "--log-level": "log_level", "--json": "as_json"}
-FLAGS = ("as_json", "processes", "no_console", "schema_registry", "secure", "mtls", "insecure")
+FLAGS = ("as_json", "processes", "no_console", "schema_registry", "secure", "mtls", "insecure", "stop_with_stdin")
 MOST_BROKERS = 100
 NUMBERS = {
     "port": range(65536),
@@ -183,6 +185,10 @@ def start(plan: Start) -> int:
             plan = checked(plan)
         except WrongUsage as problem:
             return fail(str(problem), USAGE_NEXT, status=WRONG_USAGE)
+    if plan.stop_with_stdin:
+        from kavka.cli.stdin_end import stop_with_stdin
+
+        stop_with_stdin()
     if plan.file is None and (plan.brokers or plan.processes or plan.zookeeper_port is not None or has_cluster(plan)):
         from kavka.cli.start_cluster import start_cluster
 

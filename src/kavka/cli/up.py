@@ -43,7 +43,7 @@ Brokers = Annotated[
         help="Brokers, on ports from --port on.",
     ),
 ]
-Processes = Annotated[bool, typer.Option("--processes", help="Run each broker, and ZooKeeper, in its own process.")]
+Processes = Annotated[bool, typer.Option("--processes", help="Run each broker in its own process.")]
 ZooKeeperPort = Annotated[
     int | None,
     typer.Option(
@@ -82,6 +82,7 @@ NoConsole = Annotated[bool, typer.Option("--no-console", help="Do not start the 
 SchemaRegistry = Annotated[
     bool, typer.Option("--schema-registry", help="Start a schema registry: port 8081 or a free one.")
 ]
+StopWithStdin = Annotated[bool, typer.Option("--stop-with-stdin", help="Stop when standard input ends.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="A broker setting, as in server.properties; repeatable."),
@@ -104,6 +105,7 @@ def up(
     secure: Secure = False,
     mtls: Mtls = False,
     insecure: Insecure = False,
+    stop_with_stdin: StopWithStdin = False,
     settings: Settings = None,
     log_level: LogLevel = DEFAULT_LOG_LEVELS["up"],
     as_json: Json = False,
@@ -140,6 +142,7 @@ def up(
         secure=secure,
         mtls=mtls,
         insecure=insecure,
+        stop_with_stdin=stop_with_stdin,
     )
     raise typer.Exit(start(plan))
 

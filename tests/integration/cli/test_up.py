@@ -59,6 +59,24 @@ def test_up_says_when_it_is_ready_and_a_signal_ends_it(
         assert run_alone("consume", "greetings", "-e", "-b", address).stdout == b"hello\n"
 
 
+@pytest.mark.parametrize("words", [(), ("--brokers", "2")], ids=["one", "several"])
+def test_the_end_of_standard_input_stops_it_in_order(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Whoever started it may have been killed: the kernel closes the pipe all the same."""
+    data = tmp_path / "data"
+    command = [PROGRAM, "up", "--port", "0", "--data", data, "--json", "--stop-with-stdin", *words]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["event"] == "ready"
+        process.stdin.write("what stands here is not looked at\n")
+        process.stdin.flush()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.stdin.close()
+        assert process.wait(READY_S) == 0
+    assert len(list(data.rglob(".kafka_cleanshutdown"))) == max(1, len(words))
+
+
 def test_a_free_port_and_json(tmp_path: Path) -> None:
     with running("up", "--port", "0", "--data", str(tmp_path / "data"), "--json") as (_, first):
         said = json.loads(first)

@@ -35,6 +35,7 @@ from kavka.errors import (
         (["up", "--no-console"], Start(no_console=True)),
         (["up", "--secure", "--mtls"], Start(secure=True, mtls=True)),
         (["up", "--insecure"], Start(insecure=True)),
+        (["up", "--stop-with-stdin"], Start(stop_with_stdin=True)),
         (["server", "f", "--log-level", "debug"], Start(file="f", log_level="debug")),
         (["server", "--set", "a=b", "f"], Start(file="f", settings=("a=b",))),
     ],
