@@ -31,7 +31,10 @@ app = CommandLine()
 FILE = "server.properties"
 META_PROPERTIES = "meta.properties"
 ZOOKEEPER_DIRECTORY = ".zookeeper"
-"""In the first log directory: where a container that serves ZooKeeper keeps it."""
+"""In the first log directory, which is a volume: where a container keeps the ZooKeeper that it serves, or has alone."""
+ZOOKEEPER_SETTING = "kavka.zookeeper.data.dir"
+ZOOKEEPER_BESIDE = "kavka-zookeeper"
+"""Beside that directory: where `kavka server` keeps it, and where a container did that was not on a volume."""
 ZOOKEEPER_PATIENCE_S = 60
 RUNNING = "Transitioning from RECOVERY to RUNNING"
 """What Apache Kafka logs when it serves, and what Testcontainers' module for its image waits for."""
@@ -107,6 +110,7 @@ def _run(plan: ContainerPlan, *, as_json: bool) -> int:
     if plan.broker is None:
         return 0 if zookeeper is None else _wait_for(zookeeper)
     try:
+        _place_zookeeper(plan.broker, plan.log_directory)
         _name_cluster(plan.broker, plan.cluster_id, plan.log_directory)
         descriptor = os.memfd_create(FILE)  # Passwords stand in it: nobody else can open it, and no disk has it.
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -154,6 +158,14 @@ def _wait_for(process: subprocess.Popen[bytes]) -> int:
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     return process.wait()
+
+
+def _place_zookeeper(settings: dict[str, str], log_directory: str) -> None:
+    """What a broker alone has in ZooKeeper stands with its logs: beside them it would go with the container, which
+    may not even write there."""
+    beside = os.path.join(os.path.dirname(os.path.abspath(log_directory)), ZOOKEEPER_BESIDE)
+    if "zookeeper.connect" not in settings and not os.path.isdir(beside):
+        settings.setdefault(ZOOKEEPER_SETTING, os.path.join(log_directory, ZOOKEEPER_DIRECTORY))
 
 
 def _name_cluster(settings: dict[str, str], cluster_id: str, log_directory: str) -> None:

@@ -91,6 +91,20 @@ def test_a_single_node_goes_on_after_a_stop_with_the_id_that_it_was_given(tmp_pa
             process.send_signal(signal.SIGTERM)
             assert process.wait(END_S) == 0
     assert (tmp_path / "logs" / "topic-0-0").is_dir()
+    # A volume holds all of it: what stood elsewhere would go with the container.
+    assert {path.name for path in tmp_path.iterdir()} == {"logs", "log"}
+
+
+@pytest.mark.timeout(120)
+def test_a_single_node_goes_on_with_a_zookeeper_that_an_earlier_version_kept_beside_its_logs(tmp_path: Path) -> None:
+    port = free_port()
+    variables = single_node(tmp_path, port)
+    with container(tmp_path, variables, f"KAFKA_KAVKA_ZOOKEEPER_DATA_DIR={tmp_path}/kavka-zookeeper") as process:
+        assert write_and_read(f"localhost:{port}", "orders") == [b"one"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(END_S) == 0
+    with container(tmp_path, variables):
+        assert "orders" in AdminClient({"bootstrap.servers": f"localhost:{port}"}).list_topics(timeout=30).topics
 
 
 @pytest.mark.timeout(120)
