@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-ROOMS = ("benchmarks", "demo", "deploy", "playground", "src", "tests", "tools")
+ROOMS = ("benchmarks", "demo", "deploy", "playground", "recipes", "src", "tests", "tools")
 FILES = [
     file
     for room in ROOMS
