@@ -21,7 +21,6 @@ from kavka.cli.times import parse_iso_duration, parse_time
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.client.group import CommittedOffset
-    from kavka.client.share_group_admin import ShareGroupAdmin
     from kavka.errors import ErrorCode
     from kavka.model import TopicPartition
 
@@ -113,18 +112,16 @@ def reset(bootstrap: str | None, group_id: str, chosen: Chosen, way: Way, shown:
         usage("give exactly one of --topic, --all-topics and --from-file", "for example --topic orders:0,3")
 
     async def work(cluster: Cluster) -> tuple[Committed, dict[TopicPartition, int]]:
-        from kavka.client.group_admin import NO_MEMBERS, SHARE, GroupAdmin
-        from kavka.client.share_group_admin import ShareGroupAdmin
+        from kavka.client.group_admin import NO_MEMBERS, GroupAdmin
+        from kavka.client.group_offsets import offsets_of, set_offsets
 
-        admin, shares = GroupAdmin(cluster), ShareGroupAdmin(cluster)
-        group = await admin.describe(group_id)
+        group = await GroupAdmin(cluster).describe(group_id)
         if group.state not in NO_MEMBERS:
             raise Failure(
                 f"group {group_id} is {group.state}: its members would commit over what is set",
                 "stop its consumers first",
             )
-        is_share = group.kind == SHARE
-        committed = await (_starts(shares, group_id) if is_share else admin.offsets(group_id))
+        committed = await offsets_of(cluster, group)
         if isinstance(way, ToOffsets):
             places = sorted(way.offsets)
         else:
@@ -133,7 +130,7 @@ def reset(bootstrap: str | None, group_id: str, chosen: Chosen, way: Way, shown:
             raise Failure(f"group {group_id} has committed nothing", "name topics with --topic")
         wanted = await _targets(cluster, places, committed, way)
         if execute:
-            await (shares.set_positions if is_share else admin.set_offsets)(group_id, wanted)
+            await set_offsets(cluster, group, wanted)
         return committed, wanted
 
     committed, wanted = with_cluster(bootstrap, work)
@@ -152,13 +149,6 @@ def reset(bootstrap: str | None, group_id: str, chosen: Chosen, way: Way, shown:
             assert_never(shown)
     if not execute:
         note("Nothing was changed: --execute sets these offsets.")
-
-
-async def _starts(shares: ShareGroupAdmin, group_id: str) -> Committed:
-    """Where a share group is, as what another group has committed."""
-    from kavka.client.group import CommittedOffset
-
-    return {place: CommittedOffset(at.start) for place, at in (await shares.positions(group_id)).items()}
 
 
 def _rows(committed: Committed, wanted: Mapping[TopicPartition, int]) -> list[dict[str, object]]:

@@ -10,7 +10,8 @@ group              one member of a consumer group
 admin              topics, configurations, records, log directories
 group_admin        groups of both protocols: lists, members, offsets, deletions
 described_group    one group of a newer protocol, as its coordinator describes it
-share_group_admin  share groups: positions, new positions, deletions
+share_group_admin  share groups: positions, new positions, deletions, records in flight
+group_offsets      where a group of any kind is, and setting it elsewhere
 transaction_admin  transactions, producers, transactions that hang
 acl_admin          access control lists
 quota_admin        quotas of clients

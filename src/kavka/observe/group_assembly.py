@@ -5,11 +5,12 @@ views out.
 
     lag in records    high watermark - committed offset; of a partition that a member has and nothing was committed for:
                       high watermark - log start. Where its members begin (auto.offset.reset) no broker knows
+                      Of a share group: what its coordinator counts as not done
     lag in ms         now - the time at which the log was first seen to end beyond the committed offset: as long has the
                       record that is next been waiting. Known as far back as the log's ends were sampled
     stuck             it has members and lag, and none of its offsets has moved since. Partitions without a commit do
                       not count here: their members may have begun at the end, and librdkafka commits nothing before it
-                      has read a record
+                      has read a record. A share group moves with each record that is done
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from kavka.client.share_group_admin import SharePosition
 from kavka.model import TopicPartition
 from kavka.observe.group_readings import CONSUMERS, GroupReading
 from kavka.observe.snapshot import NOT_READ, GroupOffset, GroupView, MemberView, Reading
@@ -47,7 +49,10 @@ class _Followed:
 
     members: frozenset[str] = frozenset()
     epoch: int | None = None
-    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    progress: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, SharePosition]] = field(
+        default_factory=lambda: ({}, {})
+    )
+    """What was committed, and where a share group is."""
     still_since_ms: int | None = None
     rebalances: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_REBALANCES))
     read_at_ms: int = 0
@@ -88,12 +93,16 @@ class GroupAssembly:
         epoch = None if shown is None else shown.epoch
         if followed.read_at_ms and (members, epoch) != (followed.members, followed.epoch):
             followed.rebalances.append(reading.read_at_ms)
-        behind = any(_offset(partition, committed, logs).lag for partition, committed in reading.committed.items())
-        if not members or not behind or reading.committed != followed.committed:
+        progress = (reading.committed, reading.shares)
+        begun = (
+            _offset(partition, at, logs, reading) for partition, at in _positions(reading).items() if at is not None
+        )
+        behind = any(offset.lag for offset in begun)
+        if not members or not behind or progress != followed.progress:
             followed.still_since_ms = None
         elif followed.still_since_ms is None:
             followed.still_since_ms = followed.read_at_ms
-        followed.members, followed.epoch, followed.committed = members, epoch, reading.committed
+        followed.members, followed.epoch, followed.progress = members, epoch, progress
         followed.read_at_ms = reading.read_at_ms
 
     def sample(self, logs: Logs, now_ms: int) -> None:
@@ -115,7 +124,7 @@ class GroupAssembly:
         offsets = tuple(
             replace(at, member_id=owners.get(partition), lag_ms=self._lag_ms(at, now_ms))
             for partition, committed in sorted(_positions(reading).items())
-            for at in [_offset(partition, committed, logs)]
+            for at in [_offset(partition, committed, logs, reading)]
         )
         why = reading.problem or ("" if reading.read_at_ms else NOT_READ)
         return GroupView(
@@ -131,6 +140,7 @@ class GroupAssembly:
             Reading(reading.read_at_ms, 0, why),
             sum(at > now_ms - REBALANCES_KEPT_MS for at in followed.rebalances),
             followed.still_since_ms,
+            reading.records,
         )
 
     def _lag_ms(self, at: GroupOffset, now_ms: int) -> int | None:
@@ -148,12 +158,21 @@ class GroupAssembly:
 
 
 def _positions(reading: GroupReading) -> dict[TopicPartition, int | None]:
-    """What is committed, and None for what is assigned without a commit."""
+    """What is committed, and None for what is assigned without a commit; where a share group has begun."""
+    if reading.shares:
+        return {partition: at.start for partition, at in reading.shares.items()}
     if reading.shown is None or reading.listed.protocol_type not in CONSUMERS:
         return dict(reading.committed)
     assigned = (partition for member in reading.shown.members for partition in member.assignment)
     return {**dict.fromkeys(assigned), **reading.committed}
 
 
-def _offset(partition: TopicPartition, committed: int | None, logs: Logs) -> GroupOffset:
-    return GroupOffset(partition, committed, logs.high_watermark(partition), log_start=logs.log_start(partition))
+def _offset(partition: TopicPartition, committed: int | None, logs: Logs, reading: GroupReading) -> GroupOffset:
+    share = reading.shares.get(partition)
+    return GroupOffset(
+        partition,
+        committed,
+        logs.high_watermark(partition),
+        log_start=logs.log_start(partition),
+        not_done=None if share is None or share.lag is None else max(share.lag, 0),
+    )

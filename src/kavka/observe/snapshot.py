@@ -20,10 +20,12 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from kavka.client.group_admin import SHARE
 from kavka.model import TopicPartition
 
 if TYPE_CHECKING:
     from kavka.client.admin import Reassignment
+    from kavka.client.share_group_admin import ShareRecords
 
 NOT_READ = "not read yet"
 
@@ -310,6 +312,9 @@ class GroupOffset:
     """How long ago the log ended where the group stands now, as far as the observer has seen it grow; 0 at the end."""
     log_start: int | None = None
     """None where it is unknown."""
+    not_done: int | None = None
+    """Of a share group, whose `committed` is the first record that is not done: how many are not, as its coordinator
+    counts them. None where it does not know, and of other groups."""
 
     @property
     def position(self) -> int | None:
@@ -320,12 +325,15 @@ class GroupOffset:
     @property
     def lag(self) -> int | None:
         """In records. Without a commit it is the most that it can be."""
+        if self.not_done is not None:
+            return self.not_done
         return None if self.end is None or self.position is None else max(self.end - self.position, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """One group. `kind` is classic or consumer ('' where the broker is too old to say); `offsets` by partition."""
+    """One group. `kind` is classic, consumer, share or streams ('' where the broker is too old to say); `offsets` by
+    partition."""
 
     group_id: str
     kind: str
@@ -341,6 +349,18 @@ class GroupView:
     """How often its members or its generation were seen to change in the last hour."""
     stuck_since_ms: int | None = None
     """Since when it has had members and lag, and has committed nothing."""
+    records: Mapping[TopicPartition, ShareRecords] | None = None
+    """Of a share group: its records that are in flight. None of other groups, and where brokers do not tell."""
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it holds single records, and commits no offsets."""
+        return self.kind == SHARE
+
+    @property
+    def in_flight(self) -> int | None:
+        """Records that were delivered and are not done; None where it is unknown."""
+        return None if self.records is None else sum(each.in_flight for each in self.records.values())
 
     @property
     def lag(self) -> int | None:

@@ -4,43 +4,26 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-import uuid
 from typing import Any
 
 import pytest
 
-from kavka.protocol.messages import incremental_alter_configs_request as configs
-from kavka.records.builder import BatchBuilder
-from tests.kit.broker_client import BrokerClient
 from tests.kit.command_line import run_alone
 from tests.kit.process_cluster import eventually
+from tests.kit.share_group import ShareGroup
 from tests.kit.share_member import ACCEPT, ShareMember
 
 PEERS = {"kavka": "kavka_broker", "apache 4": "apache_kafka_kraft"}
-GROUP_RESOURCE = 32
 
 
-class Place:
-    """A broker with a topic of ten records, and a group that has accepted 0 to 2 and 5 to 7 of them. `tells`: it is
-    kavka's, and knows which records are in flight."""
+class Place(ShareGroup):
+    """Its members accept 0 to 2 and 5 to 7. `tells`: the broker is kavka's, and knows which records are in flight."""
 
     def __init__(self, bootstrap: str, *, tells: bool) -> None:
-        self.tells = tells
+        super().__init__(int(bootstrap.rpartition(":")[2]))
         self.bootstrap = bootstrap
-        self.port = int(bootstrap.rpartition(":")[2])
-        with BrokerClient(self.port) as client:
-            self.topic = self.group = client.create_topic(f"shares-{uuid.uuid4().hex}")
-            builder = BatchBuilder()
-            for number in range(10):
-                builder.append(int(time.time() * 1000), None, str(number).encode())
-            assert client.produce(self.topic, builder.build()).error_code == 0
-            change = configs.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
-            resource = configs.AlterConfigsResource(
-                resource_type=GROUP_RESOURCE, resource_name=self.group, configs=[change]
-            )
-            client.ask(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1)
-            self.topic_id = client.topic_id(self.topic)
+        self.tells = tells
+        self.topic = self.group = self.name
 
     def run(self, *words: str, status: int = 0) -> subprocess.CompletedProcess[bytes]:
         result = run_alone(*words, KAVKA_BOOTSTRAP=self.bootstrap)

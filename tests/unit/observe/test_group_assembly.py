@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kavka.client.group_admin import ListedGroup, ShownGroup, ShownMember
+from kavka.client.share_group_admin import RecordRun, SharePosition, ShareRecords
 from kavka.model import TopicPartition
 from kavka.observe.group_assembly import MAX_SAMPLED, GroupAssembly
 from kavka.observe.group_readings import GroupReading
@@ -18,6 +19,21 @@ def reading(at_ms: int, committed: int | None, members: Sequence[str] = ("m1",),
     shown = tuple(ShownMember(name, None, "c", "/h", (FIRST,), None) for name in members)
     described = ShownGroup("g", "classic", "Stable", "range", 1, None, None, shown)
     return GroupReading(listed, described, {} if committed is None else {FIRST: committed}, at_ms, problem)
+
+
+def share_reading(at_ms: int, start: int, lag: int | None) -> GroupReading:
+    """A share group that two members read `FIRST` for."""
+    listed = ListedGroup("g", "share", "share", "Stable", 1)
+    members = tuple(ShownMember(name, None, "c", "/h", (FIRST,), 1) for name in ("m1", "m2"))
+    described = ShownGroup("g", "share", "Stable", "simple", 1, 1, 1, members)
+    runs = (RecordRun(start, start, "acquired", 1, "m1", 9_000, None),)
+    return GroupReading(
+        listed,
+        described,
+        read_at_ms=at_ms,
+        shares={FIRST: SharePosition(start, lag)},
+        records={FIRST: ShareRecords(start, start + 1, 1, 1, runs)},
+    )
 
 
 class Ends:
@@ -161,3 +177,32 @@ def test_the_assignments_of_what_is_no_consumer_are_no_partitions_without_a_comm
     share.listed = share.listed._replace(protocol_type="share")
     assembly.take({"g": share}, ends)
     assert view(assembly, ends, 2_000).offsets == ()
+
+
+def test_a_share_groups_lag_is_what_its_coordinator_counts() -> None:
+    assembly, ends = GroupAssembly(), Ends()
+    ends.end = 100
+    assembly.take({"g": share_reading(1_000, 10, 7)}, ends)
+    found = view(assembly, ends, 2_000)
+    (offset,) = found.offsets
+    assert (found.is_share, found.in_flight, found.lag, offset.committed, offset.lag) == (True, 1, 7, 10, 7)
+    assembly.take({"g": share_reading(3_000, 10, None)}, ends)
+    assert view(assembly, ends, 4_000).lag == 90, "the most that it can be, where nobody counts"
+
+
+def test_a_share_group_that_does_records_behind_its_start_is_not_stuck() -> None:
+    assembly, ends = GroupAssembly(), Ends()
+    ends.end = 100
+    for at_ms, lag in ((1_000, 90), (2_000, 80), (3_000, 70)):
+        assembly.take({"g": share_reading(at_ms, 10, lag)}, ends)
+        assert view(assembly, ends, 5_000).stuck_since_ms is None
+    assembly.take({"g": share_reading(4_000, 10, 70)}, ends)
+    assert view(assembly, ends, 5_000).stuck_since_ms == 3_000
+
+
+def test_a_reading_that_failed_keeps_what_was_known_of_a_share_group() -> None:
+    assembly, ends = GroupAssembly(), Ends()
+    before = share_reading(1_000, 10, 7)
+    assembly.take({"g": before.failed(before.listed, "broker 2 did not answer")}, ends)
+    found = view(assembly, ends, 9_000)
+    assert (found.lag, found.in_flight, found.reading.unknown_because) == (7, 1, "broker 2 did not answer")

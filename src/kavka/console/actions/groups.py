@@ -16,7 +16,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from kavka.client.group_admin import NO_MEMBERS, GroupAdmin
+from kavka.client.group_admin import NO_MEMBERS, SHARE, GroupAdmin
+from kavka.client.group_offsets import offsets_of, set_offsets
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
 from kavka.console.actions.action import (
     Action,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from kavka.console.clusters import ClusterWatch
 
 SHOWN_CHANGES = 500
+KAFKAS_TOOLS = {SHARE: "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
+"""By the kind of group; kafka-consumer-groups.sh for the others."""
 
 
 class Way(Enum):
@@ -163,24 +166,24 @@ class ResetOffsets(Action):
 
     async def execute(self, watch: ClusterWatch, values: Values) -> None:
         found = await self._targets(watch, values)
-        await GroupAdmin(watch.cluster).set_offsets(
-            text(values, "group", "the group"), {each.partition: each.wanted for each in found}
-        )
+        group = await GroupAdmin(watch.cluster).describe(text(values, "group", "the group"))
+        await set_offsets(watch.cluster, group, {each.partition: each.wanted for each in found})
 
     async def look(self, watch: ClusterWatch, values: Values) -> str:
-        committed = await GroupAdmin(watch.cluster).offsets(values["group"])
+        group = await GroupAdmin(watch.cluster).describe(values["group"])
+        committed = await offsets_of(watch.cluster, group)
         return "\n".join(f"{place} {at.offset}" for place, at in sorted(committed.items()))
 
     def link(self, base: str, values: Values) -> str:
         return f"{base}/groups/{quote(values.get('group', ''), safe='')}"
 
     async def _targets(self, watch: ClusterWatch, values: Values) -> list[Target]:
-        group = text(values, "group", "the group")
-        admin = GroupAdmin(watch.cluster)
-        state = (await admin.describe(group)).state
-        if state not in NO_MEMBERS:
-            raise ActionRefused(f"the group is {state}: its members would commit over it. Stop its consumers first")
-        committed = {place: at.offset for place, at in (await admin.offsets(group)).items()}
+        group = await GroupAdmin(watch.cluster).describe(text(values, "group", "the group"))
+        if group.state not in NO_MEMBERS:
+            raise ActionRefused(
+                f"the group is {group.state}: its members would commit over it. Stop its consumers first"
+            )
+        committed = {place: at.offset for place, at in (await offsets_of(watch.cluster, group)).items()}
         places = await self._places(watch, values, committed)
         starts = {
             place: at.offset
@@ -237,11 +240,15 @@ class ResetOffsets(Action):
             "shift": f"--shift-by {number}",
             "time": f"--to-datetime {quoted(at)}",
         }[values["way"]]
-        return (
-            f"kavka groups reset-offsets {group} {what} {way} -b {watch.settings.bootstrap} --execute",
-            f"kafka-consumer-groups.sh --bootstrap-server {watch.settings.bootstrap} --group {group} --reset-offsets "
-            f"{what} {way} --execute",
-        )
+        own = f"kavka groups reset-offsets {group} {what} {way} -b {watch.settings.bootstrap} --execute"
+        tool = _tool(watch, values["group"])
+        if tool == KAFKAS_TOOLS["streams"]:
+            what = f"--input-topic {quoted(topic + partition)}" if topic else "--all-input-topics"
+        server = f"--bootstrap-server {watch.settings.bootstrap}"
+        kafkas = f"{tool} {server} --group {group} --reset-offsets {what} {way} --execute"
+        # Kafka's tool sets a share group to an end of its topics or a time, and whole topics only.
+        knows = tool != KAFKAS_TOOLS[SHARE] or (not partition and values["way"] in ("earliest", "latest", "time"))
+        return (own, kafkas) if knows else (own,)
 
 
 class DeleteGroup(Action):
@@ -255,15 +262,21 @@ class DeleteGroup(Action):
 
     async def preview(self, watch: ClusterWatch, values: Values) -> Preview:
         group = text(values, "group", "the group")
-        admin = GroupAdmin(watch.cluster)
-        state = (await admin.describe(group)).state
+        shown = await GroupAdmin(watch.cluster).describe(group)
+        state = shown.state
         if state not in NO_MEMBERS:
             raise ActionRefused(f"the group is {state}: it has members. Stop its consumers first")
-        committed = {str(place): str(at.offset) for place, at in sorted((await admin.offsets(group)).items())}
+        committed = {
+            str(place): str(at.offset) for place, at in sorted((await offsets_of(watch.cluster, shown)).items())
+        }
         if state == "Dead" and not committed:
             raise ActionRefused(f"there is no group {group[:250]}")
         rows = [Change(place, offset, "") for place, offset in committed.items()]
-        text_ = "Its committed offsets are lost. If it comes back, it starts where auto.offset.reset says."
+        text_ = (
+            "What it has done is forgotten. If it comes back, it starts where its share.auto.offset.reset says."
+            if shown.kind == SHARE
+            else "Its committed offsets are lost. If it comes back, it starts where auto.offset.reset says."
+        )
         return Preview(
             f"group {group}",
             Statement(
@@ -273,8 +286,7 @@ class DeleteGroup(Action):
             (Warned("bad", Statement(text_)),),
             (
                 f"kavka groups delete {quoted(group)} -b {watch.settings.bootstrap}",
-                f"kafka-consumer-groups.sh --bootstrap-server {watch.settings.bootstrap} --delete "
-                f"--group {quoted(group)}",
+                f"{_tool(watch, group)} --bootstrap-server {watch.settings.bootstrap} --delete --group {quoted(group)}",
             ),
             before="\n".join(f"{place} {offset}" for place, offset in committed.items()),
             button="Delete it",
@@ -290,6 +302,12 @@ class DeleteGroup(Action):
 
     def is_ambiguous(self, refused: RequestError) -> bool:
         return super().is_ambiguous(refused) or refused.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def _tool(watch: ClusterWatch, group: str) -> str:
+    """The tool of Apache Kafka's for this kind of group."""
+    seen = watch.snapshot.groups.get(group)
+    return KAFKAS_TOOLS.get("" if seen is None else seen.kind, "kafka-consumer-groups.sh")
 
 
 def _at_ms(values: Values) -> int:

@@ -1,18 +1,21 @@
-"""The pages of groups: all of them with their lag, and one: members, partitions, lag over time.
+"""The pages of groups: all of them with their lag, and one: members, partitions, lag over time, records in flight.
 
-Decides what is said of a group, and which one is probably a Spark streaming query. Must not know how lag was read.
+Decides what is said of a group, which one is probably a Spark streaming query, and how many runs of a share group's
+records are shown. Must not know how lag was read.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from starlette.routing import Route
 
 from kavka.console.console import absent
 from kavka.console.history import Series
 from kavka.console.look import history_charts
+from kavka.console.look.record_band import band
 from kavka.console.look.view import cut, links, look_of, ordered, search
 
 if TYPE_CHECKING:
@@ -21,12 +24,15 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from kavka.client.share_group_admin import RecordRun
     from kavka.console.console import Console
+    from kavka.model import TopicPartition
     from kavka.observe.snapshot import GroupOffset, GroupView
 
 SPARK_GROUP: Final = re.compile(r"spark-kafka-(source|relation|batch)-|spark-kavka-|kavka-spark-")
 """How streaming queries of Spark name their groups: the official connector, and kavka's source."""
 LAGGING: Final = "lagging"
+SHOWN_RUNS: Final = 200
 _COLUMNS: Final[dict[str, Callable[[GroupView], Any]]] = {
     "group": lambda group: group.group_id,
     "state": lambda group: group.state,
@@ -61,6 +67,27 @@ def lag_ms(group: GroupView) -> int | None:
 
 def is_streaming_query(group: GroupView) -> bool:
     return SPARK_GROUP.match(group.group_id) is not None
+
+
+class _ShownRun(NamedTuple):
+    """A run of a share group's records. `client` is its holder's, None where that is no member any more."""
+
+    partition: TopicPartition
+    run: RecordRun
+    client: str | None
+
+
+def _runs(group: GroupView) -> tuple[list[_ShownRun], int]:
+    """The first runs, and how many there are besides."""
+    clients = {member.member_id: member.client_id for member in group.members}
+    records = group.records or {}
+    runs = [
+        _ShownRun(partition, run, clients.get(run.member_id or ""))
+        for partition, each in records.items()
+        for run in each.runs
+    ]
+    shown = runs[:SHOWN_RUNS]
+    return shown, sum(each.run_count for each in records.values()) - len(shown)
 
 
 def _groups(console: Console, request: Request) -> Response:
@@ -100,6 +127,8 @@ async def _group(console: Console, request: Request) -> Response:
     if len(found.topics) > 1:
         lines += [(topic, Series.GROUP_TOPIC_LAG, f"{name}/{topic}") for topic in found.topics]
     late = [(str(_("behind")), Series.GROUP_LAG_MS, name)]
+    runs, more_runs = _runs(found)
+    lag_title = _("Records not done") if found.is_share else _("Lag: records not yet read")
     return console.show(
         request,
         "group.html",
@@ -112,8 +141,12 @@ async def _group(console: Console, request: Request) -> Response:
         window=window,
         late_ms=lag_ms(found),
         is_streaming_query=is_streaming_query(found),
+        runs=runs,
+        more_runs=more_runs,
+        bands={place: band(each, str(_("Records in flight"))) for place, each in (found.records or {}).items()},
+        readers=Counter(place for member in found.members for place in member.assignment),
         charts=[
-            await history_charts.chart(watch, str(_("Lag: records not yet read")), lines, look, window, unit="records"),
+            await history_charts.chart(watch, str(lag_title), lines, look, window, unit="records"),
             await history_charts.chart(watch, str(_("Lag in time")), late, look, window, unit="ms"),
         ],
         stories=history_charts.decision_texts(watch, look, group=name),
