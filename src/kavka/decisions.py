@@ -44,6 +44,7 @@ class DecisionKind(Enum):
     BROKER_WENT = "broker went"
     BROKER_UNREACHABLE = "broker unreachable"
     BROKER_SHUTTING_DOWN = "broker shutting down"
+    BROKER_RESTARTED = "broker restarted"
     SESSION_EXPIRED = "session expired"
     TOPIC_CREATED = "topic created"
     TOPIC_DELETED = "topic deleted"

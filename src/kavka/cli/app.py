@@ -31,6 +31,7 @@ RUN, LOOK, CHANGE, UNDERSTAND, PIPELINES = "Run", "Look", "Change", "Understand"
 TABLE: Final = (
     Entry("up", "up", RUN, "Start a broker, or several, on this machine."),
     Entry("server", "up", RUN, "Start a broker with the settings of a file."),
+    Entry("host", "host", RUN, "Start a broker for each core of this machine."),
     Entry("container", "container", RUN, "Start a broker from a container's environment."),
     Entry("zookeeper", "zookeeper", RUN, "Start a ZooKeeper server."),
     Entry("console", "console", RUN, "Serve the console: web pages about clusters."),

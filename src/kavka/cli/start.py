@@ -263,28 +263,32 @@ def settings_of(plan: Start) -> BrokerConfig:
 
     Where no broker id is asked for, it is the one of the broker that wrote the log directories.
     """
-    try:
-        settings = parse_assignments(plan.settings)
-    except ConfigError as problem:
-        raise WrongUsage(f"--set: {problem}") from problem
-    if plan.file is not None:
-        with open(plan.file, encoding="utf-8") as file:
-            try:
-                written = parse_properties(file.read())
-            except UnicodeDecodeError as problem:
-                raise ConfigError(f"{plan.file}: not a text: {problem}") from problem
-        _require_settings(plan.file, written)
-        asked = {**written, **settings}
-        defaults = {}
-    else:
-        asked, defaults = settings, _defaults_of_up(plan)
-        if "node.id" in asked:
-            del defaults["broker.id"]  # The two are one setting.
+    asked = written_settings(plan)
+    defaults = {} if plan.file is not None else _defaults_of_up(plan)
+    if plan.file is None and "node.id" in asked:
+        del defaults["broker.id"]  # The two are one setting.
     config = BrokerConfig.from_properties({**defaults, **asked})
     if "broker.id" in asked or "node.id" in asked:
         return config
     recorded = _recorded_broker_id(config)
     return config if recorded is None else config.with_broker_id(recorded)
+
+
+def written_settings(plan: Start) -> dict[str, str]:
+    """What the file says, if there is one, and the command line. Raises WrongUsage, ConfigError, OSError."""
+    try:
+        settings = parse_assignments(plan.settings)
+    except ConfigError as problem:
+        raise WrongUsage(f"--set: {problem}") from problem
+    if plan.file is None:
+        return settings
+    with open(plan.file, encoding="utf-8") as file:
+        try:
+            written = parse_properties(file.read())
+        except UnicodeDecodeError as problem:
+            raise ConfigError(f"{plan.file}: not a text: {problem}") from problem
+    _require_settings(plan.file, written)
+    return {**written, **settings}
 
 
 def _require_settings(path: str, written: Mapping[str, str]) -> None:

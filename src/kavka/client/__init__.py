@@ -18,7 +18,7 @@ quota_admin        quotas of clients
 user_admin         users' SCRAM credentials
 token_admin        delegation tokens
 reassignment_plan  where replicas should be, with as little moved as possible
-durability         what a cluster can afford to lose now
+durability         what a cluster can afford to lose now; rolling_restart: brokers one after the other, by its word
 decisions          why-records, read from their topic or from brokers' directories
 offsets            offsets by time
 partitioner        keys to partitions, as in Kafka's Java client

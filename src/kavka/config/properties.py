@@ -1,6 +1,7 @@
 """The syntax of `server.properties`, that of java.util.Properties, and `name=value` from a command line.
 
-Decides how a text becomes names and values. Must not know which names are settings, nor read a file itself.
+Decides how a text becomes names and values, and how they are written down. Must not know which names are settings, nor
+read a file itself.
 
     line         natural lines end with LF, CR or CR LF; an odd number of backslashes at the end joins the next one,
                  whose leading blanks go; a line whose first sign is # or ! is a comment and never joins
@@ -14,12 +15,13 @@ A later entry for the same name wins. Source: the documentation of java.util.Pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from kavka.errors import ConfigError
 
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPED = {sign: letter for letter, sign in _ESCAPES.items()}
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -43,6 +45,23 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
             raise ConfigError(f"{assignment!r} is not name=value")
         properties[name.strip()] = value.strip()
     return properties
+
+
+def format_properties(properties: Mapping[str, str]) -> str:
+    """The text that `parse_properties` reads as these names and values, in their order."""
+    return "".join(f"{_escape(name, in_name=True)}={_escape(value)}\n" for name, value in properties.items())
+
+
+def _escape(text: str, *, in_name: bool = False) -> str:
+    escaped = []
+    for position, sign in enumerate(text):
+        if sign in _ESCAPED:
+            escaped.append(f"\\{_ESCAPED[sign]}")
+        elif sign == "\\" or (sign == " " and (in_name or not position)) or (in_name and sign in "=:#!"):
+            escaped.append(f"\\{sign}")
+        else:
+            escaped.append(sign)
+    return "".join(escaped)
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -31,6 +31,8 @@ logger = Logger(__name__)
 FAILED = 1
 HALTED = 70
 """Exit status of a process that halted (EX_SOFTWARE)."""
+RESTART_VARIABLE = "KAVKA_RESTARTED"
+"""By which `kavka host` tells a broker's process why it was started again, as JSON (broker/decisions/restarts.py)."""
 SAME_PRESS_S = 0.5
 """A signal that comes so soon after the first is taken for the same."""
 STOPS_IN_SILENCE_S = 1.0

@@ -55,7 +55,7 @@ from kavka.runtime.loop import FileShares, raise_file_limit, share_files
 from kavka.runtime.named_hosts import by_address, has_names
 from kavka.runtime.network import SocketNetwork
 from kavka.runtime.ports import patiently
-from kavka.runtime.process import halt, wall_ms
+from kavka.runtime.process import RESTART_VARIABLE, halt, wall_ms
 from kavka.runtime.socket_server import IdleShare, SocketServer, SocketServerLimits
 from kavka.zookeeper.port import ZooKeeper
 
@@ -113,6 +113,8 @@ class Surroundings:
     over_tls: Callable[[Network], Network] | None = None
     """What is laid over the network by which a listener with TLS is called: the broker makes that itself, of its
     certificates. None: nothing."""
+    restarted: str = ""
+    """Why `kavka host` started this process, as it tells it; empty: nothing started it again."""
 
 
 def _looked_up(rates: Mapping[str, int]) -> Mapping[str, int]:
@@ -196,6 +198,10 @@ class Server:
                 counts.failed_before = partial(self._tls.failed, name)
         for acceptor in acceptors:
             acceptor.start()
+        if self._surroundings.restarted:
+            from kavka.broker.decisions.restarts import restart  # late: a start that nothing went before has none
+
+            broker.record(restart(self._surroundings.restarted, wall_ms(), broker.broker_id))
         asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._watch_loop)
         # The controller tells a broker of the cluster through its listener: only now can it.
         if not await broker.first_metadata.wait_for(METADATA_TIMEOUT_S):
@@ -557,7 +563,9 @@ def run(config: BrokerConfig, *, on_started: Callable[[Started], None], prepare:
         on_started(started)
         log_recovery(started.report)
 
-    return process.run(lambda _end: Server(config, files, Surroundings(prepare=prepare)), tell)
+    # Not handed on: what this process starts was not started by a host.
+    restarted = os.environ.pop(RESTART_VARIABLE, "")
+    return process.run(lambda _end: Server(config, files, Surroundings(prepare=prepare, restarted=restarted)), tell)
 
 
 def log_recovery(report: LoadReport) -> None:

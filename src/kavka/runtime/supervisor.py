@@ -20,7 +20,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kavka.errors import ConfigError, ConnectionFailed, KavkaError
@@ -39,6 +39,8 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
 """How long one of them may take to end in order; then it is killed."""
 LOOK_S = 0.01
+OUTPUT_BYTES = 65_536
+"""Of a process's output, read at once."""
 METADATA_VERSION = 9
 PR_SET_PDEATHSIG = 1
 """prctl(2)"""
@@ -52,6 +54,8 @@ class ChildPlan:
     command: tuple[str, ...]
     host: str
     port: int
+    environment: Mapping[str, str] | None = None
+    """Variables that it has beside those of this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +68,33 @@ class SupervisorStarted:
 
 
 class Child:
-    """A process that was started here. `on_exit` is told of its end, with what Popen calls the return code."""
+    """A process that was started here. `on_exit` is told of its end, with what Popen calls the return code; `on_output`
+    of what it prints, in pieces."""
 
-    def __init__(self, plan: ChildPlan, on_exit: Callable[[Child], None]) -> None:
+    def __init__(
+        self, plan: ChildPlan, on_exit: Callable[[Child], None], on_output: Callable[[Child, bytes], None] | None = None
+    ) -> None:
         self.plan = plan
         self._on_exit = on_exit
+        self._on_output = on_output
         self._process = subprocess.Popen(
             plan.command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL if on_output is None else subprocess.PIPE,
             start_new_session=True,  # I2
             preexec_fn=_die_with(os.getpid()),
+            env=None if plan.environment is None else {**os.environ, **plan.environment},
         )
         self.pid = self._process.pid
         self.ended = asyncio.Event()
+        self._was_asked = False
         self._loop = asyncio.get_running_loop()
         self._descriptor = os.pidfd_open(self.pid)
         self._loop.add_reader(self._descriptor, self._on_end)
+        self._output = self._process.stdout
+        if self._output is not None:
+            os.set_blocking(self._output.fileno(), False)
+            self._loop.add_reader(self._output.fileno(), self._on_readable)
 
     @property
     def is_running(self) -> bool:
@@ -93,10 +107,12 @@ class Child:
         return f"by signal {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
 
     async def stop(self) -> None:
-        """Asks it to end, and waits; kills it where it takes too long."""
+        """Asks it to end, once (a second signal would end it at once), and waits; kills it where it takes too long."""
         if not self.is_running:
             return
-        self._process.terminate()
+        if not self._was_asked:
+            self._was_asked = True
+            self._process.terminate()
         try:
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await self.ended.wait()
@@ -121,7 +137,25 @@ class Child:
         self._forget()
         self._on_exit(self)
 
+    def _on_readable(self) -> None:
+        assert self._output is not None, "it is watched"
+        try:
+            piece = os.read(self._output.fileno(), OUTPUT_BYTES)
+        except BlockingIOError:
+            return
+        if not piece:
+            self._close_output()
+        elif self._on_output is not None:
+            self._on_output(self, piece)
+
+    def _close_output(self) -> None:
+        if self._output is not None:
+            self._loop.remove_reader(self._output.fileno())
+            self._output.close()
+            self._output = None
+
     def _forget(self) -> None:
+        self._close_output()
         self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
         self.ended.set()

@@ -24,7 +24,7 @@ from tests.kit.process_cluster import eventually
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 MANIFEST = DEPLOY / "kubernetes" / "kavka.yaml"
-UNIT = DEPLOY / "systemd" / "kavka@.service"
+UNIT, HOST_UNIT = DEPLOY / "systemd" / "kavka@.service", DEPLOY / "systemd" / "kavka-host.service"
 ACTION = DEPLOY / "github-action"
 
 
@@ -105,13 +105,25 @@ def serving(command: list[Any], variables: dict[str, str], log: Path) -> Iterato
 # -- systemd
 
 
-def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", [UNIT, HOST_UNIT], ids=["broker", "host"])
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path, file: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed: apt-get install systemd")
-    unit = tmp_path / UNIT.name
-    unit.write_text(UNIT.read_text().replace("/opt/kavka/bin/kavka", str(PROGRAM)))
+    unit = tmp_path / file.name
+    unit.write_text(file.read_text().replace("/opt/kavka/bin/kavka", str(PROGRAM)))
     done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
-    assert [line for line in done.stderr.splitlines() if UNIT.name in line] == []
+    assert [line for line in done.stderr.splitlines() if file.name in line] == []
+
+
+def test_the_hosts_unit_names_its_command_and_signals_it_alone() -> None:
+    unit = configparser.ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # names are told apart by their case
+    unit.read(HOST_UNIT)
+    program, *words = unit["Service"]["ExecStart"].split()
+    assert program.endswith("/bin/kavka")
+    assert run_alone(*words[:1], "--help").returncode == 0
+    assert words == ["host", "/etc/kavka/server.properties"]
+    assert unit["Service"]["KillMode"] == "mixed"
 
 
 def test_the_units_command_is_one_that_starts_a_broker() -> None:

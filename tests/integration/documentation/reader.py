@@ -43,7 +43,10 @@ LOOK_S, LOOK_AT_SPARK_S = 3, 40
 SOON_S = 20
 """What a command is to show of a cluster may come a moment after the cause: so long it is asked again."""
 LOOKING = re.compile(r"^kavka (why|brokers|health)\b")
-SERVING = re.compile(r"^kavka (up|server|container|zookeeper|console|schema-registry)\b(?! user| rights| audit)")
+SERVING = re.compile(
+    r"^kavka (up|server|host|container|zookeeper|console|schema-registry)\b"
+    r"(?! user| rights| audit)(?!.* --(status|restart))"
+)
 LIVE = re.compile(r"^kavka (top\b(?!.*--once)|pipeline watch|pipeline run .*--continuous)")
 BROKERS = ("up", "server", "container")
 READY = re.compile(r"\bis ready\b")

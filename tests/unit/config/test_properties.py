@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kavka.config.properties import parse_assignments, parse_properties
+from kavka.config.properties import format_properties, parse_assignments, parse_properties
 from kavka.errors import ConfigError
 
 
@@ -52,3 +54,16 @@ def test_assignments_of_a_command_line() -> None:
 def test_an_assignment_without_a_name_or_a_sign_is_refused(assignment: str) -> None:
     with pytest.raises(ConfigError, match="is not name=value"):
         parse_assignments([assignment])
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
+def test_what_is_written_down_is_read_as_the_same(properties: dict[str, str]) -> None:
+    assert parse_properties(format_properties(properties)) == properties
+
+
+def test_a_password_and_a_login_are_written_as_they_are() -> None:
+    login = 'org.x.PlainLoginModule required username="a" password="\\\\#!= \t";'
+    assert parse_properties(format_properties({"sasl.jaas.config": login, "#odd name": " x"})) == {
+        "sasl.jaas.config": login,
+        "#odd name": " x",
+    }

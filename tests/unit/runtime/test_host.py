@@ -1,0 +1,127 @@
+"""A host's parts without a broker: its metrics in one text, its pauses, and the socket by which it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from kavka.errors import ConnectionFailed
+from kavka.runtime.host import pause_s
+from kavka.runtime.host_control import ControlServer, HostRuns, ask
+from kavka.runtime.host_metrics import merged, own_metrics
+
+OF_ONE = '# TYPE a counter\na_total{topic="t"} 1\n# TYPE b summary\nb{quantile="0.5"} 2\nb_count 3\nb_sum 4\n'
+OF_TWO = '# TYPE a counter\na_total{topic="u"} 5\n# TYPE c gauge\nc NaN\n'
+
+
+def test_samples_of_one_metric_stand_together_each_with_its_broker() -> None:
+    assert merged({1: OF_ONE, 2: OF_TWO}).splitlines() == [
+        "# TYPE a counter",
+        'a_total{on_broker="1",topic="t"} 1',
+        'a_total{on_broker="2",topic="u"} 5',
+        "# TYPE b summary",
+        'b{on_broker="1",quantile="0.5"} 2',
+        'b_count{on_broker="1"} 3',
+        'b_sum{on_broker="1"} 4',
+        "# TYPE c gauge",
+        'c{on_broker="2"} NaN',
+    ]
+    assert merged({}) == ""
+
+
+def test_the_hosts_own_metrics_say_who_serves_and_how_often_each_was_restarted() -> None:
+    text = own_metrics(
+        [{"broker": 1, "state": "serving", "restarts": 0}, {"broker": 2, "state": "waiting", "restarts": 3}]
+    )
+    assert 'kavka_host_broker_serving{on_broker="1"} 1\nkavka_host_broker_serving{on_broker="2"} 0\n' in text
+    assert 'kavka_host_broker_restarts_total{on_broker="2"} 3\n' in text
+
+
+def test_pauses_double_and_have_an_end() -> None:
+    assert [pause_s(times) for times in (1, 2, 3, 7, 1_000)] == [1, 2, 4, 60, 60]
+
+
+async def answer(asked: Mapping[str, object]) -> Mapping[str, object]:
+    return {"heard": asked}
+
+
+def deep(directory: Path) -> str:
+    """A directory whose path is longer than a socket's may be."""
+    return str(directory.joinpath(*["a-directory-with-a-long-name"] * 5))
+
+
+def test_a_host_is_asked_over_a_socket_that_only_its_user_reaches_however_long_its_path(tmp_path: Path) -> None:
+    place = deep(tmp_path)
+
+    async def talk() -> object:
+        server = ControlServer(place, answer)
+        server.lock()
+        await server.open()
+        try:
+            return await asyncio.to_thread(ask, place, {"do": "status"})
+        finally:
+            server.close()
+            server.unlock()
+
+    assert asyncio.run(talk()) == {"heard": {"do": "status"}}
+    assert stat.S_IMODE(os.stat(place).st_mode) == 0o700
+    with pytest.raises(ConnectionFailed, match="no host answers"):
+        ask(place, {"do": "status"})
+
+
+def test_a_second_host_on_the_same_directories_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
+    first, second = (
+        ControlServer(str(tmp_path / "kavka-host"), answer),
+        ControlServer(str(tmp_path / "kavka-host"), answer),
+    )
+    first.lock()
+    with pytest.raises(HostRuns, match="another `kavka host` runs"):
+        second.lock()
+    first.unlock()
+    second.lock()
+    second.unlock()
+
+
+def test_a_socket_that_a_killed_host_left_is_replaced(tmp_path: Path) -> None:
+    place = str(tmp_path / "kavka-host")
+
+    async def twice() -> object:
+        left = ControlServer(place, answer)
+        left.lock()
+        await left.open()
+        left.unlock()  # As the kernel does when the process is killed: its socket's name stays.
+        server = ControlServer(place, answer)
+        server.lock()
+        await server.open()
+        try:
+            return await asyncio.to_thread(ask, place, {"do": "x"})
+        finally:
+            server.close()
+            server.unlock()
+
+    assert asyncio.run(twice()) == {"heard": {"do": "x"}}
+
+
+def test_what_is_no_question_ends_the_connection_and_nothing_else(tmp_path: Path) -> None:
+    place = str(tmp_path / "kavka-host")
+
+    async def talk() -> tuple[bytes, object]:
+        server = ControlServer(place, answer)
+        server.lock()
+        await server.open()
+        try:
+            reader, writer = await asyncio.open_unix_connection(f"{place}/control.sock")
+            writer.write(b"no JSON\n")
+            ended = await reader.read()
+            writer.close()
+            return ended, await asyncio.to_thread(ask, place, {"do": "y"})
+        finally:
+            server.close()
+            server.unlock()
+
+    assert asyncio.run(talk()) == (b"", {"heard": {"do": "y"}})
