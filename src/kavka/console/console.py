@@ -20,6 +20,8 @@ from kavka.console.jobs.runner import JobRunner
 from kavka.console.jobs.store import JobStore
 from kavka.console.look.templating import base_context, environment
 from kavka.console.masks import TopicMask, mask_of
+from kavka.console.messages.readers import Readers
+from kavka.console.messages.saved import SavedSearches
 from kavka.console.rights import Role
 from kavka.errors import ConnectionFailed
 from kavka.observe.snapshot import Part
@@ -46,6 +48,8 @@ class Console:
         self.clusters = Clusters(settings)
         self.jobs = JobStore(ledger)
         self.runner = JobRunner(self.jobs, Path(settings.data_directory), self._client_of, self._on_job_change)
+        self.readers = Readers()
+        self.saved = SavedSearches(ledger)
         self.templates = environment()
         self.closing = asyncio.Event()
         """Set when the server is about to stop. Streams of events end then."""

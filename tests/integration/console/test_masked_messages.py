@@ -78,7 +78,8 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     )
     with KavkaProcess(directory / "broker") as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        for made in admin.create_topics([NewTopic(TOPIC, 1, 1)]).values():
+        topics = [NewTopic(name, 1, 1) for name in (TOPIC, "payments-again", "shipments")]
+        for made in admin.create_topics(topics).values():
             made.result(30)
         clusters = f'[[cluster]]\nname = "live"\nbootstrap = "{broker.bootstrap}"\n'
         settings = f"login = true\npoll_ms = 300\n{users}{clusters}{MASKS}"
@@ -96,6 +97,8 @@ def test_each_address_of_messages_keeps_back_what_is_masked(live: Live) -> None:
     rests = {
         "": ["", "?start=oldest", "?value_as=hex", "?value_as=text&key_as=hex", "?value_as=json"],
         "/tail": [],
+        "/saved": [],
+        "/saved/{number:int}/remove": [],
         "/export": [f"/export?start=oldest&format={kind}" for kind in ("csv", "jsonl", "parquet")],
         "/{partition:int}/{offset:int}": [
             f"/0/{n}{as_}" for n in range(3) for as_ in ("", "?value_as=hex&key_as=text")
@@ -211,3 +214,43 @@ def test_a_live_tail_keeps_back_what_is_masked_and_looks_as_other_pages(live: Li
 def test_churn_windows_are_not_read_from_masked_messages(live: Live) -> None:
     assert live.get("clerk", f"/c/live/churn?topic={TOPIC}").status == 403
     assert live.get("auditor", f"/c/live/churn?topic={TOPIC}").status == 200
+
+
+def test_masked_messages_are_copied_only_to_where_they_are_masked_as_well(live: Live) -> None:
+    """By who does not see them: whole, and shown to them neither in the preview nor afterwards."""
+    form = live.get("clerk", f"/c/live/do/replay?source={TOPIC}&record=0:0&record=0:1&record=0:2")
+    client = live.client("clerk")
+    refused = client.submit(form, "/do/replay", topic="shipments")
+    assert refused.status == 400
+    assert "you could read it there" in refused.text
+    preview = client.submit(form, "/do/replay", topic="payments-again")
+    assert "3 records" in preview.text
+    done = client.submit(preview, "/do/replay", step="run")
+    assert "committed" in done.text, done.text
+    place = "/c/live/topics/payments-again/messages"
+    pages = (form, refused, preview, done, live.get("clerk", f"{place}?start=oldest"), live.get("clerk", "/audit"))
+    for page in pages:
+        assert CANARY not in page.html
+    told = live.get("auditor", f"{place}/export?start=oldest&format=jsonl").html
+    source = live.get("auditor", f"{PLACE}/export?start=oldest&format=jsonl").html
+    wanted = [json.loads(line) for line in source.splitlines()][:3]
+    assert [json.loads(line)["value"] for line in told.splitlines()] == [each["value"] for each in wanted], "whole"
+
+
+def test_fields_with_a_column_of_their_own_are_masked(live: Live) -> None:
+    fields = "value.customer.email value.iban headers.x-token value.total"
+    query = urlencode({"start": "oldest", "fields": fields})
+    page = live.get("clerk", f"{PLACE}?{query}")
+    assert page.status == 200
+    assert CANARY not in page.html
+    assert ">12.5" in page.html
+    assert CANARY in live.get("auditor", f"{PLACE}?{query}").html
+
+
+def test_a_search_of_who_sees_all_is_not_shared_with_who_does_not(live: Live) -> None:
+    page = live.get("auditor", f"{PLACE}?start=oldest&value={CANARY}")
+    assert live.client("auditor").submit(page, "/messages/saved", name="by the auditor", shared="1").status == 200
+    seen = live.get("clerk", PLACE)
+    assert "by the auditor" not in seen.html
+    assert CANARY not in seen.html
+    assert "by the auditor" in live.get("auditor", PLACE).html

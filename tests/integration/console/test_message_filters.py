@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 
 from kavka.client.partitioner import partition_for_key
 from tests.integration.console.test_actions import Live, brokers
-from tests.kit.browser import chromium, page_of
+from tests.kit.browser import chromium, look, page_of
 from tests.kit.console_client import Page
 from tests.kit.console_process import ConsoleProcess
 from tests.kit.process_cluster import eventually
@@ -118,3 +118,118 @@ def test_names_of_fields_are_put_into_the_expression(live: Live) -> None:
         page.wait_for_load_state()
         assert page.input_value("[name=expression]") == "size > 1 && value.customer.id == 3"
         assert page.locator("#records tr").count() > 0
+
+
+def test_columns_are_chosen_and_a_field_has_one_of_its_own(live: Live) -> None:
+    page = live.client().get(
+        f"{PLACE}?start=oldest&n=10&col=time&col=key&fields=value.customer.id+headers.none&key=k7&expression=has(value.total)"
+    )
+    headings = re.findall(r'<th scope="col" class="c-(\w+)', page.html)
+    assert headings == ["time", "offset", "key", "field", "field"]
+    assert "value.customer.id" in page.text
+    assert re.findall(r'data-name="value.customer.id"><code>(\d)</code>', page.html) == ["0", "2"], "7 % 7 and 37 % 7"
+    assert "col=time&amp;col=key" in page.html, "links of the page keep them"
+    assert live.client().get(f"{PLACE}?col=colour").status == 400
+    assert "names no field" in live.client().get(f"{PLACE}?fields=total").text
+
+
+def test_a_search_is_saved_under_a_name_and_removed(live: Live) -> None:
+    client = live.client()
+    page = client.get(f"{PLACE}?start=oldest&key=k7&col=key&resume=0:3&no=thing")
+    saved = client.submit(page, "/messages/saved", name="sevens", shared="1")
+    assert saved.status == 200
+    link = f'href="{PLACE}?start=oldest&amp;key=k7&amp;col=key"'
+    assert link in saved.html, "without the place it went on at, and without what is no search's"
+    assert "shared by you" in saved.text
+    assert client.submit(page, "/messages/saved", name=" ").status == 400
+    assert client.submit(page, "/messages/saved", name="x", csrf="another").status == 403
+    gone = client.submit(saved, "/remove")
+    assert "sevens" not in gone.text
+
+
+def test_the_link_to_these_records_shows_them_after_others_were_written(live: Live) -> None:
+    for start in ("newest", "oldest"):
+        page = live.client().get(f"{PLACE}?start={start}&n=7&until=2099-01-01T12:00&zone=Asia/Shanghai")
+        link = re.search(r'<a href="([^"]+)" id="pinned"', page.html)
+        assert link is not None
+        producer = Producer({"bootstrap.servers": live.bootstrap})
+        for partition in range(PARTITIONS):
+            producer.produce(TOPIC, key="late", value="late", partition=partition)
+        assert producer.flush(30) == 0
+        offsets = rf'<a href="({PLACE}/\d+/\d+)"'
+        again = live.client().get(link[1].replace("&amp;", "&"))
+        assert re.findall(offsets, again.html) == re.findall(offsets, page.html)
+        assert "until=2099-01-01T04%3A00%3A00.000Z" in link[1], "an instant, whatever the reader's zone"
+
+
+def test_chosen_records_are_copied_whole_after_a_preview(live: Live) -> None:
+    live.topic("orders-again", 2)
+    client = live.client()
+    producer = Producer({"bootstrap.servers": live.bootstrap})
+    producer.produce(
+        TOPIC, key=b"\x00k", value=b"\xffraw", headers=[("trace", b"t1")], partition=3, timestamp=1_700_000_000_000
+    )
+    assert producer.flush(30) == 0
+    (offset,) = re.findall(rf'<a href="{PLACE}/3/(\d+)"', client.get(f"{PLACE}?partition=3&n=1").html)
+    form = client.get(f"/c/live/do/replay?source={TOPIC}&record=3:{offset}&record=0:0")
+    assert f"2 records of {TOPIC}" in form.text
+    preview = client.submit(form, "/do/replay", topic="orders-again", mark="1")
+    assert "2 records of orders are written to orders-again" in preview.text
+    assert f"orders-3 @ {offset}" in preview.text
+    assert f"kavka consume orders -b {live.bootstrap} -p 3 -o {offset} -c 1 --json" in preview.text
+    done = client.submit(preview, "/do/replay", step="run")
+    assert "committed" in done.text, done.text
+    rows = client.get("/c/live/topics/orders-again/messages/export?start=oldest&format=jsonl").html.splitlines()
+    (copied,) = [row for row in map(json.loads, rows) if ["trace", "t1"] in row["headers"]]
+    assert copied["value"] == {"base64": "/3Jhdw=="}
+    assert copied["timestamp"] == "2023-11-14T22:13:20.000+00:00", "as it was"
+    assert ["kavka.copied.from", f"orders-3@{offset}"] in copied["headers"]
+    assert len(rows) == 2
+    again = client.submit(preview, "/do/replay", step="run")
+    assert "committed" in again.text
+    assert (
+        len(client.get("/c/live/topics/orders-again/messages/export?start=oldest&format=jsonl").html.splitlines()) == 2
+    )
+    for fields, why in (
+        ({"topic": "nowhere"}, "there is no topic nowhere"),
+        ({"topic": "orders-again", "records": "0:999999"}, "there is no record orders-0 @ 999999"),
+        (
+            {"topic": "orders-again", "records": "5:0", "partition_by": "the same number"},
+            "orders-again has 2 partitions",
+        ),
+        ({"topic": "orders-again", "records": "x"}, "not the place of a record"),
+    ):
+        refused = client.submit(form, "/do/replay", **fields)
+        assert refused.status == 400
+        assert why in refused.text
+    assert "get them a second time" in client.submit(form, "/do/replay", topic=TOPIC).text
+
+
+def test_columns_a_saved_search_and_a_copy_in_a_browser(live: Live) -> None:
+    live.topic("orders-copied", 1)
+    with chromium() as browser, page_of(browser) as page:
+        page.goto(f"{live.console.address}{PLACE}?start=oldest&n=5&expression=has(value.total)")
+        page.click("#columns > summary")
+        for name in ("headers", "format", "size"):
+            page.uncheck(f"#columns [value={name}]")
+        page.fill("[name=fields]", "value.total")
+        page.click("button.primary")
+        page.wait_for_load_state()
+        assert page.locator(".records thead th").count() == 7, "a box, five columns, a field"
+        look(page)
+        page.click("#saved > summary")
+        page.fill("#saved [name=name]", "totals")
+        page.click("#saved button:has-text('Save it')")
+        page.click("#saved > summary")
+        page.click("#saved a:has-text('totals')")
+        page.wait_for_load_state()
+        assert page.input_value("[name=fields]") == "value.total"
+        page.get_by_role("checkbox", name="Choose all").check()
+        page.click("button:has-text('Copy chosen records')")
+        page.fill("main [name=topic]", "orders-copied")
+        look(page)
+        page.click("button:has-text('Show what it would do')")
+        page.get_by_text("5 records of orders are written to orders-copied").wait_for()
+        look(page)
+        page.click("button:has-text('Write them')")
+        page.get_by_text("committed").first.wait_for()

@@ -50,6 +50,7 @@ FORMS = {
     "set-config": CHANGERS,
     "add-partitions": CHANGERS,
     "produce": CHANGERS,
+    "replay": CHANGERS,
     "delete-topic": ADMINS,
     "delete-records": ADMINS,
     "delete-group": ADMINS,
@@ -94,6 +95,8 @@ WHOSE = {
     f"GET {MESSAGES}": READERS,
     f"GET {MESSAGES}/tail": READERS,
     f"GET {MESSAGES}/export": READERS,
+    f"POST {MESSAGES}/saved": READERS,
+    f"POST {MESSAGES}/saved/{{number:int}}/remove": READERS,
     f"GET {MESSAGES}/{{partition:int}}/{{offset:int}}": READERS,
     f"GET {MESSAGES}/{{partition:int}}/{{offset:int}}/{{part}}": READERS,
     **{

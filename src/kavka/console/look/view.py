@@ -69,15 +69,18 @@ def search(request: Request) -> str:
 
 def links(request: Request, path: str | None = None) -> Callable[..., str]:
     """A function that gives this page's address with some of its query changed (None: without it)."""
-    query: dict[str, object] = {name: value for name, value in request.query_params.items() if value}
+    query: dict[str, object] = {}
+    for name, value in request.query_params.multi_items():
+        if value:
+            query[name] = [*request.query_params.getlist(name)] if name in query else value
 
     def link(**changes: object) -> str:
         changed = {**query, **changes}
         if changed.get("page") == 1:
             del changed["page"]
-        kept = {name: str(value) for name, value in changed.items() if value is not None and value != ""}
+        kept = {name: value for name, value in changed.items() if value is not None and value != ""}
         here = path or request.url.path
-        return f"{here}?{urlencode(kept)}" if kept else here
+        return f"{here}?{urlencode(kept, doseq=True)}" if kept else here
 
     return link
 

@@ -6,6 +6,9 @@ search           records found within bounds, and the live tail
 masking          a record as somebody sees it who may not see all of it
 expression       a filter in CEL, bounded, and the names of fields that are offered for it
 export           what was found as CSV, JSON lines or Parquet
+columns          what of each record a list shows
+saved            searches that somebody has given a name
+readers          who reads each cluster's messages, for all pages
 decoding         what a key or a value says, as text that can be shown
 
 Schemas, and what bytes say by them, are kavka.schema_registry's.

@@ -7,7 +7,8 @@ I1  A search ends after `SCAN_RECORDS`, `SCAN_BYTES` or `SCAN_S`, and says how f
     all that it asks the cluster for it takes `SEARCH_S` at most.
 I2  Of each partition little more than `Query.limit` records are held, each cut to what is shown, and what is held of
     all was read within `SCAN_BYTES`: a topic of large records does not fill memory.
-I3  What a mask covers is gone before a filter looks (masking.py): all that is read passes `_seen`.
+I3  What a mask covers is gone before a filter looks (masking.py): all that is read passes `_seen`. Only `chosen` gives
+    the record itself beside it, to be written and not to be shown.
 I4  Nothing is committed and no group is joined: looking leaves no trace in the cluster.
 
 Newest first is read backwards in windows that grow; the others are read on from where they begin.
@@ -16,6 +17,7 @@ Newest first is read backwards in windows that grow; the others are read on from
 from __future__ import annotations
 
 import asyncio
+import heapq
 import time
 import zlib
 from collections import deque
@@ -31,6 +33,7 @@ from kavka.client.partitioner import partition_for_key
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.console.access.turns import Turns
 from kavka.console.masks import TopicMask
+from kavka.console.messages.columns import cells
 from kavka.console.messages.decoding import Decoded, Format, decode, field, schema_id
 from kavka.console.messages.expression import Expression, FieldNames
 from kavka.console.messages.masking import Seen, seen
@@ -54,6 +57,8 @@ POLL_MS = 500
 SEARCH_S = 30.0
 """From its turn to its end, with a cluster that answers slowly or not at all."""
 SEARCHES_AT_ONCE = 4
+CHOSEN_BYTES = 16 * 1024 * 1024
+"""Of records that are copied at a time."""
 MASK_SLICE_S = 0.05
 """After so much work on masks others have a turn."""
 TAIL_PER_S = 20
@@ -84,7 +89,10 @@ class Query(NamedTuple):
     time in ms; `until_ms` bounds the records' times, 0 for none; `resume`: where to go on, by partition, instead of at
     the start; newest first it is the offset to go on below.
     guess: where a key is asked for, only the partitions are read into which clients put it (`partitions_of_key`).
-    whole: records are held whole, too, to be exported."""
+    whole: records are held whole, too, to be exported.
+    columns: fields that have a column of their own (columns.py).
+    upto: for what is not read newest first, by partition the offset before which it ends; of partitions that it does
+    not name nothing is read. With `resume` it bounds a search to what another has looked at."""
 
     topic: str
     mask: TopicMask | None
@@ -100,6 +108,8 @@ class Query(NamedTuple):
     resume: Mapping[int, int] = {}
     guess: bool = False
     whole: bool = False
+    columns: tuple[str, ...] = ()
+    upto: Mapping[int, int] = {}
 
 
 class Message(NamedTuple):
@@ -116,6 +126,15 @@ class Message(NamedTuple):
     """As it may be seen, whole, where the search was asked for it."""
     unread: tuple[str, ...] = ()
     """key or value, where it is hidden because it was not understood (masking.py)."""
+    cells: tuple[str, ...] = ()
+    """What stands in `Query.columns`."""
+
+
+class Chosen(NamedTuple):
+    """A record that is to be written elsewhere: as it is, for that alone, and as it may be seen."""
+
+    record: ConsumerRecord
+    seen: Seen
 
 
 class Range(NamedTuple):
@@ -202,6 +221,54 @@ class Messages:
         async with self._turns.turn(visitor), _in_time():
             found = await self._one(place, offset)
             return None if found is None else await self._seen(found, mask)
+
+    async def chosen(
+        self, topic: str, places: Sequence[tuple[int, int]], visitor: str, *, mask: TopicMask | None
+    ) -> list[Chosen]:
+        """The records at these (partition, offset), in this order. Raises LookupError with the place of one that is not
+        there, OverflowError where they hold more than CHOSEN_BYTES, and as `search` does."""
+        async with self._turns.turn(visitor), _in_time():
+            found: dict[tuple[int, int], Chosen] = {}
+            left = CHOSEN_BYTES
+            for partition in sorted({partition for partition, _ in places}):
+                wanted = sorted(offset for each, offset in places if each == partition)
+                for record in await self._read_at(TopicPartition(topic, partition), wanted):
+                    left -= (
+                        len(record.key or b"")
+                        + len(record.value or b"")
+                        + sum(len(v or b"") for _, v in record.headers)
+                    )
+                    if left < 0:
+                        raise OverflowError(f"these records hold more than {CHOSEN_BYTES:,} bytes: choose fewer")
+                    found[partition, record.offset] = Chosen(record, await self._seen(record, mask))
+            return [found[place] for place in places]
+
+    async def _read_at(self, place: TopicPartition, wanted: Sequence[int]) -> list[ConsumerRecord]:
+        """wanted: offsets in order. Raises LookupError."""
+        metadata = await self._cluster.topic(place.topic)
+        if place.partition >= len(metadata.partitions):
+            raise LookupError(f"{place} @ {wanted[0]}")
+        start = (await list_offsets(self._cluster, {place: EARLIEST}))[place].offset
+        end = (await list_offsets(self._cluster, {place: LATEST}))[place].offset
+        gone = [offset for offset in wanted if not start <= offset < end]
+        if gone:
+            raise LookupError(f"{place} @ {gone[0]}")
+        consumer = Consumer(self._cluster, _settings(read_committed=False))
+        found: list[ConsumerRecord] = []
+        try:
+            consumer.assign([place], offsets={place: wanted[0]})
+            while len(found) < len(wanted):
+                following = wanted[len(found)]
+                if following > consumer.position(place) + POLL_RECORDS:
+                    consumer.seek(place, following)
+                for record in await consumer.poll(max_records=POLL_RECORDS, timeout_ms=POLL_MS):
+                    if len(found) < len(wanted) and record.offset == wanted[len(found)]:
+                        found.append(record)
+                if len(found) < len(wanted) and consumer.position(place) > wanted[len(found)]:
+                    raise LookupError(f"{place} @ {wanted[len(found)]}")
+            return found
+        finally:
+            await consumer.close()
 
     async def _one(self, place: TopicPartition, offset: int) -> ConsumerRecord | None:
         metadata = await self._cluster.topic(place.topic)
@@ -322,17 +389,20 @@ class Messages:
         budget = _Budget()
         begin = await self._begin(query, logs)
         at = dict(begin)
+        ends = {place: end for place, (_, end) in logs.items()}
+        if query.upto:
+            ends = {place: min(query.upto.get(place.partition, begin[place]), end) for place, end in ends.items()}
         found: list[Message] = []
         stopped = ""
         consumer = Consumer(self._cluster, _settings(read_committed=query.read_committed))
         try:
-            waiting = {place for place in begin if begin[place] < logs[place][1]}
+            waiting = {place for place in begin if begin[place] < ends[place]}
             consumer.assign(waiting, offsets={place: begin[place] for place in waiting})
             while waiting and not stopped:
                 for record in await consumer.poll(max_records=POLL_RECORDS, timeout_ms=POLL_MS):
                     budget.took(record)
                     place = TopicPartition(record.topic, record.partition)
-                    if record.offset >= logs[place][1]:
+                    if record.offset >= ends[place]:
                         continue
                     at[place] = record.offset + 1
                     message = await self._matching(record, query)
@@ -343,8 +413,8 @@ class Messages:
                             break
                 if not stopped:
                     for place in list(waiting):
-                        at[place] = max(at[place], min(consumer.position(place), logs[place][1]))
-                        if at[place] >= logs[place][1]:
+                        at[place] = max(at[place], min(consumer.position(place), ends[place]))
+                        if at[place] >= ends[place]:
                             waiting.discard(place)
                             consumer.pause([place])
                     stopped = budget.used_up() if waiting else "end"
@@ -353,9 +423,9 @@ class Messages:
             await consumer.close()
         ranges = {place.partition: Range(*logs[place], begin[place], at[place]) for place in sorted(logs)}
         left = {place.partition: at[place] for place in sorted(logs)}
-        is_over = all(at[place] >= logs[place][1] for place in logs)
+        is_over = all(at[place] >= ends[place] for place in logs)
         return Found(
-            found,
+            _oldest_first(found),
             ranges,
             budget.records,
             budget.bytes,
@@ -430,6 +500,7 @@ class Messages:
             record.leader_epoch,
             record if query.whole else None,
             unread,
+            cells(query.columns, key, value, record.headers),
         )
 
     async def _seen(self, record: ConsumerRecord, mask: TopicMask | None) -> Seen:
@@ -503,6 +574,14 @@ def _newest_first(
     return shown, {
         place: matched[place][taken].offset + 1 for place, taken in at.items() if taken < len(matched[place])
     }
+
+
+def _oldest_first(found: Sequence[Message]) -> list[Message]:
+    """By time, each partition in its own order whatever times stand in it: always the same for the same records."""
+    of: dict[int, list[Message]] = {}
+    for message in found:
+        of.setdefault(message.partition, []).append(message)
+    return list(heapq.merge(*(of[number] for number in sorted(of)), key=lambda message: message.timestamp_ms))
 
 
 def _has(data: bytes | None, shown: Decoded, text: str) -> bool:

@@ -5,6 +5,7 @@ brokers       all brokers, and one
 topics        all topics, and one
 settings      all settings of a topic or a broker, compared with another's or a file's
 messages      a topic's records: search, one record, live tail
+saved_searches searches of messages that have a name
 groups        all groups, and one
 decisions     why-records, and one with what led to it
 durability    what is lost if a broker dies now
@@ -14,6 +15,7 @@ access_lists  access control lists, users, quotas
 zookeeper     ZooKeeper's servers and its tree
 simulator     runs of the simulator
 actions       form, preview and outcome of every action
+replay        copying of chosen records
 alerts        what fires, the rules, silences
 jobs          a cluster's jobs
 jobs_actions  a job: form, plan, progress

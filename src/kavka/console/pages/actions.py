@@ -21,6 +21,7 @@ from kavka.console.actions.groups import DeleteGroup, ResetOffsets
 from kavka.console.actions.one_setting import SetConfig
 from kavka.console.actions.produce import Produce
 from kavka.console.actions.quotas import SetQuota
+from kavka.console.actions.replay import Replay
 from kavka.console.actions.topics import AddPartitions, AlterConfig, CreateTopic, DeleteRecords, DeleteTopic
 from kavka.console.actions.users import RemoveUser, SetUser
 from kavka.console.look.format import path_part, visible, zone_name_of
@@ -61,7 +62,7 @@ def install(console: Console) -> None:
 def routes(console: Console) -> list[Route]:
     found = []
     for action in ACTIONS:
-        pages = _Pages(console, action)
+        pages = ActionPages(console, action)
         path = f"/c/{{cluster}}/do/{action.name}"
         found += [Route(path, pages.form, methods=["GET"]), Route(path, pages.submitted, methods=["POST"])]
 
@@ -82,6 +83,8 @@ def routes(console: Console) -> list[Route]:
 
 def _title(name: str) -> str:
     """What an entry of the audit log was, in words."""
+    if name == Replay.name:
+        return Replay.title
     return next((action.title for action in ACTIONS if action.name == name), name)
 
 
@@ -114,16 +117,17 @@ async def form_values(request: Request) -> dict[str, str]:
     return {name: value[:LONGEST_FIELD] for name, value in form.multi_items() if isinstance(value, str)}
 
 
-class _Pages:
+class ActionPages:
     """The pages of one action."""
 
     def __init__(self, console: Console, action: Action) -> None:
         self._console = console
         self._action = action
 
-    async def form(self, request: Request) -> Response:
+    async def form(self, request: Request, values: Values | None = None) -> Response:
+        """`values`: what the form is filled with, by default the address's."""
         watch = self._console.cluster(request)
-        values = dict(request.query_params)
+        values = dict(request.query_params) if values is None else values
         self._check_topics(request, values)
         check_writable(watch)
         check_reachable(watch)

@@ -9,65 +9,47 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-from weakref import WeakKeyDictionary
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from kavka.console.access.counted_stream import StreamCount
+from kavka.console.access.route_rights import rights_of
 from kavka.console.access.turns import TooBusy, ends_with_visitor, visitor_of
 from kavka.console.actions.action import ActionRefused
-from kavka.console.actions.typed_time import time_ms, zone_of_name
+from kavka.console.actions.typed_time import in_utc, time_ms, zone_of_name
 from kavka.console.look.format import path_part, visible, zone_name_of
 from kavka.console.look.templating import base_context
 from kavka.console.look.view import links
+from kavka.console.messages.columns import BUILT_IN, Columns, WrongColumn, columns_of
 from kavka.console.messages.decoding import Format
 from kavka.console.messages.export import MOST_EXPORTED, Kind, Row, kinds, lines, parquet
 from kavka.console.messages.expression import Expression, WrongExpression
 from kavka.console.messages.masking import Seen
-from kavka.console.messages.search import MOST_SHOWN, Filters, Messages, Query, Start
+from kavka.console.messages.readers import TAILS_AT_ONCE, TAILS_OF_ONE, Readers
+from kavka.console.messages.search import MOST_SHOWN, Filters, Found, Query, Start
 from kavka.console.pages.actions import check_reachable
+from kavka.console.rights import Role
 from kavka.errors import ErrorCode, KavkaError, RequestError
 from kavka.model import TopicPartition
-from kavka.schema_registry.client import SchemaRegistry
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from kavka.console.clusters import ClusterWatch
     from kavka.console.console import Console
     from kavka.console.masks import TopicMask
 
 LONGEST_FILTER = 1_000
-TAILS_AT_ONCE = 20
-"""Open live tails of the whole console: each reads its topic by itself."""
-TAILS_OF_ONE = 10
-"""Of one visitor."""
+LONGEST_RESUME = 40_000
+"""Places in thousands of partitions. Cut, it would pass over some of them."""
 BEAT_S = 5.0
 
 
-class _Readers:
-    """The readers of clusters' messages, one each, and how many tails are open."""
-
-    def __init__(self) -> None:
-        self._of: WeakKeyDictionary[ClusterWatch, Messages] = WeakKeyDictionary()
-        self.tails = StreamCount(TAILS_AT_ONCE, TAILS_OF_ONE)
-
-    def of(self, watch: ClusterWatch) -> Messages:
-        found = self._of.get(watch)
-        if found is None:
-            address = watch.settings.schema_registry
-            registry = SchemaRegistry(address) if address else None
-            found = self._of[watch] = Messages(watch.cluster, registry)
-        return found
-
-
 def routes(console: Console) -> list[Route]:
-    readers = _Readers()
+    readers = console.readers
 
     async def messages(request: Request) -> Response:
         return await _messages(console, request, readers)
@@ -94,26 +76,28 @@ def routes(console: Console) -> list[Route]:
     ]
 
 
-async def _messages(console: Console, request: Request, readers: _Readers) -> Response:
+async def _messages(console: Console, request: Request, readers: Readers) -> Response:
     watch = console.cluster(request)
     check_reachable(watch)
     topic = request.path_params["topic"]
     mask = console.mask_for(request, watch.name, topic)
-    problem, found, query, status = "", None, Query(topic, mask), 400
-    if request.query_params.get("start") != "tail":
-        try:
-            query = query_of(request, topic, mask)
+    problem, found, query, columns, status = "", None, Query(topic, mask), Columns(), 400
+    is_tail = request.query_params.get("start") == "tail"
+    try:
+        columns = _columns(request)
+        query = query_of(request, topic, mask)
+        if not is_tail:
             found = await readers.of(watch).search(query, visitor_of(request))
-        except (ActionRefused, WrongExpression) as refused:
-            problem = str(refused)
-        except RequestError as refused:
-            if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not query.partitions:
-                raise HTTPException(404, f"There is no topic {topic!r} in {watch.name}.") from refused
-            problem = str(refused)
-        except TooBusy as busy:
-            problem, status = str(busy), 503
-        except KavkaError as failed:
-            problem = str(failed)
+    except (ActionRefused, WrongColumn, WrongExpression) as refused:
+        problem = str(refused)
+    except RequestError as refused:
+        if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not query.partitions:
+            raise HTTPException(404, f"There is no topic {topic!r} in {watch.name}.") from refused
+        problem = str(refused)
+    except TooBusy as busy:
+        problem, status = str(busy), 503
+    except KavkaError as failed:
+        problem = str(failed)
     asked = {name: request.query_params.get(name, "")[:LONGEST_FILTER] for name in _ASKED}
     return console.show(
         request,
@@ -127,7 +111,12 @@ async def _messages(console: Console, request: Request, readers: _Readers) -> Re
         zone_name=zone_name_of(request),
         found=found,
         problem=visible(problem),
-        is_tail=request.query_params.get("start") == "tail",
+        is_tail=is_tail,
+        columns=columns,
+        built_in=BUILT_IN,
+        pinned=None if found is None else _pinned(request, query, found),
+        saved=console.saved.seen_by(watch.name, topic, request.state.user.name, sees_all=mask is None),
+        is_admin=rights_of(request).on_topic(watch.name, topic, Role.ADMIN),
         formats=tuple(form.value for form in Format),
         starts=(*(start.value for start in Start), "tail"),
         registry=watch.settings.schema_registry != "",
@@ -136,7 +125,7 @@ async def _messages(console: Console, request: Request, readers: _Readers) -> Re
         mask=mask,
         guessed=query.guess and bool(query.filters.key_is) and not query.partitions,
         exports=kinds(),
-        resume="" if found is None else ",".join(f"{number}:{at}" for number, at in found.resume.items()),
+        resume="" if found is None else _places(found.resume),
         link=links(request),
         query=request.url.query,
         live=False,
@@ -160,12 +149,15 @@ _ASKED = (
     "value_as",
     "n",
     "committed",
+    "fields",
 )
+KEPT = (*_ASKED, "zone", "col")
+"""What of an address a saved search keeps."""
 
 
 def query_of(request: Request, topic: str, mask: TopicMask | None) -> Query:
     """What an address asks for; mask: of who asks. Raises ActionRefused, WrongExpression."""
-    said = {name: request.query_params.get(name, "")[:LONGEST_FILTER].strip() for name in (*_ASKED, "resume")}
+    said = {name: request.query_params.get(name, "")[:LONGEST_FILTER].strip() for name in _ASKED}
     try:
         start = Start.NEWEST if said["start"] in ("", "tail") else Start(said["start"])
         key_format, value_format = Format(said["key_as"] or "auto"), Format(said["value_as"] or "auto")
@@ -180,10 +172,6 @@ def query_of(request: Request, topic: str, mask: TopicMask | None) -> Query:
             raise ActionRefused("from which time?")
         number = time_ms(said["time"], zone)
     partitions = tuple(_number(part, "the partition") for part in said["partition"].split(",") if part.strip())
-    resume = {}
-    for pair in filter(None, said["resume"].split(",")):
-        partition, _, offset = pair.partition(":")
-        resume[_number(partition, "the partition")] = _number(offset, "the offset")
     if said["key_is"] and mask is not None and mask.touches("key"):
         raise ActionRefused("keys of this topic are masked for you: a record is not found by its whole key")
     return Query(
@@ -205,9 +193,46 @@ def query_of(request: Request, topic: str, mask: TopicMask | None) -> Query:
         key_format,
         value_format,
         said["committed"] == "1",
-        resume,
+        _said_places(request, "resume"),
         guess=said["anywhere"] != "1",
+        columns=_columns(request).fields,
+        upto=_said_places(request, "upto"),
     )
+
+
+def _columns(request: Request) -> Columns:
+    return columns_of(request.query_params.getlist("col")[: len(BUILT_IN)], request.query_params.get("fields", ""))
+
+
+def _said_places(request: Request, name: str) -> dict[int, int]:
+    """An offset for each of some partitions: 0:17,3:20."""
+    said = request.query_params.get(name, "")
+    if len(said) > LONGEST_RESUME:
+        raise ActionRefused("this address names too many partitions: choose some")
+    found = {}
+    for pair in filter(None, said.split(",")):
+        partition, _, offset = pair.partition(":")
+        found[_number(partition, "the partition")] = _number(offset, "the offset")
+    return found
+
+
+def _places(offsets: Mapping[int, int]) -> str:
+    return ",".join(f"{partition}:{offset}" for partition, offset in offsets.items())
+
+
+def _pinned(request: Request, query: Query, found: Found) -> str | None:
+    """The address that shows these records again, whatever is written meanwhile; None where it would be too long."""
+    begin = {number: looked.looked_from for number, looked in found.ranges.items()}
+    end = {number: looked.looked_to for number, looked in found.ranges.items()}
+    is_newest = query.start is Start.NEWEST
+    resume, upto = (_places(end), None) if is_newest else (_places(begin), _places(end))
+    if len(resume) + len(upto or "") > LONGEST_RESUME:
+        return None
+    times = {
+        "time": in_utc(query.number) if query.start is Start.TIME else None,
+        "until": in_utc(query.until_ms) if query.until_ms else None,
+    }
+    return links(request)(resume=resume, upto=upto, start=query.start.value, **times)
 
 
 def _number(text: str, what: str) -> int:
@@ -217,7 +242,7 @@ def _number(text: str, what: str) -> int:
     return int(text)
 
 
-async def _export(console: Console, request: Request, readers: _Readers) -> Response:
+async def _export(console: Console, request: Request, readers: Readers) -> Response:
     """What the search of the page finds, as a file."""
     watch, topic = console.cluster(request), request.path_params["topic"]
     check_reachable(watch)
@@ -229,7 +254,7 @@ async def _export(console: Console, request: Request, readers: _Readers) -> Resp
         query = query_of(request, topic, console.mask_for(request, watch.name, topic))._replace(
             whole=True, limit=MOST_EXPORTED
         )
-    except (ActionRefused, WrongExpression) as refused:
+    except (ActionRefused, WrongColumn, WrongExpression) as refused:
         raise HTTPException(400, str(refused)) from refused
     found = await reader.search(query, visitor_of(request))
     rows = [
@@ -260,7 +285,7 @@ def _attachment(name: str) -> dict[str, str]:
     }
 
 
-async def _record(console: Console, request: Request, readers: _Readers) -> Response:
+async def _record(console: Console, request: Request, readers: Readers) -> Response:
     """One record, as far as it is shown at all."""
     watch = console.cluster(request)
     found, unread = await _one(console, request, readers)
@@ -285,7 +310,7 @@ async def _record(console: Console, request: Request, readers: _Readers) -> Resp
     )
 
 
-async def _raw(console: Console, request: Request, readers: _Readers) -> Response:
+async def _raw(console: Console, request: Request, readers: Readers) -> Response:
     """A key or a value, byte for byte, to be saved: never something that a browser would show."""
     part = request.path_params["part"]
     if part not in ("key", "value"):
@@ -301,7 +326,7 @@ async def _raw(console: Console, request: Request, readers: _Readers) -> Respons
     return Response(data, media_type="application/octet-stream", headers=headers)
 
 
-async def _one(console: Console, request: Request, readers: _Readers) -> Seen:
+async def _one(console: Console, request: Request, readers: Readers) -> Seen:
     watch = console.cluster(request)
     place = TopicPartition(request.path_params["topic"], request.path_params["partition"])
     mask = console.mask_for(request, watch.name, place.topic)
@@ -311,16 +336,23 @@ async def _one(console: Console, request: Request, readers: _Readers) -> Seen:
     return found
 
 
-async def _tail(console: Console, request: Request, readers: _Readers) -> Response:
+async def _tail(console: Console, request: Request, readers: Readers) -> Response:
     """New records as server-sent events: `record` with a row of the table, `left-out` with a number, `beat`."""
     watch, topic = console.cluster(request), request.path_params["topic"]
     mask = console.mask_for(request, watch.name, topic)
     try:
-        query = query_of(request, topic, mask)
-    except (ActionRefused, WrongExpression) as refused:
+        query, columns = query_of(request, topic, mask), _columns(request)
+    except (ActionRefused, WrongColumn, WrongExpression) as refused:
         raise HTTPException(400, str(refused)) from refused
     template = console.templates.get_template("_message_row.html")
-    known = {**base_context(request), "base": f"/c/{path_part(watch.name)}", "topic": topic, "mask": mask}
+    known = {
+        **base_context(request),
+        "base": f"/c/{path_part(watch.name)}",
+        "topic": topic,
+        "mask": mask,
+        "columns": columns,
+        "can_copy": False,
+    }
 
     async def events() -> AsyncIterator[str]:
         try:

@@ -1,0 +1,275 @@
+"""Copying chosen records into a topic: the same one, to have them read once more, or another.
+
+Decides what is written where, and who may have it written there. Must not know pages.
+
+I1  A masked field is not copied to where who asks could read it. Whoever does not see all of the source may copy only
+    into a topic in which at least the same fields are masked for them. The record itself is written whole.
+I2  The preview and the audit log have no more of a record than who asks may see; the audit log has its place alone.
+I3  What was acknowledged is counted: where not all of it was, the outcome is unknown, with the number.
+
+At most MOST_REPLAYED records and search.CHOSEN_BYTES at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kavka.client.partitioner import partition_for_key
+from kavka.client.producer import Producer
+from kavka.client.settings import ProducerSettings
+from kavka.console.actions.action import (
+    Action,
+    ActionRefused,
+    Change,
+    Field,
+    Preview,
+    Values,
+    Warned,
+    quoted,
+    text,
+    topic_of,
+)
+from kavka.console.messages.decoding import decode
+from kavka.console.messages.search import MOST_SHOWN, Chosen
+from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
+from kavka.observe.health.report import Statement
+
+if TYPE_CHECKING:
+    from kavka.client.consumer import ConsumerRecord
+    from kavka.console.clusters import ClusterWatch
+    from kavka.console.masks import TopicMask
+    from kavka.records.record import Header
+
+MOST_REPLAYED: Final = MOST_SHOWN
+SHOWN: Final = 20
+"""Records in the preview."""
+BY_KEY, SAME = "as the key says", "the same number"
+KEPT, NOW = "as it was", "the time of copying"
+SOURCE_HEADER: Final = "kavka.copied.from"
+DELIVERY_TIMEOUT_MS: Final = 30_000
+
+
+class Masks(NamedTuple):
+    """What of a topic is masked for who asks, and for those for whom the most is."""
+
+    theirs: Callable[[str], TopicMask | None]
+    any: Callable[[str], TopicMask | None]
+
+
+Read = Callable[[str, Sequence[tuple[int, int]]], Awaitable[list[Chosen]]]
+"""Reads records of a topic; raises as Messages.chosen."""
+
+
+class Replay(Action):
+    name, title, role, section = "replay", "Copy records", "operator", "topics"
+
+    def __init__(self, read: Read, masks: Masks) -> None:
+        self._read = read
+        self._masks = masks
+
+    def topics(self, values: Values) -> Sequence[str]:
+        return topic_of(values)
+
+    async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
+        source, places = text(values, "source", "the topic that they come from"), places_of(values)
+        said = f"{len(places)} records of {source}: {_named(source, places)}"
+        return (
+            Field("note", "", "note", said),
+            Field("source", "", "hidden", source),
+            Field("records", "", "hidden", values.get("records", "")),
+            Field("topic", "To the topic", "text", values.get("topic", ""), "Of the same cluster.", required=True),
+            Field("partition_by", "Partition", "choice", values.get("partition_by", BY_KEY), "", (BY_KEY, SAME)),
+            Field("time", "Time of the records", "choice", values.get("time", KEPT), "", (KEPT, NOW)),
+            Field(
+                "mark",
+                "Add a header that says where each record comes from",
+                "box",
+                values.get("mark", ""),
+            ),
+        )
+
+    async def preview(self, watch: ClusterWatch, values: Values) -> Preview:
+        source, target = text(values, "source", "the topic that they come from"), text(values, "topic", "the topic")
+        places = places_of(values)
+        count = await _partitions(watch, target)
+        self.check_masks(source, target)
+        chosen = await self._chosen(source, places)
+        partitions = [_partition(each.record, values, count) for each in chosen]
+        rows = [
+            Change(f"{source}-{each.record.partition} @ {each.record.offset}", "", _shown(each, target, partition))
+            for each, partition in zip(chosen[:SHOWN], partitions, strict=False)
+        ]
+        if len(chosen) > SHOWN:
+            rows.append(Change("and more", "", f"{len(chosen) - SHOWN}"))
+        size = sum(_size(each.record) for each in chosen)
+        return Preview(
+            f"topic {target}",
+            Statement(
+                "{n} records of {source} are written to {target}, with acks=all.",
+                {"n": len(chosen), "source": source, "target": target},
+            ),
+            tuple(rows),
+            tuple(self._warnings(source, target, chosen)),
+            _commands(watch.settings.bootstrap, source, target, places),
+            wanted=f"{len(chosen)} records, {size:,} bytes: {_named(source, places)}",
+            button="Write them",
+        )
+
+    async def execute(self, watch: ClusterWatch, values: Values) -> None:
+        source, target = values["source"], values["topic"]
+        count = await _partitions(watch, target)
+        self.check_masks(source, target)
+        chosen = await self._chosen(source, places_of(values))
+        made = ProducerSettings(linger_ms=5, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
+        async with Producer(watch.cluster, made) as producer:
+            pending = [
+                await producer.send(
+                    target,
+                    each.record.value,
+                    key=each.record.key,
+                    headers=_headers(each.record, values),
+                    partition=_partition(each.record, values, count),
+                    timestamp_ms=each.record.timestamp_ms
+                    if values.get("time") != NOW and each.record.timestamp_ms >= 0
+                    else None,
+                )
+                for each in chosen
+            ]
+            await producer.flush()
+            told = await asyncio.gather(*map(_outcome, pending))
+        failed = [each for each in told if each is not None]
+        if not failed:
+            return
+        if len(failed) == len(told) and all(isinstance(each, RequestError) for each in failed):
+            raise failed[0]
+        written = len(told) - len(failed)
+        raise ConnectionFailed(f"{written} of {len(told)} records were acknowledged, the others not: {failed[0]}")
+
+    async def look(self, watch: ClusterWatch, values: Values) -> str:
+        from kavka.client.offsets import latest_offsets
+        from kavka.model import TopicPartition
+
+        count = await _partitions(watch, values["topic"])
+        ends = await latest_offsets(watch.cluster, [TopicPartition(values["topic"], each) for each in range(count)])
+        return "\n".join(f"{place} ends at {offset}" for place, offset in ends.items())
+
+    def link(self, base: str, values: Values) -> str:
+        from urllib.parse import quote
+
+        return f"{base}/topics/{quote(values.get('topic', ''), safe='')}/messages"
+
+    def check_masks(self, source: str, target: str) -> None:
+        """Raises ActionRefused where a copy would show what is masked (I1)."""
+        hidden = self._masks.theirs(source)
+        if hidden is None:
+            return
+        there = self._masks.theirs(target)
+        bare = [field for field in hidden.fields if there is None or field not in there.fields]
+        if bare:
+            raise ActionRefused(
+                f"{', '.join(bare)} of {source} is masked for you, and not in {target}: you could read it there"
+            )
+
+    def _warnings(self, source: str, target: str, chosen: Sequence[Chosen]) -> list[Warned]:
+        found = []
+        if source == target:
+            said = "The records go into the topic that they come from: all of its readers get them a second time."
+            found.append(Warned("warn", Statement(said)))
+        hidden, there = self._masks.any(source), self._masks.any(target)
+        bare = [each for each in (hidden.fields if hidden else ()) if there is None or each not in there.fields]
+        if bare:
+            said = "{fields} is masked for others in {source}, and not in {target}: whoever reads {target} sees it."
+            known = {"fields": ", ".join(bare), "source": source, "target": target}
+            found.append(Warned("bad", Statement(said, known)))
+        tombstones = sum(each.record.value is None for each in chosen)
+        if tombstones:
+            said = (
+                "{n} of them are tombstones: if {target} is compacted, all earlier records of their keys are removed."
+            )
+            found.append(Warned("warn", Statement(said, {"n": tombstones, "target": target})))
+        return found
+
+    async def _chosen(self, source: str, places: Sequence[tuple[int, int]]) -> list[Chosen]:
+        try:
+            return await self._read(source, places)
+        except LookupError as gone:
+            raise ActionRefused(
+                f"there is no record {gone.args[0]}: deleted, compacted away, or not written yet"
+            ) from gone
+        except OverflowError as large:
+            raise ActionRefused(str(large)) from large
+
+
+def places_of(values: Values) -> list[tuple[int, int]]:
+    """(partition, offset) of each chosen record. Raises ActionRefused.
+
+    >>> places_of({"records": "0:17,3:4"})
+    [(0, 17), (3, 4)]
+    """
+    found: dict[tuple[int, int], None] = {}
+    for pair in filter(None, values.get("records", "").split(",")[: MOST_REPLAYED + 1]):
+        partition, _, offset = pair.partition(":")
+        if not (partition.isdecimal() and offset.isdecimal()) or len(partition) > 9 or len(offset) > 18:
+            raise ActionRefused(f"{pair[:40]!r} is not the place of a record")
+        found[int(partition), int(offset)] = None
+    if not found:
+        raise ActionRefused("choose at least one record")
+    if len(found) > MOST_REPLAYED:
+        raise ActionRefused(f"at most {MOST_REPLAYED} records are copied at a time")
+    return list(found)
+
+
+async def _partitions(watch: ClusterWatch, topic: str) -> int:
+    try:
+        return len((await watch.cluster.topic(topic)).partitions)
+    except RequestError as refused:
+        if refused.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
+            raise ActionRefused(f"there is no topic {topic[:250]}") from refused
+        raise
+
+
+def _partition(record: ConsumerRecord, values: Values, count: int) -> int | None:
+    if values.get("partition_by") == SAME:
+        if record.partition >= count:
+            raise ActionRefused(f"{values['topic']} has {count} partitions, and a record is from {record.partition}")
+        return record.partition
+    return None if record.key is None else partition_for_key(record.key, count)
+
+
+def _headers(record: ConsumerRecord, values: Values) -> list[Header]:
+    own = [(SOURCE_HEADER, f"{values['source']}-{record.partition}@{record.offset}".encode())]
+    return [*record.headers, *(own if values.get("mark") else ())]
+
+
+def _shown(chosen: Chosen, target: str, partition: int | None) -> str:
+    record = chosen.seen.record
+    key = "" if record.key is None else f"{decode(record.key).preview}: "
+    value = "(tombstone)" if record.value is None else decode(record.value).preview
+    return f"{target}{'' if partition is None else f'-{partition}'}  {key}{value}"
+
+
+def _size(record: ConsumerRecord) -> int:
+    return len(record.key or b"") + len(record.value or b"")
+
+
+def _named(source: str, places: Sequence[tuple[int, int]]) -> str:
+    some = ", ".join(f"{source}-{partition} @ {offset}" for partition, offset in places[:10])
+    return some + (f" and {len(places) - 10} more" if len(places) > 10 else "")
+
+
+def _commands(bootstrap: str, source: str, target: str, places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+    return tuple(
+        f"kavka consume {quoted(source)} -b {bootstrap} -p {partition} -o {offset} -c 1 --json"
+        f" | kavka produce {quoted(target)} -b {bootstrap} -J"
+        for partition, offset in places[:SHOWN]
+    )
+
+
+async def _outcome(pending: Awaitable[object]) -> Exception | None:
+    try:
+        await pending
+    except KavkaError as failed:
+        return failed
+    return None
