@@ -10,5 +10,6 @@ acls     add and remove access control lists
 users    set and remove passwords for SCRAM
 quotas   limits of users, client ids and addresses
 produce  one record
+replay       copies chosen records into a topic
 typed_time  the instant that a typed time means
 """
