@@ -27,14 +27,15 @@ HOLDERS = ("config", "configs", "broker_config", "static", "changed", "topic", "
 
 
 @cache
-def read_by_code(room: str = "") -> frozenset[str]:
-    """Attributes that the code reads of something that may hold settings, and all texts that may name one."""
+def read_by_code(*, in_config: bool) -> frozenset[str]:
+    """Attributes that the code inside or outside of config/ reads of something that may hold settings, and all texts
+    that may name one."""
     found: set[str] = set()
     for path in SOURCES.rglob("*.py"):
-        in_config = path.parent.name == "config"
-        if (in_config and (path.name in TABLES_AND_RULES or room == "outside")) or "messages" in path.parts:
+        if (path.parent.name == "config") is not in_config or "messages" in path.parts:
             continue
-        found.update(_read_in(ast.parse(path.read_text()), self_counts=in_config))
+        if not in_config or path.name not in TABLES_AND_RULES:
+            found.update(_read_in(ast.parse(path.read_text()), self_counts=in_config))
     return frozenset(found)
 
 
@@ -61,7 +62,9 @@ def _last_name(node: ast.expr) -> str:
 
 
 def is_read(row: AnySetting) -> bool:
-    return row.attribute in read_by_code() or row.name in read_by_code()
+    return any(
+        word in read_by_code(in_config=in_config) for word in (row.attribute, row.name) for in_config in (True, False)
+    )
 
 
 def broker_rows_of_topics() -> dict[str, TopicSetting[object]]:
@@ -90,13 +93,13 @@ def test_a_topics_setting_is_read_by_the_code_or_marked(name: str) -> None:
 
 @pytest.mark.parametrize("name", DynamicOnlySettings.rows)
 def test_a_setting_of_run_time_only_is_read_by_the_code(name: str) -> None:
-    assert name in read_by_code("outside")
+    assert name in read_by_code(in_config=False)
 
 
 def test_what_is_marked_as_without_effect_is_not_read_by_the_code() -> None:
     for name, row in BrokerSettings.rows.items():
         if standing(name, BrokerSettings).effect is Effect.NONE:
-            assert row.attribute not in read_by_code("outside"), f"{name} is read: take its mark out of effect.py"
+            assert row.attribute not in read_by_code(in_config=False), f"{name} is read: take its mark out of effect.py"
 
 
 def test_each_mark_belongs_to_a_row_and_no_row_has_two() -> None:
