@@ -1,6 +1,6 @@
 """Which broker the clients talk to.
 
-Each test runs against kavka; with `-m kafka` or KAVKA_ALL_CLIENTS=1 it runs against Apache Kafka 3.9 (ZooKeeper) and
+Each test runs against kavka; with KAVKA_ALL_CLIENTS=1 it runs against Apache Kafka 3.9 (ZooKeeper) and
 4.x (KRaft), so that what a test expects is known to be what Kafka does, and against three brokers of kavka, each in a
 process of its own, where every topic of the tests has three replicas. KAVKA_TEST_BOOTSTRAP=host:port names a running
 broker to take in the place of kavka's own.
@@ -11,24 +11,13 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.kit.process_cluster import ProcessCluster
 
-HERE = Path(__file__).resolve().parent
 TopicFactory = Callable[..., str]
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the runs against Apache Kafka to those who ask: they take minutes and tell nothing about a change."""
-    if os.environ.get("KAVKA_ALL_CLIENTS") or "kafka" in config.option.markexpr:
-        return
-    left_out = [item for item in items if HERE in item.path.parents and item.get_closest_marker("kafka")]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(

@@ -1,6 +1,6 @@
 """Which broker kavka's own client talks to.
 
-Each test runs against kavka; with `-m kafka` or KAVKA_ALL_CLIENTS=1 also against Apache Kafka 3.9 (ZooKeeper) and 4.x
+Each test runs against kavka; with KAVKA_ALL_CLIENTS=1 also against Apache Kafka 3.9 (ZooKeeper) and 4.x
 (KRaft), so that the client is known to speak to both. KAVKA_TEST_BOOTSTRAP=host:port names a running broker to take in
 the place of kavka's own.
 """
@@ -10,20 +10,8 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-
-HERE = Path(__file__).resolve().parent
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the runs against Apache Kafka to those who ask."""
-    if os.environ.get("KAVKA_ALL_CLIENTS") or "kafka" in config.option.markexpr:
-        return
-    left_out = [item for item in items if HERE in item.path.parents and item.get_closest_marker("kafka")]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(

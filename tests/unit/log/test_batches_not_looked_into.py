@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import gzip
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,6 @@ from tests.unit.log.compaction_support import COMPACTED, Store
 from tests.unit.log.log_support import NOW_MS, find_time, reopen
 
 DELETED = LogConfig(segment_bytes=1 << 20, index_interval_bytes=150, file_delete_delay_ms=0, retention_ms=1000)
-LARGE = bytes(INFLATED_RECORDS_BYTES + 1)
 NOTHING_MORE = encode_varint(0)
 
 
@@ -51,20 +51,32 @@ def noise() -> bytes:
     return piece * (INFLATED_RECORDS_BYTES // len(piece) + 1)
 
 
-FIRST = record(0, LARGE)
-KINDS = {
-    "noise": sealed(noise(), 5_000),
-    "fewer than it says": sealed(FIRST + record(1), 10),
-    "more than it says": sealed(FIRST + record(1) + record(2), 2),
-    "a length over the end": sealed(FIRST + encode_varint(1_000) + b"\0\0", 2),
-    "a key of negative length": sealed(FIRST + encode_varint(6) + b"\0\0\x02" + encode_varint(-7) + b"\0\0", 2),
-    "headers without end": sealed(FIRST + record(1, headers=encode_varint(1_000)), 2),
-    "a header's name that is no text": sealed(FIRST + record(1, headers=b"\x02\x04\xff\xfe\x02x"), 2),
-    "offsets that jump": sealed(FIRST + record(5_000), 2),
-    "offsets that go back": sealed(FIRST + record(0) + record(0), 3),
-    "timestamps over the end": sealed(FIRST + record(1, timestamp_delta=1 << 62), 2, base_timestamp=(1 << 63) - 5),
-    "a negative largest timestamp": sealed(FIRST + record(1), 2, max_timestamp=-5),
+def first() -> bytes:
+    return record(0, bytes(INFLATED_RECORDS_BYTES + 1))
+
+
+KINDS: dict[str, Callable[[], bytes]] = {
+    "noise": lambda: sealed(noise(), 5_000),
+    "fewer than it says": lambda: sealed(first() + record(1), 10),
+    "more than it says": lambda: sealed(first() + record(1) + record(2), 2),
+    "a length over the end": lambda: sealed(first() + encode_varint(1_000) + b"\0\0", 2),
+    "a key of negative length": lambda: sealed(
+        first() + encode_varint(6) + b"\0\0\x02" + encode_varint(-7) + b"\0\0", 2
+    ),
+    "headers without end": lambda: sealed(first() + record(1, headers=encode_varint(1_000)), 2),
+    "a header's name that is no text": lambda: sealed(first() + record(1, headers=b"\x02\x04\xff\xfe\x02x"), 2),
+    "offsets that jump": lambda: sealed(first() + record(5_000), 2),
+    "offsets that go back": lambda: sealed(first() + record(0) + record(0), 3),
+    "timestamps over the end": lambda: sealed(
+        first() + record(1, timestamp_delta=1 << 62), 2, base_timestamp=(1 << 63) - 5
+    ),
+    "a negative largest timestamp": lambda: sealed(first() + record(1), 2, max_timestamp=-5),
 }
+
+
+@cache
+def bad_batch(kind: str) -> bytes:
+    return KINDS[kind]()
 
 
 @pytest.fixture(params=KINDS)
@@ -72,7 +84,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A log with good records around one bad batch, which begins at offset 2 and is the last of its segment."""
     found = Store(tmp_path, config=DELETED)
     found.put((b"a", b"1"), (b"b", b"2"))
-    found.log.append_as_leader(bytearray(KINDS[request.param]), 0, NOW_MS)
+    found.log.append_as_leader(bytearray(bad_batch(request.param)), 0, NOW_MS)
     found.log.advance_high_watermark(found.log.log_end_offset)
     found.roll()
     found.put((b"a", b"3"), (b"k", b"4"))

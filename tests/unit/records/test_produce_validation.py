@@ -307,15 +307,15 @@ def unlike(count: int, *, key: bytes | None = b"") -> bytes:
 
 
 TOO_MANY = LOOKED_AT_PARTS + 1000
-TOO_MANY_PARTS = {
-    "records": (unlike(TOO_MANY, key=None) + b"?", TOO_MANY),
-    "headers": (encode_record(0, 0, None, b"", [("", None)] * TOO_MANY) + b"?", 1),
-}
 
 
-@pytest.mark.parametrize(("payload", "count"), TOO_MANY_PARTS.values(), ids=TOO_MANY_PARTS)
-def test_deflated_records_are_looked_at_one_by_one_up_to_a_bound(payload: bytes, count: int) -> None:
+@pytest.mark.parametrize("part", ["records", "headers"])
+def test_deflated_records_are_looked_at_one_by_one_up_to_a_bound(part: str) -> None:
     """A second and more would pass for 16 MiB of them, which deflate to a few KiB."""
+    if part == "records":
+        payload, count = unlike(TOO_MANY, key=None) + b"?", TOO_MANY
+    else:
+        payload, count = encode_record(0, 0, None, b"", [("", None)] * TOO_MANY) + b"?", 1
     assert answer(deflated(payload, count)) is ErrorCode.NONE
     assert answer(deflated(payload, count), RULES._replace(compacted=True)) is ErrorCode.MESSAGE_TOO_LARGE
     assert answer(deflated(payload, count), NARROW) is ErrorCode.MESSAGE_TOO_LARGE
