@@ -75,7 +75,7 @@ conformance: setup ## every client and Apache Kafka itself beside kavka; writes 
 	  tests/integration/security tests/integration/spark tests/integration/tls tests/integration/zookeeper \
 	  --junitxml=.cache/conformance.xml; status=$$?; \
 	  $(PYTHON) tools/client_matrix.py record .cache/conformance.xml || status=1; \
-	  KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest -m thorough tests/chaos tests/simulation tests/unit || status=1; exit $$status
+	  KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest -m thorough tests/chaos tests/simulation tests/unit tests/upgrade || status=1; exit $$status
 
 upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them
 	@$(PYTHON) -m tests.conformance.upstream.run $(SUITES)
@@ -105,7 +105,7 @@ soak: setup ## mixed load with faults for SOAK_SECONDS: memory, descriptors, thr
 	@$(PYTHON) -m tests.soak.run --seconds $(SOAK_SECONDS) $(SOAK)
 
 upgrade: setup ## what earlier builds left on disk; a cluster under load that goes from an earlier build to this one and back
-	@$(PYTHON) -m pytest tests/upgrade
+	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/upgrade
 	@$(PYTHON) -m tests.upgrade.rolling $(UPGRADE)
 
 simulate: setup ## SEEDS simulated clusters under faults on all cores, every rule checked after every step; figures and targets

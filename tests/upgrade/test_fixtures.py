@@ -43,8 +43,11 @@ class Opened(NamedTuple):
 
 @pytest.fixture(
     scope="module",
-    params=[(build.name, state) for build in EVERY for state in ("killed", "stopped")],
-    ids=lambda param: f"{param[0]}-{param[1]}",
+    params=[
+        pytest.param((build.name, state), id=f"{build.name}-{state}", marks=marks)
+        for build in EVERY
+        for state, marks in (("killed", ()), ("stopped", pytest.mark.thorough))
+    ],
 )
 def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     build, state = request.param
