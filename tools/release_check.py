@@ -250,6 +250,29 @@ def spark(programs: Path, place: Path) -> None:
     run(programs / "kavka", "spark", "doctor", cwd=place)
 
 
+def delta(programs: Path, place: Path) -> None:
+    target = "from kavka_spark.lakehouse.delta_format import DeltaFormat as Format; given = {'path': 'table'}"
+    make_table(programs, place, target)
+
+
+def iceberg(programs: Path, place: Path) -> None:
+    catalog = (
+        "{'catalog.type': 'sql', 'catalog.uri': 'sqlite:///catalog.db', 'catalog.warehouse': 'file://' + os.getcwd()}"
+    )
+    given = f"given = {{'table': 'shop.orders', **{catalog}}}"
+    make_table(programs, place, f"from kavka_spark.lakehouse.iceberg_format import IcebergFormat as Format; {given}")
+
+
+def make_table(programs: Path, place: Path, target: str) -> None:
+    """By the code that a query's first batch runs."""
+    script = (
+        f"import os, pyarrow as pa; {target}\n"
+        "table = Format(given).target(streaming=False)(pa.schema([('id', pa.int64())]))\n"
+        "print(table.layout.columns.names)\n"
+    )
+    must("['id']" in run(programs / "python", "-c", script, cwd=place), "no table was made")
+
+
 USES: Final[dict[str, Callable[[Path, Path], None]]] = {
     "": base,
     "console": console,
@@ -258,6 +281,8 @@ USES: Final[dict[str, Callable[[Path, Path], None]]] = {
     "kerberos": kerberos,
     "schema-registry": schema_registry,
     "spark": spark,
+    "delta": delta,
+    "iceberg": iceberg,
 }
 """By extra; "" is kavka alone."""
 

@@ -1,7 +1,7 @@
 """Kafka's topics and log files as Spark's tables and streams, read and written in Python, with no JAR.
 
 It works with kavka and with Apache Kafka, through kavka's client. Spark finds the formats by the top-level modules
-pyspark_kavka and pyspark_kavka_log; this package does the work.
+pyspark_kavka*; this package does the work.
 
     session             a Spark session with the right settings
     source, stream_source, sink    what Spark asks of a source, a stream and a sink
@@ -30,6 +30,8 @@ pyspark_kavka and pyspark_kavka_log; this package does the work.
     registry            columns of a schema registry's types, and back
     schema_types        Avro's types as Spark's
     schema_decoder, schema_encoder    what a worker does
+
+    lakehouse/          topics as Delta and Iceberg tables
 
     Log files
     log_format          the format and its options

@@ -26,7 +26,12 @@ from pathlib import Path
 
 from kavka.installation import install_command
 
-FORMATS = {"kavka": "pyspark_kavka", "kavka-log": "pyspark_kavka_log"}
+FORMATS = {
+    "kavka": "pyspark_kavka",
+    "kavka-log": "pyspark_kavka_log",
+    "kavka-delta": "pyspark_kavka_delta",
+    "kavka-iceberg": "pyspark_kavka_iceberg",
+}
 JAVA_OLDEST = 17
 JAVA_TRIED = (17, 21)
 PACKAGES: Mapping[str, tuple[tuple[int, ...], tuple[int, ...] | None]] = {

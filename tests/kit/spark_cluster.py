@@ -25,7 +25,7 @@ from tests.kit.ports import free_port
 from tests.kit.spark_job import PATIENCE_S, SMALL, Found, descendants, kill_process
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
-SHIPPED = ("kavka", "kavka_spark", "pyspark_kavka.py", "pyspark_kavka_log.py")
+SHIPPED = ("kavka", "kavka_spark", *sorted(path.name for path in SOURCES.glob("pyspark_kavka*.py")))
 """What a wheel of kavka holds."""
 SPARK_HOME = Path(pyspark.__file__).parent
 CORES, EXECUTOR_MEMORY = 1, "512m"

@@ -2,35 +2,19 @@
 when all are moved.
 
     python relay_job.py '{"bootstrap": ..., "source": ..., "target": topic or directory,
-                          "format": "kavka" | "parquet" | "delta", "checkpoint": ..., "rows_per_batch": ...,
+                          "format": "kavka" | "parquet" | "kavka-delta", "checkpoint": ..., "rows_per_batch": ...,
                           "conf": {...}, "sink": {...}}'
 """
 
 import json
 import sys
-from collections.abc import Callable
 
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from kavka_spark import session, stable
 
 TASKS = 3
 """Not the number of partitions, nor of cores."""
-
-
-def into_delta(path: str, name: str) -> Callable[[DataFrame, int], None]:
-    """Appends micro-batches to a Delta table, each with its number in the same commit: one that comes again is left
-    out."""
-
-    def append(frame: DataFrame, batch: int) -> None:
-        last = DeltaTable(path).transaction_version(name) if DeltaTable.is_deltatable(path) else None
-        if last is not None and last >= batch:
-            return
-        number = CommitProperties(app_transactions=[Transaction(name, batch)])
-        write_deltalake(path, frame.toArrow(), mode="append", commit_properties=number)
-
-    return append
 
 
 def run(spark: SparkSession, job: dict) -> None:
@@ -46,9 +30,6 @@ def run(spark: SparkSession, job: dict) -> None:
     if "exactlyOnce" in job.get("sink", {}):
         frame = stable(frame, TASKS)
     writer = frame.writeStream.option("checkpointLocation", job["checkpoint"]).trigger(availableNow=True)
-    if job["format"] == "delta":
-        writer.foreachBatch(into_delta(job["target"], job["checkpoint"])).start().awaitTermination()
-        return
     if job["format"] == "kavka":
         writer = writer.option("kafka.bootstrap.servers", job["bootstrap"]).option("topic", job["target"])
     else:

@@ -65,7 +65,7 @@ def test_a_delta_table_holds_every_row_once_though_an_executor_is_killed(
         "bootstrap": kavka_broker.bootstrap,
         "source": "table-numbers",
         "target": str(tmp_path / "table"),
-        "format": "delta",
+        "format": "kavka-delta",
         "checkpoint": str(tmp_path / "checkpoint"),
         "rows_per_batch": 10_000,
     }

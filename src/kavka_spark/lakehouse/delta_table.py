@@ -1,0 +1,250 @@
+"""A Delta table, by delta-rs (package deltalake).
+
+Decides how a batch is kept in Delta's log, and which tables are refused because this writer would break a promise of
+theirs. Rows are the tasks' business.
+
+    txn  appId = the query's id, version = the batch's number
+    txn  appId = kavka/WRITER/TOPIC/TOPIC-ID/PARTITION, version = the next offset, for each partition that moved
+    commitInfo "kavka" = the whole batch as JSON: for people, and for time travel to an offset
+
+Transactions outlive the cleaning of the log, commitInfo does not (delta.logRetentionDuration, 30 days).
+
+Invariants
+  I1  A commit is made on the version that was opened, or not at all (max_commit_retries=0). So what `held` said is true
+      of the commit: two writers of one batch cannot both have looked before either wrote.
+  I2  The table is made, and columns are added, before tasks write: both may be done twice.
+  I3  Delta's RESTORE takes rows back and leaves transactions. So then the batches up to the restored version count,
+      as commitInfo has them, until the next batch is committed.
+
+Source: the Delta transaction log protocol; delta-rs.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from kavka.model import TopicPartition
+from kavka_spark.lakehouse.batch import Batch
+from kavka_spark.lakehouse.data_files import WrittenFile
+from kavka_spark.lakehouse.delta_log_actions import can_partition, partition_text, statistics
+from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
+from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema
+from kavka_spark.lakehouse.lake_options import LakeOptions
+from kavka_spark.lakehouse.layout import Layout
+from kavka_spark.lakehouse.places import Place
+from kavka_spark.lakehouse.progress import Held
+from kavka_spark.lakehouse.table import MARK, mark_of
+
+NO_ID: Final = "-"
+"""In place of the id of a topic whose brokers have none."""
+LOOKED_BACK: Final = 100
+"""Commits that are looked through for the ids of topics."""
+HARMLESS: Final = frozenset(
+    {"appendOnly", "changeDataFeed", "deletionVectors", "domainMetadata", "invariants", "timestampNtz", "v2Checkpoint"}
+)
+"""Features of a table that adding files does not touch. Invariants are looked for in its columns."""
+_LATEST_PLAIN_WRITER: Final = 7
+"""From this version on, features are listed."""
+
+
+class DeltaLakeTable:
+    """See `table.Table`."""
+
+    def __init__(self, place: Place, opened: DeltaTable, options: LakeOptions) -> None:
+        self._place, self._opened, self._options = place, opened, options
+        columns = plain_schema(pa.schema(opened.schema().to_arrow()))
+        partition_by = tuple(opened.metadata().partition_columns)
+        self._layout = Layout(
+            place=place,
+            table_id=str(opened.metadata().id),
+            columns=columns,
+            partition_by=partition_by,
+            left_out=frozenset(partition_by),
+            file_bytes=options.file_bytes,
+        )
+
+    @classmethod
+    def prepare(cls, place: Place, rows: pa.Schema, options: LakeOptions) -> DeltaLakeTable:
+        """The table, made if there is none, with all columns that the rows have (I2). Raises SchemaRefused and
+        TableRefused."""
+        opened = _open(place)
+        if opened is None:
+            _create(place, rows, options)
+            opened = _open(place)
+            if opened is None:
+                raise TableRefused(f"{place.address} was made a Delta table, and is none")
+        _check(opened, place, options)
+        table = plain_schema(pa.schema(opened.schema().to_arrow()))
+        change = evolve(table, rows, name=place.address, merge=options.merge_schema, may_widen=False)
+        if change.added:
+            opened.alter.add_columns([Field.from_arrow(each) for each in change.added])
+            return cls.prepare(place, rows, options)
+        return cls(place, opened, options)
+
+    @property
+    def name(self) -> str:
+        return self._place.address
+
+    @property
+    def layout(self) -> Layout:
+        return self._layout
+
+    def held(self, batch: Batch, writer_id: str) -> Held:
+        marks = self._own_marks(writer_id)
+        topic_ids = marks[0]["topicIds"] if marks else {}
+        if self._restored_to() is not None:  # I3
+            offsets = {
+                TopicPartition(topic, int(partition)): end
+                for topic, ends in (marks[0]["ends"] if marks else {}).items()
+                for partition, end in ends.items()
+            }
+            batches = [mark["batch"] for mark in marks if mark["query"] == batch.query]
+            return Held(batches[0] if batches else None, offsets, topic_ids)
+        offsets = {}
+        for name in batch.ends:
+            found = self._opened.transaction_version(_application(batch, writer_id, name))
+            if found is not None:
+                offsets[name] = found
+        return Held(self._opened.transaction_version(batch.query), offsets, topic_ids)
+
+    def append(self, files: Sequence[WrittenFile], batch: Batch | None, writer_id: str) -> None:
+        now_ms = int(time.time() * 1000)
+        transactions = []
+        marks: dict[str, Any] = {}
+        if batch is not None:
+            transactions.append(Transaction(batch.query, batch.number, now_ms))
+            transactions += [
+                Transaction(_application(batch, writer_id, name), end, now_ms)
+                for name, end in sorted(batch.ends.items())
+                if batch.starts.get(name) != end or self._restored_to() is not None
+            ]
+            marks[MARK] = json.dumps(mark_of(batch, writer_id), separators=(",", ":"))
+        properties = CommitProperties(custom_metadata=marks, max_commit_retries=0, app_transactions=transactions)
+        try:
+            self._opened.create_write_transaction(
+                [self._add(file, now_ms) for file in files],
+                "append",
+                self._opened.schema(),
+                partition_by=list(self._layout.partition_by),
+                commit_properties=properties,
+            )
+        except CommitFailedError as failure:
+            raise CommitConflict(f"{self.name}: {failure}") from failure
+
+    def _add(self, file: WrittenFile, now_ms: int) -> AddAction:
+        values = zip(self._layout.partition_by, file.partition, strict=True)
+        return AddAction(
+            path=file.path,
+            size=file.size_bytes,
+            partition_values={name: partition_text(value) for name, value in values},
+            modification_time=now_ms,
+            data_change=True,
+            stats=statistics(file.footer, self._layout.file_columns),
+        )
+
+    def _own_marks(self, writer_id: str) -> list[dict[str, Any]]:
+        """Of the table as it is: what was restored away does not count."""
+        restored_to = self._restored_to()
+        return [
+            mark
+            for mark in self.marks(None if restored_to is not None else LOOKED_BACK)
+            if mark["writer"] == writer_id and (restored_to is None or mark["version"] <= restored_to)
+        ]
+
+    def _restored_to(self) -> int | None:
+        """The version that the table was restored to, if no batch has been committed since."""
+        for commit in self._history:
+            if commit.get("operation") == "RESTORE":
+                return _restored_version(commit.get("operationParameters") or {})
+            if MARK in commit:
+                return None
+        return None
+
+    @cached_property
+    def _history(self) -> list[dict[str, Any]]:
+        return self._opened.history(LOOKED_BACK)
+
+    def marks(self, commits: int | None) -> list[dict[str, Any]]:
+        """What the last commits say of their batches, the latest first, each with its `version`."""
+        return [
+            {**json.loads(commit[MARK]), "version": commit["version"]}
+            for commit in (self._history if commits == LOOKED_BACK else self._opened.history(commits))
+            if MARK in commit
+        ]
+
+
+def _restored_version(parameters: Mapping[str, Any]) -> int:
+    """0 where a time was named in its place: all batches count as gone, and the user has to say where to go on."""
+    text = str(parameters.get("version", ""))
+    return int(text) if text.isdigit() else 0
+
+
+def _application(batch: Batch, writer_id: str, name: Any) -> str:
+    topic_id = batch.topic_ids.get(name.topic, NO_ID)
+    return f"{MARK}/{writer_id}/{name.topic}/{topic_id}/{name.partition}"
+
+
+def _open(place: Place) -> DeltaTable | None:
+    try:
+        return DeltaTable(place.address)
+    except TableNotFoundError:
+        return None
+    except (DeltaError, OSError) as failure:
+        raise TableRefused(f"the Delta table at {place.address} cannot be opened: {failure}") from failure
+
+
+def _create(place: Place, rows: pa.Schema, options: LakeOptions) -> None:
+    check_names(rows.names, place.address)
+    absent = [name for name in options.partition_by or () if name not in rows.names]
+    if absent:
+        raise SchemaRefused(f"option 'partitionBy' names {absent[0]!r}, and the rows have {', '.join(rows.names)}")
+    for name in options.partition_by or ():
+        if not can_partition(rows.field(name).type):
+            raise SchemaRefused(f"a table cannot be partitioned by {name!r} of the type {rows.field(name).type}")
+    if options.partition_by and len(options.partition_by) == len(rows):
+        raise SchemaRefused("a table cannot be partitioned by all its columns")
+    place.make()
+    columns = pa.schema([each.with_nullable(True) for each in rows])
+    try:
+        schema = Schema.from_arrow(columns)
+    except Exception as failure:  # delta-rs raises bare ones here
+        raise SchemaRefused(f"the rows have a type that Delta does not have: {failure}") from failure
+    try:
+        DeltaTable.create(place.address, schema, partition_by=list(options.partition_by or ()))
+    except DeltaError as failure:
+        if _open(place) is None:  # Otherwise another process was faster.
+            raise TableRefused(f"no Delta table can be made at {place.address}: {failure}") from failure
+
+
+def _check(opened: DeltaTable, place: Place, options: LakeOptions) -> None:
+    """Raises TableRefused where adding files would break what the table promises."""
+    protocol, metadata = opened.protocol(), opened.metadata()
+    features = set(protocol.writer_features or ()) if protocol.min_writer_version >= _LATEST_PLAIN_WRITER else set()
+    configuration = metadata.configuration
+    found = sorted(features - HARMLESS)
+    found += sorted(name for name in configuration if name.startswith("delta.constraints."))
+    if configuration.get("delta.columnMapping.mode", "none") != "none":
+        found.append("delta.columnMapping.mode")
+    for field in opened.schema().fields:
+        kept = {"delta.invariants", "delta.generationExpression", "delta.identity.start"} & set(field.metadata)
+        found += [f"{name} of column {field.name}" for name in sorted(kept)]
+    if found:
+        raise TableRefused(
+            f"the Delta table at {place.address} uses {', '.join(found)}, which files that tasks write would not keep: "
+            "write to another table, or take it out of this one"
+        )
+    if options.partition_by is not None and list(options.partition_by) != list(metadata.partition_columns):
+        there = ", ".join(metadata.partition_columns) or "nothing"
+        raise TableRefused(
+            f"the Delta table at {place.address} is partitioned by {there}, and option 'partitionBy' is "
+            f"{','.join(options.partition_by)!r}: leave it out, or write to another table"
+        )

@@ -1,0 +1,273 @@
+"""An Iceberg table, by PyIceberg.
+
+Decides how a batch is kept in an Iceberg table, and which tables are refused. Rows are the tasks' business.
+
+    summary of a snapshot   "kavka" = the batch with its offsets, as JSON
+    property of the table   "kavka.query.QUERY-ID" = the same, for when snapshots have expired
+
+Snapshots go with a rollback, properties do not. So the current snapshot and those before it count, and properties only
+where the chain is cut because older ones have expired.
+
+Invariants
+  I1  A commit is made on the snapshot that was looked at, or not at all: PyIceberg's own retries, which would commit
+      again without looking, are off. Every catalog compares the snapshot, or the whole metadata, when it commits.
+  I2  The table is made, and columns are added, before tasks write: both may be done twice.
+
+Source: the Iceberg table specification; PyIceberg.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io.pyarrow import (
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+    schema_to_pyarrow,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
+from pyiceberg.table import Table as Opened
+from pyiceberg.table import TableProperties
+from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.transforms import IdentityTransform
+
+from kavka.model import TopicPartition
+from kavka_spark.lakehouse.batch import Batch
+from kavka_spark.lakehouse.data_files import WrittenFile
+from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
+from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema, plain_type
+from kavka_spark.lakehouse.lake_options import LakeOptions
+from kavka_spark.lakehouse.layout import Layout
+from kavka_spark.lakehouse.places import Place
+from kavka_spark.lakehouse.progress import Held
+from kavka_spark.lakehouse.table import MARK, mark_of
+
+QUERY: Final = f"{MARK}.query."
+"""What the names of the table's properties begin with."""
+NEWEST_FORMAT: Final = 2
+
+
+class IcebergTable:
+    """See `table.Table`."""
+
+    def __init__(self, opened: Opened, options: LakeOptions) -> None:
+        self._opened = opened
+        base = opened.properties.get(TableProperties.WRITE_DATA_PATH, f"{opened.location()}/data")
+        self._base = base.rstrip("/")
+        self._layout = Layout(
+            place=Place.at(self._base),
+            table_id=str(opened.metadata.table_uuid),
+            columns=_file_columns(opened),
+            partition_by=tuple(field.name for field in opened.spec().fields),
+            file_bytes=options.file_bytes,
+        )
+
+    @classmethod
+    def prepare(
+        cls, name: str, catalog: str, properties: Mapping[str, str], rows: pa.Schema, options: LakeOptions
+    ) -> IcebergTable:
+        """The table, made if there is none, with all columns that the rows have (I2). Raises SchemaRefused and
+        TableRefused."""
+        try:
+            found = load_catalog(catalog, **dict(properties))
+        except Exception as failure:  # what a catalog raises is its own
+            raise TableRefused(
+                f"the Iceberg catalog {catalog!r} cannot be opened: {failure}. Give its settings as options "
+                "'catalog.type', 'catalog.uri', 'catalog.warehouse', ..., or in .pyiceberg.yaml"
+            ) from failure
+        opened = _open(found, name)
+        if opened is None:
+            _create(found, name, rows, options)
+            opened = found.load_table(name)
+        _check(opened, name, options)
+        change = evolve(
+            plain_schema(schema_to_pyarrow(opened.schema())),
+            rows,
+            name=name,
+            merge=options.merge_schema,
+            may_widen=True,
+        )
+        if change:
+            with opened.update_schema() as update:
+                update.union_by_name(pa.schema([*change.added, *change.widened]))
+        return cls(opened, options)
+
+    @property
+    def name(self) -> str:
+        return ".".join(self._opened.name())
+
+    @property
+    def layout(self) -> Layout:
+        return self._layout
+
+    def held(self, batch: Batch, writer_id: str) -> Held:
+        number = None
+        offsets: dict[TopicPartition, int] = {}
+        topic_ids: dict[str, str] = {}
+        for mark in self.marks:
+            if number is None and mark["query"] == batch.query:
+                number = int(mark["batch"])
+            if mark["writer"] != writer_id:
+                continue
+            for topic, ends in mark["ends"].items():
+                topic_ids.setdefault(topic, mark["topicIds"].get(topic, ""))
+                if topic_ids[topic] != mark["topicIds"].get(topic, ""):
+                    continue  # A topic of the same name that there was before.
+                for partition, end in ends.items():
+                    offsets.setdefault(TopicPartition(topic, int(partition)), int(end))
+        known_ids = {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id}
+        for topic in batch.topic_ids:
+            if known_ids.get(topic, batch.topic_ids[topic]) != batch.topic_ids[topic]:
+                offsets = {name: end for name, end in offsets.items() if name.topic != topic}
+        return Held(number, {name: offsets[name] for name in batch.ends if name in offsets}, known_ids)
+
+    def append(self, files: Sequence[WrittenFile], batch: Batch | None, writer_id: str) -> None:
+        # A change of this object's metadata alone: no update of the table is made of it (I1).
+        metadata = self._opened.metadata
+        without_retries = {**metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
+        self._opened.metadata = metadata.model_copy(update={"properties": without_retries})
+        transaction = self._opened.transaction()
+        summary = {}
+        if batch is not None:
+            mark = json.dumps(mark_of(batch, writer_id), separators=(",", ":"))
+            summary[MARK] = mark
+            transaction.set_properties({f"{QUERY}{batch.query}": mark})
+        with transaction.update_snapshot(snapshot_properties=summary).fast_append() as added:
+            for file in files:
+                added.append_data_file(self._data_file(file))
+        try:
+            transaction.commit_transaction()
+        except CommitFailedException as failure:
+            raise CommitConflict(f"{self.name}: {failure}") from failure
+
+    def _data_file(self, file: WrittenFile) -> DataFile:
+        opened = self._opened
+        spec, schema = opened.spec(), opened.schema()
+        statistics = data_file_statistics_from_parquet_metadata(
+            parquet_metadata=file.footer,
+            stats_columns=compute_statistics_plan(schema, opened.properties),
+            parquet_column_mapping=parquet_path_to_id_mapping(schema),
+        )
+        values = [
+            PartitionFieldValue(field=field, value=value)
+            for field, value in zip(spec.fields, file.partition, strict=True)
+        ]
+        return DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=f"{self._base}/{file.path}",
+            file_format=FileFormat.PARQUET,
+            partition=PartitionKey(field_values=values, partition_spec=spec, schema=schema).partition,
+            file_size_in_bytes=file.size_bytes,
+            sort_order_id=None,
+            spec_id=spec.spec_id,
+            equality_ids=None,
+            key_metadata=None,
+            **statistics.to_serialized_dict(),
+        )
+
+    @cached_property
+    def marks(self) -> list[dict[str, Any]]:
+        """What commits say of their batches, the latest first; those of snapshots with its id."""
+        opened = self._opened
+        found, oldest = [], None
+        for snapshot in ancestors_of(opened.current_snapshot(), opened.metadata):
+            oldest = snapshot
+            text = snapshot.summary.additional_properties.get(MARK) if snapshot.summary is not None else None
+            if text is not None:
+                found.append({**json.loads(text), "version": snapshot.snapshot_id})
+        if oldest is not None and oldest.parent_snapshot_id is not None:
+            kept = [json.loads(text) for name, text in opened.properties.items() if name.startswith(QUERY)]
+            found += sorted(kept, key=lambda mark: -int(mark["batch"]))
+        return found
+
+
+def _file_columns(opened: Opened) -> pa.Schema:
+    """As files have them: with Iceberg's ids of fields, in types that Spark's tasks have."""
+    written = schema_to_pyarrow(opened.schema())
+    return pa.schema([pa.field(each.name, _plain(each.type), each.nullable, each.metadata) for each in written])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """`plain_type`, with the ids inside."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(each.name, _plain(each.type), each.nullable, each.metadata) for each in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = kind.value_field
+        return pa.list_(pa.field(inner.name, _plain(inner.type), inner.nullable, inner.metadata))
+    if pa.types.is_map(kind):
+        key, item = kind.key_field, kind.item_field
+        return pa.map_(
+            pa.field(key.name, _plain(key.type), key.nullable, key.metadata),
+            pa.field(item.name, _plain(item.type), item.nullable, item.metadata),
+        )
+    return plain_type(kind)
+
+
+def _open(catalog: Catalog, name: str) -> Opened | None:
+    try:
+        return catalog.load_table(name)
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return None
+
+
+def _create(catalog: Catalog, name: str, rows: pa.Schema, options: LakeOptions) -> None:
+    check_names(rows.names, name)
+    for column in options.partition_by or ():
+        if column not in rows.names:
+            raise SchemaRefused(f"option 'partitionBy' names {column!r}, and the rows have {', '.join(rows.names)}")
+        if pa.types.is_nested(rows.field(column).type) or pa.types.is_floating(rows.field(column).type):
+            raise SchemaRefused(f"a table cannot be partitioned by {column!r} of the type {rows.field(column).type}")
+    columns = pa.schema([pa.field(each.name, _wide_enough(each.type)) for each in rows])
+    try:
+        catalog.create_namespace(name.rpartition(".")[0])
+    except NamespaceAlreadyExistsError:
+        pass
+    try:
+        with catalog.create_table_transaction(name, columns) as made, made.update_spec() as spec:
+            for column in options.partition_by or ():
+                spec.add_field(column, IdentityTransform(), column)
+    except TableAlreadyExistsError:
+        pass  # Another process was faster.
+    except (ValueError, TypeError) as failure:
+        raise SchemaRefused(f"the rows have a type that Iceberg does not have: {failure}") from failure
+
+
+def _wide_enough(kind: pa.DataType) -> pa.DataType:
+    """Iceberg has no integers below 32 bits."""
+    return pa.int32() if kind in (pa.int8(), pa.int16()) else kind
+
+
+def _check(opened: Opened, name: str, options: LakeOptions) -> None:
+    """Raises TableRefused for tables that files would not fit into."""
+    if opened.format_version > NEWEST_FORMAT:
+        raise TableRefused(
+            f"the Iceberg table {name} has the format version {opened.format_version}, and this sink writes versions 1 "
+            f"and {NEWEST_FORMAT}"
+        )
+    spec, schema = opened.spec(), opened.schema()
+    for field in spec.fields:
+        if not isinstance(field.transform, IdentityTransform) or field.name != schema.find_column_name(field.source_id):
+            raise TableRefused(
+                f"the Iceberg table {name} is partitioned by {field.name} ({field.transform}), and this sink writes "
+                "tables that are partitioned by whole columns: add a column with that value, and partition by it"
+            )
+    there = [field.name for field in spec.fields]
+    if options.partition_by is not None and list(options.partition_by) != there:
+        raise TableRefused(
+            f"the Iceberg table {name} is partitioned by {', '.join(there) or 'nothing'}, and option 'partitionBy' is "
+            f"{','.join(options.partition_by)!r}: leave it out, or write to another table"
+        )

@@ -1,0 +1,159 @@
+"""The sink of all table formats: tasks write files, and the driver commits a batch.
+
+Decides the order of steps, and what becomes of files. Must not know a table format.
+
+    step                      in
+    1 prepare the table       the driver, when Spark plans a batch: what does not fit is refused here
+    2 write files             tasks, each under names of its own
+    3 look, decide, commit    the driver, in a process of Python beside the JVM; again where somebody was faster
+
+Invariants
+  I1  A batch is committed on a table that was seen without it (`progress`, and the tables' own I1).
+  I2  A file is removed only by the attempt that wrote it, and only if no commit with it was ever tried: where the
+      outcome is unknown it may be in the table. Files that are in no commit are what Delta's VACUUM and Iceberg's
+      removal of orphan files are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from kavka.logger import Logger
+from kavka_spark.errors import SinkError
+from kavka_spark.lakehouse.batch import Batch, read_batch
+from kavka_spark.lakehouse.data_files import FileWriter, WrittenFile
+from kavka_spark.lakehouse.errors import CommitConflict
+from kavka_spark.lakehouse.evolution import plain_schema
+from kavka_spark.lakehouse.lake_options import LakeOptions
+from kavka_spark.lakehouse.layout import Layout
+from kavka_spark.lakehouse.progress import Step, next_step
+from kavka_spark.lakehouse.table import Table
+from kavka_spark.stable import TASK_COLUMN
+
+logger = Logger(__name__)
+
+MOST_COMMITS: Final = 50
+"""How often a commit is tried where others commit at the same time."""
+
+Prepare = Callable[[pa.Schema], Table]
+"""Gives the table as it is now, made ready for rows of these columns."""
+
+
+@dataclass(frozen=True)
+class WrittenTask(WriterCommitMessage):
+    """What a task reports to the driver."""
+
+    layout: Layout
+    """For which the files were written."""
+    files: tuple[WrittenFile, ...]
+
+
+def row_columns(schema: StructType) -> pa.Schema:
+    """What the sink writes of a table. The column that `stable` adds is not written."""
+    kept = StructType([each for each in schema.fields if each.name != TASK_COLUMN])
+    return plain_schema(to_arrow_schema(kept, timezone="UTC"))
+
+
+class LakeWriter(DataSourceArrowWriter):
+    """Writes a table in one commit."""
+
+    def __init__(self, prepare: Prepare, columns: pa.Schema, options: LakeOptions) -> None:
+        self._prepare, self._columns, self._options = prepare, columns, options
+        self._layout = prepare(columns).layout
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return write_task(iterator, self._layout)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        options = self._options
+        load = None
+        if options.load_id is not None:
+            load = Batch(query=options.load_id, number=options.load_number, follows=False)
+        commit(_tasks(messages), load, lambda: self._prepare(self._columns), options.writer_id)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Does nothing (I2)."""
+
+
+class LakeStreamWriter(DataSourceStreamArrowWriter):
+    """Writes micro-batches, each in one commit."""
+
+    def __init__(self, prepare: Prepare, columns: pa.Schema, options: LakeOptions) -> None:
+        self._prepare, self._columns, self._options = prepare, columns, options
+        self._layout = prepare(columns).layout
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return write_task(iterator, self._layout)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
+        assert self._options.checkpoint is not None
+        batch = read_batch(self._options.checkpoint, batchId)
+        commit(_tasks(messages), batch, lambda: self._prepare(self._columns), self._options.writer_id)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
+        """Does nothing (I2)."""
+
+
+def write_task(rows: Iterator[pa.RecordBatch], layout: Layout) -> WrittenTask:
+    """A task's rows as files. Where it fails it removes them."""
+    context = TaskContext.get()
+    writer = FileWriter(layout, f"part-{0 if context is None else context.partitionId():05d}")
+    try:
+        for chunk in rows:
+            writer.write(chunk)
+        return WrittenTask(layout, tuple(writer.close()))
+    except BaseException:
+        writer.discard()
+        raise
+
+
+def commit(tasks: Sequence[WrittenTask], batch: Batch | None, look: Callable[[], Table], writer_id: str) -> bool:
+    """Commits the files, or finds the batch in the table already: False. Raises BatchRefused, SchemaRefused,
+    TableRefused, and CommitConflict where others were faster `MOST_COMMITS` times."""
+    files = [file for task in tasks for file in task.files]
+    for attempt in range(MOST_COMMITS):
+        table = look()
+        if batch is not None:
+            held = table.held(batch, writer_id)
+            if next_step(batch, held, table=table.name, writer_id=writer_id) is Step.SKIP:
+                if attempt == 0:  # I2
+                    table.layout.place.remove([each.path for each in files])
+                logger.info("batch already in the table", table=table.name, query=batch.query, batch=batch.number)
+                return False
+        for task in tasks:
+            task.layout.check_same(table.layout)
+        try:
+            table.append(files, batch, writer_id)
+        except CommitConflict as conflict:
+            if attempt == MOST_COMMITS - 1:
+                raise
+            logger.info("commit tried again", table=table.name, why=str(conflict))
+            continue
+        return True
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _tasks(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenTask]:
+    tasks = [message for message in messages if isinstance(message, WrittenTask)]
+    if len(tasks) != len(messages):
+        raise SinkError("a task of this batch reported nothing: the batch is not committed")
+    return tasks
+
+
+def check_mode(overwrite: bool, *, streaming: bool) -> None:
+    """Raises SinkError for modes that replace rows."""
+    if overwrite and streaming:
+        raise SinkError(
+            "outputMode('complete') replaces all rows with each micro-batch, and a table takes appends: use "
+            "outputMode('append'), with a watermark where rows are aggregated"
+        )
+    if overwrite:
+        raise SinkError("mode('overwrite') is not for tables of this sink, which appends: use mode('append')")

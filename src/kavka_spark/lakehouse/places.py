@@ -1,0 +1,68 @@
+"""Place: a directory of a local disk, or of a store that PyArrow reaches, by its path or address.
+
+Decides how a path becomes a file system and a path in it. Must not know what lies there.
+
+Tried with local paths. Others (s3://, gs://, abfs://, hdfs://) go through PyArrow's file systems, which take their
+logins from the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from pyarrow import fs
+
+_SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`address` is absolute: it travels to tasks, which run in other directories."""
+
+    address: str
+
+    @classmethod
+    def at(cls, given: str) -> Place:
+        """Out of a path, relative ones below the working directory, or an address such as s3://bucket/table. Hadoop's
+        file:/path is a path, too."""
+        scheme = _SCHEME.match(given)
+        if scheme is not None and scheme[1].lower() != "file":
+            return cls(given.rstrip("/"))
+        path = given if scheme is None else "/" + unquote(given[len("file:") :]).lstrip("/")
+        return cls(os.path.abspath(path))
+
+    @property
+    def is_local(self) -> bool:
+        return self.address.startswith("/")
+
+    def open(self) -> tuple[Any, str]:
+        """The file system, and the path in it."""
+        if self.is_local:
+            return fs.LocalFileSystem(), self.address
+        found, path = fs.FileSystem.from_uri(self.address)
+        return found, path.rstrip("/")
+
+    def read(self, name: str) -> str:
+        """A small file's text. Raises OSError, and ValueError for an address that PyArrow does not know."""
+        files, path = self.open()
+        with files.open_input_stream(f"{path}/{name}") as stream:
+            return str(stream.read().decode())
+
+    def remove(self, names: list[str]) -> None:
+        """Removes files that nobody refers to. One that is gone already is no error."""
+        files, path = self.open()
+        for name in names:
+            try:
+                files.delete_file(f"{path}/{name}")
+            except OSError:
+                continue
+
+    def make(self) -> None:
+        """Makes the directory where directories are made."""
+        if self.is_local:
+            Path(self.address).mkdir(parents=True, exist_ok=True)

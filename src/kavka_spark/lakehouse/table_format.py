@@ -1,0 +1,54 @@
+"""What the tables' formats have in common as Spark sees them.
+
+It is imported in every Python process that looks for formats: it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from kavka_spark.lakehouse.lake_options import LakeOptions
+    from kavka_spark.lakehouse.table import Table
+
+
+class Target(Protocol):
+    """Which table, and how."""
+
+    @property
+    def options(self) -> LakeOptions: ...
+
+    def __call__(self, columns: pa.Schema) -> Table:
+        """The table as it is now, made ready for rows of these columns."""
+
+
+class TableFormat(DataSource):
+    """A sink."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.given = {name.lower(): text for name, text in options.items()}
+
+    @abstractmethod
+    def target(self, *, streaming: bool) -> Target:
+        """Out of the options. Raises ConfigError."""
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from kavka_spark.lakehouse.lake_sink import LakeWriter, check_mode, row_columns
+
+        check_mode(overwrite, streaming=False)
+        target = self.target(streaming=False)
+        return LakeWriter(target, row_columns(schema), target.options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from kavka_spark.lakehouse.lake_sink import LakeStreamWriter, check_mode, row_columns
+
+        check_mode(overwrite, streaming=True)
+        target = self.target(streaming=True)
+        return LakeStreamWriter(target, row_columns(schema), target.options)

@@ -1,0 +1,235 @@
+"""Micro-batches in a table, Delta and Iceberg: each is there once, whatever came between files and commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kavka_spark.lakehouse import lake_sink
+from kavka_spark.lakehouse.errors import BatchRefused, CommitConflict, SchemaRefused, TableRefused
+from tests.kit.lake_case import ROWS, TOPIC_ID, Checkpoint, DeltaLake, IcebergLake, Lake, LakeCase
+
+NewCase = Callable[..., LakeCase]
+
+
+@pytest.fixture(params=[DeltaLake, IcebergLake])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    return request.param(tmp_path)
+
+
+@pytest.fixture
+def case(lake: Lake) -> NewCase:
+    def made(
+        name: str = "checkpoint", *, query: str = "query-1", began: int = 0, topic_id: str = TOPIC_ID, **more: Any
+    ) -> LakeCase:
+        return LakeCase(Checkpoint(lake.directory / name, query, began=began, topic_id=topic_id), lake, **more)
+
+    return made
+
+
+def ids_in(lake: Lake) -> list[int]:
+    return sorted(row["id"] for row in lake.rows())
+
+
+def files_on_disk(lake: Lake) -> int:
+    return len(list(lake.directory.rglob("*.parquet")))
+
+
+def test_batches_add_up_and_each_is_one_commit(case: NewCase, lake: Lake) -> None:
+    query = case(partition_by=("country",))
+    assert query.run(0, 0, 10)
+    assert query.run(1, 10, 25)
+    assert ids_in(lake) == list(range(25))
+    assert lake.commits() == 2
+    assert lake.partitioned_by() == ["country"]
+
+
+def test_a_driver_that_died_between_files_and_commit_writes_the_batch_again(case: NewCase, lake: Lake) -> None:
+    query = case()
+    query.run(0, 0, 10)
+    query.checkpoint.plan(1, 20)
+    query.write(range(10, 20))  # It dies here.
+    assert ids_in(lake) == list(range(10))
+    assert query.run(1, 10, 20)
+    assert ids_in(lake) == list(range(20))
+
+
+def test_a_driver_that_died_after_the_commit_leaves_the_batch_out_and_its_new_files_too(
+    case: NewCase, lake: Lake
+) -> None:
+    query = case()
+    query.run(0, 0, 10)
+    before = files_on_disk(lake)
+    assert not query.run(0, 0, 10)
+    assert ids_in(lake) == list(range(10))
+    assert files_on_disk(lake) == before
+
+
+def test_of_two_drivers_that_commit_the_same_batch_one_does(
+    case: NewCase, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one looks before the first one commits, and so has to look again."""
+    query = case()
+    query.run(0, 0, 10)
+    query.checkpoint.plan(1, 20)
+    first, second = query.write(range(10, 20)), query.write(range(10, 20))
+    kept = lake_sink.next_step
+    overtaken = []
+
+    def slowly(*args, **more):
+        step = kept(*args, **more)
+        if not overtaken:
+            overtaken.append(True)
+            assert query.commit(1, second)
+        return step
+
+    monkeypatch.setattr(lake_sink, "next_step", slowly)
+    assert not query.commit(1, first)
+    assert ids_in(lake) == list(range(20))
+    assert lake.commits() == 2
+
+
+def test_others_who_are_always_faster_end_the_batch_with_an_error(
+    case: NewCase, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = case()
+    query.run(0, 0, 10)
+    kept = lake_sink.next_step
+
+    def overtaken(*args, **more):
+        lake.append({"id": 1000})
+        return kept(*args, **more)
+
+    monkeypatch.setattr(lake_sink, "next_step", overtaken)
+    monkeypatch.setattr(lake_sink, "MOST_COMMITS", 3)
+    with pytest.raises(CommitConflict):
+        query.run(1, 10, 20)
+    assert ids_in(lake) == [*range(10), 1000, 1000, 1000]
+
+
+def test_a_batch_without_rows_counts(case: NewCase, lake: Lake) -> None:
+    query = case()
+    query.run(0, 0, 10)
+    query.checkpoint.plan(1, 20)
+    assert query.commit(1, [])
+    assert query.run(2, 20, 30)
+    assert ids_in(lake) == [*range(10), *range(20, 30)]
+
+
+def test_a_new_checkpoint_that_begins_anew_is_refused_and_told_where_to_begin(case: NewCase, lake: Lake) -> None:
+    case().run(0, 0, 10)
+    with pytest.raises(BatchRefused, match=r'there twice.*startingOffsets=\{"orders":\{"0":10\}\}'):
+        case("other", query="query-2").run(0, 0, 12)
+    assert ids_in(lake) == list(range(10))
+
+
+def test_a_new_checkpoint_that_begins_where_the_table_ends_goes_on(case: NewCase, lake: Lake) -> None:
+    case().run(0, 0, 10)
+    case("other", query="query-2", began=10).run(0, 10, 12)
+    assert ids_in(lake) == list(range(12))
+
+
+def test_a_gap_is_refused(case: NewCase) -> None:
+    case().run(0, 0, 10)
+    with pytest.raises(BatchRefused, match="records 10 to 14 would be missing"):
+        case("other", query="query-2", began=15).run(0, 15, 20)
+
+
+def test_another_writer_id_is_another_count(case: NewCase, lake: Lake) -> None:
+    case().run(0, 0, 10)
+    case("other", query="query-2", writer_id="copies").run(0, 0, 5)
+    assert ids_in(lake) == sorted([*range(10), *range(5)])
+
+
+def test_the_old_query_is_refused_once_another_has_gone_on(case: NewCase, lake: Lake) -> None:
+    old = case()
+    old.run(0, 0, 10)
+    case("other", query="query-2", began=10).run(0, 10, 12)
+    with pytest.raises(BatchRefused, match="up to before offset 12"):
+        old.run(1, 10, 20)
+    assert ids_in(lake) == list(range(12))
+
+
+def test_a_checkpoint_of_another_table_is_refused(case: NewCase, lake: Lake) -> None:
+    query = case()
+    query.checkpoint.plan(0, 10)
+    with pytest.raises(BatchRefused, match="no batch of this query: the checkpoint wrote to another table"):
+        query.run(1, 10, 20)
+
+
+def test_a_checkpoint_that_was_set_back_is_refused(case: NewCase, lake: Lake) -> None:
+    query = case()
+    for number in range(3):
+        query.run(number, number * 10, number * 10 + 10)
+    with pytest.raises(BatchRefused, match="batch 1 of query query-1 comes after batch 2 was committed"):
+        query.run(1, 10, 20)
+
+
+def test_a_copied_checkpoint_is_refused(case: NewCase) -> None:
+    query, copy = case(), case("copy")
+    query.run(0, 0, 10)
+    with pytest.raises(BatchRefused, match="one was copied"):
+        copy.run(0, 0, 12)
+
+
+def test_a_topic_that_was_made_anew_is_refused_to_a_new_query(case: NewCase) -> None:
+    case().run(0, 0, 10)
+    other = "2f4c7c0e-0000-4000-8000-000000000002"
+    with pytest.raises(BatchRefused, match="deleted and made anew"):
+        case("other", query="query-2", topic_id=other).run(0, 0, 3)
+
+
+def test_a_new_column_needs_merge_schema(case: NewCase, lake: Lake) -> None:
+    wider = ROWS.append(pa.field("note", pa.string()))
+    query = case()
+    query.run(0, 0, 10)
+    with pytest.raises(SchemaRefused, match=r"has no column 'note' \(string\): set option mergeSchema to true"):
+        query.run(1, 10, 20, columns=wider)
+    query.checkpoint.plan(1, 10)
+    merging = case("again", query="query-2", began=10, merge_schema=True)
+    merging.run(0, 10, 20, columns=wider)
+    notes = {row["id"]: row["note"] for row in lake.rows()}
+    assert notes[0] is None
+    assert notes[10] == "note 10"
+
+
+def test_another_partitioning_is_refused(case: NewCase, lake: Lake) -> None:
+    case(partition_by=("country",)).run(0, 0, 10)
+    with pytest.raises(TableRefused, match="is partitioned by country, and option 'partitionBy' is 'id'"):
+        case("other", query="query-2", began=10, partition_by=("id",)).run(0, 10, 12)
+
+
+def test_appends_of_others_are_no_obstacle(case: NewCase, lake: Lake) -> None:
+    query = case()
+    query.run(0, 0, 10)
+    lake.append({"id": 1000})
+    query.run(1, 10, 20)
+    assert ids_in(lake) == [*range(20), 1000]
+
+
+def test_a_table_that_went_back_to_an_earlier_version_is_refused_and_goes_on_from_there(
+    case: NewCase, lake: Lake
+) -> None:
+    query = case()
+    for number in range(3):
+        query.run(number, number * 10, number * 10 + 10)
+    lake.go_back(1)
+    with pytest.raises(BatchRefused, match=r'its batches up to 1 only.*startingOffsets=\{"orders":\{"0":20\}\}'):
+        query.run(3, 30, 40)
+    case("other", query="query-2", began=20).run(0, 20, 25)
+    assert ids_in(lake) == list(range(25))
+    with pytest.raises(BatchRefused, match="Nothing was committed"):
+        query.run(3, 30, 40)
+
+
+def test_a_table_that_was_replaced_while_a_batch_was_written_is_refused(case: NewCase, lake: Lake) -> None:
+    query = case()
+    query.checkpoint.plan(0, 10)
+    tasks = query.write(range(10))
+    lake.replace()
+    with pytest.raises(TableRefused, match=r"replaced by another table.*start the query again"):
+        query.commit(0, tasks)
