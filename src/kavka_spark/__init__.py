@@ -13,6 +13,7 @@ pyspark_kavka*; this package does the work.
     bounds, push_down   filters that reach the source
     plan, trigger_limits  ranges as tasks; how far a micro-batch goes
     reader, connections    a range read, whoever leads; a worker's connections
+    backfill            ranges before a stream's beginning
     lag                 how far a query is behind
     batch_walk, decoder    batches that a reader sees; their records as Arrow columns
     record_fields, chunk, gather, columns, batch_columns    the parts of the decoder
@@ -33,6 +34,10 @@ pyspark_kavka*; this package does the work.
 
     lakehouse/          topics as Delta and Iceberg tables
 
+    Rows that must hold
+    expectations        what must hold for a flow's rows, and where the others go
+    stream_plans        the steps of a frame's plan
+
     Log files
     log_format          the format and its options
     log_segments, log_filters    which files and pieces
@@ -47,7 +52,8 @@ pyspark_kavka*; this package does the work.
     spark.read.format("kavka").option("kafka.bootstrap.servers", "localhost:9092").option("subscribe", "orders").load()
 """
 
+from kavka_spark.expectations import DeadLetterTopic, expect
 from kavka_spark.session import session
 from kavka_spark.stable import stable
 
-__all__ = ["session", "stable"]
+__all__ = ["DeadLetterTopic", "expect", "session", "stable"]

@@ -7,7 +7,8 @@ JSON. It must not know Spark's calls or how much one micro-batch takes.
 
 is what a stream's checkpoint holds: as Spark's "kafka" source writes it, keys in order, and beside the topics (a name
 with a space is none) the ids that they had. A checkpoint of the "kafka" source is read as well. The end of the first
-micro-batch holds where the stream began, too, under "began at".
+micro-batch holds where the stream began, too, under "began at". "first offsets" has the same for good, and "filled in"
+the ranges before it that are read as well (`backfill`).
 
 Invariants
   I1  JSON of the same offsets is the same text: Spark compares texts.
@@ -22,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -33,12 +35,16 @@ from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kavka.protocol.messages.metadata_response import MetadataResponse
+from kavka_spark import backfill
+from kavka_spark.backfill import FILLED_IN, Ranges
 from kavka_spark.errors import SubscriptionError
 from kavka_spark.plan import NO_TOPIC_ID
 from kavka_spark.source_options import Assign, AtOffsets, AtTimestamps, Bound, Edge, Subscribe, SubscribePattern, Topics
 
 TOPIC_IDS = "topic ids"
 BEGAN_AT = "began at"
+FIRST_OFFSETS = "first offsets"
+_BESIDE = (TOPIC_IDS, BEGAN_AT, FIRST_OFFSETS, FILLED_IN)
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 _SHOWN = 10
 """Partitions that a message lists at most."""
@@ -51,32 +57,49 @@ class Offsets(NamedTuple):
     topic_ids: dict[str, UUID]
     began_at: Offsets | None = None
     """Where the stream began; of the end of its first micro-batch only (I2)."""
+    first: Mapping[TopicPartition, int] = MappingProxyType({})
+    """Where the stream began in each partition, as far as that is known."""
+    ranges: Ranges = MappingProxyType({})
+    """What is read besides, before the stream's own beginning."""
 
     def to_json(self, *, with_ids: bool = True) -> dict[str, dict[str, Any]]:
         """The JSON that a checkpoint holds (I1). Without ids it is what Spark's "kafka" source reads, and no more."""
-        written: dict[str, dict[str, Any]] = {}
-        for topic, partition in sorted(self.positions):
-            written.setdefault(topic, {})[str(partition)] = self.positions[TopicPartition(topic, partition)]
+        written: dict[str, dict[str, Any]] = _by_topic(self.positions)
         if with_ids and self.topic_ids:
             written[TOPIC_IDS] = {topic: str(self.topic_ids[topic]) for topic in sorted(self.topic_ids)}
         if with_ids and self.began_at is not None:
             written[BEGAN_AT] = self.began_at.to_json()
+        if with_ids and self.first:
+            written[FIRST_OFFSETS] = _by_topic(self.first)
+        if with_ids and any(self.ranges.values()):
+            written[FILLED_IN] = backfill.to_json(self.ranges)
         return written
 
     @classmethod
     def from_json(cls, written: Mapping[str, Mapping[str, Any]]) -> Offsets:
         """Raises ValueError for other JSON."""
-        topics = {name: partitions for name, partitions in written.items() if name not in (TOPIC_IDS, BEGAN_AT)}
+        topics = {name: partitions for name, partitions in written.items() if name not in _BESIDE}
         began_at = written.get(BEGAN_AT)
         return cls(
-            {
-                TopicPartition(topic, int(p)): int(at)
-                for topic, partitions in topics.items()
-                for p, at in partitions.items()
-            },
+            _by_partition(topics),
             {topic: UUID(text) for topic, text in written.get(TOPIC_IDS, {}).items()},
             None if began_at is None else cls.from_json(began_at),
+            _by_partition(written.get(FIRST_OFFSETS, {})),
+            backfill.from_json(written.get(FILLED_IN, {})),
         )
+
+
+def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    written: dict[str, dict[str, int]] = {}
+    for name in sorted(offsets):
+        written.setdefault(name.topic, {})[str(name.partition)] = offsets[name]
+    return written
+
+
+def _by_partition(written: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, int(p)): int(at) for topic, partitions in written.items() for p, at in partitions.items()
+    }
 
 
 class Found(NamedTuple):

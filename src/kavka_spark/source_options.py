@@ -3,8 +3,8 @@
 Decides what a set of options asks for, and refuses what contradicts itself. It must not know a cluster: what "earliest"
 is today, `offsets` finds out.
 
-Names and meanings are those of Spark's "kafka" source. Its own are `columns`, `maxBytesPerTrigger`, `kavka.group.id`
-and `kavka.offsets.topic.ids`.
+Names and meanings are those of Spark's "kafka" source. Its own are `columns`, `maxBytesPerTrigger`, `kavka.group.id`,
+`kavka.offsets.topic.ids` and `kavka.backfill.from` and `.to`.
 
 Source: Spark's "Structured Streaming + Kafka Integration Guide".
 """
@@ -58,6 +58,8 @@ SOURCE_OPTIONS = (
     "groupIdPrefix",
     "includeHeaders",
     "kafkaConsumer.pollTimeoutMs",
+    "kavka.backfill.from",
+    "kavka.backfill.to",
     "kavka.group.id",
     "kavka.offsets.topic.ids",
     "maxBytesPerTrigger",
@@ -142,6 +144,14 @@ class AtTimestamps:
 Bound: TypeAlias = Edge | AtOffsets | AtTimestamps
 
 
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """Which records before a stream's own beginning it is to read. `to` none means: all up to there."""
+
+    since: Bound
+    to: AtOffsets | AtTimestamps | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
     """What a query reads."""
@@ -172,6 +182,7 @@ class SourceOptions:
     poll_timeout_ms: int = POLL_TIMEOUT_MS
     """How long a reader waits for records that should be there."""
     group_id: str | None = None
+    backfill: Backfill | None = None
     topic_ids: bool = True
     """Whether offsets carry topic ids, so that a restarted query notices a topic that was created again."""
 
@@ -189,6 +200,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         _refuse(given, "a stream has no end", "endingtimestamp", "endingoffsetsbytimestamp", "endingoffsets")
     else:
         _refuse(given, "only a stream has triggers and finished micro-batches", "maxbytespertrigger", "kavka.group.id")
+        _refuse(given, "a batch query has no beginning to fill in", "kavka.backfill.from", "kavka.backfill.to")
         _pass_over(given, "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
         _check_order(starting, ending)
         if starting is Edge.LATEST or (isinstance(starting, AtOffsets) and LATEST in starting.offsets.values()):
@@ -225,6 +237,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         fetch_wait_ms=_number(given, "kafka.fetch.max.wait.ms") or 500,
         poll_timeout_ms=_number(given, "kafkaconsumer.polltimeoutms") or POLL_TIMEOUT_MS,
         group_id=given.get("kavka.group.id") or None,
+        backfill=_backfill(given),
         topic_ids=boolean(given, "kavka.offsets.topic.ids", default=True),
     )
 
@@ -296,6 +309,34 @@ def _bound(given: Mapping[str, str], side: str, default: Edge) -> Bound:
     if text.strip().lower() in ("earliest", "latest"):
         return Edge(text.strip().lower())
     return AtOffsets(_by_partition(text, f"{side}Offsets", lowest=EARLIEST))
+
+
+def _backfill(given: Mapping[str, str]) -> Backfill | None:
+    """`earliest`, ms since 1970, or offsets by partition; to the stream's beginning, to a time, or to offsets."""
+    if "kavka.backfill.from" not in given:
+        if "kavka.backfill.to" in given:
+            raise ConfigError("option 'kavka.backfill.to' needs 'kavka.backfill.from': earliest, a time, or offsets")
+        return None
+    if not boolean(given, "kavka.offsets.topic.ids", default=True):
+        raise ConfigError(
+            "option 'kavka.backfill.from' cannot be used with kavka.offsets.topic.ids=false: offsets as Spark's own "
+            "source writes them have no place for what was filled in"
+        )
+    since = _backfill_bound(given, "kavka.backfill.from")
+    to = _backfill_bound(given, "kavka.backfill.to") if "kavka.backfill.to" in given else None
+    if isinstance(to, Edge):
+        raise ConfigError("option 'kavka.backfill.to' is a time or offsets; without it all is read up to the beginning")
+    match since, to:
+        case AtTimestamps(_, int(first)), AtTimestamps(_, int(last)) if last < first:
+            raise ConfigError(f"option 'kavka.backfill.to' is {last}, before 'kavka.backfill.from', {first}")
+    return Backfill(since, to)
+
+
+def _backfill_bound(given: Mapping[str, str], name: str) -> Bound:
+    text = given[name].strip()
+    if text.lower() == "earliest":
+        return Edge.EARLIEST
+    return AtTimestamps({}, int(text)) if text.isdigit() else AtOffsets(_by_partition(text, name, lowest=0))
 
 
 def _by_partition(text: str, name: str, *, lowest: int) -> dict[TopicPartition, int]:

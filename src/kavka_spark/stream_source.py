@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -33,13 +33,15 @@ from kavka.client.group_admin import GroupAdmin
 from kavka.errors import ConnectionFailed, RequestError
 from kavka.logger import Logger
 from kavka.model import TopicPartition
+from kavka_spark import backfill
+from kavka_spark.backfill import Ranges
 from kavka_spark.connections import WorkerConnection, connection
 from kavka_spark.errors import DataLossError, SubscriptionError
-from kavka_spark.offsets import Offsets, edges, find_partitions, resolve
+from kavka_spark.offsets import Offsets, edges, find_partitions, offsets_at, resolve
 from kavka_spark.plan import NO_TOPIC_ID, OffsetRange, as_tasks
 from kavka_spark.source import read_task
-from kavka_spark.source_options import Assign, SourceOptions, Subscribe
-from kavka_spark.trigger_limits import limit_bytes, limit_rows, sample_bytes
+from kavka_spark.source_options import Assign, AtOffsets, AtTimestamps, Backfill, Bound, SourceOptions, Subscribe
+from kavka_spark.trigger_limits import limit_bytes, limit_rows, sample_ranges
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +51,8 @@ logger = Logger(__name__)
 COMMIT_TIMEOUT_S = 5.0
 """How long a micro-batch waits for the group's coordinator; what is not committed then goes with the next one."""
 _SOME_LIMIT = 1 << 62
+OWN: Final = -1
+"""What the stream itself reads of a partition, among ranges by their first offsets."""
 
 Json = dict[str, dict[str, Any]]
 
@@ -68,6 +72,8 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._committed: Json | None = None
         self._began_at: Offsets | None = None
         """What `initialOffset` said, if Spark asked for it."""
+        self._to_fill_in = options.backfill
+        """What is still to be taken on of the options' ranges."""
 
     def initialOffset(self) -> Json:  # noqa: N802
         opened = self._opened()
@@ -99,6 +105,9 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         spans = []
         for name, last in sorted(ends.positions.items()):
             first = 0 if _is_new(name, begins, ends) else begins.positions[name]
+            topic_id = ends.topic_ids.get(name.topic, NO_TOPIC_ID)
+            spans.append(OffsetRange(name.topic, name.partition, first, last, topic_id))
+        for name, first, last in backfill.read_between(begins.ranges, ends.ranges):
             topic_id = ends.topic_ids.get(name.topic, NO_TOPIC_ID)
             spans.append(OffsetRange(name.topic, name.partition, first, last, topic_id))
         options = self._options
@@ -151,17 +160,71 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = Offsets.from_json(start)
         self._latest = await self._current(opened, begin)
         end = self._latest if self._target is None else _not_beyond(self._latest, self._target, begin)
+        began_at = self._began_at
+        is_first = began_at is not None and begin.positions == began_at.positions
+        first = _first_offsets(begin, end, began_at if is_first else None)
+        end = end._replace(first=first, ranges=await self._ranges(opened, begin, end, first))
         if limited:
             end = await self._limit(opened, begin, end)
         if end is begin:
             return begin
         # A topic's id, once known, stays in the offsets while the topic is missing: it may come back as another.
-        topic_ids = {**begin.topic_ids, **end.topic_ids}
-        if (end.positions, topic_ids) == (begin.positions, begin.topic_ids):
+        end = end._replace(topic_ids={**begin.topic_ids, **end.topic_ids})
+        before = (begin.positions, begin.topic_ids, backfill.joined(begin.ranges))
+        if (end.positions, end.topic_ids, end.ranges) == before:
             return begin
-        began_at = self._began_at
-        is_first = began_at is not None and begin.positions == began_at.positions
-        return Offsets(end.positions, topic_ids, began_at if is_first else None)
+        return end._replace(began_at=began_at if is_first else None)
+
+    async def _ranges(
+        self, opened: WorkerConnection, begin: Offsets, end: Offsets, first: Mapping[TopicPartition, int]
+    ) -> Ranges:
+        """The ranges before the stream's beginning, read whole: those of the checkpoint, and those of the options."""
+        there = {
+            name: ranges
+            for name, ranges in backfill.joined(begin.ranges).items()
+            if not _is_new(name, begin, end) and name in end.positions
+        }
+        if self._to_fill_in is not None:
+            wanted = await self._wanted(opened, self._to_fill_in, end, first)
+            there = backfill.added(there, wanted, first)
+            self._to_fill_in = None
+        return backfill.whole(there)
+
+    async def _wanted(
+        self, opened: WorkerConnection, asked: Backfill, end: Offsets, first: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """The options' ranges in offsets. Raises `DataLossError` for offsets that the log no longer holds."""
+        names = [name for name in end.positions if name in self._earliest]
+        since = await self._edge_of_backfill(opened, asked.since, names)
+        until = {} if asked.to is None else await self._edge_of_backfill(opened, asked.to, names)
+        wanted = {}
+        for name, start in since.items():
+            last = first.get(name) if asked.to is None else until.get(name, first.get(name))
+            if last is None:
+                last = end.positions[name]  # It is refused: nobody knows where the stream began.
+            if start < min(self._earliest[name], last):
+                reason = "retention or a deletion of records has removed it"
+                self._on_loss(name, start, self._earliest[name], end.positions[name], reason)
+                start = min(self._earliest[name], last)
+            # Where a time is behind the beginning there is nothing to fill in; offsets that are, are a mistake.
+            wanted[name] = (start if isinstance(asked.since, AtOffsets) else min(start, last), last)
+        return wanted
+
+    async def _edge_of_backfill(
+        self, opened: WorkerConnection, bound: Bound, names: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Partitions that offsets leave out are left out, and so are those without a record as late as a time."""
+        known = list(names)
+        match bound:
+            case AtOffsets(offsets):
+                if strange := sorted(set(offsets).difference(known)):
+                    raise SubscriptionError(f"the backfill names {strange[0]}, which the stream does not read")
+                return dict(offsets)
+            case AtTimestamps(_, int(time_ms)):
+                found = await offsets_at(opened.cluster, dict.fromkeys(known, time_ms), read_committed=False)
+                return {name: offset for name, offset in found.items() if offset >= 0}
+            case _:
+                return {name: self._earliest[name] for name in known}
 
     async def _current(self, opened: WorkerConnection, begin: Offsets | None) -> Offsets:
         """The ends of all partitions now, none before `begin`. Lost records are reported or skipped."""
@@ -226,16 +289,28 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             name: min(max(0 if _is_new(name, begin, end) else begin.positions[name], self._earliest.get(name, 0)), last)
             for name, last in end.positions.items()
         }
-        available = sum(end.positions[name] - starts[name] for name in starts)
+        begins: dict[backfill.Part, int] = {(name, OWN): at for name, at in starts.items()}
+        begins |= backfill.starts(begin.ranges, end.ranges)
+        ends = {(name, OWN): last for name, last in end.positions.items()}
+        ends |= {(name, each.first): each.end for name, every in end.ranges.items() for each in every}
+        available = sum(ends[part] - begins[part] for part in ends)
         if options.min_offsets is not None and self._target is None and self._is_put_off(available):
             return begin
-        positions = end.positions
         if options.max_bytes is not None:
-            samples = await sample_bytes(opened, options, starts, end)
-            positions = limit_bytes(starts, positions, samples, options.max_bytes)
+            spans = [
+                OffsetRange(
+                    name.topic, name.partition, begins[name, at], last, end.topic_ids.get(name.topic, NO_TOPIC_ID)
+                )
+                for (name, at), last in ends.items()
+                if last > begins[name, at]
+            ]
+            samples = await sample_ranges(opened, options, spans)
+            known = {part: samples[part[0]] for part in ends if part[0] in samples}
+            ends = limit_bytes(begins, ends, known, options.max_bytes)
         if options.max_offsets is not None:
-            positions = limit_rows(starts, positions, options.max_offsets)
-        return Offsets(positions, end.topic_ids)
+            ends = limit_rows(begins, ends, options.max_offsets)
+        positions = {name: ends[name, OWN] for name in end.positions}
+        return end._replace(positions=positions, ranges=backfill.read_until(end.ranges, ends))
 
     def _is_put_off(self, available: int) -> bool:
         """Whether there is too little to read, and has been for less than the longest delay."""
@@ -267,6 +342,18 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._committed = finished
 
 
+def _first_offsets(begin: Offsets, end: Offsets, began_at: Offsets | None) -> dict[TopicPartition, int]:
+    """Where the stream began in each partition, as far as that is known. New partitions are read from 0 on (I1)."""
+    known = dict(begin.first)
+    if not known and begin.began_at is not None:
+        known = begin.began_at.positions
+    elif not known and began_at is not None and begin.topic_ids == began_at.topic_ids:
+        known = began_at.positions  # Not of a checkpoint of Spark's own source, whose first micro-batch ended there.
+    return {name: at for name, at in known.items() if not _is_new(name, begin, end)} | {
+        name: 0 for name in end.positions if _is_new(name, begin, end)
+    }
+
+
 def _is_new(name: TopicPartition, begin: Offsets, end: Offsets) -> bool:
     """Whether a partition did not exist at `begin`: it is not in it, or its topic was another one."""
     before, after = begin.topic_ids.get(name.topic), end.topic_ids.get(name.topic)
@@ -292,4 +379,4 @@ def _not_beyond(now: Offsets, target: Offsets, begin: Offsets) -> Offsets:
         if name in target.positions
     }
     kept = {name: at for name, at in begin.positions.items() if name in now.positions and name not in positions}
-    return Offsets({**positions, **kept}, now.topic_ids)
+    return now._replace(positions={**positions, **kept})

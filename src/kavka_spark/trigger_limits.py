@@ -13,14 +13,13 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kavka.errors import KavkaError
 from kavka.model import TopicPartition
 from kavka.records.batch import iterate_batches
 from kavka_spark.connections import WorkerConnection
-from kavka_spark.offsets import Offsets
-from kavka_spark.plan import NO_TOPIC_ID, OffsetRange
+from kavka_spark.plan import OffsetRange
 from kavka_spark.reader import fetch_once
 from kavka_spark.source_options import SourceOptions
 
@@ -30,6 +29,9 @@ HEAD_BYTES = 16 * 1024
 """As many tell whether records are large."""
 SAMPLES_AT_A_TIME = 32
 
+Part = TypeVar("Part")
+"""What a micro-batch reads a range of: a partition, or one of several ranges in it."""
+
 
 class Sample(NamedTuple):
     """A sample of a log: the size in bytes of a number of offsets from the partition's start on."""
@@ -38,9 +40,7 @@ class Sample(NamedTuple):
     offsets: int
 
 
-def limit_rows(
-    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], max_offsets: int
-) -> dict[TopicPartition, int]:
+def limit_rows(starts: Mapping[Part, int], ends: Mapping[Part, int], max_offsets: int) -> dict[Part, int]:
     """At most about `max_offsets` in all, in proportion to what each partition has; as Spark's "kafka" source does it.
 
     A partition with a share below one offset gets one.
@@ -56,11 +56,8 @@ def limit_rows(
 
 
 def limit_bytes(
-    starts: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
-    samples: Mapping[TopicPartition, Sample],
-    max_bytes: int,
-) -> dict[TopicPartition, int]:
+    starts: Mapping[Part, int], ends: Mapping[Part, int], samples: Mapping[Part, Sample], max_bytes: int
+) -> dict[Part, int]:
     """At most about `max_bytes` in all, in proportion to what each partition has. Without a sample of a partition all
     of it is taken: it could not be asked, and reading it will tell why."""
     sizes = {
@@ -78,21 +75,6 @@ def limit_bytes(
     return limited
 
 
-async def sample_bytes(
-    opened: WorkerConnection, options: SourceOptions, starts: Mapping[TopicPartition, int], end: Offsets
-) -> dict[TopicPartition, Sample]:
-    """What a byte's worth of offsets is in each partition that has any, as far as brokers tell in one try."""
-    return await sample_ranges(
-        opened,
-        options,
-        [
-            OffsetRange(name.topic, name.partition, starts[name], last, end.topic_ids.get(name.topic, NO_TOPIC_ID))
-            for name, last in end.positions.items()
-            if last > starts[name]
-        ],
-    )
-
-
 async def sample_ranges(
     opened: WorkerConnection,
     options: SourceOptions,
@@ -100,7 +82,9 @@ async def sample_ranges(
     *,
     sample_bytes: int = SAMPLE_BYTES,
 ) -> dict[TopicPartition, Sample]:
-    """The same of ranges. A broker sends at least one batch, however large, and `sample_bytes` if there is as much."""
+    """What a byte's worth of offsets is in each partition of the ranges, as far as brokers tell in one try.
+
+    A broker sends at least one batch, however large, and `sample_bytes` if there is as much."""
     slots = asyncio.Semaphore(SAMPLES_AT_A_TIME)
 
     async def sample(span: OffsetRange) -> tuple[TopicPartition, Sample | None]:

@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from kavka.errors import KavkaError
+from kavka.errors import ConfigError, KavkaError
 from kavka.model import TopicPartition
 from kavka.testing import Cluster
 from kavka_spark.connections import KEPT_CLUSTERS, KEPT_SIZES, connection
@@ -308,6 +308,8 @@ class Stream:
         """Reads one; returns how many rows it had."""
         limit = self.reader.getDefaultReadLimit()
         end = self._text(self.reader.latestOffset(json.loads(self.at), limit))
+        if end == self.at:
+            return 0  # Spark plans none.
         found = rows(self.reader, self.reader.partitions(json.loads(self.at), json.loads(end)))
         self.rows += found
         self.at = end
@@ -526,3 +528,113 @@ def test_a_stream_outlives_brokers_that_die_between_and_during_micro_batches(thr
     assert next(victims, None) is None
     assert len({value for _, _, value in stream.rows}) == 6_000
     assert len({row[:2] for row in stream.rows}) == len(stream.rows)
+
+
+def _began_late(bootstrap: str, topic: str, **options: str) -> Stream:
+    """A stream over two partitions that began at 50 of 0 to 99 in each, and has read the rest."""
+    create_topic(bootstrap, topic, 2)
+    produce(bootstrap, topic, 200, partitions=2)
+    stream = Stream(bootstrap, topic, startingOffsets=json.dumps({topic: {"0": 50, "1": 50}}), **options)
+    assert sum(stream.drain()) == 100
+    return stream
+
+
+def _started_again(stream: Stream, bootstrap: str, topic: str, **options: str) -> Stream:
+    """The same stream with other options."""
+    more = Stream(bootstrap, topic, **options)
+    more.at, more.rows = stream.at, stream.rows
+    return more
+
+
+def _from(topic: str, *offsets: tuple[int, int]) -> dict[str, str]:
+    """Options that fill in from and to before these offsets, by partition."""
+    sides = zip(("from", "to"), zip(*offsets, strict=True), strict=True)
+    return {
+        f"kavka.backfill.{side}": json.dumps({topic: {str(p): at for p, at in enumerate(numbers)}})
+        for side, numbers in sides
+    }
+
+
+def test_a_backfill_adds_what_was_before_the_streams_beginning_once_through_restarts(
+    kavka_broker: KavkaProcess, topic: str
+) -> None:
+    where = (kavka_broker.bootstrap, topic)
+    stream = _started_again(_began_late(*where), *where, maxOffsetsPerTrigger="30", **_from(topic, (10, 50)))
+    assert stream.micro_batch() == 30
+    produce(kavka_broker.bootstrap, topic, 10, partitions=2)
+    stream = _started_again(stream, *where)
+    assert sum(stream.drain()) == 20, "what is left of it is in the checkpoint, and needs no option"
+    stream = _started_again(stream, *where, maxOffsetsPerTrigger="7", **_from(topic, (0, 10), (0, 50)))
+    assert set(stream.drain()[:-1]) <= {6, 7}
+    assert len(stream.rows) == len(set(stream.rows)) == 210
+    assert {(partition, offset) for partition, offset, _ in stream.rows} == {
+        (p, offset) for p in range(2) for offset in range(105)
+    }
+    again = _started_again(stream, *where, **_from(topic, (0, 50), (20, 40)))
+    assert again.drain() == [], "what was filled in is not filled in again"
+
+
+def test_a_micro_batch_of_a_backfill_has_the_same_tasks_in_another_process(
+    kavka_broker: KavkaProcess, topic: str
+) -> None:
+    where = (kavka_broker.bootstrap, topic)
+    stream = _started_again(_began_late(*where), *where, **{"kavka.backfill.from": "earliest"})
+    start = json.loads(stream.at)
+    end = json.loads(json.dumps(stream.reader.latestOffset(start, stream.reader.getDefaultReadLimit())))
+    stream.restart()
+    assert len(rows(stream.reader, stream.reader.partitions(start, end))) == 100
+
+
+@pytest.mark.parametrize(
+    ("ranges", "said"),
+    [
+        ([(0, 60)], r"from 0 to before 60 would write rows twice: the stream itself began at 50"),
+        ([(70, 80)], r"would write rows twice: the stream itself began at 50"),
+        ([(5, 20)], r"from 5 to before 20 would write rows twice: 10 to before 30 was filled in"),
+        ([(9, 8)], r"ends at 8, before it begins at 9"),
+        ([(0, 5), (0, 5), (0, 5)], r"names .*-2, which the stream does not read"),
+    ],
+)
+def test_a_backfill_that_would_write_rows_twice_is_refused(
+    kavka_broker: KavkaProcess, topic: str, ranges: list[tuple[int, int]], said: str
+) -> None:
+    where = (kavka_broker.bootstrap, topic)
+    stream = _started_again(_began_late(*where), *where, **_from(topic, (10, 30)))
+    assert sum(stream.drain()) == 20
+    with pytest.raises(KavkaError, match=said):
+        _started_again(stream, *where, **_from(topic, *ranges)).drain()
+
+
+def test_a_backfill_by_time_ends_where_the_stream_began(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 20, partitions=1)
+    time.sleep(0.05)
+    middle_ms = time.time_ns() // 1_000_000
+    produce(kavka_broker.bootstrap, topic, 20, partitions=1)
+    where = (kavka_broker.bootstrap, topic)
+    stream = Stream(*where, startingOffsets="latest")
+    produce(kavka_broker.bootstrap, topic, 5, partitions=1)
+    assert stream.drain() == [5]
+    stream = _started_again(stream, *where, **{"kavka.backfill.from": str(middle_ms)})
+    assert stream.drain() == [20]
+    stream = _started_again(stream, *where, **{"kavka.backfill.from": "0", "kavka.backfill.to": str(middle_ms)})
+    assert stream.drain() == [20]
+    assert len(set(stream.rows)) == len(stream.rows) == 45
+
+
+def test_a_checkpoint_that_does_not_say_where_it_began_is_not_filled_in(kavka_broker: KavkaProcess, topic: str) -> None:
+    where = (kavka_broker.bootstrap, topic)
+    stream = _began_late(*where)
+    stream.at = json.dumps({topic: json.loads(stream.at)[topic]})
+    with pytest.raises(ConfigError, match="does not say where the stream began"):
+        _started_again(stream, *where, **{"kavka.backfill.from": "earliest"}).drain()
+
+
+def test_a_backfill_of_what_retention_has_removed_is_told(kavka_broker: KavkaProcess, topic: str) -> None:
+    where = (kavka_broker.bootstrap, topic)
+    stream = _began_late(*where)
+    delete_records(kavka_broker.bootstrap, topic, 20)
+    with pytest.raises(DataLossError, match="-0: offset 5 is wanted, but the log holds 20"):
+        _started_again(stream, *where, **_from(topic, (5, 50))).drain()
+    stream = _started_again(stream, *where, failOnDataLoss="false", **_from(topic, (5, 50)))
+    assert stream.drain() == [30]
