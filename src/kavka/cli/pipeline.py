@@ -171,6 +171,42 @@ def watch(
     _tell(replace(order, every_s=pause_s), as_json=as_json, quiet=quiet)
 
 
+@app.command("backfill")
+def backfill(
+    pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline.yml, or the folder that holds one.")],
+    flow: Annotated[str, typer.Argument(metavar="FLOW", help="A flow that reads a topic.")],
+    since: Annotated[
+        str, typer.Option("--from", metavar="TIME|OFFSETS", help="earliest, a time, or offsets by partition as JSON.")
+    ] = "earliest",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME|OFFSETS", show_default="where the flow began", help="Before this time, or these offsets."
+        ),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    settings: Settings = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Read what a topic held before its flow began, into the same table or topic, and what is new besides.
+
+    What the flow has read already is refused: its rows would be there twice. A backfill that was killed is gone on
+    with by the next run.
+
+    [bold]Examples[/bold]
+
+    kavka pipeline backfill orders orders --from 2026-11-01 --to 2026-11-02
+
+    kavka pipeline backfill orders orders --from '{"orders": {"0": 0}}'
+    """
+    from dataclasses import replace
+
+    order = _order(pipeline, "run", bootstrap, settings)
+    sides = (_backfill_side("--from", since), "" if to is None else _backfill_side("--to", to))
+    _tell(replace(order, backfill=(flow, *sides)), as_json=as_json, quiet=quiet)
+
+
 @app.command("status")
 def status(
     pipeline: SpecPath = ".",
@@ -275,6 +311,15 @@ def _duration(option: str, text: str | None) -> float | None:
     if seconds is None:
         usage(f"{option} {text}: not a duration", "write for example 500ms, 30s, 10m or 2h")
     return seconds
+
+
+def _backfill_side(option: str, text: str) -> str:
+    """As the source takes it: `earliest`, ms since 1970, or JSON."""
+    from kavka.cli.times import parse_time
+
+    if text.strip() == "earliest" and option == "--from":
+        return "earliest"
+    return text if text.lstrip().startswith("{") else str(parse_time(text))
 
 
 def _list_examples(examples: dict[str, str], *, as_json: bool) -> None:

@@ -33,6 +33,8 @@ class Run:
         self.number = 0
         self.flows: dict[str, dict[str, Any]] = {}
         self.states: dict[str, str] = {}
+        self.last_broken: dict[tuple[str, str], tuple[int, int]] = {}
+        """By flow and expectation: the last micro-batch with rows that broke it, and how many."""
         self.outcome = ""
         self.seconds = 0.0
         self.began_at = 0.0
@@ -41,11 +43,15 @@ class Run:
         match event["event"]:
             case "run began":
                 self.flows, self.states, self.outcome = {}, {}, ""
+                self.last_broken = {}
                 self.number, self.began_at = event["run"], event["at"]
             case "flow":
                 self.states[event["flow"]] = event["state"]
             case "progress":
                 self.flows[event["flow"]] = event
+            case "checked":
+                for column, count in event["broken"].items():
+                    self.last_broken[event["flow"], column] = event["batch"], count
             case "run ended":
                 self.outcome, self.seconds = event["outcome"], event["seconds"]
 
@@ -139,7 +145,23 @@ class Teller:
         if self._live is not None:
             self._live.update(self._picture())
         show(table)
+        if self._order.backfill is not None:
+            self._show_filled_in(self._order.backfill[0])
         print(f"{self._run.seconds:.1f} s", flush=True)
+
+    def _show_filled_in(self, flow: str) -> None:
+        """What of the topic has been filled in by now."""
+        table = Table(
+            ["partition", "from", "to before", "read"], ["from", "to before", "read"], title=f"{flow}, filled in"
+        )
+        for topic, partitions in self._run.flows.get(flow, {}).get("filled_in", {}).items():
+            for partition, ranges in partitions.items():
+                for first, end, at in ranges:
+                    table.add(f"{topic}-{partition}", _number(first), _number(end), _number(at - first))
+        if table.rows:
+            show(table)
+        else:
+            print(f"{flow} had nothing to fill in.")
 
     def _show_definitions(self, flows: list[dict[str, Any]]) -> None:
         if self._as_json:
@@ -224,7 +246,26 @@ def show_status(spec: PipelineSpec, *, as_json: bool) -> None:
         flows.add(*run.cells(flow))
     print()
     show(flows)
+    _show_expectations(run)
     print(f"\nIt is {'running' if running else 'not running'}. Spark's own words: {log_path(path)}")
+
+
+def _show_expectations(run: Run) -> None:
+    """How many rows broke which expectation, and in which micro-batch last. Nothing where there are none."""
+    headings = ("flow", "expectation", "otherwise", "rows", "broken", "last batch", "broken in it")
+    table = Table(headings, headings[3:], title="expectations of the last run")
+    for flow, figures in run.flows.items():
+        for each in figures.get("expectations", ()):
+            batch, broken = run.last_broken.get((flow, f"{each['otherwise']}: {each['expectation']}"), (None, None))
+            table.add(
+                flow,
+                each["expectation"],
+                each["otherwise"],
+                *(_number(number) for number in (figures["checked"], each["broken"], batch, broken)),
+            )
+    if table.rows:
+        print()
+        show(table)
 
 
 def _summary(events: list[dict[str, Any]]) -> tuple[str, float, str, str, Run]:

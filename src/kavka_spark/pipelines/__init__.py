@@ -10,6 +10,7 @@
     definitions.py    which flows and tables there are, and where each stands in which file
     sql_definitions.py  the same out of SQL files
     catalog.py        tables from run to run
+    backfill.py       a flow reads what was before its beginning
     journal.py        what happened in a run, a line for each
     progress.py       Spark's reports as rows in and out, lag and seconds for each flow
     event_log.py      where Spark's reports come from in a run of SDP

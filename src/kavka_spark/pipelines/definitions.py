@@ -129,11 +129,11 @@ def shown_path(file: str, root: Path) -> str:
 class Registry(GraphElementRegistry):
     """Takes note of every definition, and passes it on to `inner` (SDP's own registry) if there is one.
 
-    `on_frame` gets the name of each flow with what its function made.
+    `on_frame` gets each flow with what its function made.
     """
 
     def __init__(
-        self, inner: GraphElementRegistry | None = None, on_frame: Callable[[str, DataFrame], None] | None = None
+        self, inner: GraphElementRegistry | None = None, on_frame: Callable[[Flow, DataFrame], None] | None = None
     ) -> None:
         self.definitions = Definitions()
         self.current: DefinedFlow | None = None
@@ -152,10 +152,10 @@ class Registry(GraphElementRegistry):
             if self._inner is not None:
                 self._inner.register_flow(flow if self._on_frame is None else self._watched(flow, self._on_frame))
 
-    def _watched(self, flow: Flow, on_frame: Callable[[str, DataFrame], None]) -> Flow:
+    def _watched(self, flow: Flow, on_frame: Callable[[Flow, DataFrame], None]) -> Flow:
         def make() -> DataFrame:
             made = flow.func()
-            on_frame(short_name(flow.name), made)
+            on_frame(flow, made)
             return made
 
         return replace(flow, func=make)

@@ -13,6 +13,7 @@ I2  No more than `KEPT` journals are left of earlier runs.
     run began     run (1, 2, ...)
     flow          flow, state (queued, running, completed, failed, ...), why
     progress      flow, and what `progress.Figures.as_json` tells
+    checked       flow, batch, rows, broken: {"drop: has an id": 3} (of a micro-batch in which rows broke expectations)
     run ended     run, outcome (completed, failed), seconds
     problem       problem, next_step, flow, file, line
     note          text
@@ -25,7 +26,10 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from kavka_spark.pipelines.progress import Figures
 
 Event: TypeAlias = dict[str, Any]
 """JSON, so Any."""
@@ -46,6 +50,12 @@ class Journal:
         line = json.dumps({"at": round(time.time(), 3), "event": event, **fields}, ensure_ascii=False)
         self._file.write(line + "\n")
         self._file.flush()
+
+    def write_figures(self, figures: Figures) -> None:
+        """What is new of a flow."""
+        self.write("progress", **figures.as_json())
+        for each in figures.take_checked():
+            self.write("checked", flow=figures.flow, batch=each.batch, rows=each.rows, broken=dict(each.broken))
 
     def close(self) -> None:
         self._file.close()

@@ -239,7 +239,7 @@ class LongSession:
             figures = self._figures[flow]
             news = [figures.add_batch(_as_json(progress)) for progress in query.recentProgress]
             if any(news):
-                self._journal.write("progress", **figures.as_json())
+                self._journal.write_figures(figures)
 
     def _try_again(self, flow: str) -> bool:
         """Starts a query that ended; returns whether it may be tried again (I3)."""
@@ -279,7 +279,7 @@ class LongSession:
             wanted.query().select(*columns).write.insertInto(wanted.target, overwrite=True)
             figures.batches += 1
             figures.seconds += time.monotonic() - began
-            self._journal.write("progress", **figures.as_json())
+            self._journal.write_figures(figures)
 
     def _end(self, *, went_well: bool) -> None:
         for query in self._queries.values():

@@ -33,6 +33,8 @@ class Order:
     refresh: tuple[str, ...] = ()
     full_refresh: tuple[str, ...] = ()
     full_refresh_all: bool = False
+    backfill: tuple[str, str, str] | None = None
+    """A flow, and what is to be read of its topic: as the source's options kavka.backfill.from and .to."""
 
     def spec(self) -> PipelineSpec:
         """Raises SpecError."""
@@ -50,4 +52,5 @@ def decode_order(text: str) -> Order:
     fields = json.loads(text)
     for name in ("settings", "refresh", "full_refresh"):
         fields[name] = tuple(fields[name])
+    fields["backfill"] = None if fields["backfill"] is None else tuple(fields["backfill"])
     return Order(**fields)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from kavka_spark.pipelines.backfill import BackfillRefused
 from kavka_spark.pipelines.definitions import DefinitionProblem, Definitions, Place, shown_path
 from kavka_spark.pipelines.progress import short_name
 from kavka_spark.pipelines.spec import PipelineSpec, SpecError
@@ -79,6 +80,8 @@ def problem_of(
     text = plain(str(error)) or type(error).__name__
     if isinstance(error, SpecError):
         return Problem(text, error.next_step)
+    if isinstance(error, BackfillRefused):
+        return Problem(text, "", flow)
     if isinstance(error, DefinitionProblem):
         return Problem(text, "", flow, shown_path(error.place.file, spec.root), error.place.line)
     place = _place_in_traceback(error, spec)

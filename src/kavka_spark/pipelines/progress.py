@@ -1,6 +1,7 @@
 """Figures: what a flow did in a run, added up from Spark's reports.
 
-Decides what counts as a row in, a row out and lag. Spark's reports are JSON (StreamingQueryProgress).
+Decides what counts as a row in, a row out, lag and a row that broke an expectation. Spark's reports are JSON
+(StreamingQueryProgress).
 
 I1  Rows in and out are sums over micro-batches; a batch that is reported twice (same number) counts once.
 I2  Lag is told only where the source says where its topic ends: the official connector and `format("kavka")` do.
@@ -13,7 +14,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+from kavka_spark.backfill import FILLED_IN
+from kavka_spark.expectations import counts_of, parse_column
+
+MOST_PENDING: Final = 1_000
+"""Micro-batches with broken expectations that nobody has asked for; the oldest go first."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedBatch:
+    """A micro-batch in which rows broke expectations: how many broke each, by its column (`drop: has an id`)."""
+
+    batch: int
+    rows: int
+    broken: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -30,6 +46,13 @@ class Figures:
     watermark: str = ""
     state_rows: int = 0
     dropped_late: int = 0
+    checked: int = 0
+    """Rows that were held against expectations."""
+    broken: dict[str, int] = field(default_factory=dict)
+    """How many rows broke each expectation, by its column."""
+    filled_in: Mapping[str, Mapping[str, list[list[int]]]] = field(default_factory=dict)
+    """Ranges before its sources' beginning, by topic and partition: first offset, end, and how far it was read."""
+    _pending: list[CheckedBatch] = field(default_factory=list, repr=False)
     _last_batch: int = field(default=-1, repr=False)
     _reported_out: int | None = field(default=None, repr=False)
     _written_out: int | None = field(default=None, repr=False)
@@ -61,7 +84,25 @@ class Figures:
         self.lag = sum(lags) if lags else self.lag
         ends = [offsets for offsets in (offsets_of(source.get("endOffset")) for source in sources) if offsets]
         self.position = sum(sum(offsets.values()) for offsets in ends) if ends else self.position
+        self.filled_in = next(filter(None, map(ranges_of, sources)), self.filled_in)
+        self._add_counts(batch, counts_of(progress))
         return True
+
+    def _add_counts(self, batch: int, counts: tuple[int, dict[str, int]] | None) -> None:
+        if counts is None:
+            return
+        rows, broken = counts
+        self.checked += rows
+        for column, count in broken.items():
+            self.broken[column] = self.broken.get(column, 0) + count
+        found = {column: count for column, count in broken.items() if count}
+        if found:
+            self._pending = [*self._pending, CheckedBatch(batch, rows, found)][-MOST_PENDING:]
+
+    def take_checked(self) -> list[CheckedBatch]:
+        """The micro-batches with broken expectations since the last call."""
+        taken, self._pending = self._pending, []
+        return taken
 
     def add_written(self, rows: int) -> None:
         """Rows that a task wrote, according to its metrics."""
@@ -79,6 +120,13 @@ class Figures:
             "watermark": self.watermark,
             "state_rows": self.state_rows,
             "dropped_late": self.dropped_late,
+            "filled_in": self.filled_in,
+            "checked": self.checked,
+            "expectations": [
+                {"expectation": name, "otherwise": otherwise, "broken": count}
+                for column, count in self.broken.items()
+                for otherwise, name in [parse_column(column) or ("", column)]
+            ],
         }
 
 
@@ -107,6 +155,16 @@ def offsets_of(offset: object) -> dict[tuple[str, str], int] | None:
         }
     except (ValueError, AttributeError, TypeError):
         return None
+
+
+def ranges_of(source: Mapping[str, Any]) -> Mapping[str, Mapping[str, list[list[int]]]]:
+    """The ranges that a source has filled in, or is filling in; none of another source's."""
+    offset = source.get("endOffset")
+    try:
+        found = json.loads(offset) if isinstance(offset, str) else offset
+    except ValueError:
+        return {}
+    return found.get(FILLED_IN) or {} if isinstance(found, dict) else {}
 
 
 def short_name(flow: str) -> str:

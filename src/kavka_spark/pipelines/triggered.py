@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka_spark.pipelines import catalog
+from kavka_spark.pipelines.backfill import FlowBackfill
 from kavka_spark.pipelines.definitions import Registry, load_definitions
 from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import Journal
@@ -32,6 +33,7 @@ from kavka_spark.pipelines.spec import PipelineSpec
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
+    from pyspark.pipelines.flow import Flow
     from pyspark.sql import SparkSession
 
 SETTLE_S: Final = 5.0
@@ -84,13 +86,16 @@ class TriggeredRuns:
             self._spark, self._spec.catalog, self._spec.database, self._spec.session_configuration()
         )
         endpoints: list[Endpoint] = []
-        registry = Registry(
-            SparkConnectGraphElementRegistry(self._spark, graph),
-            (lambda flow, frame: endpoints.extend(readers_in(flow, self._plan_of(frame)))) if dry else None,
-        )
+        backfill = None if self._order.backfill is None else FlowBackfill(*self._order.backfill)
+        on_frame = None if backfill is None else backfill.take
+        if dry:
+            on_frame = lambda flow, frame: endpoints.extend(self._readers(flow, frame))  # noqa: E731
+        registry = Registry(SparkConnectGraphElementRegistry(self._spark, graph), on_frame)
         failed: dict[str, str] = {}
         try:
             load_definitions(self._spec, registry, self._spark, lambda: _as_sdp_reads(self._spark, graph))
+            if backfill is not None:
+                backfill.check()
             self._journal.write("defined", flows=registry.definitions.as_json(self._spec.root))
             full_refresh = self._order.full_refresh if self._number == 1 else ()
             events = start_run(
@@ -119,10 +124,10 @@ class TriggeredRuns:
             return None
         return topics_problem(self._spec, registry.definitions, [*endpoints, *sinks_in(registry.definitions)])
 
-    def _plan_of(self, frame: Any) -> Message:
-        """What Spark Connect would send of a frame."""
+    def _readers(self, flow: Flow, frame: Any) -> Iterator[Endpoint]:
+        """The sources in what Spark Connect would send of a frame."""
         plan: Message = frame._plan.plan(self._spark.client)
-        return plan
+        return readers_in(short_name(flow.name), plan)
 
     def _on_event(self, message: str, failed: dict[str, str]) -> None:
         match = _UNRESOLVED.search(message) or _FLOW.search(message)
@@ -148,7 +153,7 @@ class TriggeredRuns:
         with self._writing:
             for flow in sorted(self._log.take()):
                 if flow in self._log.figures:
-                    self._journal.write("progress", **self._log.figures[flow].as_json())
+                    self._journal.write_figures(self._log.figures[flow])
 
     def _tell_the_rest(self) -> None:
         deadline = time.monotonic() + SETTLE_S

@@ -25,9 +25,9 @@ MOST_NOT_RUN = {
     "a target": 11,
     "installs": 10,
     "a fragment": 11,
-    "an incident": 20,
+    "an incident": 21,
     TAKES_MINUTES: 24,
-    ELSEWHERE: 19,
+    ELSEWHERE: 21,
 }
 """Blocks and lines for each reason. A page that needs more of them raises its number here, where a reviewer sees it."""
 
