@@ -3,7 +3,7 @@
 Decides where a broker's address is (its own setting kavka.metrics.port, else the cluster's template), what of the text
 is kept, and what a share of time is between two readings. Must not know what is good or bad about a number.
 
-    kafka_network_requestmetrics_{requestqueue,local,remote,responsequeue,responsesend,total}timems_{sum,count}{request}
+    kafka_network_requestmetrics_{requestqueue,local,remote,throttle,responsequeue,responsesend,total}timems_{sum,count}{request}
     kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent...
     kafka_network_socketserver_networkprocessoravgidlepercent
     kafka_network_requestchannel_requestqueuesize
@@ -31,6 +31,7 @@ _TIMES: Final = {
     "queue": "kafka_network_requestmetrics_requestqueuetimems",
     "local": "kafka_network_requestmetrics_localtimems",
     "remote": "kafka_network_requestmetrics_remotetimems",
+    "throttle": "kafka_network_requestmetrics_throttletimems",
     "response": "kafka_network_requestmetrics_responsequeuetimems",
     "send": "kafka_network_requestmetrics_responsesendtimems",
     "total": "kafka_network_requestmetrics_totaltimems",
@@ -161,8 +162,9 @@ def _request_times(api: str, found: Mapping[str, float], before: _Before | None,
         return None
 
     def mean(kind: str) -> float:
+        # By the number of requests: ResponseSend counts only those that were not sent at once.
         if f"{_TIMES[kind]}_sum" in found:
-            return found[f"{_TIMES[kind]}_sum"] / max(found.get(f"{_TIMES[kind]}_count", count), 1.0)
+            return found[f"{_TIMES[kind]}_sum"] / count
         return found.get(f"{_TIMES[kind]}_mean", 0.0)  # The JMX exporter shows Kafka's histograms by their attributes.
 
     rate = None
@@ -180,6 +182,7 @@ def _request_times(api: str, found: Mapping[str, float], before: _Before | None,
         mean("send"),
         mean("total"),
         p99,
+        mean("throttle"),
     )
 
 

@@ -111,6 +111,7 @@ class RequestTimes:
     send_ms: float
     total_ms: float
     total_p99_ms: float | None
+    throttle_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

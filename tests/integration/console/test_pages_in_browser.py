@@ -56,6 +56,7 @@ PAGES = {
     "decisions": f"{C}/decisions",
     "durability": f"{C}/durability",
     "churn": f"{C}/churn",
+    "requests": f"{C}/requests",
     "messages": f"{C}/topics/{TOPIC}/messages",
     "audit": "/audit",
     "jobs": f"{C}/jobs",
@@ -68,8 +69,8 @@ PAGES = {
     "missing": f"{C}/topics/there-is-none",
 }
 
-ALIKE = ("clients of a broker", "users", "quotas", "znode", "simulator alone", "its topics")
-"""Pages that are much like another one: the thorough run looks at them, too."""
+ALIKE = ("clients of a broker", "requests", "users", "quotas", "znode", "simulator alone", "its topics")
+"""Pages that are much like another one, or have a test of their own: the thorough run looks at them, too."""
 FORMS = (
     "create-topic",
     *(f"{action}?topic={TOPIC}" for action in ("alter-config", "add-partitions", "delete-records", "delete-topic")),

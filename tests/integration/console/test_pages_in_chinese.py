@@ -68,7 +68,8 @@ def told(english: dict[str, list[str]]) -> str:
 def everywhere() -> list[str]:
     pages = ["/", "/simulator", "/audit", f"{C}/", "/c/away/", "/c/away/topics", "/c/away/do/create-topic"]
     pages += [
-        f"{C}/{section}" for section in ("brokers", "topics", "groups", "decisions", "durability", "churn", "jobs")
+        f"{C}/{section}"
+        for section in ("brokers", "topics", "groups", "decisions", "durability", "churn", "jobs", "requests")
     ]
     pages += [
         f"{C}/{section}" for section in ("zookeeper", "zookeeper/brokers/ids", "simulator", "brokers/1", "brokers/3")

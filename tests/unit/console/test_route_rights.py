@@ -111,6 +111,7 @@ WHOSE = {
             "decisions",
             "decisions/{decision}",
             "churn",
+            "requests",
             "durability",
             "alerts",
             "access",

@@ -77,6 +77,18 @@ def test_the_time_of_an_api_is_split_and_its_rate_takes_two_readings() -> None:
     assert 0 < rate <= 20
 
 
+def test_a_stage_that_few_requests_went_through_counts_over_all_so_that_stages_add_up_to_the_whole() -> None:
+    times, of = "kafka_network_requestmetrics_", '{request="Produce"}'
+    text = (
+        f"{times}totaltimems_count{of} 100\n{times}totaltimems_sum{of} 300\n"
+        f"{times}localtimems_count{of} 100\n{times}localtimems_sum{of} 200\n"
+        f"{times}responsesendtimems_count{of} 2\n{times}responsesendtimems_sum{of} 50\n"
+        f"{times}throttletimems_count{of} 1\n{times}throttletimems_sum{of} 50\n"
+    )
+    (found,) = read([text])[0].found[1].request_times
+    assert (found.local_ms, found.send_ms, found.throttle_ms, found.total_ms) == (2.0, 0.5, 0.5, 3.0)
+
+
 def test_a_jmx_exporters_attributes_are_read_too() -> None:
     text = (
         'kafka_network_requestmetrics_totaltimems_count{request="Fetch",} 4\n'

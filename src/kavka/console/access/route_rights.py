@@ -96,6 +96,7 @@ NEEDS: Final[dict[tuple[str, str], Need]] = {
     ("GET", "/c/{cluster}/decisions"): Need(Who.ALL_TOPICS),
     ("GET", "/c/{cluster}/decisions/{decision}"): Need(Who.ALL_TOPICS),
     ("GET", "/c/{cluster}/churn"): Need(Who.ALL_TOPICS),
+    ("GET", "/c/{cluster}/requests"): Need(Who.ALL_TOPICS),
     ("GET", "/c/{cluster}/durability"): Need(Who.ALL_TOPICS),
     ("GET", "/c/{cluster}/alerts"): Need(Who.ALL_TOPICS),
     ("POST", "/c/{cluster}/alerts/silences"): Need(Who.ALL_TOPICS, _OPERATE),

@@ -11,6 +11,7 @@ sentence_translation  sentences of brokers and errors, recognised by their form 
 decision_text         a why-record: what changed, why, and its evidence in words
 failures              failed checks, named by what is wrong
 health_text           a health report: the colour, the words, the links
+request_times         requests by API and stage; single ones that were slow or throttled
 record_band           a share-partition's records as a band over their offsets
 replica_history       who was in an ISR and when; what a broker's death costs
 setting_rows          settings: value, default, source, meaning, effect; two beside each other

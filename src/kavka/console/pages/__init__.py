@@ -8,6 +8,7 @@ messages      a topic's records: search, one record, live tail
 saved_searches searches of messages that have a name
 groups        all groups, and one
 decisions     why-records, and one with what led to it
+requests      requests by API, where their time goes, slow and throttled ones
 durability    what is lost if a broker dies now
 churn         how often brokers leave and join ISRs
 clients       who reads and who writes a topic, a partition, what a broker leads

@@ -125,6 +125,7 @@ def _requests(broker: BrokerView, look: Look) -> Markup | None:
                 (str(_("queue")), each.queue_ms),
                 (str(_("local")), each.local_ms),
                 (str(_("remote")), each.remote_ms),
+                (str(_("throttle")), each.throttle_ms),
                 (str(_("response queue")), each.response_queue_ms),
                 (str(_("send")), each.send_ms),
             ],
