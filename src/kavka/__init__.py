@@ -37,4 +37,4 @@ The ground floor is single modules that every room may use:
     installation  the command that installs one of kavka's extras
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

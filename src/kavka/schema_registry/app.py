@@ -29,7 +29,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -40,6 +39,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from kavka import __version__
 from kavka.errors import KavkaError
 from kavka.logger import Logger
 from kavka.schema_registry import refusal
@@ -432,11 +432,7 @@ class _Handlers:
         return {"scope": {"path": [], "clusters": {"schema-registry-cluster": "schema-registry"}}, "id": ""}
 
     async def metadata_version(self, call: Call) -> dict[str, str]:
-        try:
-            found = version("kavka")
-        except PackageNotFoundError:
-            found = "unknown"
-        return {"version": f"kavka {found}", "commitId": ""}
+        return {"version": f"kavka {__version__}", "commitId": ""}
 
 
 def new_schema(body: Mapping[str, Any]) -> NewSchema:
