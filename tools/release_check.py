@@ -39,12 +39,8 @@ PYTHONS: Final = ("python3.14", "python3.13", "python3.12", "python3.11")
 TOOLS: Final = ("build>=1.2", "cyclonedx-bom>=6")
 READY_S: Final = 60
 FIRST_PAGE_S: Final = 60
-FIXTURE: Final = """
-def test_a_topic_has_a_leader(kavka_cluster):
-    kavka_cluster.create_topic("greetings", partitions=3)
-    kavka_cluster.kill(kavka_cluster.leader("greetings", 0))
-    assert kavka_cluster.leader("greetings", 0) is not None
-"""
+RECIPE: Final = ROOT / "recipes" / "pytest"
+"""What a user copies, with tests that get clusters from the installed plugin."""
 SSO: Final = """
 [[cluster]]
 name = "nobody"
@@ -186,9 +182,10 @@ def base(programs: Path, place: Path) -> None:
         must("hello" in run(kavka, "consume", "greetings", "-e", "-b", broker), "the record did not come back")
         run(kavka, "health", "-b", broker)
         run(kavka, "why", "-b", broker)
-    run(programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "pytest")
-    (place / "test_greetings.py").write_text(FIXTURE, encoding="utf-8")
-    run(programs / "python", "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", place, "test_greetings.py", cwd=place)
+    copy = shutil.copytree(RECIPE, place / "recipe")
+    wanted = copy / "requirements.txt"  # kavka is there.
+    run(programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", wanted)
+    run(programs / "python", "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", copy, cwd=copy)
 
 
 def console(programs: Path, place: Path) -> None:
