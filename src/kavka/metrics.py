@@ -176,12 +176,18 @@ class Family(NamedTuple):
     is_counter: bool
 
 
+class SummaryFamily(NamedTuple):
+    """The histograms of many objects. `read` gives all of them, in order of their tags."""
+
+    read: Callable[[], list[tuple[Tags, Histogram]]]
+
+
 class Registry:
     """All metrics of one broker. `group`, `kind` and `name` are the three parts of `MetricName` before the tags."""
 
     def __init__(self) -> None:
         self._metrics: dict[MetricName, Metric | Callable[[], Metric]] = {}
-        self._families: dict[MetricName, Family] = {}
+        self._families: dict[MetricName, Family | SummaryFamily] = {}
 
     def counter(self, group: str, kind: str, name: str, /, **tags: str) -> Counter:
         """The counter of this name; made on first use. Raises ValueError where the name is another kind's."""
@@ -218,7 +224,11 @@ class Registry:
         nothing has to be registered when they come, or forgotten when they go."""
         self._families[MetricName(group, kind, name)] = Family(read, is_counter)
 
-    def families(self) -> list[tuple[MetricName, Family]]:
+    def summaries(self, group: str, kind: str, name: str, read: Callable[[], list[tuple[Tags, Histogram]]], /) -> None:
+        """The same for histograms."""
+        self._families[MetricName(group, kind, name)] = SummaryFamily(read)
+
+    def families(self) -> list[tuple[MetricName, Family | SummaryFamily]]:
         """Every family, ordered by name."""
         return sorted(self._families.items(), key=lambda item: item[0])
 
@@ -259,13 +269,18 @@ def prometheus_pieces(registry: Registry) -> Iterator[str]:
 
     What is registered meanwhile is not shown; a member's number is as old as its family's reading.
     """
-    found: list[tuple[str, Tags, bool, MetricName | Family]] = [
+    found: list[tuple[str, Tags, bool, MetricName | Family | SummaryFamily]] = [
         *((_prometheus_name(name), name.tags, False, name) for name in registry.names()),
         *((_prometheus_name(name), (), True, family) for name, family in registry.families()),
     ]
     previous = ""
     for base, tags, _, source in sorted(found, key=lambda each: each[:3]):
-        if isinstance(source, Family):
+        if isinstance(source, SummaryFamily):
+            shown = base
+            yield f"# TYPE {shown} summary\n"
+            for each, histogram in source.read():
+                yield "".join(f"{line}\n" for line in _samples(shown, each, histogram))
+        elif isinstance(source, Family):
             shown = f"{base}_total" if source.is_counter else base
             if shown != previous:
                 yield f"# TYPE {shown} {'counter' if source.is_counter else 'gauge'}\n"

@@ -19,6 +19,8 @@ from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.ports import free_port
 from tests.kit.process_cluster import eventually
+from tests.kit.share_group import ShareGroup
+from tests.kit.share_member import ACCEPT, ShareMember
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough, pytest.mark.timeout(300)]
 
@@ -66,22 +68,36 @@ def traffic(bootstrap: str) -> None:
     consumer.close()
 
 
+def share_traffic(port: int) -> ShareMember:
+    """A member that holds records: with its session the metrics of its partition would go."""
+    group = ShareGroup(port)
+    member = ShareMember(port, group.name)
+    member.join_assigned(group.name)
+    assert eventually("records come", lambda: member.fetch(group.topic_id))
+    assert member.acknowledge(group.topic_id, (0, 2, [ACCEPT])) == 0
+    return member
+
+
 def prometheus(*parts: str) -> str:
     return re.sub(r"[^a-z0-9_]", "_", "_".join(parts).lower())
 
 
 def names_of_kafka(mode: str, directory: Path) -> Names:
     port = free_port()
+    settings = {"offsets.topic.num.partitions": "1", "share.coordinator.state.topic.num.partitions": "1"}
     heap = f"-Xmx384M -Xms128M {JMX.format(port=port)}"
     try:
-        kafka = ApacheKafka(directory, mode=mode, settings={"offsets.topic.num.partitions": "1"}, heap=heap)
+        kafka = ApacheKafka(directory, mode=mode, settings=settings, heap=heap)
     except PeerMissing as missing:
         pytest.skip(str(missing))
     with kafka:
         traffic(kafka.bootstrap)
+        holder = share_traffic(int(kafka.bootstrap.rpartition(":")[2])) if mode == "kraft" else None
         listed = subprocess.run(
             ["java", str(PROGRAM), str(port)], capture_output=True, text=True, check=True, timeout=100
         )
+        if holder is not None:
+            holder.close()
     found: Names = {}
     for line in listed.stdout.splitlines():
         domain, kind, name, keys = line.split("\t")
@@ -105,9 +121,11 @@ def of_kavka(tmp_path_factory: pytest.TempPathFactory) -> Names:
     settings = {"kavka.metrics.port": str(port), "offsets.topic.num.partitions": "1"}
     with KavkaProcess(tmp_path_factory.mktemp("names") / "kavka", settings=settings) as broker:
         traffic(broker.bootstrap)
+        holder = share_traffic(broker.port)
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
+        holder.close()
     found: Names = {}
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     for line in text.splitlines():

@@ -108,11 +108,15 @@ class ShareFetches:
     ) -> list[Given]:
         """What the member gets, partitions with their topics' names in the order of their turn; at the latest when its
         time is over, or its connection."""
-        deadline = self._loop.time() + asked.max_wait_ms / 1000
+        began = self._loop.time()
+        deadline = began + asked.max_wait_ms / 1000
         while True:
             led, refused = await self._find(asked, partitions)
             is_last = bool(refused) or not led or self._loop.time() >= deadline
             given = self._look(asked, led, is_last=is_last)
+            if gave := sum(bool(one.acquired) for one in given):
+                took_ms = int((self._loop.time() - began) * 1000)
+                self._leaders.counts.on_fetched(asked.group_id, gave, len(partitions), took_ms)
             if given or is_last:
                 return [*given, *refused]
             await self._wait(list(led.values()), deadline, context)

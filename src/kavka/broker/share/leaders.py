@@ -26,12 +26,14 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Final, NamedTuple
 
+from kavka.broker.share.counts import ShareCounts
 from kavka.broker.share.limits import ShareSettings
 from kavka.broker.share.persister import SharePersister
 from kavka.coordinator.share_state.decide.records import ShareKey
 from kavka.decisions import RecordDecision
 from kavka.errors import ErrorCode, RecordsError, RequestError, StorageError
 from kavka.logger import Logger
+from kavka.metrics import Member
 from kavka.model import LeaderEpoch, Offset
 from kavka.replication.decide.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
@@ -94,6 +96,8 @@ class LedShare:
         self.waiting: dict[int, list[asyncio.Future[ErrorCode]]] = {}
         self.timer: asyncio.TimerHandle | None = None
         self.telling = Telling()
+        self.lock_timeouts = 0
+        """Records whose lock was over before their member had said anything."""
         self.is_writing = False
         self.is_dropped = False
         self.is_unused = False
@@ -110,6 +114,7 @@ class ShareLeaders:
         self._replicas = replicas
         self._persister = persister
         self._ports = ports
+        self.counts = ShareCounts()
         self._led: dict[ShareKey, LedShare] = {}
         self._loading: dict[ShareKey, asyncio.Task[LedShare]] = {}
         self._unwanted: set[ShareKey] = set()
@@ -155,7 +160,7 @@ class ShareLeaders:
             done.exception()  # Who waits has it; where nobody waits any more, nobody asks for it.
 
     async def _load(self, key: ShareKey, hosted: Partition) -> LedShare:
-        epoch = hosted.leader_epoch
+        epoch, began_ms = hosted.leader_epoch, self.now_ms()
         try:
             stored = await self._persister.read(key, epoch, LOAD_PATIENCE_S)
             begin = stored.start_offset
@@ -180,6 +185,7 @@ class ShareLeaders:
         if len(self._led) >= MAX_LED:
             self._drop_idle()
         self._led[key] = led
+        self.counts.load_ms.record(self.now_ms() - began_ms)
         return led
 
     async def _beginning(self, key: ShareKey, hosted: Partition) -> Offset:
@@ -222,6 +228,7 @@ class ShareLeaders:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         limits = self._ports.settings(led.key.group_id).limits
         change = led.records.acknowledge(member_id, acknowledgements, self.now_ms(), limits)
+        self.counts.on_acknowledged(acknowledgements)
         if change and any(kind in _TOLD for each in acknowledgements for kind in each.kinds):
             self._tell_why(led, change, Cause.SAID)
         self.watch(led)
@@ -237,6 +244,7 @@ class ShareLeaders:
 
     def forget(self, group_id: str) -> None:
         """The last member of the group has no session here any more (I6)."""
+        self.counts.forget(group_id)
         for led in list(self._led.values()):
             if led.key.group_id == group_id:
                 led.is_unused = True
@@ -280,6 +288,7 @@ class ShareLeaders:
             self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         if change := led.records.expire(self.now_ms(), self._ports.settings(led.key.group_id).limits):
+            led.lock_timeouts += sum(span.size for span in led.records.left_by(change))
             self._tell_why(led, change, Cause.LOCK_OVER)
             self._write_soon(led)
         self.watch(led)
@@ -340,6 +349,18 @@ class ShareLeaders:
                     answer.set_result(error)
 
     # -- what an administrator asks
+
+    def members(self, value_of: Callable[[LedShare], int]) -> list[Member]:
+        """A number of each share-partition that is served here now, as a metric of many objects."""
+        led = [one for one in self._led.values() if one.is_current()]
+        return [
+            (
+                (("group", one.key.group_id), ("topic", topic), ("partition", str(partition))),
+                value_of(one),
+            )
+            for one in sorted(led, key=lambda one: (one.key.group_id, one.hosted.topic_partition))
+            for topic, partition in [one.hosted.topic_partition]
+        ]
 
     def led_for(self, group_id: str) -> list[LedShare]:
         """The share-partitions of a group that are served here now, by topic and partition."""

@@ -36,12 +36,12 @@ class PartitionId(NamedTuple):
 class ShareSession:
     """One member's. Its connection calls `cancel` when it closes."""
 
-    def __init__(self, group_id: str, member_id: str, on_end: Callable[[ShareSession], None]) -> None:
+    def __init__(self, group_id: str, member_id: str, on_lost: Callable[[ShareSession], None]) -> None:
         self.group_id = group_id
         self.member_id = member_id
         self.epoch = FIRST_EPOCH + 1
         self.partitions: dict[PartitionId, None] = {}
-        self._on_end = on_end
+        self._on_lost = on_lost
         self.detach: Callable[[], object] = lambda: None
         """Has its connection forget it."""
 
@@ -66,7 +66,7 @@ class ShareSession:
 
     def cancel(self) -> None:
         """Its connection is closed."""
-        self._on_end(self)
+        self._on_lost(self)
 
 
 class ShareSessions:
@@ -80,6 +80,13 @@ class ShareSessions:
         self._forget = on_last_end
         self._of_group: Counter[str] = Counter()
         self._sessions: dict[tuple[str, str], ShareSession] = {}
+        self.lost = 0
+        """Sessions that ended with their connection, and not by a request."""
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions of all sessions together."""
+        return sum(len(session.partitions) for session in self._sessions.values())
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -92,7 +99,7 @@ class ShareSessions:
             self.end(former)
         if len(self._sessions) >= self._most():
             raise RequestError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-        session = ShareSession(group_id, member_id, self.end)
+        session = ShareSession(group_id, member_id, self._on_lost)
         session.partitions = wanted
         self._sessions[group_id, member_id] = session
         self._of_group[group_id] += 1
@@ -107,6 +114,10 @@ class ShareSessions:
         if epoch not in (FINAL_EPOCH, session.epoch):
             raise RequestError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         return session
+
+    def _on_lost(self, session: ShareSession) -> None:
+        self.lost += self._sessions.get((session.group_id, session.member_id)) is session
+        self.end(session)
 
     def end(self, session: ShareSession) -> None:
         """The session is over, and with it the locks of its member; one that was replaced ends nothing."""

@@ -1,4 +1,4 @@
-"""Metrics of the broker, its controller, partitions, logs, compaction, quotas and telemetry, under Kafka's names.
+"""Metrics of the broker, its controller, partitions, logs, groups, quotas and telemetry, under Kafka's names.
 
 Decides which question answers which metric. Nothing is counted for it but topics' traffic (replication/traffic.py), and
 it costs nothing until somebody reads it. It must not know who reads.
@@ -6,20 +6,23 @@ it costs nothing until somebody reads it. It must not know who reads.
     I1  What only the controller knows is 0 on every other broker, so that a sum over the brokers is right, as in Kafka.
 
 Source: Kafka's documentation on monitoring; KafkaController, ReplicaManager, AbstractFetcherManager, LogManager,
-LogCleaner, LogCleanerManager, ClientMetricsManager, ClientQuotaManager.
+LogCleaner, LogCleanerManager, ClientMetricsManager, ClientQuotaManager, GroupCoordinatorMetrics, ShareGroupMetrics,
+SharePartitionMetrics, ShareSessionCache, ShareCoordinatorMetrics.
 """
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC
 from kavka.broker.upkeep.log_cleaner import LogCleaner
 from kavka.controller.decide.context import ControllerContext
 from kavka.controller.term.controller_term import NotController
 from kavka.log.log_manager import LogManager
-from kavka.metrics import Counter, Member, Registry
+from kavka.metrics import Counter, Histogram, Member, Registry, Tags
 from kavka.replication.decide.partition import Partition
 
 if TYPE_CHECKING:
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
     from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.late import Late
     from kavka.broker.telemetry.client_telemetry import ClientTelemetry
+    from kavka.coordinator.groups.coordinator import GroupCoordinator
+
+_T = TypeVar("_T")
 
 _SERVER: Final = "kafka.server"
 _CONTROLLER: Final = ("kafka.controller", "KafkaController")
@@ -41,6 +47,19 @@ _LOG: Final = ("kafka.log", "Log")
 _FETCH_SESSIONS: Final = ("kafka.server", "FetchSessionCache")
 _AUTHORIZER: Final = ("kafka.security", "AclAuthorizer")
 _TELEMETRY: Final = ("kafka.server", "client-metrics")
+_GROUPS: Final = ("kafka.server", "group-coordinator-metrics")
+_SHARE: Final = ("kafka.server", "ShareGroupMetrics")
+_SHARE_PARTITION: Final = ("kafka.server", "SharePartitionMetrics")
+_SHARE_SESSIONS: Final = ("kafka.server", "ShareSessionCache")
+_SHARE_STATES: Final = ("kafka.server", "share-coordinator-metrics")
+_GROUP_STATES: Final = {
+    "consumer": ("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
+    "share": ("Empty", "Stable", "Dead"),
+    "streams": ("Empty", "NotReady", "Assigning", "Reconciling", "Stable", "Dead"),
+}
+"""Kafka shows each state of a kind, also where no group is in it."""
+_SAID: Final = {"Accept": 1, "Release": 2, "Reject": 3, "Renew": 4}
+"""What members say of records, with the protocol's numbers."""
 
 
 def register(broker: Broker, registry: Registry) -> None:
@@ -50,6 +69,8 @@ def register(broker: Broker, registry: Registry) -> None:
     _register_logs(broker, registry)
     _register_traffic(broker, registry)
     _register_partitions(broker, registry)
+    _register_groups(broker.inner.groups, registry)
+    _register_share_groups(broker, registry)
     _register_quotas(broker, registry)
     if broker.gates is not None:
         broker.gates.register(registry)
@@ -153,16 +174,17 @@ def _register_replicas(broker: Broker, registry: Registry) -> None:
     registry.gauge(*_FETCHERS, "MaxLag", lambda: following.max_lag, clientId="Replica")
 
 
+def _counter(read: Callable[[], int]) -> Callable[[], Counter]:
+    def make() -> Counter:
+        made = Counter()
+        made.value = read()
+        return made
+
+    return make
+
+
 def _register_traffic(broker: Broker, registry: Registry) -> None:
     traffic = broker.replicas.traffic
-
-    def counter(read: Callable[[], int]) -> Callable[[], Counter]:
-        def make() -> Counter:
-            made = Counter()
-            made.value = read()
-            return made
-
-        return make
 
     def by_topic(count: str) -> Callable[[], list[Member]]:
         def read() -> list[Member]:
@@ -180,18 +202,18 @@ def _register_traffic(broker: Broker, registry: Registry) -> None:
         ("FailedProduceRequestsPerSec", "failed_produces"),
         ("FailedFetchRequestsPerSec", "failed_fetches"),
     ):
-        registry.derive(*_TOPICS, name, counter(partial(traffic.total, count)))
+        registry.derive(*_TOPICS, name, _counter(partial(traffic.total, count)))
         registry.family(*_TOPICS, name, by_topic(count), is_counter=True)
     for name, read in (
         ("IsrShrinksPerSec", lambda: traffic.isr_shrinks),
         ("IsrExpandsPerSec", lambda: traffic.isr_expands),
         ("FailedIsrUpdatesPerSec", lambda: traffic.failed_isr_updates),
     ):
-        registry.derive(*_REPLICAS, name, counter(read))
+        registry.derive(*_REPLICAS, name, _counter(read))
     sessions = broker.fetch_sessions
     registry.gauge(*_FETCH_SESSIONS, "NumIncrementalFetchSessions", lambda: len(sessions))
     registry.gauge(*_FETCH_SESSIONS, "NumIncrementalFetchPartitionsCached", lambda: sessions.partition_count)
-    registry.derive(*_FETCH_SESSIONS, "IncrementalFetchSessionEvictionsPerSec", counter(lambda: sessions.evictions))
+    registry.derive(*_FETCH_SESSIONS, "IncrementalFetchSessionEvictionsPerSec", _counter(lambda: sessions.evictions))
     registry.gauge(*_REPLICAS, "OfflineReplicaCount", lambda: len(broker.replicas.offline_partitions))
     for purgatory in (broker.replicas.produce_purgatory, broker.replicas.fetch_purgatory):
         size = partial(getattr, purgatory, "size")
@@ -230,6 +252,90 @@ def _register_partitions(broker: Broker, registry: Registry) -> None:
         ("AtMinIsr", lambda partition: len(partition.state.isr) == partition.effective_min_isr),
     ):
         registry.family(*_PARTITION, name, members(value_of, led=True))
+
+
+def _register_groups(groups: Late[GroupCoordinator], registry: Registry) -> None:
+    def by_kind() -> list[Member]:
+        counts: Counts[str] = Counts()
+        for (kind, _state), count in census().items():
+            counts[kind] += count
+        return [((("protocol", kind),), counts[kind]) for kind in ("classic", *_GROUP_STATES)]
+
+    def by_state(kind: str) -> list[Member]:
+        counts = census()
+        return [((("state", state),), counts[kind, state]) for state in sorted(_GROUP_STATES[kind])]
+
+    def census() -> Counts[tuple[str, str]]:
+        return Counts() if groups.made is None else groups.made.census()
+
+    def rebalances(kind: str) -> int:
+        return 0 if groups.made is None else groups.made.rebalances[kind]
+
+    registry.family(*_GROUPS, "group-count", by_kind)
+    for kind in _GROUP_STATES:
+        registry.family(*_GROUPS, f"{kind}-group-count", partial(by_state, kind))
+        registry.gauge(*_GROUPS, f"{kind}-group-rebalance-count", partial(rebalances, kind))
+
+
+def _register_share_groups(broker: Broker, registry: Registry) -> None:
+    """Of share-partitions those are shown whose group has a member with a session here."""
+    share, states = broker.inner.share, broker.inner.share_states
+
+    def said() -> list[Member]:
+        counts = {} if share.made is None else share.made.leaders.counts.acknowledged
+        return [((("ackType", name),), counts.get(kind, 0)) for name, kind in sorted(_SAID.items())]
+
+    def load_ms() -> Histogram:
+        return Histogram() if share.made is None else share.made.leaders.counts.load_ms
+
+    def of_groups(name: str) -> list[tuple[Tags, Histogram]]:
+        found = {} if share.made is None else share.made.leaders.counts.by_group
+        return [((("group", group),), getattr(times, name)) for group, times in sorted(found.items())]
+
+    registry.family(*_SHARE, "RecordAcknowledgementsPerSec", said, is_counter=True)
+    registry.derive(*_SHARE, "PartitionLoadTimeMs", load_ms)
+    registry.summaries(*_SHARE, "RequestTopicPartitionsFetchRatio", partial(of_groups, "fetch_ratio"))
+    registry.summaries(*_SHARE, "TopicPartitionsAcquireTimeMs", partial(of_groups, "acquire_ms"))
+
+    def timeouts() -> list[Member]:
+        return [] if share.made is None else share.made.leaders.members(lambda led: led.lock_timeouts)
+
+    def in_flight() -> list[Member]:
+        return [] if share.made is None else share.made.leaders.members(lambda led: led.records.in_flight)
+
+    def runs() -> list[Member]:
+        return [] if share.made is None else share.made.leaders.members(lambda led: len(led.records.spans))
+
+    registry.family(*_SHARE_PARTITION, "AcquisitionLockTimeoutPerSec", timeouts, is_counter=True)
+    registry.family(*_SHARE_PARTITION, "InFlightMessageCount", in_flight)
+    registry.family(*_SHARE_PARTITION, "InFlightBatchCount", runs)
+    for name, read in (
+        ("ShareSessionsCount", lambda room: len(room.sessions)),
+        ("SharePartitionsCount", lambda room: room.sessions.partition_count),
+    ):
+        registry.gauge(*_SHARE_SESSIONS, name, partial(_of_late, share, read))
+    evictions = _counter(lambda: 0 if share.made is None else share.made.sessions.lost)
+    registry.derive(*_SHARE_SESSIONS, "ShareSessionEvictionsPerSec", evictions)
+    for name, read_states in (
+        ("write-total", lambda made: made.write_ms.count),
+        ("write-latency-avg", lambda made: made.write_ms.mean),
+        ("write-latency-max", lambda made: made.write_ms.maximum),
+    ):
+        registry.gauge(*_SHARE_STATES, name, partial(_of_late, states, read_states))
+
+    def cuts() -> list[Member]:
+        found = {} if states.made is None else states.made.cuts
+        return [
+            ((("topic", SHARE_STATE_TOPIC), ("partition", str(partition))), offset)
+            for partition, offset in sorted(found.items())
+        ]
+
+    registry.family(*_SHARE_STATES, "last-pruned-offset", cuts)
+
+
+def _of_late(part: Late[_T], read: Callable[[_T], float]) -> float:
+    """0 as long as the part was not needed."""
+    return 0 if part.made is None else read(part.made)
 
 
 def _register_quotas(broker: Broker, registry: Registry) -> None:

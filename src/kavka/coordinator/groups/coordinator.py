@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -37,6 +38,7 @@ from kavka.coordinator.groups.consumer.decide.classic_members import answer_sync
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroup
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from kavka.coordinator.groups.consumer.flow import Change, ConsumerGroupFlow, Surroundings
+from kavka.coordinator.groups.decide.rebalance import Rebalance
 from kavka.coordinator.groups.decide.records import (
     OffsetRecord,
 )
@@ -102,6 +104,9 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
     ) -> None:
         """`share` and `streams` are what groups of these kinds need; without it there are none."""
         super().__init__(log, missing_topic=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self.rebalances: Counter[str] = Counter()
+        """By kind of group: how often groups have rebalanced here."""
+        around = around._replace(on_rebalance=_counting(self.rebalances, around.on_rebalance))
         self._loop = loop
         self._around = around
         self._limits = around.classic_limits
@@ -115,8 +120,14 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         self._writer = ShardWriter(log, self.now_ms)
         self.write_change = self._writer.write_change
         self._consumers = ConsumerGroupFlow(self, around)
-        self._shares = None if share is None else ShareGroupFlow(self, share)
-        self._streams = None if streams is None else StreamsGroupFlow(self, streams)
+        self._shares: ShareGroupFlow | None = None
+        self._streams: StreamsGroupFlow | None = None
+        if share is not None:
+            share = share._replace(on_rebalance=lambda: self.rebalances.update((SHARE,)))
+            self._shares = ShareGroupFlow(self, share)
+        if streams is not None:
+            streams = streams._replace(on_rebalance=_counting(self.rebalances, streams.on_rebalance))
+            self._streams = StreamsGroupFlow(self, streams)
         self.offsets = OffsetsFlow(self, log, self._writer, self._consumers, around)
 
     def now_ms(self) -> int:
@@ -357,6 +368,18 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             )
         return sorted(listing, key=lambda group: group.group_id)
 
+    def census(self) -> Counter[tuple[str, str]]:
+        """How many groups of each kind are in each state; those that are still being loaded do not count."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for active in self._active.values():
+            if not active.loading:
+                shard = active.shard
+                counts.update((CLASSIC, group.state.value) for group in shard.groups.values())
+                counts.update((CONSUMER, group.state) for group in shard.consumer_groups.values())
+                counts.update((SHARE, group.state) for group in shard.share_groups.values())
+                counts.update((STREAMS, group.state) for group in shard.streams_groups.values())
+        return counts
+
     def describe_group(self, group_id: str) -> ClassicGroup | None:
         """The classic group; None if there is none. Raises `RequestError`."""
         return self.shard_of(group_id, empty_allowed=True).shard.groups.get(group_id)
@@ -512,3 +535,13 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _counting(counts: Counter[str], tell: Callable[[Rebalance], None]) -> Callable[[Rebalance], None]:
+    """Counts a rebalance before it tells of it."""
+
+    def count(rebalance: Rebalance) -> None:
+        counts[rebalance.kind] += 1
+        tell(rebalance)
+
+    return count

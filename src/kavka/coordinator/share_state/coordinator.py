@@ -35,6 +35,7 @@ from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_f
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
+from kavka.metrics import Histogram
 from kavka.model import LeaderEpoch, Offset
 
 logger = Logger(__name__)
@@ -89,6 +90,10 @@ class ShareCoordinator(ActiveShards[_Active]):
         self._log = log
         self._ports = ports
         self._writes: set[asyncio.Task[ErrorCode]] = set()
+        self.write_ms = Histogram()
+        """How long leaders waited for a write to be committed, or refused by the log."""
+        self.cuts: dict[int, Offset] = {}
+        """By partition of the topic: where its log was cut last."""
 
     # -- which partitions are here
 
@@ -105,6 +110,7 @@ class ShareCoordinator(ActiveShards[_Active]):
 
     def _on_unloaded(self, active: _Active) -> None:
         """Nothing waits here: what is being written ends with its own outcome."""
+        self.cuts.pop(active.partition, None)
 
     def _on_other_count(self, count: int) -> None:
         logger.error(
@@ -144,7 +150,11 @@ class ShareCoordinator(ActiveShards[_Active]):
         def decide(shard: ShareStateShard) -> tuple[CoordinatorRecord | None, None]:
             return shard.write(update, state_epoch, self._ports.wall_ms()), None
 
-        await self._in_turn(update.key, decide)
+        began = self._loop.time()
+        try:
+            await self._in_turn(update.key, decide)
+        finally:
+            self.write_ms.record(int((self._loop.time() - began) * 1000))
 
     async def delete(self, key: ShareKey) -> None:
         """Deletes the state, if there is one."""
@@ -179,7 +189,9 @@ class ShareCoordinator(ActiveShards[_Active]):
         for active in list(self._active.values()):
             ends = self._log.ends(active.partition)
             if not active.loading and not active.is_gone and ends is not None and not active.shard.unreadable:
-                self._log.cut(active.partition, active.pruning.bound(active.shard.states, ends[0]))
+                bound = active.pruning.bound(active.shard.states, ends[0])
+                self._log.cut(active.partition, bound)
+                self.cuts[active.partition] = bound
 
     def _check(self, key: ShareKey, *, of_gone: bool = False) -> None:
         if key.partition < 0:

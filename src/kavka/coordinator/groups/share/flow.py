@@ -82,13 +82,15 @@ class ShareStates(Protocol):
 
 
 class ShareSurroundings(NamedTuple):
-    """What share groups need of the broker. `limits` are a group's, with its own settings."""
+    """What share groups need of the broker. `limits` are a group's, with its own settings; `on_rebalance` is called
+    when a group's epoch has risen."""
 
     topics: Topics
     limits: Callable[[str], ShareGroupLimits]
     is_enabled: Callable[[], bool]
     wall_ms: Callable[[], int]
     states: ShareStates
+    on_rebalance: Callable[[], None] = lambda: None
 
 
 class ShareCarrier(Protocol):
@@ -350,9 +352,13 @@ class ShareGroupFlow:
     async def _carry_out(
         self, active: ActiveGroupShard, group_id: str, records: Sequence[CoordinatorRecord]
     ) -> ErrorCode:
+        before = active.shard.share_groups.get(group_id)
+        epoch = 0 if before is None else before.epoch
         error = await self._carrier.write_change(active, records)
         group = active.shard.share_groups.get(group_id)
         if group is not None and not active.is_gone:
+            if group.epoch > epoch:
+                self._around.on_rebalance()
             group.watch_all(self._carrier.now_ms() + self._around.limits(group_id).session_timeout_ms)
             self._carrier.arm(active, group_id)
         return error
