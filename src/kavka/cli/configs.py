@@ -12,7 +12,7 @@ from kavka.cli.options import Bootstrap, DryRun, Json
 from kavka.cli.output import Table, done, note, show, show_json, usage
 from kavka.cli.session import with_cluster
 from kavka.cli.setting_hints import unknown_note
-from kavka.config.similar import similar_setting
+from kavka.config.similar import similar_name
 
 if TYPE_CHECKING:
     from kavka.client.admin import ConfigChange, ConfigEntry, ConfigResource
@@ -170,7 +170,7 @@ def require_known(names: Sequence[str], entries: Sequence[ConfigEntry]) -> None:
     known = {entry.name for entry in entries}
     unknown = [name for name in names if name not in known]
     if unknown:
-        close = similar_setting(unknown[0], known)
+        close = similar_name(unknown[0], known)
         step = "`kavka configs describe --all`, with --topic NAME or --broker ID, shows all names"
         if close:
             step = f"did you mean {close}?"

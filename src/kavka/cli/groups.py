@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from kavka.cli.help import CommandLine
+from kavka.cli.near import require_groups
 from kavka.cli.options import Bootstrap, BootstrapHabit, Json, ListHabit, Yes
 from kavka.cli.output import Failure, Table, confirm, counted, note, one_of, plain_words, show, show_json, usage
 from kavka.cli.session import with_cluster
@@ -178,6 +179,7 @@ def describe(
             shown = _show_members if members else _show_shares if one.group.kind == SHARE else _show_offsets
             (_show_in_flight if in_flight else shown)(one)
     if missing:
+        require_groups(bootstrap, missing)
         raise Failure(f"there is no group {', '.join(missing)}", "`kavka groups list` shows all")
 
 
@@ -381,6 +383,8 @@ def delete(group_ids: GroupIds, yes: Yes = False, as_json: Json = False, bootstr
 
     kavka groups delete readers --yes
     """
+    if not yes:
+        require_groups(bootstrap, group_ids)
     confirm(f"delete {counted(len(group_ids), 'group')} with all committed offsets: {', '.join(group_ids)}", yes=yes)
 
     async def work(cluster: Cluster) -> dict[str, str]:
@@ -402,6 +406,7 @@ def delete(group_ids: GroupIds, yes: Yes = False, as_json: Json = False, bootstr
     else:
         for group_id in deleted:
             print(f"Group {group_id} deleted.")
+    require_groups(bootstrap, [group_id for group_id, why in failed.items() if why == "GROUP_ID_NOT_FOUND"])
     for group_id, why in failed.items():
         next_step = "stop its consumers first" if why == "NON_EMPTY_GROUP" else "`kavka groups list` shows all"
         raise Failure(f"group {group_id} was not deleted: {plain_words(why)}", next_step)

@@ -236,8 +236,9 @@ LOGIN_NEXT = "correct the user, the password or the mechanism in the file that -
 DENIED_NEXT = "a super user's `kavka why denied` shows what is missing, and the command that allows it"
 
 
-def explain(error: KavkaError, bootstrap: str) -> Failure:
-    """The failure of a command for an error of the client, with what to do about it."""
+def explain(error: KavkaError, bootstrap: str, *, meant: str | None = None) -> Failure:
+    """The failure of a command for an error of the client, with what to do about it. `meant`: the topic that was
+    probably meant by one that is not there."""
     from kavka.errors import ConnectionFailed, ErrorCode, HostUnknown, NotKafka, RequestError
 
     causes = (error, *getattr(error, "failures", ()))
@@ -287,6 +288,8 @@ def explain(error: KavkaError, bootstrap: str) -> Failure:
                 return Failure(f"topic {found[1]} {found[2]}", f"see `kavka topics describe {found[1]}`")
             if found := re.search(r"(?:topic|configuration of) '([^']+)'", problem):
                 problem = f"there is no topic {found[1]}"
+            if meant is not None:
+                return Failure(problem, f"did you mean {meant}? `kavka topics list` shows all")
         return Failure(problem, steps.get(error.code, ""))
     return Failure(str(error))
 

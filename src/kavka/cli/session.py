@@ -75,7 +75,7 @@ def with_cluster(
 
     from kavka.client.cluster import Cluster, parse_bootstrap
     from kavka.client.settings import ClientSettings
-    from kavka.errors import ConfigError, KavkaError
+    from kavka.errors import ConfigError, KavkaError, RequestError
     from kavka.runtime.client_network import client_network
     from kavka.runtime.loop import run
 
@@ -98,7 +98,12 @@ def with_cluster(
         waiting = asyncio.create_task(_say_what_is_waited_for(cluster, addresses, quiet=quiet))
         try:
             async with cluster:
-                return await work(cluster)
+                try:
+                    return await work(cluster)
+                except RequestError as refused:
+                    from kavka.cli.near import topic_meant  # late: what goes well needs none
+
+                    raise explain(refused, addresses, meant=await topic_meant(cluster, refused)) from refused
         finally:
             waiting.cancel()
 

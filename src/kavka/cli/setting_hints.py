@@ -73,10 +73,10 @@ def _meant(name: str) -> str:
 
 def _similar(name: str) -> str | None:
     from kavka.config.broker_settings import BrokerSettings
-    from kavka.config.similar import similar_setting
+    from kavka.config.similar import similar_name
     from kavka.config.topic import TopicSettings
 
-    return similar_setting(name, [*TopicSettings.rows, *BrokerSettings.rows])
+    return similar_name(name, [*TopicSettings.rows, *BrokerSettings.rows])
 
 
 def _row(name: str) -> AnySetting | None:

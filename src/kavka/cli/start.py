@@ -347,7 +347,7 @@ def warn_of_settings(config: BrokerConfig) -> None:
     """One line that names the settings without effect, and one for each that nobody knows."""
     if not config.without_effect and not config.unknown:
         return
-    from kavka.config.similar import similar_setting
+    from kavka.config.similar import similar_name
     from kavka.logger import Logger
 
     logger = Logger(__name__)
@@ -358,7 +358,7 @@ def warn_of_settings(config: BrokerConfig) -> None:
             next_step="leave them out, or see why in docs/configuration.md",
         )
     for name in config.unknown:
-        close = similar_setting(name, config.rows)
+        close = similar_name(name, config.rows)
         meant = {"did_you_mean": close} if close else {}
         logger.warning("unknown setting", name=name, **meant, instead="it is kept and ignored, as Kafka does")
 

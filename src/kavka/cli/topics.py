@@ -10,6 +10,7 @@ import typer
 
 from kavka.cli.configs import require_known
 from kavka.cli.help import CommandLine
+from kavka.cli.near import require_topics
 from kavka.cli.options import Bootstrap, BootstrapHabit, DryRun, Json, ListHabit, TopicHabit
 from kavka.cli.output import Failure, Table, confirm, counted, done, note, show, show_json, usage
 from kavka.cli.session import with_cluster
@@ -232,6 +233,8 @@ def delete(
     kavka topics delete orders payments --if-exists --yes
     """
     names = _named(names, topic, "delete")
+    if not yes and not if_exists:
+        require_topics(bootstrap, names)
     confirm(f"delete {counted(len(names), 'topic')} with all records: {', '.join(names)}", yes=yes)
 
     async def work(cluster: Cluster) -> dict[str, RequestError]:
@@ -240,7 +243,8 @@ def delete(
         return await Admin(cluster).delete_topics(names)
 
     failures = with_cluster(bootstrap, work)
-    missing = [name for name in failures if if_exists and failures[name].code.name == "UNKNOWN_TOPIC_OR_PARTITION"]
+    unknown = [name for name, error in failures.items() if error.code.name == "UNKNOWN_TOPIC_OR_PARTITION"]
+    missing = unknown if if_exists else []
     gone = [name for name in names if name not in failures]
     if as_json:
         show_json({"deleted": gone, "missing": missing, **_failed(failures, missing)})
@@ -249,6 +253,8 @@ def delete(
             print(f"Topic {name} deleted.")
         for name in missing:
             print(f"Topic {name} was not there.")
+    if not if_exists:
+        require_topics(bootstrap, unknown)
     _raise_first({name: error for name, error in failures.items() if name not in missing})
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kavka.cli.help import CommandLine
+from kavka.cli.near import LISTED_TOPICS, next_step
 from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Failure, counted, note, usage
 from kavka.cli.session import bootstrap_of
@@ -180,7 +181,7 @@ def _in_cluster(bootstrap: str | None, subject: Subject, *, is_known: bool) -> S
         )
     if is_known:
         return subject
-    raise Failure(f"there is no topic {subject.topic}", "see `kavka topics list`")
+    raise Failure(f"there is no topic {subject.topic}", next_step(subject.topic or "", topics, LISTED_TOPICS))
 
 
 async def _topics_of_the_controller(cluster: Cluster) -> dict[str, int] | None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from kavka.client.login import ClientLogin
 from kavka.config.broker import BrokerConfig
-from kavka.config.similar import similar_setting
+from kavka.config.similar import similar_name
 from kavka.errors import ConfigError, KavkaError
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
@@ -127,7 +127,7 @@ class Cluster:
                 "num.network.threads is 1 here: other threads of a broker would not stand still in a pause"
             )
         for name in BrokerConfig.from_properties(self._settings).unknown:
-            close = similar_setting(name, BrokerConfig.rows)
+            close = similar_name(name, BrokerConfig.rows)
             meant = f"; did you mean {close}?" if close else ""
             warnings.warn(f"unknown setting {name}: it is kept and ignored, as Kafka does{meant}", stacklevel=2)
         self._given_directory = None if directory is None else Path(directory)

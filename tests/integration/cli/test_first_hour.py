@@ -239,6 +239,34 @@ def test_options_of_kafkas_tools_are_understood(run: Run, kavka_broker: KavkaPro
     assert name not in run("topics", "--list").stdout.decode()
 
 
+def test_what_is_not_there_is_told_before_anybody_is_asked_with_the_name_that_was_meant(run: Run) -> None:
+    name = f"greetings{time.time_ns()}"
+    wrong = name.replace("greetings", "gretings")
+    run("topics", "create", name)
+    run("produce", name, given=b"hello\n")
+    run("consume", name, "-e", "-g", name)
+    meant = f"Error: there is no topic {wrong}\n  Next: did you mean {name}? `kavka topics list` shows all\n"
+    for words in (
+        ("topics", "delete", wrong),
+        ("topics", "delete", wrong, "--yes"),
+        ("topics", "describe", wrong),
+        ("consume", wrong, "-e"),
+        ("configs", "describe", "--topic", wrong),
+        ("why", wrong),
+    ):
+        assert run(*words, status=1).stderr.decode().endswith(meant), words
+    assert "This would delete 1 topic" in run("topics", "delete", name, status=2).stderr.decode()
+    no_group = f"Error: there is no group {wrong}\n  Next: did you mean {name}? `kavka groups list` shows all\n"
+    for words in (
+        ("groups", "delete", wrong),
+        ("groups", "delete", wrong, "--yes"),
+        ("groups", "describe", wrong),
+    ):
+        assert run(*words, status=1).stderr.decode() == no_group, words
+    nothing_like_it = run("groups", "delete", "x" * 30, status=1).stderr.decode()
+    assert nothing_like_it.endswith("  Next: `kavka groups list` shows all\n")
+
+
 @pytest.mark.parametrize("words", [("topics", "create"), ("topics", "delete"), ("produce",), ("consume",)])
 def test_a_command_without_its_topic_says_how_to_name_it(run: Run, words: tuple[str, ...]) -> None:
     said = run(*words, status=2).stderr.decode()

@@ -6,7 +6,7 @@ import pytest
 
 from kavka.cli.setting_hints import setting_hint, unknown_note
 from kavka.config.broker_settings import BrokerSettings
-from kavka.config.similar import similar_setting
+from kavka.config.similar import similar_name
 from kavka.config.topic import TopicSettings
 
 
@@ -71,8 +71,8 @@ def test_misspelt_names_are_recognized_and_others_are_not() -> None:
         ("log.retention.mss", "log.retention.ms"),
         ("auto.create.topic.enable", "auto.create.topics.enable"),
     ):
-        assert similar_setting(wrong, BrokerSettings.rows) == meant
-    assert similar_setting("my.plugins.flag", BrokerSettings.rows) is None
+        assert similar_name(wrong, BrokerSettings.rows) == meant
+    assert similar_name("my.plugins.flag", BrokerSettings.rows) is None
     assert unknown_note("listener.name.internal.ssl.client.auth") is None
     assert unknown_note("num.partition") == "kavka knows no setting num.partition; did you mean num.partitions?"
 
