@@ -688,7 +688,7 @@ MUTANTS = [
     Mutant(
         "a remembered right outlives its list",
         "a cache that is not cleared when the generation rises",
-        (Change(f"{AUTHORIZATION}:Authorization.is_allowed", "session.generation != generation or ", ""),),
+        (Change(f"{AUTHORIZATION}:Authorization.is_allowed", "session.generation != generation", "False"),),
         ("S52",),
     ),
     Mutant(

@@ -10,9 +10,9 @@ Where kavka differs from 3.9 on purpose: an unknown name that is appended to, an
 INVALID_CONFIG and INVALID_REQUEST (Kafka: UNKNOWN_SERVER_ERROR, without a word); the lists of metrics subscriptions can
 be appended to and subtracted from (Kafka 4.3: INVALID_CONFIG, "its type is not LIST", though it is); refusals of a
 value that cannot be reconfigured come without the name of a Java class in front; passwords cannot be set at run time; a
-change that would have no effect, or only after a restart, or is not supported (`effect.py`), is refused with the
-reason. That comes last: what Kafka refuses is refused in Kafka's words. Only what changes is judged so: the settings of
-a cluster in which Apache Kafka's brokers run as well stay as they are.
+change that would have no effect here and has one in Kafka, or only after a restart, or is not supported (`effect.py`),
+is refused with the reason. That comes last: what Kafka refuses is refused in Kafka's words. Only what changes is judged
+so: the settings of a cluster in which Apache Kafka's brokers run as well stay as they are.
 
 Source: Kafka's ZkAdminManager, ConfigAdminManager, DynamicBrokerConfig of 3.9, asked of a running broker.
 """
@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from kavka.config.broker import BrokerConfig, setting_named
 from kavka.config.broker_settings import DynamicOnlySettings
-from kavka.config.effect import Effect, refuse_unsupported, standing, start_only, without_effect
+from kavka.config.effect import IDLE_IN_KAFKA_TOO, Effect, refuse_unsupported, standing, start_only, without_effect
 from kavka.config.group import (
     MAX_PUSH_INTERVAL_MS,
     MIN_PUSH_INTERVAL_MS,
@@ -362,6 +362,8 @@ def _refuse_without_effect(names: Iterable[str], broker: BrokerConfig, *, per_br
     """Refuses changes after which nothing would be different. Other brokers may have other listeners."""
     sentences = []
     for name in names:
+        if name in IDLE_IN_KAFKA_TOO:
+            continue
         why = broker.why_without_effect(name) if per_broker else without_effect(name)
         if why is not None:
             sentences.append(f"{name} would have no effect: {why}")

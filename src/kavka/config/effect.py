@@ -386,6 +386,16 @@ _CLASSES: Final[Mapping[str, tuple[tuple[str, ...], Refusal]]] = {
 }
 """Settings that name Java classes: the names that kavka has built in, and why others are refused."""
 
+IDLE_IN_KAFKA_TOO: Final = frozenset(
+    {
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+    }
+)
+"""Settings without effect here that a running broker of Apache Kafka takes, and does not read again either: its logins
+keep what they began with (SaslChannelBuilder.reconfigure hands on TLS alone). Refusing them would fail programs, such
+as librdkafka's own tests, for a difference that nobody can see."""
 _SASL_AT_START: Final = "A running broker keeps the mechanisms and logins that it began with."
 _LISTENER_TLS: Final = "A running broker keeps how its listeners speak TLS; it replaces their certificates alone."
 _SECRET_IN_FILE: Final = "Passwords and keys are read from the broker's file, when it starts."

@@ -31,7 +31,7 @@ from kavka.config.describe import (
     describe_topic,
     topic_documentation,
 )
-from kavka.config.effect import Effect, standing, start_only, without_effect
+from kavka.config.effect import IDLE_IN_KAFKA_TOO, Effect, standing, start_only, without_effect
 from kavka.config.properties import parse_properties
 from kavka.config.setting import AnySetting, Type
 from kavka.config.topic import validate_overrides
@@ -486,6 +486,7 @@ def test_every_setting_is_changed_as_by_kafka_or_the_reason_is_given(
             assert (name, answer) == (name, Answer(kafka.code, words))
         elif answer.code != 0:
             is_refused = standing(name, BrokerSettings).effect is Effect.REFUSED
+            assert name not in IDLE_IN_KAFKA_TOO
             assert row.sensitive or without_effect(name) or start_only(name) or is_refused, (name, answer)
 
 

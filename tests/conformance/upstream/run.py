@@ -94,11 +94,6 @@ def sources(name: str, suite: Suite) -> Path:
     return directory
 
 
-LIBRDKAFKA: Final = dict.fromkeys(
-    ("0081_admin/do_test_AlterConfigs", "0081_admin/do_test_IncrementalAlterConfigs"),
-    "it changes sasl.kerberos.min.time.before.relogin, which has no effect in kavka: kavka refuses it, and says so",
-)
-
 SUITES: Final[dict[str, Suite]] = {
     "kafka-python": Suite(
         cloned("https://github.com/dpkp/kafka-python"),
@@ -150,9 +145,9 @@ SUITES: Final[dict[str, Suite]] = {
         against=BOTH,
         own_network=True,
     ),
-    "librdkafka-classic": Suite(lay_librdkafka, librdkafka("classic"), LIBRDKAFKA, against=BOTH, sources="librdkafka"),
+    "librdkafka-classic": Suite(lay_librdkafka, librdkafka("classic"), {}, against=BOTH, sources="librdkafka"),
     # Apache Kafka 3.9 has this protocol in KRaft mode only.
-    "librdkafka-consumer": Suite(lay_librdkafka, librdkafka("consumer"), LIBRDKAFKA, sources="librdkafka"),
+    "librdkafka-consumer": Suite(lay_librdkafka, librdkafka("consumer"), {}, sources="librdkafka"),
 }
 
 

@@ -229,6 +229,16 @@ def test_what_is_read_at_the_start_only_is_not_changed_at_run_time(name: str, te
     )
 
 
+@pytest.mark.parametrize("name", sorted(effect.IDLE_IN_KAFKA_TOO))
+def test_what_changes_nothing_in_a_running_kafka_either_is_taken(name: str) -> None:
+    assert standing(name, BrokerSettings).effect is Effect.NONE
+    assert changed(name, "1") == {name: "1"}
+    with pytest.raises(RequestError):
+        changed(name, "soon")
+    with pytest.raises(RequestError, match="at default cluster level"):
+        alter_broker_incrementally([Change(name, Operation.SET, "1")], {}, BrokerConfig(), per_broker=False)
+
+
 def test_every_setting_that_kafka_changes_at_run_time_changes_here_or_says_why_not() -> None:
     for name, row in BrokerSettings.rows.items():
         if row.mode is Mode.READ_ONLY:
