@@ -243,6 +243,18 @@ def schema_registry(programs: Path, place: Path) -> None:
                 process.terminate()
 
 
+def otel(programs: Path, place: Path) -> None:
+    """A broker that is to export its traces starts, serves and stops while its collector is away."""
+    traces = (
+        "--set",
+        "kavka.otlp.traces.endpoint=http://127.0.0.1:9/v1/traces",
+        "--set",
+        "kavka.request.trace.sample=1",
+    )
+    with up(programs, place / "data", "--no-console", *traces) as ready:
+        run(programs / "kavka", "produce", "greetings", "-b", ready["bootstrap"], given="hello\n")
+
+
 def spark(programs: Path, place: Path) -> None:
     run(programs / "kavka", "spark", "doctor", cwd=place)
 
@@ -276,6 +288,7 @@ USES: Final[dict[str, Callable[[Path, Path], None]]] = {
     "console,sso": single_sign_on,
     "security": security,
     "kerberos": kerberos,
+    "otel": otel,
     "schema-registry": schema_registry,
     "spark": spark,
     "delta": delta,

@@ -131,6 +131,8 @@ class RequestTrace(NamedTuple):
     """For how long the broker's event loop stood still meanwhile: nobody was served, followers neither."""
     stall_cause: str = ""
     """The function that the longest of these stalls was in."""
+    traceparent: str = ""
+    """The trace context of the first record that has one in its headers (W3C Trace Context); of sampled requests."""
 
 
 class Verdict(NamedTuple):
@@ -218,6 +220,8 @@ def encode_trace(trace: RequestTrace) -> bytes:
         fields["flush_us"] = trace.flush_us
     if trace.stalled_us:
         fields["stalled_us"], fields["stall_cause"] = trace.stalled_us, trace.stall_cause
+    if trace.traceparent:
+        fields["traceparent"] = trace.traceparent
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -251,6 +255,7 @@ def decode_trace(data: bytes) -> RequestTrace:
             int(fields.get("flush_us", 0)),
             int(fields.get("stalled_us", 0)),
             str(fields.get("stall_cause", "")),
+            str(fields.get("traceparent", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise MalformedTrace(f"no trace: {problem!r}") from problem

@@ -375,6 +375,11 @@ class BrokerConfig(BrokerSettings):
             raise InvalidValue(
                 "max.connections.per.ip", 0, "Value can be 0 only where max.connections.per.ip.overrides is set"
             )
+        endpoint = self.kavka_otlp_traces_endpoint
+        if endpoint and not re.fullmatch(r"https?://[^/\s]+(/\S*)?", endpoint):
+            raise InvalidValue(
+                "kavka.otlp.traces.endpoint", endpoint, "Value must be a URL, such as http://collector:4318/v1/traces"
+            )
         _ = self.max_connections_of_listeners, self.max_connection_creation_rate_of_listeners
 
     def _check_cordoned(self) -> None:

@@ -546,6 +546,7 @@ class BrokerSettings(Settings):
     kavka_slow_request_ms = integer(1_000, at_least(-1), MEDIUM, CLUSTER_WIDE)
     kavka_request_trace_sample = integer(0, at_least(0), MEDIUM, CLUSTER_WIDE)
     kavka_request_traces_ring_bytes = integer(8 * MIB, at_least(64 * KIB), LOW)
+    kavka_otlp_traces_endpoint = string("", importance=LOW)
     # kavka's own: the recording that kavka replay reads (flight/recorder.py).
     kavka_flight_recorder_enable = boolean(True, LOW)
     kavka_flight_recorder_bytes = integer(32 * MIB, at_least(64 * KIB), LOW)

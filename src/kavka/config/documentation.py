@@ -601,6 +601,8 @@ _BROKER = {
     "kavka.request.trace.sample": "One request in so many keeps its stages for kavka trace, slow or not. 0 turns the "
     "sample off.",
     "kavka.request.traces.ring.bytes": "The size of the ring of request traces in the first log directory.",
+    "kavka.otlp.traces.endpoint": "Where the stages of slow and sampled requests are sent as OpenTelemetry traces: the "
+    "address of an OTLP/HTTP collector, such as http://collector:4318/v1/traces. Needs the extra otel. Empty: nowhere.",
     "kavka.authentication.free.failures": "How many logins a minute may fail at an address before its clients "
     "wait; 0: they never do.",
     "kavka.authentication.max.delay.ms": "How long the clients of an address that fails to log in wait at most.",

@@ -171,6 +171,9 @@ class Trace(Protocol):
     def appended(self, topic: str, partition: int, first_offset: int, end_offset: int) -> None:
         """Records from `first_offset` to before `end_offset` are in the leader's log."""
 
+    def carried(self, records: memoryview) -> None:
+        """These batches were appended; their bytes are as they came but for what an append patches."""
+
     def followed(self, topic: str, partition: int, broker_id: int) -> None:
         """A follower's fetch shows that it has these records."""
 

@@ -26,6 +26,7 @@ disk               the FileSystem port
 documents          what stands at an https: or file: address, read whole
 zookeeper_host     an embedded ZooKeeper; zookeeper_server: its port, or a process of its own
 metrics_server     GET /metrics
+trace_export       traces of requests to an OpenTelemetry collector
 http_deadlines     how long a peer of the two may be silent within a request
 server_tls         the certificate of the console and of the schema registry, taken anew when its files change
 log_output         how log lines look

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from kavka.runtime.broker_tls import BrokerTls
     from kavka.runtime.loop_watch import GarbageWatch, LoopWatch
     from kavka.runtime.metrics_server import MetricsServer
+    from kavka.runtime.trace_export import TraceExport
     from kavka.runtime.zookeeper_host import ZooKeeperHost
     from kavka.security.digest_md5 import DigestLogin
     from kavka.security.key_stores import StoreSettings
@@ -143,6 +144,7 @@ class Server:
         self._loop_watch: LoopWatch | None = None
         self._garbage: GarbageWatch | None = None
         self._ended = False
+        self._trace_export: TraceExport | None = None
         self._limited_by = config
         """The settings whose bounds on connections hold, or are about to."""
 
@@ -183,6 +185,10 @@ class Server:
             await self._surroundings.prepare(session)
         await self._take_broker_id(session)
         config = self._config
+        if self._config.kavka_otlp_traces_endpoint:
+            from kavka.runtime.trace_export import TraceExport  # late: few brokers export traces
+
+            self._trace_export = TraceExport(self._config, self.metrics)
         broker = await start_broker(config, self._ports(session), self._advertised(acceptors))
         register_metrics(broker, self.metrics)
         # Requests are handled on this very thread: what it does not compute it is idle.
@@ -283,6 +289,7 @@ class Server:
             clients_have_names=tls is not None and tls.asks_for_certificates,
             fetch=_fetch_document,
             own_tokens=_own_tokens,
+            on_request_trace=None if self._trace_export is None else self._trace_export.take,
             stalled=lambda since_ns: (0, "") if self._loop_watch is None else self._loop_watch.stalled(since_ns),
         )
 
@@ -332,6 +339,8 @@ class Server:
         await self._broker.stop()
         if self._zookeeper_host is not None:
             await self._zookeeper_host.stop()
+        if self._trace_export is not None:
+            await self._run_blocking(self._trace_export.close)
         self._workers.shutdown()
 
     def abort_sockets(self) -> None:
@@ -353,6 +362,8 @@ class Server:
             self._metrics_server.close()
         if self._broker is not None:
             self._broker.abort()
+        if self._trace_export is not None:
+            self._trace_export.abandon()
 
     def reload(self) -> None:
         """Reads again, at once, what may change in files: certificates. What is wrong with new ones is logged."""

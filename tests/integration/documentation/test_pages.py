@@ -21,7 +21,7 @@ PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 PATIENCE_S, LONG_PATIENCE_S = 150, 3_600
 
 MOST_NOT_RUN = {
-    "another machine": 30,
+    "another machine": 31,
     "a target": 11,
     "installs": 10,
     "a fragment": 11,

@@ -38,6 +38,7 @@ def late_request_traces(base: Base, metadata: MetadataCache) -> Late[RequestTrac
                 topic_name=metadata.topic_name,
                 record=base.record,
                 stalled=ports.stalled,
+                export=ports.on_request_trace,
             ),
             Ring(ports.filesystem, config.log_directories[0], config.kavka_request_traces_ring_bytes),
             id_prefix=f"{base.broker_id}-{base.began_ms:x}",

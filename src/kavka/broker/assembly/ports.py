@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kavka.broker.assembly.broker import Broker
     from kavka.broker.telemetry.client_telemetry import Push
     from kavka.security.key_stores import StoreSettings
+    from kavka.traces import RequestTrace
 
 
 NOBODY: Final = "User:ANONYMOUS"
@@ -70,7 +71,8 @@ class Ports(NamedTuple):
     raises ConnectionFailed. `own_principal` is who this broker is, by its certificate, to brokers that it calls;
     `clients_have_names`: on some listener clients may show certificates. `own_tokens` gives the source of tokens that
     settings of a client ask for; it raises ConfigError. `stalled` says for how many nanoseconds the event loop has
-    stood still since a time of `clock_ns`, and in what.
+    stood still since a time of `clock_ns`, and in what. `on_request_trace` is given each trace of a request that the
+    broker keeps, None if nobody takes them; it returns at once.
     """
 
     zookeeper: ZooKeeper
@@ -97,3 +99,4 @@ class Ports(NamedTuple):
     fetch: Fetch = no_documents
     own_tokens: Callable[[Mapping[str, str]], OwnTokens] = no_tokens
     stalled: Callable[[int], tuple[int, str]] = lambda since_ns: (0, "")
+    on_request_trace: Callable[[RequestTrace], None] | None = None

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.decisions.decision_log import LineRing, Ring
 from kavka.broker.decisions.produce_waits import ProduceWait
+from kavka.broker.decisions.trace_context import traceparent_of
 from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision
 from kavka.errors import ErrorCode, ProtocolViolation, StorageError
 from kavka.logger import Logger
@@ -74,7 +75,7 @@ _WAIT_BY_DESIGN: Final = frozenset(
 class TracePorts(NamedTuple):
     """What the broker gives. `clock_ns` is the clock of the stages, `slow_ms` the setting in force (-1: never),
     `topic_name` finds a topic by its id, `stalled` says for how many nanoseconds the event loop has stood still since
-    a time, and in what."""
+    a time, and in what. `export` is given each trace that is kept; it returns at once and never raises."""
 
     broker_id: BrokerId
     wall_ms: Callable[[], int]
@@ -83,12 +84,22 @@ class TracePorts(NamedTuple):
     topic_name: Callable[[UUID], str | None]
     record: RecordDecision
     stalled: Callable[[int], tuple[int, str]]
+    export: Callable[[RequestTrace], None] | None = None
 
 
 class SampledRequest:
     """Takes down one request of the sample (`kavka.protocol.connection.Trace`)."""
 
-    __slots__ = ("_began_ns", "_clock_ns", "_seen", "committed_us", "flush_us", "followers", "partitions")
+    __slots__ = (
+        "_began_ns",
+        "_clock_ns",
+        "_seen",
+        "committed_us",
+        "flush_us",
+        "followers",
+        "partitions",
+        "traceparent",
+    )
 
     def __init__(self, began_ns: int, clock_ns: Callable[[], int]) -> None:
         self._began_ns = began_ns
@@ -98,6 +109,7 @@ class SampledRequest:
         self.followers: list[FollowerStep] = []
         self.committed_us = NOT_MEASURED
         self.flush_us = 0
+        self.traceparent = ""
 
     def _now_us(self) -> int:
         return (self._clock_ns() - self._began_ns) // 1000
@@ -107,6 +119,10 @@ class SampledRequest:
             self.partitions.append(
                 TracedPartition(topic, partition, first_offset, end_offset, appended_us=self._now_us())
             )
+
+    def carried(self, records: memoryview) -> None:
+        if not self.traceparent:
+            self.traceparent = traceparent_of(records)
 
     def followed(self, topic: str, partition: int, broker_id: int) -> None:
         """A follower fetches again and again: the first time counts."""
@@ -196,6 +212,7 @@ class RequestTraces:
                 followers=tuple(sampled.followers),
                 committed_us=sampled.committed_us,
                 flush_us=sampled.flush_us,
+                traceparent=sampled.traceparent,
             )
         answered_us = stages.request_queue + stages.local + stages.remote
         partitions = self._produced(answered)
@@ -249,6 +266,8 @@ class RequestTraces:
 
     def _write(self, trace: RequestTrace) -> None:
         self.kept += 1
+        if self._ports.export is not None:
+            self._ports.export(trace)
         self._unwritten.append(encode_trace(trace))
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_later(LINGER_S, self._flush)

@@ -128,6 +128,8 @@ def _append_all(
                 outcome = _append(broker, request, message, name, data, wall_ms)
                 if request.trace is not None and outcome.error is ErrorCode.NONE and name is not None:
                     request.trace.appended(name, data.index, outcome.base_offset, outcome.committed_at)
+                    if isinstance(data.records, memoryview):
+                        request.trace.carried(data.records)
             answer = _answer(broker, request, name, data.index, outcome)
             if outcome.error is not ErrorCode.NONE:
                 failed = True
