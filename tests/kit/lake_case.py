@@ -63,7 +63,7 @@ class Lake(Protocol):
 
     def target(self, options: LakeOptions) -> Prepare: ...
 
-    def rows(self) -> list[dict[str, Any]]: ...
+    def rows(self, version: int | None = None) -> list[dict[str, Any]]: ...
 
     def commits(self) -> int:
         """Commits of rows, since the table was made."""
@@ -87,8 +87,8 @@ class DeltaLake:
     def target(self, options: LakeOptions) -> Prepare:
         return DeltaTarget(Place.at(str(self.path)), options)
 
-    def rows(self) -> list[dict[str, Any]]:
-        return DeltaTable(self.path).to_pyarrow_table().to_pylist()
+    def rows(self, version: int | None = None) -> list[dict[str, Any]]:
+        return DeltaTable(self.path, version=version).to_pyarrow_table().to_pylist()
 
     def commits(self) -> int:
         return DeltaTable(self.path).version()
@@ -97,7 +97,8 @@ class DeltaLake:
         return list(DeltaTable(self.path).metadata().partition_columns)
 
     def append(self, row: dict[str, Any]) -> None:
-        write_deltalake(self.path, pa.Table.from_pylist([row], ROWS), mode="append")
+        columns = pa.schema(DeltaTable(self.path).schema().to_arrow())
+        write_deltalake(self.path, pa.Table.from_pylist([row], columns), mode="append")
 
     def replace(self) -> None:
         DeltaTable.create(self.path, Schema.from_arrow(ROWS), mode="overwrite")
@@ -126,8 +127,8 @@ class IcebergLake:
     def table(self) -> OpenedIceberg:
         return self._catalog().load_table(self.NAME)
 
-    def rows(self) -> list[dict[str, Any]]:
-        return self.table().scan().to_arrow().to_pylist()
+    def rows(self, version: int | None = None) -> list[dict[str, Any]]:
+        return self.table().scan(snapshot_id=version).to_arrow().to_pylist()
 
     def commits(self) -> int:
         return len(self.table().snapshots())
@@ -136,7 +137,8 @@ class IcebergLake:
         return [field.name for field in self.table().spec().fields]
 
     def append(self, row: dict[str, Any]) -> None:
-        self.table().append(pa.Table.from_pylist([row], ROWS))
+        table = self.table()
+        table.append(pa.Table.from_pylist([row], table.schema().as_arrow()))
 
     def replace(self) -> None:
         self._catalog().drop_table(self.NAME)

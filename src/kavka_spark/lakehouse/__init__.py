@@ -16,5 +16,10 @@ on those in the table are refused.
     delta_table             Delta, by delta-rs
     delta_log_actions       values of Delta's log: statistics and partitions (pure)
     iceberg_table           Iceberg, by PyIceberg
+    changes                 changes of rows, out of Debezium's envelope
+    merging                 a task's changes into its part of a table
+    stored_files            a table's files, read with its columns
+    handles                 a table for its users: its batches, and which version has an offset
+    compaction              small files as few large ones
     errors                  what is refused, and the way out
 """

@@ -16,6 +16,7 @@ from kavka_spark.lakehouse.table_format import TableFormat
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kavka_spark.lakehouse.delta_table import DeltaLakeTable
     from kavka_spark.lakehouse.lake_options import LakeOptions
     from kavka_spark.lakehouse.places import Place
     from kavka_spark.lakehouse.table import Table
@@ -47,10 +48,18 @@ class DeltaTarget:
     options: LakeOptions
 
     def __call__(self, columns: pa.Schema) -> Table:
-        try:
-            from kavka_spark.lakehouse.delta_table import DeltaLakeTable
-        except ModuleNotFoundError as missing:
-            if missing.name != "deltalake":
-                raise
-            raise ConfigError(f"Delta tables need the package deltalake: {install_command('delta')}") from missing
-        return DeltaLakeTable.prepare(self.place, columns, self.options)
+        return _code().prepare(self.place, columns, self.options)
+
+    def existing(self) -> Table:
+        """The table as it is. Raises TableRefused if there is none."""
+        return _code().existing(self.place, self.options)
+
+
+def _code() -> type[DeltaLakeTable]:
+    try:
+        from kavka_spark.lakehouse.delta_table import DeltaLakeTable
+    except ModuleNotFoundError as missing:
+        if missing.name != "deltalake":
+            raise
+        raise ConfigError(f"Delta tables need the package deltalake: {install_command('delta')}") from missing
+    return DeltaLakeTable

@@ -24,13 +24,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from kavka.model import TopicPartition
 from kavka_spark.lakehouse.batch import Batch
@@ -39,10 +40,10 @@ from kavka_spark.lakehouse.delta_log_actions import can_partition, partition_tex
 from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
 from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema
 from kavka_spark.lakehouse.lake_options import LakeOptions
-from kavka_spark.lakehouse.layout import Layout
+from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, MergePlan, check_merge, merge_properties
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import Held
-from kavka_spark.lakehouse.table import MARK, mark_of
+from kavka_spark.lakehouse.table import MARK, TableFile, mark_of
 
 NO_ID: Final = "-"
 """In place of the id of a topic whose brokers have none."""
@@ -71,6 +72,8 @@ class DeltaLakeTable:
             left_out=frozenset(partition_by),
             file_bytes=options.file_bytes,
         )
+        if options.merge_keys:
+            self._layout = replace(self._layout, merge=self._merge_plan())
 
     @classmethod
     def prepare(cls, place: Place, rows: pa.Schema, options: LakeOptions) -> DeltaLakeTable:
@@ -88,6 +91,15 @@ class DeltaLakeTable:
         if change.added:
             opened.alter.add_columns([Field.from_arrow(each) for each in change.added])
             return cls.prepare(place, rows, options)
+        return cls(place, opened, options)
+
+    @classmethod
+    def existing(cls, place: Place, options: LakeOptions) -> DeltaLakeTable:
+        """The table as it is. Raises TableRefused if there is none, or one that this code would harm."""
+        opened = _open(place)
+        if opened is None:
+            raise TableRefused(f"there is no Delta table at {place.address}")
+        _check(opened, place, None)
         return cls(place, opened, options)
 
     @property
@@ -116,7 +128,15 @@ class DeltaLakeTable:
                 offsets[name] = found
         return Held(self._opened.transaction_version(batch.query), offsets, topic_ids)
 
-    def append(self, files: Sequence[WrittenFile], batch: Batch | None, writer_id: str) -> None:
+    def append(
+        self,
+        files: Sequence[WrittenFile],
+        batch: Batch | None,
+        writer_id: str,
+        removed: Sequence[str] = (),
+        *,
+        same_rows: bool = False,
+    ) -> None:
         now_ms = int(time.time() * 1000)
         transactions = []
         marks: dict[str, Any] = {}
@@ -129,9 +149,11 @@ class DeltaLakeTable:
             ]
             marks[MARK] = json.dumps(mark_of(batch, writer_id), separators=(",", ":"))
         properties = CommitProperties(custom_metadata=marks, max_commit_retries=0, app_transactions=transactions)
+        taken_out = [self._remove(path, now_ms, same_rows=same_rows) for path in removed]
+        added = [self._add(file, now_ms, same_rows=same_rows) for file in files]
         try:
             self._opened.create_write_transaction(
-                [self._add(file, now_ms) for file in files],
+                [*taken_out, *added],
                 "append",
                 self._opened.schema(),
                 partition_by=list(self._layout.partition_by),
@@ -140,16 +162,50 @@ class DeltaLakeTable:
         except CommitFailedError as failure:
             raise CommitConflict(f"{self.name}: {failure}") from failure
 
-    def _add(self, file: WrittenFile, now_ms: int) -> AddAction:
+    def _add(self, file: WrittenFile, now_ms: int, *, same_rows: bool) -> AddAction:
         values = zip(self._layout.partition_by, file.partition, strict=True)
         return AddAction(
             path=file.path,
             size=file.size_bytes,
             partition_values={name: partition_text(value) for name, value in values},
             modification_time=now_ms,
-            data_change=True,
+            data_change=not same_rows,
             stats=statistics(file.footer, self._layout.file_columns),
         )
+
+    def _remove(self, path: str, now_ms: int, *, same_rows: bool) -> RemoveAction:
+        file = self.files()[path]
+        values = {
+            name: partition_text(value) for name, value in zip(self._layout.partition_by, file.partition, strict=True)
+        }
+        return RemoveAction(path, not same_rows, now_ms, file.size_bytes, values)
+
+    def files(self) -> Mapping[str, TableFile]:
+        return self._files
+
+    def batch_marks(self) -> list[dict[str, Any]]:
+        restored_to = self._restored_to()
+        return [mark for mark in self.marks(None) if restored_to is None or mark["version"] <= restored_to]
+
+    @cached_property
+    def _files(self) -> dict[str, TableFile]:
+        if "deletionVectors" in (self._opened.protocol().writer_features or ()):
+            raise TableRefused(
+                f"the Delta table at {self.name} may have rows that are deleted beside its files (deletionVectors), "
+                "which this code does not read"
+            )
+        found = pa.table(self._opened.get_add_actions(flatten=True))
+        partitions = [found[f"partition.{name}"].to_pylist() for name in self._layout.partition_by]
+        values = zip(*partitions, strict=True) if partitions else iter([()] * found.num_rows)
+        columns = zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), values, strict=True)
+        return {path: TableFile(size_bytes, tuple(partition)) for path, size_bytes, partition in columns}
+
+    def _merge_plan(self) -> MergePlan:
+        files: dict[int, list[str]] = {}
+        for path, file in sorted(self._files.items()):
+            files.setdefault(file.partition[0], []).append(path)
+        plan = {bucket: tuple(paths) for bucket, paths in files.items()}
+        return MergePlan(keys=self._options.merge_keys, buckets=self._options.merge_buckets, files=plan)
 
     def _own_marks(self, writer_id: str) -> list[dict[str, Any]]:
         """Of the table as it is: what was restored away does not count."""
@@ -219,14 +275,21 @@ def _create(place: Place, rows: pa.Schema, options: LakeOptions) -> None:
     except Exception as failure:  # delta-rs raises bare ones here
         raise SchemaRefused(f"the rows have a type that Delta does not have: {failure}") from failure
     try:
-        DeltaTable.create(place.address, schema, partition_by=list(options.partition_by or ()))
+        DeltaTable.create(
+            place.address,
+            schema,
+            partition_by=[BUCKET_COLUMN] if options.merge_keys else list(options.partition_by or ()),
+            configuration=merge_properties(options.merge_keys, options.merge_buckets),
+            raise_if_key_not_exists=False,
+        )
     except DeltaError as failure:
         if _open(place) is None:  # Otherwise another process was faster.
             raise TableRefused(f"no Delta table can be made at {place.address}: {failure}") from failure
 
 
-def _check(opened: DeltaTable, place: Place, options: LakeOptions) -> None:
-    """Raises TableRefused where adding files would break what the table promises."""
+def _check(opened: DeltaTable, place: Place, options: LakeOptions | None) -> None:
+    """Raises TableRefused where adding files would break what the table promises, or, with options, where it is not as
+    they say."""
     protocol, metadata = opened.protocol(), opened.metadata()
     features = set(protocol.writer_features or ()) if protocol.min_writer_version >= _LATEST_PLAIN_WRITER else set()
     configuration = metadata.configuration
@@ -237,11 +300,16 @@ def _check(opened: DeltaTable, place: Place, options: LakeOptions) -> None:
     for field in opened.schema().fields:
         kept = {"delta.invariants", "delta.generationExpression", "delta.identity.start"} & set(field.metadata)
         found += [f"{name} of column {field.name}" for name in sorted(kept)]
+    if options is not None and options.merge_keys and configuration.get("delta.appendOnly") == "true":
+        found.append("delta.appendOnly")
     if found:
         raise TableRefused(
             f"the Delta table at {place.address} uses {', '.join(found)}, which files that tasks write would not keep: "
             "write to another table, or take it out of this one"
         )
+    if options is None:
+        return
+    check_merge(configuration, options.merge_keys, options.merge_buckets, f"the Delta table at {place.address}")
     if options.partition_by is not None and list(options.partition_by) != list(metadata.partition_columns):
         there = ", ".join(metadata.partition_columns) or "nothing"
         raise TableRefused(

@@ -16,6 +16,7 @@ from kavka_spark.lakehouse.table_format import TableFormat
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kavka_spark.lakehouse.iceberg_table import IcebergTable
     from kavka_spark.lakehouse.lake_options import LakeOptions
     from kavka_spark.lakehouse.table import Table
 
@@ -58,10 +59,18 @@ class IcebergTarget:
     options: LakeOptions
 
     def __call__(self, columns: pa.Schema) -> Table:
-        try:
-            from kavka_spark.lakehouse.iceberg_table import IcebergTable
-        except ModuleNotFoundError as missing:
-            if missing.name != "pyiceberg":
-                raise
-            raise ConfigError(f"Iceberg tables need the package pyiceberg: {install_command('iceberg')}") from missing
-        return IcebergTable.prepare(self.table, self.catalog, dict(self.properties), columns, self.options)
+        return _code().prepare(self.table, self.catalog, dict(self.properties), columns, self.options)
+
+    def existing(self) -> Table:
+        """The table as it is. Raises TableRefused if there is none."""
+        return _code().existing(self.table, self.catalog, dict(self.properties), self.options)
+
+
+def _code() -> type[IcebergTable]:
+    try:
+        from kavka_spark.lakehouse.iceberg_table import IcebergTable
+    except ModuleNotFoundError as missing:
+        if missing.name != "pyiceberg":
+            raise
+        raise ConfigError(f"Iceberg tables need the package pyiceberg: {install_command('iceberg')}") from missing
+    return IcebergTable

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -51,13 +52,15 @@ from kavka_spark.lakehouse.data_files import WrittenFile
 from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
 from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema, plain_type
 from kavka_spark.lakehouse.lake_options import LakeOptions
-from kavka_spark.lakehouse.layout import Layout
+from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, MergePlan, check_merge, merge_properties
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import Held
-from kavka_spark.lakehouse.table import MARK, mark_of
+from kavka_spark.lakehouse.table import MARK, TableFile, mark_of
 
 QUERY: Final = f"{MARK}.query."
 """What the names of the table's properties begin with."""
+SAME_ROWS: Final = f"{MARK}.same-rows"
+"""In the summary of a snapshot that only rearranges files: PyIceberg's overwrite does not call itself a replacement."""
 NEWEST_FORMAT: Final = 2
 
 
@@ -65,7 +68,7 @@ class IcebergTable:
     """See `table.Table`."""
 
     def __init__(self, opened: Opened, options: LakeOptions) -> None:
-        self._opened = opened
+        self._opened, self._options = opened, options
         base = opened.properties.get(TableProperties.WRITE_DATA_PATH, f"{opened.location()}/data")
         self._base = base.rstrip("/")
         self._layout = Layout(
@@ -75,6 +78,8 @@ class IcebergTable:
             partition_by=tuple(field.name for field in opened.spec().fields),
             file_bytes=options.file_bytes,
         )
+        if options.merge_keys:
+            self._layout = replace(self._layout, merge=self._merge_plan())
 
     @classmethod
     def prepare(
@@ -82,13 +87,7 @@ class IcebergTable:
     ) -> IcebergTable:
         """The table, made if there is none, with all columns that the rows have (I2). Raises SchemaRefused and
         TableRefused."""
-        try:
-            found = load_catalog(catalog, **dict(properties))
-        except Exception as failure:  # what a catalog raises is its own
-            raise TableRefused(
-                f"the Iceberg catalog {catalog!r} cannot be opened: {failure}. Give its settings as options "
-                "'catalog.type', 'catalog.uri', 'catalog.warehouse', ..., or in .pyiceberg.yaml"
-            ) from failure
+        found = _catalog(catalog, properties)
         opened = _open(found, name)
         if opened is None:
             _create(found, name, rows, options)
@@ -104,6 +103,15 @@ class IcebergTable:
         if change:
             with opened.update_schema() as update:
                 update.union_by_name(pa.schema([*change.added, *change.widened]))
+        return cls(opened, options)
+
+    @classmethod
+    def existing(cls, name: str, catalog: str, properties: Mapping[str, str], options: LakeOptions) -> IcebergTable:
+        """The table as it is. Raises TableRefused if there is none, or one that this code would harm."""
+        opened = _open(_catalog(catalog, properties), name)
+        if opened is None:
+            raise TableRefused(f"the catalog {catalog!r} has no Iceberg table {name}")
+        _check(opened, name, None)
         return cls(opened, options)
 
     @property
@@ -135,20 +143,31 @@ class IcebergTable:
                 offsets = {name: end for name, end in offsets.items() if name.topic != topic}
         return Held(number, {name: offsets[name] for name in batch.ends if name in offsets}, known_ids)
 
-    def append(self, files: Sequence[WrittenFile], batch: Batch | None, writer_id: str) -> None:
+    def append(
+        self,
+        files: Sequence[WrittenFile],
+        batch: Batch | None,
+        writer_id: str,
+        removed: Sequence[str] = (),
+        *,
+        same_rows: bool = False,
+    ) -> None:
         # A change of this object's metadata alone: no update of the table is made of it (I1).
         metadata = self._opened.metadata
         without_retries = {**metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
         self._opened.metadata = metadata.model_copy(update={"properties": without_retries})
         transaction = self._opened.transaction()
-        summary = {}
+        summary = {SAME_ROWS: "true"} if same_rows else {}
         if batch is not None:
             mark = json.dumps(mark_of(batch, writer_id), separators=(",", ":"))
             summary[MARK] = mark
             transaction.set_properties({f"{QUERY}{batch.query}": mark})
-        with transaction.update_snapshot(snapshot_properties=summary).fast_append() as added:
+        update = transaction.update_snapshot(snapshot_properties=summary)
+        with update.overwrite() if removed else update.fast_append() as change:
+            for path in removed:
+                change.delete_data_file(self._files[path])
             for file in files:
-                added.append_data_file(self._data_file(file))
+                change.append_data_file(self._data_file(file))
         try:
             transaction.commit_transaction()
         except CommitFailedException as failure:
@@ -178,6 +197,37 @@ class IcebergTable:
             key_metadata=None,
             **statistics.to_serialized_dict(),
         )
+
+    def files(self) -> Mapping[str, TableFile]:
+        return {
+            path: TableFile(file.file_size_in_bytes, tuple(file.partition[at] for at in range(len(file.partition))))
+            for path, file in self._files.items()
+        }
+
+    def batch_marks(self) -> list[dict[str, Any]]:
+        return [mark for mark in self.marks if "version" in mark]
+
+    @cached_property
+    def _files(self) -> dict[str, DataFile]:
+        """By their paths below the layout's place."""
+        found = {}
+        for task in self._opened.scan().plan_files():
+            path = task.file.file_path
+            if task.delete_files or not path.startswith(f"{self._base}/"):
+                problem = "rows that others deleted beside its files" if task.delete_files else f"a file at {path}"
+                raise TableRefused(
+                    f"the Iceberg table {self.name} has {problem}, which this code does not rewrite: let another "
+                    "engine rewrite its data files first"
+                )
+            found[path.removeprefix(f"{self._base}/")] = task.file
+        return found
+
+    def _merge_plan(self) -> MergePlan:
+        files: dict[int, list[str]] = {}
+        for path, file in sorted(self._files.items()):
+            files.setdefault(file.partition[0], []).append(path)
+        plan = {bucket: tuple(paths) for bucket, paths in files.items()}
+        return MergePlan(keys=self._options.merge_keys, buckets=self._options.merge_buckets, files=plan)
 
     @cached_property
     def marks(self) -> list[dict[str, Any]]:
@@ -217,6 +267,16 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return plain_type(kind)
 
 
+def _catalog(catalog: str, properties: Mapping[str, str]) -> Catalog:
+    try:
+        return load_catalog(catalog, **dict(properties))
+    except Exception as failure:  # what a catalog raises is its own
+        raise TableRefused(
+            f"the Iceberg catalog {catalog!r} cannot be opened: {failure}. Give its settings as options "
+            "'catalog.type', 'catalog.uri', 'catalog.warehouse', ..., or in .pyiceberg.yaml"
+        ) from failure
+
+
 def _open(catalog: Catalog, name: str) -> Opened | None:
     try:
         return catalog.load_table(name)
@@ -237,8 +297,12 @@ def _create(catalog: Catalog, name: str, rows: pa.Schema, options: LakeOptions) 
     except NamespaceAlreadyExistsError:
         pass
     try:
-        with catalog.create_table_transaction(name, columns) as made, made.update_spec() as spec:
-            for column in options.partition_by or ():
+        properties = merge_properties(options.merge_keys, options.merge_buckets)
+        with (
+            catalog.create_table_transaction(name, columns, properties=properties) as made,
+            made.update_spec() as spec,
+        ):
+            for column in (BUCKET_COLUMN,) if options.merge_keys else options.partition_by or ():
                 spec.add_field(column, IdentityTransform(), column)
     except TableAlreadyExistsError:
         pass  # Another process was faster.
@@ -251,8 +315,8 @@ def _wide_enough(kind: pa.DataType) -> pa.DataType:
     return pa.int32() if kind in (pa.int8(), pa.int16()) else kind
 
 
-def _check(opened: Opened, name: str, options: LakeOptions) -> None:
-    """Raises TableRefused for tables that files would not fit into."""
+def _check(opened: Opened, name: str, options: LakeOptions | None) -> None:
+    """Raises TableRefused for tables that files would not fit into, or, with options, that are not as they say."""
     if opened.format_version > NEWEST_FORMAT:
         raise TableRefused(
             f"the Iceberg table {name} has the format version {opened.format_version}, and this sink writes versions 1 "
@@ -265,6 +329,9 @@ def _check(opened: Opened, name: str, options: LakeOptions) -> None:
                 f"the Iceberg table {name} is partitioned by {field.name} ({field.transform}), and this sink writes "
                 "tables that are partitioned by whole columns: add a column with that value, and partition by it"
             )
+    if options is None:
+        return
+    check_merge(opened.properties, options.merge_keys, options.merge_buckets, f"the Iceberg table {name}")
     there = [field.name for field in spec.fields]
     if options.partition_by is not None and list(options.partition_by) != there:
         raise TableRefused(

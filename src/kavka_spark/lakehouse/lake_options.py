@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kavka.errors import ConfigError
-from kavka_spark.lakehouse.layout import DEFAULT_FILE_BYTES
+from kavka_spark.lakehouse.layout import DEFAULT_BUCKETS, DEFAULT_FILE_BYTES
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.options import boolean, check_names, positive_int
 
@@ -20,6 +20,8 @@ _NAMES: Final = (
     "exactlyOnceBatch",
     "exactlyOnceId",
     "maxFileBytes",
+    "mergeBuckets",
+    "mergeKeys",
     "mergeSchema",
     "partitionBy",
     "queryName",
@@ -33,6 +35,9 @@ class LakeOptions:
 
     writer_id: str = DEFAULT_WRITER_ID
     merge_schema: bool = False
+    merge_keys: tuple[str, ...] = ()
+    """Rows are changes, merged by these columns; none: rows are added."""
+    merge_buckets: int = DEFAULT_BUCKETS
     partition_by: tuple[str, ...] | None = None
     """Of a table that does not exist yet; None: not given."""
     file_bytes: int = DEFAULT_FILE_BYTES
@@ -67,10 +72,15 @@ def lake_options(given: Mapping[str, str], *own: str, streaming: bool) -> LakeOp
     writer_id = options.get("writerid", DEFAULT_WRITER_ID).strip()
     if not writer_id or "/" in writer_id:
         raise ConfigError(f"option 'writerId' is {writer_id!r}, expected a name without '/'")
+    merge_keys, partition_by = _columns(options, "mergeKeys"), _columns(options, "partitionBy")
+    if merge_keys and partition_by:
+        raise ConfigError("a table of merged changes is partitioned by its buckets: leave out option 'partitionBy'")
     return LakeOptions(
         writer_id=writer_id,
+        merge_keys=merge_keys or (),
+        merge_buckets=_buckets(options, merge_keys),
         merge_schema=boolean(options, "mergeschema", default=False),
-        partition_by=_columns(options),
+        partition_by=partition_by,
         file_bytes=positive_int(options, "maxfilebytes") if "maxfilebytes" in options else DEFAULT_FILE_BYTES,
         checkpoint=Place.at(checkpoint).address if checkpoint else None,
         load_id=load_id,
@@ -78,11 +88,19 @@ def lake_options(given: Mapping[str, str], *own: str, streaming: bool) -> LakeOp
     )
 
 
-def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
-    text = options.get("partitionby")
+def _buckets(options: Mapping[str, str], merge_keys: tuple[str, ...] | None) -> int:
+    if "mergebuckets" not in options:
+        return DEFAULT_BUCKETS
+    if not merge_keys:
+        raise ConfigError("option 'mergeBuckets' needs option 'mergeKeys'")
+    return positive_int(options, "mergebuckets")
+
+
+def _columns(options: Mapping[str, str], name: str) -> tuple[str, ...] | None:
+    text = options.get(name.lower())
     if text is None:
         return None
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     if not names or len(set(names)) != len(names):
-        raise ConfigError(f"option 'partitionBy' is {text!r}, expected names of columns, separated by commas")
+        raise ConfigError(f"option {name!r} is {text!r}, expected names of columns, separated by commas")
     return names

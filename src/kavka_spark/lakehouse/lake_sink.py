@@ -30,10 +30,11 @@ from kavka.logger import Logger
 from kavka_spark.errors import SinkError
 from kavka_spark.lakehouse.batch import Batch, read_batch
 from kavka_spark.lakehouse.data_files import FileWriter, WrittenFile
-from kavka_spark.lakehouse.errors import CommitConflict
+from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused
 from kavka_spark.lakehouse.evolution import plain_schema
 from kavka_spark.lakehouse.lake_options import LakeOptions
-from kavka_spark.lakehouse.layout import Layout
+from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout
+from kavka_spark.lakehouse.merging import CHANGE_COLUMN, OF_CHANGES, Bucket, check_columns, merge
 from kavka_spark.lakehouse.progress import Step, next_step
 from kavka_spark.lakehouse.table import Table
 from kavka_spark.stable import TASK_COLUMN
@@ -54,12 +55,20 @@ class WrittenTask(WriterCommitMessage):
     layout: Layout
     """For which the files were written."""
     files: tuple[WrittenFile, ...]
+    bucket: Bucket | None = None
+    """Where changes are merged."""
 
 
-def row_columns(schema: StructType) -> pa.Schema:
-    """What the sink writes of a table. The column that `stable` adds is not written."""
-    kept = StructType([each for each in schema.fields if each.name != TASK_COLUMN])
-    return plain_schema(to_arrow_schema(kept, timezone="UTC"))
+def row_columns(schema: StructType, options: LakeOptions) -> pa.Schema:
+    """What the sink writes of a table. Columns that say which task writes, or what a change is, are not written."""
+    if options.merge_keys:
+        check_columns(schema.names, options.merge_keys)
+    elif CHANGE_COLUMN in schema.names:
+        raise SchemaRefused("these are changes of rows: name the columns that identify a row with option 'mergeKeys'")
+    without = OF_CHANGES if options.merge_keys else (TASK_COLUMN,)
+    kept = StructType([each for each in schema.fields if each.name not in without])
+    columns = plain_schema(to_arrow_schema(kept, timezone="UTC"))
+    return columns.append(pa.field(BUCKET_COLUMN, pa.int32())) if options.merge_keys else columns
 
 
 class LakeWriter(DataSourceArrowWriter):
@@ -104,6 +113,9 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):
 
 def write_task(rows: Iterator[pa.RecordBatch], layout: Layout) -> WrittenTask:
     """A task's rows as files. Where it fails it removes them."""
+    if layout.merge is not None:
+        merged = merge(rows, layout)
+        return WrittenTask(layout.without_files(), tuple(merged.files), merged.bucket)
     context = TaskContext.get()
     writer = FileWriter(layout, f"part-{0 if context is None else context.partitionId():05d}")
     try:
@@ -119,6 +131,8 @@ def commit(tasks: Sequence[WrittenTask], batch: Batch | None, look: Callable[[],
     """Commits the files, or finds the batch in the table already: False. Raises BatchRefused, SchemaRefused,
     TableRefused, and CommitConflict where others were faster `MOST_COMMITS` times."""
     files = [file for task in tasks for file in task.files]
+    buckets = [task.bucket for task in tasks if task.bucket is not None]
+    removed = [path for bucket in buckets for path in bucket.removed]
     for attempt in range(MOST_COMMITS):
         table = look()
         if batch is not None:
@@ -130,8 +144,10 @@ def commit(tasks: Sequence[WrittenTask], batch: Batch | None, look: Callable[[],
                 return False
         for task in tasks:
             task.layout.check_same(table.layout)
+        for bucket in buckets:
+            bucket.check_same(table.layout.merge.files if table.layout.merge is not None else {}, table.name)
         try:
-            table.append(files, batch, writer_id)
+            table.append(files, batch, writer_id, removed)
         except CommitConflict as conflict:
             if attempt == MOST_COMMITS - 1:
                 raise

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -11,6 +12,44 @@ from kavka_spark.lakehouse.errors import TableRefused
 from kavka_spark.lakehouse.places import Place
 
 DEFAULT_FILE_BYTES: Final = 128 * 1024 * 1024
+
+DEFAULT_BUCKETS: Final = 8
+BUCKET_COLUMN: Final = "kavka_bucket"
+"""By which a table of merged changes is partitioned."""
+MERGE_KEYS, MERGE_BUCKETS = "kavka.mergeKeys", "kavka.mergeBuckets"
+"""Properties of such a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergePlan:
+    """How changes are merged: by which columns, and which files each bucket has."""
+
+    keys: tuple[str, ...]
+    buckets: int
+    files: Mapping[int, tuple[str, ...]]
+
+
+def merge_properties(keys: tuple[str, ...], buckets: int) -> dict[str, str]:
+    """What a table says of how changes are merged into it, from when it is made."""
+    return {MERGE_KEYS: ",".join(keys), MERGE_BUCKETS: str(buckets)} if keys else {}
+
+
+def check_merge(found: Mapping[str, str], keys: tuple[str, ...], buckets: int, table: str) -> None:
+    """Whether the table with these properties is one for changes by `keys`. Raises TableRefused."""
+    there = found.get(MERGE_KEYS)
+    if there is None and keys:
+        raise TableRefused(
+            f"{table} was not made for changes, so its rows are in no buckets: write changes to another table, which "
+            "the first batch makes"
+        )
+    if there is not None and ",".join(keys) != there:
+        raise TableRefused(f"{table} merges changes by {there}: set option mergeKeys to {there!r}")
+    if keys and found.get(MERGE_BUCKETS) != str(buckets):
+        count = found.get(MERGE_BUCKETS)
+        raise TableRefused(
+            f"{table} has {count} buckets: set option mergeBuckets to {count}, and buckets={count} where the changes "
+            "are made. The number cannot change, for rows would be in another bucket than before"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +63,12 @@ class Layout:
     partition_by: tuple[str, ...] = ()
     left_out: frozenset[str] = frozenset()
     file_bytes: int = DEFAULT_FILE_BYTES
+    merge: MergePlan | None = None
+    """None: rows are added."""
+
+    def without_files(self) -> Layout:
+        """What a task reports back: without the names of all files."""
+        return self if self.merge is None else replace(self, merge=replace(self.merge, files={}))
 
     @property
     def file_columns(self) -> pa.Schema:

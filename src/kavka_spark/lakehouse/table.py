@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from kavka_spark.lakehouse.batch import Batch
 from kavka_spark.lakehouse.data_files import WrittenFile
@@ -12,6 +12,13 @@ from kavka_spark.lakehouse.progress import Held, nested
 
 MARK = "kavka"
 """Under this name a commit has what `mark_of` says, as JSON."""
+
+
+class TableFile(NamedTuple):
+    """A file that the table has now."""
+
+    size_bytes: int
+    partition: tuple[Any, ...]
 
 
 class Table(Protocol):
@@ -28,10 +35,26 @@ class Table(Protocol):
     def held(self, batch: Batch, writer_id: str) -> Held:
         """What it holds of the batch's query and partitions."""
 
-    def append(self, files: Sequence[WrittenFile], batch: Batch | None, writer_id: str) -> None:
-        """Adds the files, and the batch with its offsets, in one commit on the version that was opened. Without a
-        batch it adds the files only. Raises CommitConflict if somebody else has committed since; what else it raises
-        leaves unknown whether the commit came through."""
+    def append(
+        self,
+        files: Sequence[WrittenFile],
+        batch: Batch | None,
+        writer_id: str,
+        removed: Sequence[str] = (),
+        *,
+        same_rows: bool = False,
+    ) -> None:
+        """Adds the files, removes others, and notes the batch with its offsets, in one commit on the version that was
+        opened. `removed` are paths as `files` names them. Without a batch it changes files only, and with `same_rows`
+        the rows in them are as they were. Raises CommitConflict if somebody else has committed since; what else it
+        raises leaves unknown whether the commit came through."""
+
+    def files(self) -> Mapping[str, TableFile]:
+        """Its files, by their paths below the layout's place. Raises TableRefused where some of their rows are deleted
+        beside them."""
+
+    def batch_marks(self) -> list[dict[str, Any]]:
+        """What its commits say of their batches (`mark_of`), the latest first, each with its `version`."""
 
 
 def mark_of(batch: Batch, writer_id: str) -> dict[str, object]:

@@ -44,11 +44,11 @@ class TableFormat(DataSource):
 
         check_mode(overwrite, streaming=False)
         target = self.target(streaming=False)
-        return LakeWriter(target, row_columns(schema), target.options)
+        return LakeWriter(target, row_columns(schema, target.options), target.options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         from kavka_spark.lakehouse.lake_sink import LakeStreamWriter, check_mode, row_columns
 
         check_mode(overwrite, streaming=True)
         target = self.target(streaming=True)
-        return LakeStreamWriter(target, row_columns(schema), target.options)
+        return LakeStreamWriter(target, row_columns(schema, target.options), target.options)

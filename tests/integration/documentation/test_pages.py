@@ -26,8 +26,8 @@ MOST_NOT_RUN = {
     "installs": 10,
     "a fragment": 11,
     "an incident": 21,
-    TAKES_MINUTES: 24,
-    ELSEWHERE: 21,
+    TAKES_MINUTES: 26,
+    ELSEWHERE: 22,
 }
 """Blocks and lines for each reason. A page that needs more of them raises its number here, where a reviewer sees it."""
 

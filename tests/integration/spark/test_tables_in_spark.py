@@ -1,16 +1,23 @@
-"""Topics into tables, in Spark: what a user writes and sees, and a driver that dies in its commit."""
+"""Topics into tables, in Spark, as docs/lakehouse.md shows it: what a user writes and sees, and a driver that dies in
+its commit."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from kavka_spark import session
+from kavka_spark.lakehouse.changes import debezium, is_change
+from kavka_spark.lakehouse.compaction import compact
+from kavka_spark.lakehouse.handles import delta_table
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.spark_job import SMALL, SparkJob
 from tests.kit.topic_contents import create, fill
@@ -63,10 +70,101 @@ def test_a_stream_fills_a_delta_table_and_a_batch_that_comes_again_is_left_out(
     drain(rows, "kavka-delta", checkpoint, path=str(path), partitionBy="partition")
     assert DeltaTable(path).version() == 2
     assert len(list(path.rglob("*.parquet"))) == len(DeltaTable(path).file_uris())
+    orders = delta_table(str(path))
+    assert orders.as_of("orders", 0, 120).number == 1
+    assert compact(spark, orders).added == 2  # Two partitions.
+    assert sorted(DeltaTable(path).to_pyarrow_table()["id"].to_pylist()) == list(range(ROWS))
     with pytest.raises(StreamingQueryException, match="there twice"):
         drain(rows, "kavka-delta", tmp_path / "new", path=str(path))
     with pytest.raises(StreamingQueryException, match="has no column 'doubled'"):
         drain(rows.selectExpr("*", "id * 2 AS doubled"), "kavka-delta", tmp_path / "more", path=str(path))
+
+
+def iceberg(directory: Path) -> dict[str, str]:
+    """Options of a catalog in a file."""
+    directory.mkdir()
+    return {
+        "catalog.type": "sql",
+        "catalog.uri": f"sqlite:///{directory / 'catalog.db'}",
+        "catalog.warehouse": f"file://{directory / 'warehouse'}",
+        "table": "shop.orders",
+    }
+
+
+def iceberg_rows(options: dict[str, str]) -> list[dict[str, Any]]:
+    settings = {name.removeprefix("catalog."): text for name, text in options.items() if name != "table"}
+    return load_catalog("default", **settings).load_table(options["table"]).scan().to_arrow().to_pylist()
+
+
+def test_a_stream_fills_an_iceberg_table(spark: SparkSession, kavka_broker: KavkaProcess, tmp_path: Path) -> None:
+    numbered(kavka_broker.bootstrap, "iceberg-orders")
+    rows = stream(spark, kavka_broker.bootstrap, "iceberg-orders", maxOffsetsPerTrigger="200")
+    options, checkpoint = iceberg(tmp_path / "lake"), tmp_path / "checkpoint"
+    for _ in range(2):
+        drain(rows, "kavka-iceberg", checkpoint, **options, partitionBy="partition")
+        assert sorted(row["id"] for row in iceberg_rows(options)) == list(range(ROWS))
+        (checkpoint / "commits" / "1").unlink()
+        (checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
+
+
+SCHEMA = "id BIGINT, name STRING"
+
+
+def event(operation: str, before: dict[str, Any] | None, after: dict[str, Any] | None, *, wrapped: bool) -> bytes:
+    """As Debezium's JSON converter writes it, with its schema or without."""
+    payload = {"before": before, "after": after, "op": operation, "ts_ms": 1, "source": {"table": "customers"}}
+    return json.dumps({"schema": {"type": "struct"}, "payload": payload} if wrapped else payload).encode()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", ["kavka-delta", "kavka-iceberg"])
+def test_changes_of_debezium_become_rows(
+    spark: SparkSession, kavka_broker: KavkaProcess, tmp_path: Path, form: str
+) -> None:
+    topic = f"customers-{form}"
+    create(kavka_broker.bootstrap, topic, 1)
+    options = iceberg(tmp_path / "lake") if form == "kavka-iceberg" else {"path": str(tmp_path / "table")}
+
+    def content() -> dict[int, str]:
+        rows = (
+            iceberg_rows(options)
+            if form == "kavka-iceberg"
+            else DeltaTable(tmp_path / "table").to_pyarrow_table().to_pylist()
+        )
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"]: row["name"] for row in rows}
+
+    records = spark.readStream.format("kavka").options(
+        **{"kafka.bootstrap.servers": kavka_broker.bootstrap}, subscribe=topic, startingOffsets="earliest"
+    )
+    changes = debezium(records.load(), keys=["id"], schema=SCHEMA, buckets=2)
+
+    def run(rows: DataFrame) -> None:
+        drain(rows, form, tmp_path / "checkpoint", **options, mergeKeys="id", mergeBuckets="2")
+
+    rows = [{"id": number, "name": f"name {number}"} for number in range(10)]
+    created = [event("r" if row["id"] < 5 else "c", None, row, wrapped=row["id"] % 2 == 0) for row in rows]
+    fill(kavka_broker.bootstrap, topic, 0, created)
+    run(changes)
+    assert content() == {row["id"]: row["name"] for row in rows}
+    later = [
+        event("u", rows[3], {"id": 3, "name": "renamed"}, wrapped=False),
+        event("d", rows[4], None, wrapped=True),
+        event("c", None, {"id": 77, "name": "short-lived"}, wrapped=False),
+        event("d", {"id": 77, "name": "short-lived"}, None, wrapped=False),
+        event("m", None, None, wrapped=False),
+    ]
+    fill(kavka_broker.bootstrap, topic, 0, later)
+    run(changes)
+    expected = {row["id"]: row["name"] for row in rows if row["id"] != 4} | {3: "renamed"}
+    assert content() == expected
+    fill(kavka_broker.bootstrap, topic, 0, [b"no JSON", event("c", None, {"id": 5, "name": "last"}, wrapped=False)])
+    with pytest.raises(StreamingQueryException, match=rf"{topic}-0 at offset 15: no change that can be merged"):
+        run(changes)
+    assert content() == expected
+    good = debezium(records.load().where(is_change(SCHEMA)), keys=["id"], schema=SCHEMA, buckets=2)
+    run(good)
+    assert content() == expected | {5: "last"}
 
 
 @pytest.mark.thorough
