@@ -32,7 +32,8 @@ from tests.chaos.workload import CLIENT
 
 PLAIN, COMPACTED, TRANSACTIONS = "plain", "compacted", "transactions"
 PARTITIONS = 3
-SEGMENT = {"segment.bytes": str(64 << 10), "segment.index.bytes": str(64 << 10)}
+SEGMENT_BYTES, BATCH_BYTES = 64 << 10, 16 << 10
+SEGMENT = {"segment.bytes": str(SEGMENT_BYTES), "segment.index.bytes": str(SEGMENT_BYTES)}
 TOPICS = {
     PLAIN: {**SEGMENT, "retention.bytes": str(256 << 10)},
     COMPACTED: {**SEGMENT, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"},
@@ -112,7 +113,9 @@ class Load:
     # -- producers
 
     def _produce(self, name: str, topic: str, settings: dict[str, Any]) -> None:
-        producer = Producer({**CLIENT, "bootstrap.servers": self._bootstrap, "linger.ms": 5, **settings})
+        # A batch that waited for a leader must still fit into a segment.
+        bounded = {"linger.ms": 5, "batch.size": BATCH_BYTES}
+        producer = Producer({**CLIENT, "bootstrap.servers": self._bootstrap, **bounded, **settings})
         for number in itertools.count():
             if self._stopping.is_set() or number > self._rate * 120:
                 break  # A new producer, with a new id, every two minutes.

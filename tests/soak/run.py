@@ -49,6 +49,9 @@ SETTINGS = {
     "controlled.shutdown.retry.backoff.ms": "500",
     "kavka.flight.recorder.bytes": str(MIB),
     "kavka.decisions.ring.bytes": str(MIB // 8),
+    # The decisions' topic too reaches its size: a run is over long before a month's decisions are.
+    "log.segment.bytes": str(MIB),
+    "kavka.decisions.retention.ms": "120000",
 }
 ALLOWED_PER_HOUR = {
     "memory MiB": 6.0,

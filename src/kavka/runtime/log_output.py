@@ -3,6 +3,7 @@
 Decides the form, and with which level the root begins. structlog is imported with the first line; see kavka/logger.py.
 
 I1  A line is one line, and moves no cursor: names that clients chose may be in it. What cannot be printed is escaped.
+I2  A failure nobody foresaw is shown with its type and where it was raised: its text alone may be empty.
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ def _apply(*, as_json: bool) -> None:
 
     renderers: list[structlog.typing.Processor]
     if as_json:
-        renderers = [structlog.processors.JSONRenderer()]
+        renderers = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     elif sys.stderr.isatty():
         renderers = [_escape_texts, structlog.dev.ConsoleRenderer(pad_event_to=0)]
     else:
         logfmt = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False)
-        renderers = [lambda logger, method, keys: escaped(logfmt(logger, method, keys))]
+        renderers = [
+            structlog.processors.format_exc_info,
+            lambda logger, method, keys: escaped(logfmt(logger, method, keys)),
+        ]
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

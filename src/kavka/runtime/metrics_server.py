@@ -64,6 +64,10 @@ class MetricsServer:
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # Whoever asked is gone, or never asked.
+        except asyncio.CancelledError:
+            # asyncio's own callback of a connection takes a cancelled one for a failure (until Python 3.12).
+            if self._server is not None:
+                raise
         finally:
             self._serving.discard(task)
             writer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,25 @@ def ask(registry: Registry, request: bytes) -> bytes:
             server.close()
 
     return asyncio.run(run())
+
+
+def test_a_stop_while_somebody_asks_is_no_failure() -> None:
+    async def run() -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+        server = MetricsServer(Registry())
+        port = await server.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /met")
+        await asyncio.sleep(0.05)
+        server.close()
+        async with asyncio.timeout(10):
+            assert await reader.read() == b""
+        writer.close()
+        await asyncio.sleep(0)
+        return told
+
+    assert asyncio.run(run()) == []
 
 
 def one_counter() -> Registry:

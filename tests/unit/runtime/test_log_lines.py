@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 LINE = 'from kavka.logger import Logger; Logger("test").error("disk gone", path="/data"); print("went on")'
 CONFIGURED = "from kavka.runtime.log_output import configure; configure(); "
 NO_DESCRIPTOR_LEFT = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3)); "
@@ -38,6 +40,16 @@ def test_what_a_client_chose_cannot_look_like_another_line_or_move_a_cursor() ->
     assert [line.count("refused") for line in result.stderr.split("\n")] == [1, 0]
     assert all(char == "\n" or char.isprintable() for char in result.stderr)
     assert r"a\x00b\x1b[2Jc\r\x85\u2028\u202ed\nlevel=info" in result.stderr.replace("\\\\", "\\")
+
+
+@pytest.mark.parametrize("form", ["configure()", "configure(as_json=True)"])
+def test_a_failure_is_shown_with_its_type_and_where_it_was_raised_in_one_line(form: str) -> None:
+    program = CONFIGURED.replace("configure()", form) + (
+        "from kavka.logger import Logger\ndef lose(): raise KeyError\ntry: lose()\n"
+        "except KeyError as failure: Logger('test').error('unexpected failure', exc_info=failure)"
+    )
+    (line,) = run(program.replace("; from", "\nfrom")).stderr.splitlines()
+    assert re.search(r"Traceback.*in lose.*KeyError", line)
 
 
 def test_a_level_that_is_changed_holds_at_once() -> None:
