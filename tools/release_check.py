@@ -272,6 +272,21 @@ def iceberg(programs: Path, place: Path) -> None:
     make_table(programs, place, f"from kavka_spark.lakehouse.iceberg_format import IcebergFormat as Format; {given}")
 
 
+def lineage(programs: Path, place: Path) -> None:
+    """The client's own transport into a file gets a run that began and ended."""
+    script = (
+        "from pathlib import Path; from kavka_spark.pipelines.lineage import Lineage\n"
+        "from kavka_spark.pipelines.spec import parse_spec\n"
+        "spec = parse_spec(Path('p.yml'), {'name': 'p', 'storage': 's', 'kavka': {'lineage': True}})\n"
+        "with Lineage(spec, print) as told:\n"
+        "    told.take({'at': 0, 'event': 'run began', 'run': 1})\n"
+        "    told.take({'at': 1, 'event': 'run ended', 'run': 1, 'outcome': 'completed'})\n"
+    )
+    (place / "openlineage.yml").write_text("transport: {type: file, log_file_path: told.json, append: true}\n")
+    run(programs / "python", "-c", script, cwd=place)
+    must((place / "told.json").read_text().count("eventType") == 2, "a run was not told of")
+
+
 def make_table(programs: Path, place: Path, target: str) -> None:
     """By the code that a query's first batch runs."""
     script = (
@@ -293,6 +308,7 @@ USES: Final[dict[str, Callable[[Path, Path], None]]] = {
     "spark": spark,
     "delta": delta,
     "iceberg": iceberg,
+    "spark,lineage": lineage,
 }
 """By extra; "" is kavka alone."""
 

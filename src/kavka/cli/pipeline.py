@@ -247,6 +247,7 @@ def _tell(order: Order, *, as_json: bool, quiet: bool) -> None:
     from dataclasses import replace
 
     from kavka.cli.pipeline_report import Teller
+    from kavka_spark.pipelines.exports import Exports
     from kavka_spark.pipelines.runner import Runner
     from kavka_spark.pipelines.spec import SpecError
 
@@ -255,11 +256,18 @@ def _tell(order: Order, *, as_json: bool, quiet: bool) -> None:
     teller = Teller(spec, order, as_json=as_json, quiet=quiet)
     interrupts = 0
     try:
-        with Runner(spec, replace(order, spec_file=str(spec.path))) as runner:
+        with (
+            Exports(spec, teller.complain) as exports,
+            Runner(spec, replace(order, spec_file=str(spec.path))) as runner,
+        ):
+            if exports.address and not quiet:
+                teller.complain(f"Metrics for Prometheus: http://{exports.address}/metrics")
             events = runner.events()
             while True:
                 try:
-                    teller.take(next(events))
+                    event = next(events)
+                    exports.take(event)
+                    teller.take(event)
                 except StopIteration:
                     break
                 except KeyboardInterrupt:

@@ -118,6 +118,13 @@ class Teller:
             case "run ended":
                 self._on_run_ended()
 
+    def complain(self, text: str) -> None:
+        """Says a sentence on standard error."""
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False)
+        else:
+            note(text)
+
     def end(self) -> None:
         if self._live is not None:
             self._live.stop()

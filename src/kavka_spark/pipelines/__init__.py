@@ -11,9 +11,14 @@
     sql_definitions.py  the same out of SQL files
     catalog.py        tables from run to run
     backfill.py       a flow reads what was before its beginning
+    datasets.py       the topics and tables that flows read and write, by name
     journal.py        what happened in a run, a line for each
     progress.py       Spark's reports as rows in and out, lag and seconds for each flow
     event_log.py      where Spark's reports come from in a run of SDP
+    monitor.py        how a pipeline stands, out of its events: metrics, and what somebody should know of
+    alerts.py         a webhook is told of that, once, and when it is over
+    lineage.py        which flow made what of what, told to OpenLineage
+    exports.py        starts these where pipeline.yml asks for them
     problems.py       an exception as a sentence with flow, file and line
     spark_settings.py settings with which a session starts
     shipped.py        the pipelines that come with kavka, copied into a user's folder

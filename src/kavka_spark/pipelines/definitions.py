@@ -26,6 +26,7 @@ from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTa
 from kavka_spark.pipelines.progress import short_name
 from kavka_spark.pipelines.spec import PipelineSpec
 from kavka_spark.pipelines.sql_definitions import Kind, SqlDefinition, SqlProblem, sql_definitions
+from kavka_spark.stream_plans import Step, nodes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,9 +73,14 @@ class Definitions:
     flows: list[Flow] = field(default_factory=list)
     sql: list[SqlFlow] = field(default_factory=list)
     places: dict[str, DefinedFlow] = field(default_factory=dict)
+    reads: dict[str, list[Step]] = field(default_factory=dict)
+    """The steps of each flow's plan that read something, as far as the flow has been planned."""
 
     def note(self, name: str, target: str, place: Place) -> None:
         self.places[short_name(name)] = DefinedFlow(short_name(name), short_name(target), place)
+
+    def note_reads(self, flow: str, frame: DataFrame) -> None:
+        self.reads[flow] = [step for step in nodes(frame) if step.table or step.format]
 
     def place_of(self, flow: str) -> Place | None:
         """Where a flow is defined. Takes its short name, or one with a database in front."""
@@ -150,12 +156,14 @@ class Registry(GraphElementRegistry):
         with self._registering(flow.name, flow.target, place):
             self.definitions.flows.append(flow)
             if self._inner is not None:
-                self._inner.register_flow(flow if self._on_frame is None else self._watched(flow, self._on_frame))
+                self._inner.register_flow(self._watched(flow))
 
-    def _watched(self, flow: Flow, on_frame: Callable[[Flow, DataFrame], None]) -> Flow:
+    def _watched(self, flow: Flow) -> Flow:
         def make() -> DataFrame:
             made = flow.func()
-            on_frame(flow, made)
+            self.definitions.note_reads(short_name(flow.name), made)
+            if self._on_frame is not None:
+                self._on_frame(flow, made)
             return made
 
         return replace(flow, func=make)

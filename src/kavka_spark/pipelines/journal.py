@@ -10,6 +10,7 @@ I2  No more than `KEPT` journals are left of earlier runs.
     began         mode (run, check, continuous), pid, pipeline
     session       spark (version), seconds
     defined       flows: [{flow, target, kind, file, line}]
+    datasets      flows: [{flow, inputs: [[namespace, name]], outputs}], all that are known by now
     run began     run (1, 2, ...)
     flow          flow, state (queued, running, completed, failed, ...), why
     progress      flow, and what `progress.Figures.as_json` tells

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka_spark.pipelines import catalog
+from kavka_spark.pipelines.datasets import datasets_of
 from kavka_spark.pipelines.definitions import Definitions, Registry, load_definitions
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.order import Order
@@ -163,6 +164,8 @@ class LongSession:
 
     def _start(self, wanted: _Wanted, frame: DataFrame) -> None:
         frame.schema  # noqa: B018 - resolves it now, so that what is missing is seen here
+        self._definitions.note_reads(wanted.flow, frame)
+        self._journal.write("datasets", flows=datasets_of(self._definitions, self._definitions.reads, self._spec))
         self._journal.write("flow", flow=wanted.flow, state="starting", why="")
         match wanted.kind:
             case "temporary view":

@@ -1,4 +1,5 @@
-"""PipelineSpec: pipeline.yml, which is SDP's spec with a key of kavka's own.
+"""PipelineSpec: pipeline.yml, which is SDP's spec with a key of kavka's own; or SDP's spec as it is, and beside it
+kavka.yml with what stands under that key, so that plain spark-pipelines takes the same folder.
 
 Decides what the file means and refuses what it does not know, with the line where YAML tells one. Must not know Spark.
 
@@ -12,6 +13,9 @@ Decides what the file means and refuses what it does not know, with the line whe
       every: 10s                        `kavka pipeline watch`: from the end of a run to the next
       trigger: 1s                       `run --continuous`: how often a stream looks for new records
       refresh: 30s                      `run --continuous`: how often materialized views are computed again
+      metrics: 127.0.0.1:9405           for Prometheus: an address to ask, or the path of a file, while a command runs
+      alerts: {webhook: URL, lag: 100000, for: 5m, broken: 1%}      who is told of failed runs, and of what else
+      lineage: URL                      OpenLineage; true: as its client is configured
 
 I1  What SDP gets has no key of kavka's, and its storage is an absolute URI.
 I2  Text from --set and -b goes over what the file says; nothing else does.
@@ -31,8 +35,10 @@ from typing import Final
 from urllib.parse import unquote, urlparse
 
 from kavka.installation import install_command
+from kavka_spark.pipelines.monitor import Limits
 
 FILE_NAME: Final = "pipeline.yml"
+OWN_FILE: Final = "kavka.yml"
 SDP_KEYS: Final = ("name", "storage", "catalog", "database", "schema", "configuration", "libraries")
 OWN_KEY: Final = "kavka"
 BOOTSTRAP: Final = "spark.kavka.bootstrap.servers"
@@ -58,6 +64,12 @@ class OwnSettings:
     every_s: float = 10.0
     trigger_s: float = 1.0
     refresh_s: float = 30.0
+    metrics: str = ""
+    """HOST:PORT, or a path (it has a slash); empty: none."""
+    webhook: str = ""
+    limits: Limits = field(default_factory=Limits)
+    lineage: str = ""
+    """A URL, or `client` for what OpenLineage's client is configured to; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +149,20 @@ def find_spec(path: Path) -> Path:
 
 def read_spec(path: Path) -> PipelineSpec:
     """Raises SpecError, which names the file and, of broken YAML, the line."""
+    file = find_spec(path).resolve()
+    fields = _read_yaml(file)
+    own = file.with_name(OWN_FILE)
+    return parse_spec(file, _with_own_file(file, fields, own) if own.is_file() else fields)
+
+
+def _read_yaml(file: Path) -> object:
     try:
         import yaml
     except ModuleNotFoundError:
         raise SpecError("PyYAML is not installed", install_command("spark")) from None
 
-    file = find_spec(path).resolve()
     try:
-        fields = yaml.safe_load(file.read_text(encoding="utf-8"))
+        return yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as problem:
         raise SpecError(f"{file} cannot be read: {problem.strerror}") from problem
     except yaml.YAMLError as problem:
@@ -152,7 +170,15 @@ def read_spec(path: Path) -> PipelineSpec:
         line = f", line {mark.line + 1}" if mark is not None else ""
         what = getattr(problem, "problem", None) or str(problem)
         raise SpecError(f"{file}{line} is not valid YAML: {what}") from problem
-    return parse_spec(file, fields)
+
+
+def _with_own_file(file: Path, fields: object, own: Path) -> object:
+    """SDP's spec with the settings of kavka.yml under kavka's key."""
+    if not isinstance(fields, dict):
+        return fields
+    if OWN_KEY in fields:
+        raise SpecError(f"{file} has a key {OWN_KEY}, and {own.name} is beside it", "keep the settings in one of them")
+    return {**fields, OWN_KEY: _read_yaml(own) or {}}
 
 
 def parse_spec(file: Path, fields: object) -> PipelineSpec:
@@ -171,7 +197,7 @@ def parse_spec(file: Path, fields: object) -> PipelineSpec:
         fields.get("catalog"),
         fields.get("database", fields.get("schema")),
         _configuration(file, fields.get("configuration")),
-        _own_settings(file, fields.get(OWN_KEY)),
+        _own_settings(file, fields.get(OWN_KEY), _configuration(file, fields.get("configuration")).get(BOOTSTRAP)),
     )
 
 
@@ -216,28 +242,85 @@ def _configuration(file: Path, fields: object) -> dict[str, str]:
     return {str(name): value for name, value in fields.items()}
 
 
-def _own_settings(file: Path, fields: object) -> OwnSettings:
+def _own_settings(file: Path, fields: object, configured: str | None) -> OwnSettings:
+    """`configured` are the brokers among SDP's settings, for definitions under plain spark-pipelines."""
+    usual = OwnSettings() if configured is None else OwnSettings(configured)
     if fields is None:
-        return OwnSettings()
+        return usual
     if not isinstance(fields, dict):
         raise SpecError(f"{file}: kavka does not hold keys and values", "write kavka: {bootstrap: HOST:PORT}")
-    _refuse_unknown(file, fields, ("bootstrap", "master", "every", "trigger", "refresh"), within="kavka.")
-    usual = OwnSettings()
+    known = ("bootstrap", "master", "every", "trigger", "refresh", "metrics", "alerts", "lineage")
+    _refuse_unknown(file, fields, known, within="kavka.")
+    webhook, limits = _alerts(file, fields.get("alerts"))
     return OwnSettings(
         str(fields.get("bootstrap", usual.bootstrap)),
         str(fields.get("master", usual.master)),
         _seconds(file, fields, "every", usual.every_s),
         _seconds(file, fields, "trigger", usual.trigger_s),
         _seconds(file, fields, "refresh", usual.refresh_s),
+        _metrics(file, fields.get("metrics")),
+        webhook,
+        limits,
+        _lineage(file, fields.get("lineage")),
     )
 
 
-def _seconds(file: Path, fields: Mapping[str, object], name: str, usual: float) -> float:
+def _metrics(file: Path, value: object) -> str:
+    if value is None:
+        return ""
+    text = str(value)
+    if "/" in text:
+        return str((file.parent / os.path.expanduser(text)).resolve())
+    if not re.fullmatch(r"[^:]*:\d{1,5}|\[[0-9a-fA-F:.]+\]:\d{1,5}", text):
+        raise SpecError(f"{file}: kavka.metrics is {value}", "write HOST:PORT, or the path of a file, with a slash")
+    return text
+
+
+def _alerts(file: Path, fields: object) -> tuple[str, Limits]:
+    if fields is None:
+        return "", Limits()
+    example = "write kavka: {alerts: {webhook: http://HOST/PATH}}"
+    if not isinstance(fields, dict) or not str(fields.get("webhook", "")).startswith(("http://", "https://")):
+        raise SpecError(f"{file}: kavka.alerts names no webhook", example)
+    _refuse_unknown(file, fields, ("webhook", "lag", "for", "broken"), within="kavka.alerts.")
+    usual, lag = Limits(), fields.get("lag")
+    if lag is not None and (not isinstance(lag, int) or isinstance(lag, bool) or lag < 0):
+        raise SpecError(f"{file}: kavka.alerts.lag is {lag}", "write a number of records")
+    if "for" in fields and lag is None:
+        raise SpecError(f"{file}: kavka.alerts.for is about a lag", "write lag, too, or leave it out")
+    lag_for_s = _seconds(file, fields, "for", usual.lag_for_s, within="kavka.alerts.")
+    return str(fields["webhook"]), Limits(lag, lag_for_s, _share(file, fields.get("broken")))
+
+
+def _share(file: Path, value: object) -> float | None:
+    """`1%` or 0.01."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", str(value))
+    share = None if match is None else float(match[1]) / (100 if match[2] else 1)
+    if share is None or share > 1:
+        raise SpecError(f"{file}: kavka.alerts.broken is {value}", "write a share of the rows, such as 1%")
+    return share
+
+
+def _lineage(file: Path, value: object) -> str:
+    if value is None or value is False:
+        return ""
+    if value is True:
+        return "client"
+    if not str(value).startswith(("http://", "https://")):
+        raise SpecError(
+            f"{file}: kavka.lineage is {value}", "write http://HOST:PORT, or true for the client's own settings"
+        )
+    return str(value)
+
+
+def _seconds(file: Path, fields: Mapping[str, object], name: str, usual: float, *, within: str = "kavka.") -> float:
     if name not in fields:
         return usual
     seconds = parse_seconds(str(fields[name]))
     if seconds is None:
-        raise SpecError(f"{file}: kavka.{name} is {fields[name]}", "write 500ms, 10s, 5m or 1h")
+        raise SpecError(f"{file}: {within}{name} is {fields[name]}", "write 500ms, 10s, 5m or 1h")
     return seconds
 
 

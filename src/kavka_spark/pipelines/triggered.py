@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kavka_spark.pipelines import catalog
 from kavka_spark.pipelines.backfill import FlowBackfill
+from kavka_spark.pipelines.datasets import datasets_of
 from kavka_spark.pipelines.definitions import Registry, load_definitions
 from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import Journal
@@ -97,6 +98,8 @@ class TriggeredRuns:
             if backfill is not None:
                 backfill.check()
             self._journal.write("defined", flows=registry.definitions.as_json(self._spec.root))
+            reads = registry.definitions.reads
+            self._journal.write("datasets", flows=datasets_of(registry.definitions, reads, self._spec))
             full_refresh = self._order.full_refresh if self._number == 1 else ()
             events = start_run(
                 self._spark,

@@ -24,7 +24,7 @@ MOST_NOT_RUN = {
     "another machine": 31,
     "a target": 11,
     "installs": 10,
-    "a fragment": 11,
+    "a fragment": 12,
     "an incident": 21,
     TAKES_MINUTES: 26,
     ELSEWHERE: 22,

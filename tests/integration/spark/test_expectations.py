@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 
 from kavka_spark.pipelines.order import Order
 from kavka_spark.pipelines.runner import Runner
+from tests.kit.http_receiver import HttpReceiver
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.pipeline_project import PipelineProject, environment, last_figures, problem_of
 from tests.kit.topic_contents import contents, create, fill
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.thorough]
+pytestmark = [pytest.mark.timeout(2_400), pytest.mark.thorough]
 
 PIPELINE = """
 name: orders
@@ -25,7 +27,11 @@ configuration:
   orders.topic: {topic}
   spark.python.authenticate.socketTimeout: 180s
   spark.sql.pipelines.execution.maxConcurrentFlows: "1"
-kavka: {{master: "local[2]", trigger: 200ms}}
+kavka:
+  master: local[2]
+  metrics: ./orders.prom
+  lineage: {receiver}
+  alerts: {{webhook: "{receiver}/hook"}}
 """
 PARSED = """
 from pyspark import pipelines as dp
@@ -62,11 +68,22 @@ def _definitions(dead_letters: str) -> str:
 
 
 @pytest.fixture
-def project(kavka_broker: KavkaProcess, tmp_path: Path, request: pytest.FixtureRequest) -> PipelineProject:
+def receiver() -> Iterator[HttpReceiver]:
+    with HttpReceiver() as started:
+        yield started
+
+
+@pytest.fixture
+def project(
+    kavka_broker: KavkaProcess, receiver: HttpReceiver, tmp_path: Path, request: pytest.FixtureRequest
+) -> PipelineProject:
     name = request.node.name.replace("_", "-")[:60]
     create(kavka_broker.bootstrap, name, 2)
     create(kavka_broker.bootstrap, f"{name}-dead", 1)
-    files = {"pipeline.yml": PIPELINE.format(topic=name), "transformations/orders.py": _definitions(f"{name}-dead")}
+    files = {
+        "pipeline.yml": PIPELINE.format(topic=name, receiver=receiver.address),
+        "transformations/orders.py": _definitions(f"{name}-dead"),
+    }
     return PipelineProject.of_files(tmp_path / "orders", kavka_broker.bootstrap, files, topic=name)
 
 
@@ -91,13 +108,15 @@ def _places(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
     return [(row["partition"], row["offset"]) for row in rows]
 
 
-def test_each_row_is_kept_or_quarantined_once_through_kill_9_and_counted(project: PipelineProject) -> None:
+def test_each_row_is_kept_or_quarantined_once_through_kill_9_and_counted(
+    project: PipelineProject, receiver: HttpReceiver
+) -> None:
     total = 400
     _produce(project, range(300))
     spec = Order(str(project.directory), "", "run", project.bootstrap).spec()
     order = Order(str(spec.path), "", "run", project.bootstrap)
     with environment(), Runner(spec, order) as runner:
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 900
         for event in runner.events():
             assert time.monotonic() < deadline, runner.log_tail()
             if event is not None and event["event"] == "progress" and event["rows_in"]:
@@ -139,11 +158,26 @@ def test_each_row_is_kept_or_quarantined_once_through_kill_9_and_counted(project
     status = project.command("status", str(project.directory)).stdout
     assert f"orders\thas an id\tquarantine\t{figures['checked']:,}\t{broken['has an id']}" in status
 
+    metrics = (project.directory / "orders.prom").read_text()
+    tags = 'pipeline="orders",flow="orders",expectation="has an id",otherwise="quarantine"'
+    assert f"kavka_pipeline_broken_expectations_total{{{tags}}} {broken['has an id']}" in metrics
+    topic, table = f"kafka://{project.bootstrap}", f"{project.directory}/storage/warehouse/orders"
+    [done] = [
+        body
+        for body in receiver.bodies
+        if body.get("eventType") == "COMPLETE" and body["job"]["name"] == "orders.orders"
+    ]
+    assert [(each["namespace"], each["name"]) for each in done["inputs"]] == [(topic, project.topic)]
+    assert [(each["namespace"], each["name"]) for each in done["outputs"]] == [("file", table)]
+
 
 def test_a_row_that_must_not_come_fails_the_run_with_its_place_and_nothing_is_committed(
-    project: PipelineProject,
+    project: PipelineProject, receiver: HttpReceiver
 ) -> None:
     fill(project.bootstrap, project.topic, 0, [_value(1), b'{"id": 5, "amount": 2000000}'])
     problem = problem_of(project.run(status=1))
     assert f"flow orders: the record at {project.topic}-0, offset 1 breaks small amount" in problem["problem"]
     assert project.rows("orders") == project.rows("orders_quarantine") == []
+    told = [body for path, body in zip(receiver.paths, receiver.bodies, strict=True) if path == "/hook"]
+    assert [(body["status"], body["rule"]) for body in told] == [("firing", "failed")]
+    assert "breaks small amount" in told[0]["text"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kavka_spark.pipelines.journal import journals
+from kavka_spark.pipelines.monitor import Limits
 from kavka_spark.pipelines.order import Order, decode_order, encode_order
 from kavka_spark.pipelines.runner import Runner, is_running
 from kavka_spark.pipelines.shipped import EXAMPLES, ExampleError, describe_examples, lay
@@ -28,6 +29,52 @@ def test_own_settings_have_units_and_defaults() -> None:
     assert parse_spec(FILE, {"name": "orders", "storage": "s3a://bucket/orders"}).state == FILE.parent / ".kavka-orders"
 
 
+def _alerts(**fields: object) -> dict[str, object]:
+    return {"name": "n", "storage": "s", "kavka": {"alerts": {"webhook": "http://h/", **fields}}}
+
+
+def test_alerts_metrics_and_lineage_are_none_unless_they_are_asked_for() -> None:
+    own = parse_spec(FILE, {"name": "n", "storage": "s"}).own
+    assert (own.metrics, own.webhook, own.lineage, own.limits) == ("", "", "", Limits())
+    own = parse_spec(FILE, _alerts(lag=1000, broken="1%", **{"for": "1m"})).own
+    assert (own.webhook, own.limits) == ("http://h/", Limits(1000, 60.0, 0.01))
+    fields = {"metrics": "metrics/orders.prom", "lineage": True}
+    own = parse_spec(FILE, {"name": "n", "storage": "s", "kavka": fields}).own
+    assert (own.metrics, own.lineage) == ("/pipelines/orders/metrics/orders.prom", "client")
+
+
+PLAIN = """
+name: orders
+storage: file:///pipelines/orders/storage
+libraries: [{glob: {include: transformations/**}}]
+configuration: {spark.kavka.bootstrap.servers: "kafka:9092"}
+"""
+
+
+def test_kavkas_settings_may_stand_in_a_file_of_their_own_beside_a_spec_that_spark_takes(tmp_path: Path) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text(PLAIN)
+    assert read_spec(tmp_path).own.bootstrap == "kafka:9092", "what plain spark-pipelines has definitions find"
+    (tmp_path / "kavka.yml").write_text("every: 1m\n")
+    spec = read_spec(tmp_path)
+    assert (spec.own.every_s, spec.own.bootstrap) == (60.0, "kafka:9092")
+    assert spec.spark_configuration()["spark.kavka.bootstrap.servers"] == "kafka:9092"
+    (tmp_path / "kavka.yml").write_text("bootstrap: other:9092\n")
+    assert read_spec(tmp_path).spark_configuration()["spark.kavka.bootstrap.servers"] == "other:9092"
+    assert read_spec(tmp_path).with_changes("third:9092", []).own.bootstrap == "third:9092"
+    (tmp_path / "spark-pipeline.yml").write_text(f"{PLAIN}\nkavka: {{every: 2m}}\n")
+    with pytest.raises(SpecError, match=r"has a key kavka, and kavka.yml is beside it"):
+        read_spec(tmp_path)
+
+
+def test_a_spec_beside_kavka_yml_is_one_that_sparks_own_command_reads(tmp_path: Path) -> None:
+    from pyspark.pipelines.cli import load_pipeline_spec
+
+    (tmp_path / "spark-pipeline.yml").write_text(PLAIN)
+    (tmp_path / "kavka.yml").write_text("every: 1m\n")
+    theirs, ours = load_pipeline_spec(tmp_path / "spark-pipeline.yml"), read_spec(tmp_path)
+    assert (theirs.name, theirs.storage, dict(theirs.configuration)) == (ours.name, ours.storage, ours.configuration)
+
+
 @pytest.mark.parametrize(
     ("fields", "problem", "next_step"),
     [
@@ -39,6 +86,14 @@ def test_own_settings_have_units_and_defaults() -> None:
         ({"name": "n", "storage": "s", "configuration": {"a": 1}}, "configuration a is 1", 'a: "1"'),
         ({"name": "n", "storage": "s", "libraries": ["a"]}, "does not have the form", "glob"),
         ({"name": "n", "storage": "s", "libraries": [{"glob": {"include": "a/*/b.py"}}]}, "a/*/b.py", "glob"),
+        ({"name": "n", "storage": "s", "kavka": {"metrics": "9405"}}, "kavka.metrics is 9405", "HOST:PORT"),
+        ({"name": "n", "storage": "s", "kavka": {"lineage": "here"}}, "kavka.lineage is here", "http://"),
+        ({"name": "n", "storage": "s", "kavka": {"alerts": {"lag": 5}}}, "kavka.alerts names no webhook", "webhook"),
+        (_alerts(lag="many"), "kavka.alerts.lag is many", "a number of records"),
+        (_alerts(**{"for": "5m"}), "kavka.alerts.for is about a lag", "lag"),
+        (_alerts(lag=5, **{"for": "soon"}), "kavka.alerts.for is soon", "5m"),
+        (_alerts(broken="120%"), "kavka.alerts.broken is 120%", "1%"),
+        (_alerts(brokn="1%"), "unknown key kavka.alerts.brokn", "kavka.alerts.broken"),
         ([], "does not hold keys and values", "name"),
     ],
 )
