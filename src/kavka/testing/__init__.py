@@ -13,6 +13,7 @@
     disk              a disk that can be slow
     line_file         the brokers' log lines
     ports             ports that a restarted broker gets back
+    groups            groups of any kind; the records that share groups hold
     topics            topics, and other work of a client, done without another one
 
 docs/testing.md is the user's page. Names are imported when they are first used: pytest imports this package in every

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from kavka.client.group_admin import ShownGroup
     from kavka.security.acls import Binding
+    from kavka.share.decide.in_flight import InFlight
     from kavka.testing.cluster import Cluster, Partition
     from kavka.testing.cuts import Member
     from kavka.testing.secure_cluster import SecureCluster
@@ -141,6 +143,30 @@ class AsyncCluster:
 
     async def log_end_offset(self, broker_id: int, topic: str, partition: int = 0) -> int:
         return await self.run(lambda: self.cluster.log_end_offset(broker_id, topic, partition))
+
+    # -- groups
+
+    async def configure_group(self, group_id: str, settings: Mapping[str, str | int | float | bool]) -> None:
+        await self.run(lambda: self.cluster.configure_group(group_id, settings))
+
+    async def group(self, group_id: str) -> ShownGroup:
+        return await self.run(lambda: self.cluster.group(group_id))
+
+    async def wait_for_group(
+        self, group_id: str, *, members: int | None = None, state: str = "Stable", timeout: float = TIMEOUT_S
+    ) -> ShownGroup:
+        return await self.run(
+            lambda: self.cluster.wait_for_group(group_id, members=members, state=state, timeout=timeout)
+        )
+
+    async def share_records(self, group_id: str, topic: str, partition: int = 0) -> InFlight | None:
+        return await self.run(lambda: self.cluster.share_records(group_id, topic, partition))
+
+    async def deliveries(self, group_id: str, topic: str, partition: int = 0) -> dict[int, int]:
+        return await self.run(lambda: self.cluster.deliveries(group_id, topic, partition))
+
+    async def expire_locks(self, group_id: str) -> int:
+        return await self.run(lambda: self.cluster.expire_locks(group_id))
 
     # -- waiting
 

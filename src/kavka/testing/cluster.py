@@ -43,6 +43,8 @@ from kavka.zookeeper.znode_paths import CONTROLLER_PATH, TOPICS_PATH, partition_
 from kavka.zookeeper.znodes import ControllerNode, PartitionState, TopicAssignment
 
 if TYPE_CHECKING:
+    from kavka.client.group_admin import ShownGroup
+    from kavka.share.decide.in_flight import InFlight
     from kavka.testing.async_cluster import AsyncCluster
 
 Answer = TypeVar("Answer")
@@ -67,6 +69,9 @@ DEFAULTS: Mapping[str, Value] = {
     # Fewer partitions are made sooner.
     "offsets.topic.num.partitions": 3,
     "transaction.state.log.num.partitions": 3,
+    "share.coordinator.state.topic.num.partitions": 3,
+    # A test starts its members together, or waits for each of them.
+    "group.streams.initial.rebalance.delay.ms": 0,
 }
 OWN_SETTINGS = ("broker.id", "node.id", "listeners", "advertised.listeners", "log.dirs", "log.dir", "zookeeper.connect")
 """What the cluster itself sets."""
@@ -117,6 +122,8 @@ class Cluster:
             "offsets.topic.replication.factor": str(replicas),
             "transaction.state.log.replication.factor": str(replicas),
             "transaction.state.log.min.isr": str(max(1, replicas - 1)),
+            "share.coordinator.state.topic.replication.factor": str(replicas),
+            "share.coordinator.state.topic.min.isr": str(max(1, replicas - 1)),
             **{name: _text(value) for name, value in {**DEFAULTS, **(settings or {})}.items()},
         }
         for name in OWN_SETTINGS:
@@ -409,10 +416,8 @@ class Cluster:
     def high_watermark(self, topic: str, partition: int = 0) -> int:
         """The offset below which records are committed, as the leader knows it. Raises KeyError, and ValueError if no
         running broker leads the partition."""
-        leader = self.leader(topic, partition)
-        if leader not in self.running:
-            raise ValueError(f"{topic}-{partition} has no leader that runs: {leader}")
-        return self._threads[leader].ask(lambda server: _log_of(server, topic, partition).high_watermark)
+        leader = self._running_leader(topic, partition)
+        return leader.ask(lambda server: _log_of(server, topic, partition).high_watermark)
 
     def high_watermarks(self, topic: str) -> dict[int, int]:
         """`high_watermark` of each partition."""
@@ -421,6 +426,60 @@ class Cluster:
     def log_end_offset(self, broker_id: int, topic: str, partition: int = 0) -> int:
         """The offset of the next record in one broker's own log, committed or not. Raises KeyError."""
         return self._running(broker_id).ask(lambda server: _log_of(server, topic, partition).log_end_offset)
+
+    # -- groups
+
+    def configure_group(self, group_id: str, settings: Mapping[str, Value]) -> None:
+        """Changes settings of a group: `share.auto.offset.reset`, `streams.num.standby.replicas`. Raises KavkaError."""
+        from kavka.testing.groups import configure
+
+        configure(self._client_login(), group_id, {name: _text(value) for name, value in settings.items()})
+
+    def group(self, group_id: str) -> ShownGroup:
+        """A group of any kind with its members, their partitions, and in a streams group their tasks. One that does not
+        exist is Dead. Raises KavkaError."""
+        from kavka.testing.groups import describe
+
+        return describe(self._client_login(), group_id)
+
+    def wait_for_group(
+        self, group_id: str, *, members: int | None = None, state: str = "Stable", timeout: float = TIMEOUT_S
+    ) -> ShownGroup:
+        """Waits until a group is in this state and, where `members` is given, has so many. Raises TimeoutError,
+        KavkaError."""
+        from kavka.testing.groups import missing
+
+        found: list[ShownGroup] = []
+
+        def lacks() -> str:
+            found[:] = [self.group(group_id)]
+            return missing(found[0], members, state)
+
+        self._wait(lacks, timeout)
+        return found[0]
+
+    def share_records(self, group_id: str, topic: str, partition: int = 0) -> InFlight | None:
+        """What a share group has done with the records of a partition, as its leader knows it: runs of records in the
+        same state, with the count of deliveries, who holds them and for how much longer. None if no member fetches
+        from it. Raises KeyError, and ValueError if no running broker leads the partition."""
+        from kavka.testing.groups import share_records
+
+        leader = self._running_leader(topic, partition)
+        return leader.ask(lambda server: share_records(server, group_id, topic, partition))
+
+    def deliveries(self, group_id: str, topic: str, partition: int = 0) -> dict[int, int]:
+        """How often each record was delivered, by offset: of those from the first that is not done to the last that was
+        delivered. Raises as `share_records` does."""
+        found = self.share_records(group_id, topic, partition)
+        runs = () if found is None else found.runs
+        return {offset: run.deliveries for run in runs for offset in range(run.first, run.last + 1)}
+
+    def expire_locks(self, group_id: str) -> int:
+        """Ends all locks of a share group's members at once, as if their time was over: others get the records, or, at
+        `share.delivery.count.limit`, nobody. Returns the number of records."""
+        from kavka.testing.groups import expire_locks
+
+        return sum(self._threads[each].ask(lambda server: expire_locks(server, group_id)) for each in self.running)
 
     # -- waiting
 
@@ -555,6 +614,12 @@ class Cluster:
             return self.leader(topic, partition)
         except KeyError:
             return -1
+
+    def _running_leader(self, topic: str, partition: int) -> BrokerThread:
+        leader = self.leader(topic, partition)
+        if leader not in self.running:
+            raise ValueError(f"{topic}-{partition} has no leader that runs: {leader}")
+        return self._threads[leader]
 
     def _wait(self, missing: Callable[[], str], timeout: float) -> None:
         """Returns when `missing` says nothing. Raises TimeoutError."""

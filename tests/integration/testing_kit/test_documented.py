@@ -16,7 +16,13 @@ TIMEOUT_S = 90
 
 
 def test_every_program_is_found() -> None:
-    assert list(PROGRAMS) == ["A test with pytest", "With TLS, users and rights", "Without pytest", "On an event loop"]
+    assert list(PROGRAMS) == [
+        "A test with pytest",
+        "With TLS, users and rights",
+        "Without pytest",
+        "On an event loop",
+        "Share groups and streams groups",
+    ]
     assert PAGE.count("```python") == len(PROGRAMS)
 
 

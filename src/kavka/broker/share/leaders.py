@@ -287,11 +287,23 @@ class ShareLeaders:
         if not led.is_current():
             self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        if change := led.records.expire(self.now_ms(), self._ports.settings(led.key.group_id).limits):
-            led.lock_timeouts += sum(span.size for span in led.records.left_by(change))
-            self._tell_why(led, change, Cause.LOCK_OVER)
-            self._write_soon(led)
+        self._expire(led, self.now_ms())
         self.watch(led)
+
+    def _expire(self, led: LedShare, until_ms: int) -> int:
+        """Ends the locks that are over at this time. Returns of how many records."""
+        change = led.records.expire(until_ms, self._ports.settings(led.key.group_id).limits)
+        if not change:
+            return 0
+        count = sum(span.size for span in led.records.left_by(change))
+        led.lock_timeouts += count
+        self._tell_why(led, change, Cause.LOCK_OVER)
+        self._write_soon(led)
+        return count
+
+    def expire_locks(self, group_id: str) -> int:
+        """Ends all locks of a group's members here, as if their time was over. Returns of how many records."""
+        return sum(self._expire(led, led.records.last_deadline_ms() or 0) for led in self.led_for(group_id))
 
     # -- writing
 

@@ -141,6 +141,10 @@ class SharePartition:
         """When the first lock ends. None if there is none."""
         return min((span.deadline_ms for span in self.spans if span.is_held), default=None)
 
+    def last_deadline_ms(self) -> int | None:
+        """When the last one does."""
+        return max((span.deadline_ms for span in self.spans if span.is_held), default=None)
+
     # -- giving out
 
     def acquire(
