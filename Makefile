@@ -24,6 +24,8 @@ SOAK_SECONDS ?= 7200
 SOAK ?=
 # Arguments of upgrade.rolling, such as --group-protocol consumer.
 UPGRADE ?=
+# Tests of benchmarks.partitions (shutdown, failover, many), and its options, such as --divisor 10.
+PARTITIONS ?=
 # Seeds of ten simulated minutes each; SIMULATE takes further arguments of simulator.campaign, such as --seed 7.
 SEEDS ?= 300
 SIMULATE ?=
@@ -37,7 +39,7 @@ EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % 
 MUTANTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-spark chaos soak upgrade simulate explore mutants fuzz kill9 messages picture clean
+.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-partitions bench-spark chaos soak upgrade simulate explore mutants fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -94,6 +96,9 @@ bench: setup ## kavka beside Apache Kafka, in turn, with ratios (an hour)
 
 bench-cluster: setup ## three brokers of each in turn: throughput, failover, 10,000 partitions (over an hour)
 	@$(PYTHON) -m benchmarks.cluster
+
+bench-partitions: setup ## five brokers with 50,000 to 200,000 replicas: shutdown, failover, start, memory (long; PARTITIONS="--divisor 10")
+	@$(PYTHON) -m benchmarks.partitions $(PARTITIONS)
 
 bench-spark: setup ## kavka's Spark source beside Spark's own Kafka connector, in turn in one session (a quarter of an hour)
 	@$(PYTHON) -m benchmarks.spark --keep

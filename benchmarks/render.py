@@ -104,6 +104,11 @@ same load.
 `python -m benchmarks.run --before COMMIT` measures this checkout beside kavka at another commit, in turn in one run.
 Use it to show that a change costs nothing. The result is printed, and not kept here.
 
+Two more print what they measure, of kavka alone. `make bench-partitions`: five brokers with 50,000 replicas (controlled
+shutdown), 100,000 (failover of the controller) and 200,000 (memory, descriptors, start after a kill -9).
+`python -m benchmarks.host`: what a second broker brings on this machine ([many-cores.md](many-cores.md)). Their figures
+on a quiet machine are not here yet.
+
 `python -m benchmarks.render` writes this page from [benchmarks/results](../benchmarks/results). `make bench` measures
 and writes it. `make bench-cluster` does so for three brokers: `kavka server` three times on one `kavka zookeeper`,
 compared with three brokers of Apache Kafka with a heap of 1 GB each. In those sections:
