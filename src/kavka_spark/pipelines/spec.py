@@ -107,11 +107,13 @@ class PipelineSpec:
         return {name: value for name, value in self.configuration.items() if not name.startswith("spark.")}
 
     def files(self) -> list[Path]:
-        """The definition files, in a fixed order. Raises SpecError."""
+        """The definition files, in a fixed order. Raises SpecError.
+
+        Hidden ones are none: a folder that Kubernetes mounts has all of its files a second time below `..data`."""
         found: list[Path] = []
         for glob in self.globs:
             pattern = f"{glob}/*" if glob.endswith("/**") else glob
-            below = sorted(path for path in self.root.glob(pattern) if path.is_file())
+            below = sorted(path for path in self.root.glob(pattern) if path.is_file() and not self._is_hidden(path))
             found += [path for path in below if "__pycache__" not in path.parts and path not in found]
         strange = [path for path in found if path.suffix not in (".py", ".sql")]
         if strange:
@@ -122,6 +124,9 @@ class PipelineSpec:
                 "put a .py or .sql file there, or begin with `kavka pipeline init`",
             )
         return found
+
+    def _is_hidden(self, path: Path) -> bool:
+        return any(part.startswith(".") for part in path.relative_to(self.root).parts)
 
     def with_changes(self, bootstrap: str | None, settings: Sequence[str]) -> PipelineSpec:
         """With the command line's -b and --set NAME=VALUE. Raises SpecError."""

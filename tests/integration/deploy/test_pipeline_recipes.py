@@ -1,4 +1,4 @@
-"""The recipes that run pipelines are what systemd, Airflow and Prometheus take, and their commands are kavka's."""
+"""The recipes that run pipelines: systemd, Airflow, Prometheus and Kubernetes take them; their commands are kavka's."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
 from kavka_spark.pipelines.monitor import Limits, Monitor
+from kavka_spark.pipelines.spec import parse_spec
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 UNIT = DEPLOY / "systemd" / "kavka-pipeline@.service"
@@ -122,3 +124,68 @@ def test_prometheus_rules_ask_for_metrics_that_there_are() -> None:
     asked = set(re.findall(r"kavka_pipeline_\w+", "".join(each["expr"] for each in rules["groups"][0]["rules"])))
     assert len(asked) == 5
     assert asked <= known
+
+
+# -- clusters of Spark
+
+OBJECTS = list(yaml.safe_load_all((DEPLOY / "spark" / "kubernetes.yaml").read_text(encoding="utf-8")))
+[SETTINGS] = [each["data"]["pipeline.yml"] for each in OBJECTS if each["kind"] == "ConfigMap"]
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_kubernetes_knows_every_field_of_a_pipelines_driver(number: int) -> None:
+    assert len(OBJECTS) == 7
+    kubernetes_validate.validate(OBJECTS[number], kubernetes_validate.latest_version(), strict=True)
+
+
+def test_the_pipelines_of_the_recipes_are_ones_that_kavka_reads() -> None:
+    on_kubernetes = parse_spec(Path("/pipeline/pipeline.yml"), yaml.safe_load(SETTINGS))
+    assert on_kubernetes.own.master == "k8s://https://kubernetes.default.svc"
+    on_yarn = parse_spec(Path("/p/pipeline.yml"), yaml.safe_load((DEPLOY / "spark" / "yarn.yml").read_text()))
+    assert on_yarn.own.master == "yarn"
+
+
+def test_the_drivers_pod_has_the_ports_folders_and_rights_that_its_settings_name() -> None:
+    by_kind = {each["kind"]: each for each in OBJECTS}
+    spec = parse_spec(Path("/pipeline/pipeline.yml"), yaml.safe_load(SETTINGS))
+    service, pod = by_kind["Service"], by_kind["Deployment"]["spec"]["template"]
+    settings = spec.configuration
+    ports = [str(port["port"]) for port in service["spec"]["ports"]]
+    assert ports == [settings["spark.driver.port"], settings["spark.blockManager.port"]]
+    assert service["metadata"]["name"] == settings["spark.driver.host"]
+    assert service["spec"]["selector"] == pod["metadata"]["labels"]
+    [driver] = pod["spec"]["containers"]
+    assert driver["image"] == settings["spark.kubernetes.container.image"]
+    [state] = [mount["name"] for mount in driver["volumeMounts"] if mount["mountPath"] == str(spec.state)]
+    [claim] = [volume["persistentVolumeClaim"] for volume in pod["spec"]["volumes"] if volume["name"] == state]
+    assert claim["claimName"] == by_kind["PersistentVolumeClaim"]["metadata"]["name"], (
+        "tables are known from run to run"
+    )
+    assert pod["spec"]["serviceAccountName"] == by_kind["RoleBinding"]["subjects"][0]["name"]
+    assert driver["args"][0] == "kavka"
+    assert "/pipeline does not exist" in _refusal(driver["args"][1:])
+    assert by_kind["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}, "two drivers never work on one storage"
+
+
+def test_an_executors_pod_starts_sparks_backend_with_the_variables_that_spark_sets(tmp_path: Path) -> None:
+    """The entry point, with stand-ins that print their words: the order of Spark's options is that of their numbers."""
+    for name, text in (("java", '#!/bin/sh\nprintf "%s\\n" "$@"\n'), ("tini", '#!/bin/sh\nshift 2\nexec "$@"\n')):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(text)
+        program.chmod(0o755)
+    given = {
+        "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
+        "JAVA_HOME": str(tmp_path),
+        "SPARK_HOME": "/opt/spark",
+        **{f"SPARK_JAVA_OPT_{number}": f"-Dn={number} $HOME" for number in (0, 1, 2, 10)},
+        **dict.fromkeys(("SPARK_EXECUTOR_ID", "SPARK_EXECUTOR_CORES"), "2"),
+        **{f"SPARK_{name}": name.lower() for name in ("DRIVER_URL", "APPLICATION_ID", "RESOURCE_PROFILE_ID")},
+        **{f"SPARK_EXECUTOR_{name}": name.lower() for name in ("MEMORY", "POD_IP", "POD_NAME")},
+    }
+    words = [DEPLOY / "spark" / "entrypoint.sh", "executor"]
+    done = subprocess.run(words, env=given, capture_output=True, text=True, check=True, timeout=60)
+    said = done.stdout.splitlines()
+    assert said[:4] == [f"-Dn={number} $HOME" for number in (0, 1, 2, 10)]
+    assert "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend" in said
+    assert said[-2:] == ["--podName", "pod_name"]

@@ -104,6 +104,16 @@ def test_what_is_wrong_is_said_with_what_to_write(fields: object, problem: str, 
     assert next_step in refused.value.next_step
 
 
+def test_a_folder_that_kubernetes_mounts_has_each_definition_once(tmp_path: Path) -> None:
+    mounted = tmp_path / "transformations"
+    (mounted / "..2026_11_26").mkdir(parents=True)
+    (mounted / "..2026_11_26" / "a.sql").write_text("CREATE STREAMING TABLE a;")
+    (mounted / "..data").symlink_to("..2026_11_26")
+    (mounted / "a.sql").symlink_to("..data/a.sql")
+    (tmp_path / "pipeline.yml").write_text("name: n\nstorage: s\n")
+    assert read_spec(tmp_path).files() == [mounted / "a.sql"]
+
+
 def test_broken_yaml_is_told_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yml").write_text("name: orders\nstorage: [\n")
     with pytest.raises(SpecError, match="line 3"):
