@@ -33,7 +33,9 @@ ZOOKEEPER_DISTANCE: Final = 100
 """From the first broker's port to ZooKeeper's."""
 CONTROLLER_DISTANCE: Final = 200
 """From a broker's port to that of its KRaft controller."""
-START_TIMEOUT_S: Final = 90.0
+START_TIMEOUT_S: Final = 240.0
+"""Ends a start that hangs: a server that ended is seen at once. A JVM's start takes ten seconds of a core, and beside
+thirty other programs more than 90 s passed before it had them."""
 
 _running: weakref.WeakSet[ApacheKafka] = weakref.WeakSet()
 

@@ -42,6 +42,9 @@ from tests.kit.server_process import ForkedServer, begin
 BROKER_PORT, SECURE_PORT, ZOOKEEPER_PORT, QUORUM_PORT, ELECTION_PORT = 9092, 9093, 2181, 2888, 3888
 TICK_MS = 500
 SESSION_TIMEOUT_MS = 4000
+KAZOO_RETRY = {"max_tries": -1, "delay": 0.05, "max_delay": 0.5}
+"""How kazoo connects again. By itself it waits twice as long after each attempt, up to a minute: a ZooKeeper that began
+to listen after 13 s, on a busy machine, was found after 26, and one that came back later still."""
 MEMBERS = {"kavka": 1, "apache": 1, "ensemble": 3}
 SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djava.awt.headless=true"
 BROKER_JVM = f"-Xmx256M -Xms128M {SMALL_JVM}"
@@ -420,7 +423,9 @@ class ProcessCluster:
     def zookeeper(self) -> KazooClient:
         """A session of the test's own."""
         if self._kazoo is None:
-            self._kazoo = KazooClient(self.zookeeper_connect, timeout=20.0, read_only=False)
+            self._kazoo = KazooClient(
+                self.zookeeper_connect, timeout=20.0, read_only=False, connection_retry=dict(KAZOO_RETRY)
+            )
             self._kazoo.start(timeout=60)
         return self._kazoo
 

@@ -34,7 +34,8 @@ def flavour(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def start_cluster(flavour: str, tmp_path: Path) -> Iterator[StartCluster]:
-    """start_cluster(brokers=3, network=False, settings=..., ...): a cluster that runs; its end is the test's."""
+    """start_cluster(brokers=3, network=False, settings=..., ...): a cluster that runs; its end is the test's. What its
+    servers logged last stands in the report of a test that failed: their files go."""
     with ExitStack() as stack:
 
         def start(
@@ -63,6 +64,7 @@ def start_cluster(flavour: str, tmp_path: Path) -> Iterator[StartCluster]:
             except (NoNetworkLab, PeerMissing) as missing:
                 pytest.skip(str(missing))
             stack.enter_context(cluster)
+            stack.callback(_show_logs, cluster)
             if controller is None:
                 cluster.start()
             else:
@@ -77,3 +79,8 @@ def start_cluster(flavour: str, tmp_path: Path) -> Iterator[StartCluster]:
 
         yield start
     shutil.rmtree(tmp_path / "cluster", ignore_errors=True)
+
+
+def _show_logs(cluster: ProcessCluster) -> None:
+    for server in (*cluster.zookeepers, *cluster.brokers.values()):
+        print(f"-- {server.name}{server.log_tail(lines=60)}")

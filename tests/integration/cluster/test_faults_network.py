@@ -139,9 +139,12 @@ def test_a_session_that_expires(start_cluster: StartCluster) -> None:
 
 
 def test_zookeeper_down_for_longer_than_a_session(start_cluster: StartCluster) -> None:
-    """Whoever leads goes on leading: nobody can be elected meanwhile."""
+    """Whoever leads goes on leading: nobody can be elected meanwhile. The premise is that all are registered and in
+    sync when it begins: with sessions of 4 s, a machine that stands still for as long takes it away."""
     client = start(start_cluster)
     with checked_load(client, partitions=3) as load:
+        eventually("all are registered", lambda: client.cluster.registered() == {0, 1, 2})
+        wait_until_whole(client)
         for server in client.cluster.zookeepers:
             server.kill()
         holds_for(
