@@ -37,6 +37,7 @@ from kavka.console.ledger import LEDGER, open_ledger
 from kavka.console.live_events import live_routes
 from kavka.console.metrics import metrics_routes
 from kavka.console.rights import Role
+from kavka.console.sources.rest_service import RestFailed
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
 from kavka.logger import Logger
 
@@ -154,6 +155,8 @@ def _explained(error: Exception) -> tuple[int, str, str, Mapping[str, str] | Non
         return error.status_code, what, "", error.headers
     if isinstance(error, TooBusy):
         return 503, "The console is busy", "Wait a moment, then reload the page.", {"retry-after": "5"}
+    if isinstance(error, RestFailed):
+        return 503, "A service beside the cluster does not answer", "Check that it runs, then reload the page.", None
     if isinstance(error, ConnectionFailed):
         return 503, "The cluster does not answer", "Check that its brokers are running, then reload the page.", None
     if isinstance(error, RequestError):

@@ -24,6 +24,7 @@ The file is TOML:
     metrics = "http://{host}:7071/metrics"      # {host}, {broker}: where brokers do not say it themselves
     zookeeper = "zk-1:2181,zk-2:2181"           # for health checks and the tree
     schema_registry = "http://registry:8081"
+    connect = "http://connect:8083"             # Kafka Connect's REST interface: any of its workers
     read_only = false                           # no action on this cluster, whoever asks
     sasl = { mechanism = "SCRAM-SHA-512", username = "console", password = "..." }     # where brokers ask who it is
     tls = { authorities = "/etc/ssl/kafka-ca.pem" }      # where they speak TLS; {} for certificates the machine trusts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from kavka.client.cluster import parse_bootstrap
 from kavka.client.security import SaslSettings, TlsSettings
@@ -23,6 +24,8 @@ class ClusterSettings:
     metrics: str = ""
     zookeeper: str = ""
     schema_registry: str = ""
+    connect: str = ""
+    """The address of a Kafka Connect cluster's REST interface."""
     read_only: bool = False
     sasl: SaslSettings | None = None
     tls: TlsSettings | None = None
@@ -34,5 +37,14 @@ class ClusterSettings:
             parse_bootstrap(self.bootstrap)
             if self.zookeeper:
                 parse_bootstrap(self.zookeeper, default_port=2181)
+            for address in (self.schema_registry, self.connect):
+                _check_service(address)
         except ValueError as problem:
             raise ConfigError(f"cluster {self.name}: {problem}") from problem
+
+
+def _check_service(address: str) -> None:
+    """Raises ValueError for what is no address of an HTTP service; '' is none at all."""
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    if address and (parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0):
+        raise ValueError(f"{parts.hostname or parts.scheme!r} is no address: write http://HOST:PORT")

@@ -60,6 +60,8 @@ PAGES = {
     "messages": f"{C}/topics/{TOPIC}/messages",
     "audit": "/audit",
     "jobs": f"{C}/jobs",
+    "connect": f"{C}/connect",
+    "schemas": f"{C}/schemas",
     "zookeeper": f"{C}/zookeeper",
     "znode": f"{C}/zookeeper/brokers/ids",
     "simulator": f"{C}/simulator",
@@ -69,7 +71,17 @@ PAGES = {
     "missing": f"{C}/topics/there-is-none",
 }
 
-ALIKE = ("clients of a broker", "requests", "users", "quotas", "znode", "simulator alone", "its topics")
+ALIKE = (
+    "clients of a broker",
+    "requests",
+    "connect",
+    "schemas",
+    "users",
+    "quotas",
+    "znode",
+    "simulator alone",
+    "its topics",
+)
 """Pages that are much like another one, or have a test of their own: the thorough run looks at them, too."""
 FORMS = (
     "create-topic",

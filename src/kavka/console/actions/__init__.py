@@ -9,6 +9,7 @@ groups   set committed offsets, delete groups
 acls     add and remove access control lists
 users    set and remove passwords for SCRAM
 quotas   limits of users, client ids and addresses
+connectors  restart, pause, resume and stop Kafka Connect's connectors
 produce  one record
 replay       copies chosen records into a topic
 typed_time  the instant that a typed time means

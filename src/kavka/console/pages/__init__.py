@@ -13,6 +13,8 @@ durability    what is lost if a broker dies now
 churn         how often brokers leave and join ISRs
 clients       who reads and who writes a topic, a partition, what a broker leads
 access_lists  access control lists, users, quotas
+connect       Kafka Connect: all connectors, and one
+schemas       a schema registry: all subjects, and one with its versions
 zookeeper     ZooKeeper's servers and its tree
 simulator     runs of the simulator
 actions       form, preview and outcome of every action

@@ -17,6 +17,7 @@ from kavka.console.access.guard import MOST_FIELDS, address_of
 from kavka.console.access.route_rights import check_topics, reads_values, sees_all
 from kavka.console.actions.acls import AddAcl, RemoveAcl
 from kavka.console.actions.action import LONGEST_FIELD, Action, ActionRefused, Preview, Values, carry_out
+from kavka.console.actions.connectors import CommandConnector
 from kavka.console.actions.groups import DeleteGroup, ResetOffsets
 from kavka.console.actions.one_setting import SetConfig
 from kavka.console.actions.produce import Produce
@@ -51,6 +52,7 @@ ACTIONS: tuple[Action, ...] = (
     SetUser(),
     RemoveUser(),
     SetQuota(),
+    CommandConnector(),
 )
 OWN_FIELDS = ("csrf", "step", "confirmation", "fingerprint", "shown_ms", "typed")
 
