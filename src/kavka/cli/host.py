@@ -259,8 +259,9 @@ def _show_status(layout: HostLayout, *, as_json: bool) -> None:
 def _restart(layout: HostLayout, bootstrap: str | None, *, accepts_unavailable: bool, as_json: bool) -> None:
     from kavka.cli.session import with_cluster
     from kavka.client.rolling_restart import RestartStopped, RollingRestart, TooFewReplicas
+    from kavka.runtime.host_control import HostRuns, control_directory, only_one_restart
 
-    ids = [each["broker"] for each in _ask(layout, {"do": "status"})["brokers"]]
+    running = _ask(layout, {"do": "status"})["brokers"]
 
     async def restart(broker: int) -> None:
         answer = await asyncio.to_thread(_ask, layout, {"do": "restart", "broker": broker})
@@ -269,11 +270,18 @@ def _restart(layout: HostLayout, bootstrap: str | None, *, accepts_unavailable: 
 
     async def work(cluster: Cluster) -> list[int] | RestartStopped:
         try:
+            ids = [each["broker"] for each in running]
             return await RollingRestart(cluster, restart, note).run(ids, accepts_unavailable=accepts_unavailable)
         except RestartStopped as stopped:
             return stopped
 
-    found = with_cluster(bootstrap or ",".join(broker.address for broker in layout.brokers), work)
+    # Where they are now: the file may name other ports by now.
+    addresses = bootstrap or ",".join(each["address"] for each in running)
+    try:
+        with only_one_restart(control_directory(layout)):
+            found = with_cluster(addresses, work)
+    except HostRuns as other:
+        raise Failure(str(other), other.next_step) from other
     if isinstance(found, TooFewReplicas):
         raise Failure(str(found), "give them more replicas, or add --accept-unavailable") from found
     if isinstance(found, RestartStopped):

@@ -4,11 +4,12 @@ Decides where it is, who may use it, and the form: one JSON object on a line ask
 asked for.
 
     DIR/kavka-host         DIR is the first directory of log.dirs; 0700: only the user that runs the host
-        lock               held (flock) while a host runs, however it ends
-        control.sock       the socket; one that a killed host left is replaced
+        lock                 held (flock) while a host runs, however it ends
+        control.sock         the socket; one that a killed host left is replaced
+        restart.lock         held by who restarts the brokers one after the other
         broker-N.properties  written for each broker's process
 
-I1  Two hosts never hold one directory.
+I1  Two hosts never hold one directory, and two rolling restarts of one host never meet.
 I2  At most MAX_CONNECTIONS are served at a time, and a line has at most MAX_LINE_BYTES.
 
 A path of a socket has 107 bytes at most, so the directory is named by its descriptor (proc(5), unix(7)).
@@ -31,6 +32,7 @@ from kavka.errors import ConnectionFailed, LogDirectoryLocked, StorageError
 DIRECTORY: Final = "kavka-host"
 SOCKET: Final = "control.sock"
 LOCK: Final = "lock"
+RESTART_LOCK: Final = "restart.lock"
 MAX_CONNECTIONS: Final = 8
 MAX_LINE_BYTES: Final = 1 << 20
 
@@ -43,11 +45,16 @@ def control_directory(layout: HostLayout) -> str:
 
 
 class HostRuns(LogDirectoryLocked):
-    """Another host runs on these log directories. `next_step` says what to do about it."""
+    """Another host, or another restart of its brokers, is under way. `next_step` says what to do about it."""
 
-    def __init__(self, directory: str) -> None:
-        super().__init__(directory, "another `kavka host` runs on these log directories")
-        self.next_step = "`kavka host FILE --status` shows it and --restart restarts its brokers; or stop it first"
+    def __init__(self, directory: str, *, is_restart: bool = False) -> None:
+        what = "restart of its brokers is under way" if is_restart else "`kavka host` runs on these log directories"
+        super().__init__(directory, f"another {what}")
+        self.next_step = (
+            "wait for it: two at a time could take both replicas of a partition away"
+            if is_restart
+            else "`kavka host FILE --status` shows it and --restart restarts its brokers; or stop it first"
+        )
 
 
 class ControlServer:
@@ -68,11 +75,9 @@ class ControlServer:
             lock = os.open(os.path.join(self._directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StorageError(self._directory, error.strerror or str(error)) from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not _is_ours(lock):
             os.close(lock)
-            raise HostRuns(self._directory) from error
+            raise HostRuns(self._directory)
         self._lock = lock
 
     async def open(self) -> None:
@@ -138,6 +143,26 @@ def ask(directory: str, question: Mapping[str, object]) -> dict[str, Any]:
         raise ConnectionFailed(f"the host in {directory} ended before it answered")
     answer: dict[str, Any] = json.loads(line)
     return answer
+
+
+@contextmanager
+def only_one_restart(directory: str) -> Iterator[None]:
+    """Whoever restarts brokers one after the other is alone in that. Raises HostRuns where somebody else is at it."""
+    lock = os.open(os.path.join(directory, RESTART_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if not _is_ours(lock):
+            raise HostRuns(directory, is_restart=True)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _is_ours(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _parsed(line: bytes) -> Mapping[str, object]:

@@ -12,7 +12,7 @@ import pytest
 
 from kavka.errors import ConnectionFailed
 from kavka.runtime.host import pause_s
-from kavka.runtime.host_control import ControlServer, HostRuns, ask
+from kavka.runtime.host_control import ControlServer, HostRuns, ask, only_one_restart
 from kavka.runtime.host_metrics import merged, own_metrics
 
 OF_ONE = '# TYPE a counter\na_total{topic="t"} 1\n# TYPE b summary\nb{quantile="0.5"} 2\nb_count 3\nb_sum 4\n'
@@ -85,6 +85,15 @@ def test_a_second_host_on_the_same_directories_is_refused_until_the_first_lets_g
     first.unlock()
     second.lock()
     second.unlock()
+
+
+def test_two_rolling_restarts_of_one_host_never_meet(tmp_path: Path) -> None:
+    second = only_one_restart(str(tmp_path))
+    with only_one_restart(str(tmp_path)), pytest.raises(HostRuns, match="another restart of its") as refused:
+        second.__enter__()
+    assert "both replicas" in refused.value.next_step
+    with only_one_restart(str(tmp_path)):
+        pass
 
 
 def test_a_socket_that_a_killed_host_left_is_replaced(tmp_path: Path) -> None:
