@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.pipelines.flow import AutoCdcFlow, Flow
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry, graph_element_registration_context
@@ -30,6 +30,11 @@ from kavka_spark.stream_plans import Step, nodes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+DEFAULT_FORMAT: Final = "parquet"
+FILE_FORMATS: Final = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
+"""What Spark's own file sink writes. Tables with transactions of their own (Delta, Iceberg) take several flows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,35 @@ class Definitions:
             if short_name(each.definition.name) == target and each.definition.kind != "flow":
                 return each.definition.kind
         return "streaming table"
+
+    def refuse_shared_files(self) -> None:
+        """Raises `DefinitionProblem` for files that two flows would write to.
+
+        Spark's log of such files holds the number of the last micro-batch, of whichever query it was: what the other
+        one writes under a number that is there already is passed over as done, and its rows are lost without an error.
+        """
+        first: dict[str, str] = {}
+        for flow in self.places.values():
+            other = first.setdefault(flow.target, flow.flow)
+            if other == flow.flow or self.kind_of(flow.target) not in ("streaming table", "sink"):
+                continue
+            found = self._format_of(flow.target)
+            if found in FILE_FORMATS:
+                raise DefinitionProblem(
+                    f"{other} and {flow.flow} both write to {flow.target}, whose files ({found}) take the rows of one "
+                    "flow: Spark would lose those of the other without an error. Let one flow return the union of "
+                    "both, or give each a table of its own",
+                    flow.place,
+                )
+
+    def _format_of(self, target: str) -> str:
+        output = self.outputs.get(target)
+        if output is not None:
+            return getattr(output, "format", None) or DEFAULT_FORMAT
+        for each in self.sql:
+            if short_name(each.definition.name.replace("`", "")) == target and each.definition.kind != "flow":
+                return each.definition.format or DEFAULT_FORMAT
+        return ""
 
     def as_json(self, root: Path) -> list[dict[str, object]]:
         return [
@@ -217,6 +251,8 @@ def load_definitions(
                         _run_module(file, spark)
     finally:
         os.chdir(before)
+    if spec.catalog in (None, "spark_catalog"):
+        registry.definitions.refuse_shared_files()
 
 
 def _run_module(file: Path, spark: SparkSession) -> None:

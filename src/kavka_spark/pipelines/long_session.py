@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kavka_spark.pipelines import catalog
 from kavka_spark.pipelines.datasets import datasets_of
-from kavka_spark.pipelines.definitions import Definitions, Registry, load_definitions
+from kavka_spark.pipelines.definitions import DEFAULT_FORMAT, Definitions, Registry, load_definitions
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.order import Order
 from kavka_spark.pipelines.problems import plain, problem_of, told
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 LOOK_S: Final = 0.25
 RETRIES: Final = 2
 """As often as SDP tries a flow again (spark.sql.pipelines.maxFlowRetryAttempts)."""
-DEFAULT_FORMAT: Final = "parquet"
 _MISSING: Final = ("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_TABLE")
 
 

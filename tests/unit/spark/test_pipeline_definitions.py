@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kavka_spark.pipelines.definitions import DefinitionProblem, Definitions, Place, SqlFlow
 from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import KEPT, Journal, JournalReader, journals, new_journal_path
 from kavka_spark.pipelines.problems import plain, problem_of
@@ -173,3 +174,25 @@ def test_an_error_in_a_definition_is_told_with_its_line(tmp_path: Path) -> None:
     except ValueError as error:
         problem = problem_of(error, spec)
     assert problem.sentence == "transformations/a.py:2: ValueError: no such topic"
+
+
+def _two_flows(table: str) -> Definitions:
+    """Two flows into what a statement of SQL defines, the second of them in Python."""
+    definitions = Definitions()
+    for number, defined in enumerate(sql_definitions(f"{table}; CREATE FLOW a AS INSERT INTO t BY NAME SELECT 1"), 1):
+        definitions.sql.append(SqlFlow(defined, Path("t.sql")))
+        if defined.query:
+            definitions.note(defined.name, defined.target, Place("t.sql", number))
+    definitions.note("b", "t", Place("b.py", 7))
+    return definitions
+
+
+@pytest.mark.parametrize("using", ["", " USING parquet", " USING json"])
+def test_two_flows_into_the_same_files_are_refused_because_spark_would_lose_rows(using: str) -> None:
+    with pytest.raises(DefinitionProblem, match="a and b both write to t, whose files") as refused:
+        _two_flows(f"CREATE STREAMING TABLE t{using}").refuse_shared_files()
+    assert refused.value.place == Place("b.py", 7)
+
+
+def test_a_table_with_transactions_of_its_own_takes_several_flows() -> None:
+    _two_flows("CREATE STREAMING TABLE t USING delta").refuse_shared_files()
