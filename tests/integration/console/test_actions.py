@@ -65,6 +65,10 @@ class Live:
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
         return self.admin.describe_configs([resource])[resource].result(10)[setting].value
 
+    def wait_for_config(self, name: str, setting: str, value: str) -> None:
+        """Any broker may be asked, and those that did not make the change learn of it a moment later."""
+        eventually(f"{setting} of {name}", lambda: self.config(name, setting) == value, every_s=0.1)
+
     def produce(self, topic: str, *records: tuple[bytes | None, bytes | None], **more: Any) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "message.max.bytes": 2_000_000})
         for key, value in records:
@@ -162,9 +166,9 @@ class TestTopics:
         page = client.preview("live", "alter-config", {"topic": "life"}, settings="min.insync.replicas=2")
         assert "retention.ms" in page.text
         assert "7200000" in page.text
-        assert live.config("life", "retention.ms") == "7200000"
+        live.wait_for_config("life", "retention.ms", "7200000")
         client.confirm(page, "alter-config")
-        assert live.config("life", "min.insync.replicas") == "2"
+        live.wait_for_config("life", "min.insync.replicas", "2")
         assert live.config("life", "retention.ms") != "7200000", "what was taken out of the list is at its default"
 
         assert "Done." in client.do("live", "add-partitions", {"topic": "life"}, count="5").text
@@ -219,9 +223,9 @@ class TestTopics:
         assert late.status == 409
         assert "has changed since you looked" in late.text
         assert "Change settings topic shared" in late.text, "what was done meanwhile is named"
-        assert live.config("shared", "retention.ms") == "1000000"
+        live.wait_for_config("shared", "retention.ms", "1000000")
         assert "Done." in eve.confirm(late, "alter-config").text
-        assert live.config("shared", "retention.ms") == "2000000"
+        live.wait_for_config("shared", "retention.ms", "2000000")
 
     def test_records_before_an_offset_are_deleted(self, live: Live) -> None:
         live.topic("cut", 1)

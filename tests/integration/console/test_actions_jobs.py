@@ -61,7 +61,8 @@ class Live:
         return [found[number].leader for number in sorted(found)]
 
     def throttles(self, *topics: str, brokers: tuple[int, ...] = (1, 2, 3, 4)) -> list[str]:
-        """What throttles there are, in words."""
+        """What throttles there are, in words. Any broker is asked about a topic, and those that did not make a change
+        learn of it a moment later."""
         resources = [ConfigResource(ConfigResource.Type.BROKER, str(number)) for number in brokers]
         resources += [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
         found = []
@@ -140,13 +141,13 @@ def test_a_console_that_is_killed_in_the_middle_goes_on_and_does_nothing_twice(l
     path = live.run(page)
     live.wait(path, "moving")
     eventually("it copies", lambda: any(3 in replicas for replicas in live.replicas("killed")))
-    assert live.throttles("killed")
+    eventually("it is throttled", lambda: live.throttles("killed"), every_s=0.2)
     live.console.kill()
-    assert len(live.throttles("killed")) >= 6
+    eventually("every broker knows the throttles", lambda: len(live.throttles("killed")) >= 6, every_s=0.2)
     live.console.start()
     assert live.wait(path, "done") == "done"
-    assert all(set(replicas) == {3, 4} for replicas in live.replicas("killed"))
-    assert live.throttles("killed") == [], "throttles are lifted at the end"
+    eventually("it has moved", lambda: all(set(replicas) == {3, 4} for replicas in live.replicas("killed")))
+    eventually("throttles are lifted at the end", lambda: live.throttles("killed") == [], every_s=0.2)
     assert live.begun("killed") == [0, 1], "each partition was begun to move once"
     entry = live.client.get("/audit?q=killed").text
     assert "committed" in entry
@@ -171,8 +172,8 @@ def test_chosen_replicas_leave_a_broker_and_the_way_back_is_a_plan_of_its_own(li
     assert "Undo job" in back.text
     assert live.replicas("chosen") == replicas, "a plan moves nothing"
     live.wait(live.run(back), "done")
-    assert live.replicas("chosen") == [(3, 4)] * 3
-    assert live.throttles("chosen") == []
+    eventually("it has moved back", lambda: live.replicas("chosen") == [(3, 4)] * 3)
+    eventually("throttles are lifted", lambda: live.throttles("chosen") == [], every_s=0.2)
 
 
 def _form_with(live: Live, partition: str) -> Page | None:
@@ -208,8 +209,8 @@ def test_called_off_in_the_middle_everything_is_as_it_was(live: Live) -> None:
     page = live.client.get(path)
     live.client.submit(page, "/cancel")
     live.wait(path, "cancelled")
-    assert set(live.replicas("stopped")[0]) == {1, 2}
-    assert live.throttles("stopped") == before
+    eventually("it is where it was", lambda: set(live.replicas("stopped")[0]) == {1, 2})
+    eventually("throttles are lifted", lambda: live.throttles("stopped") == before, every_s=0.2)
     late = live.client.submit(page, "/cancel")
     assert late.status == 409
     assert "somebody was faster" in late.text
@@ -223,7 +224,7 @@ def test_a_throttle_that_was_there_before_is_put_back(live: Live) -> None:
     live.admin.alter_configs([resource])[resource].result(10)
     path = live.run(live.plan("reassign", topics="standing", brokers="3,4", throttle="50"))
     live.wait(path, "done")
-    assert live.throttles("standing") == [f"standing {REPLICAS[0]}=0:1"]
+    eventually("it is put back", lambda: live.throttles("standing") == [f"standing {REPLICAS[0]}=0:1"], every_s=0.2)
 
 
 @pytest.mark.thorough
@@ -259,10 +260,10 @@ def test_a_plan_that_the_cluster_has_left_behind_is_not_run(live: Live) -> None:
 def test_replicas_are_added_and_taken_away(live: Live) -> None:
     live.topic("factor", (1, 2), size=200_000)
     live.wait(live.run(live.plan("replication-factor", topics="factor", factor="3", throttle="")), "done")
-    assert len(live.replicas("factor")[0]) == 3
+    eventually("it has three replicas", lambda: len(live.replicas("factor")[0]) == 3)
     assert live.replicas("factor")[0][:2] == (1, 2)
     live.wait(live.run(live.plan("replication-factor", topics="factor", factor="1", throttle="")), "done")
-    assert live.replicas("factor")[0] == (1,)
+    eventually("it has one replica", lambda: live.replicas("factor")[0] == (1,))
 
 
 @pytest.mark.thorough
