@@ -127,6 +127,11 @@ class ConnectionContext:
         self._held: dict[SupportsCancel, None] = {}
         self._ended = False
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the connection is closed."""
+        return self._ended
+
     def hold(self, waiting: SupportsCancel) -> None:
         """Cancels `waiting` when the connection closes, unless it is released before."""
         if self._ended:

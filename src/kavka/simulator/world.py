@@ -15,18 +15,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from kavka.client.admin import Admin, NewTopic
+from kavka.client.admin import Admin, ConfigChange, ConfigResource, FeatureUpdateKind, NewTopic, ResourceType
 from kavka.client.cluster import Cluster
 from kavka.errors import ErrorCode, KavkaError
 from kavka.model import TopicPartition
 from kavka.simulator.clients.logins import SECURED, Logins, broker_certificate, give_access
 from kavka.simulator.clients.members import GROUP, Members
+from kavka.simulator.clients.share_members import GROUP as SHARERS
+from kavka.simulator.clients.share_members import ShareMembers, share_bounds, share_settings
 from kavka.simulator.clients.transactors import GROUP as TRANSFORMERS
 from kavka.simulator.clients.transactors import PARTITIONS as LEDGER_PARTITIONS
 from kavka.simulator.clients.transactors import Transactors
 from kavka.simulator.clients.workload import Clients
 from kavka.simulator.faults.liveness import Liveness
-from kavka.simulator.faults.mix import KINDS, SECURED_KINDS, FaultMix, Faults, Strike
+from kavka.simulator.faults.mix import FaultMix, Faults, Strike, kinds_of
 from kavka.simulator.host.broker import PORT, BrokerSurroundings, Halt, SimulatedBroker
 from kavka.simulator.host.network import Link, SimulatedNetwork
 from kavka.simulator.host.scheduler import Scheduler, SimulationStuck
@@ -58,6 +60,16 @@ HASTY_PAUSE: Final = 3
 OPERATOR_SESSION_MS: Final = 6_000
 
 
+def _settings(brokers: int, *, secured: bool, sharing: bool) -> dict[str, str]:
+    """Of each of so many brokers."""
+    return {**SETTINGS, **(SECURED if secured else {}), **(share_settings(brokers) if sharing else {})}
+
+
+def _has_eligible_leaders(settings: Mapping[str, str]) -> bool:
+    is_on = settings.get("kavka.eligible.leader.replicas.enable") == "true"
+    return is_on and settings["min.insync.replicas"] != "1"
+
+
 class BrokerBug(Exception):
     """A broker's code let an exception through."""
 
@@ -78,9 +90,10 @@ class World:
         allow_loss: bool = False,
         clock_drift: float = 0.0,
         secured: bool = False,
+        sharing: bool = False,
     ) -> None:
         """`clock_drift`: by how much, at most, a second of a broker's clocks is longer or shorter than one. `secured`:
-        with TLS, logins and access control (`clients.logins`)."""
+        with logins and access control (`clients.logins`). `sharing`: with share groups (`clients.share_members`)."""
         self.scheduler = Scheduler(seed)
         self.events = current_trace()
         if self.events is not None:
@@ -90,7 +103,7 @@ class World:
         self.zookeeper = SimulatedZooKeeper(self.scheduler, self.network)
         self.network.trace = self.zookeeper.trace = self.events
         self.logins = Logins(self.scheduler) if secured else None
-        own = {**SETTINGS, **(SECURED if secured else {}), **(settings or {})}
+        own = _settings(brokers, secured=secured, sharing=sharing) | dict(settings or {})
         self.bugs: list[BaseException] = []
         self.halts: list[Halt] = []
         around = BrokerSurroundings(
@@ -103,25 +116,24 @@ class World:
         wire = Wire(self.observer.watchers)
         for broker in self.brokers.values():
             broker.wire, broker.on_decision = wire, self.observer.states.on_decision
-        self.observer.has_eligible_leaders = (
-            own.get("kavka.eligible.leader.replicas.enable") == "true" and own["min.insync.replicas"] != "1"
-        )
+        self.observer.has_eligible_leaders = _has_eligible_leaders(own)
         self._bootstrap = [(broker.node, PORT) for broker in self.brokers.values()]
         self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.bugs, self.logins)
         if self.logins is not None:
             self._secure(self.logins)
         for broker in self.brokers.values():
             broker.clock_rate = 1.0 + clock_drift * (2 * random.random() - 1)
-        self.members = Members(self, TOPIC)
-        self.transactors = Transactors(self, TOPIC)
+        self.members, self.transactors = Members(self, TOPIC), Transactors(self, TOPIC)
+        self.sharers, self.is_sharing = ShareMembers(self, [TOPIC]), sharing
+        if sharing:
+            self.observer.shares.begin(share_bounds(own))
         self._min_in_sync = int(own["min.insync.replicas"])
-        self.mix = mix or FaultMix.draw(random, SECURED_KINDS if secured else KINDS)
+        self.mix = mix or FaultMix.draw(random, kinds_of(secured=secured, sharing=sharing))
         self.faults = Faults(self, self.mix, schedule=schedule)
-        session_s = int(own["zookeeper.session.timeout.ms"]) / 1_000
-        self.liveness = Liveness(self, self.scheduler.new_random(), settling_s=1.5 * session_s + 2.0)
+        settling_s = 1.5 * int(own["zookeeper.session.timeout.ms"]) / 1_000 + 2.0
+        self.liveness = Liveness(self, self.scheduler.new_random(), settling_s=settling_s)
         self.stored_access = StoredAccess(self.scheduler, self.network, self.zookeeper, self.brokers, self.observer)
-        self.insisting = 0
-        """Administrators at work who will not give up."""
+        self.insisting = 0  # administrators at work who will not give up
         self.trace: list[str] = []
         self.swarm_steps = range(0)
         """The steps from the moment when faults began to the end of the swarm."""
@@ -159,6 +171,8 @@ class World:
         if self.logins is not None:
             self.let_users_in()
             self._look_at_access()
+        if self.is_sharing:
+            self.run_in_client("admin", lambda cluster: self._let_share(cluster))
         self.run_in_client("admin", lambda cluster: self._create(cluster, TOPIC, len(self.partitions)))
         self.run_until(self.is_fully_replicated, within_s=60)
 
@@ -170,6 +184,15 @@ class World:
     def let_users_in(self) -> None:
         """Applications get passwords and rights, from an administrator."""
         self.run_in_client("admin", lambda cluster: give_access(cluster))
+
+    async def _let_share(self, cluster: Cluster) -> None:
+        """Share groups are on, and the one that there will be begins with the first record."""
+        admin = Admin(cluster)
+        refused = await admin.update_features({"share.version": 1}, FeatureUpdateKind.UPGRADE)
+        group = ConfigResource(ResourceType.GROUP, SHARERS)
+        unset = await admin.alter_configs({group: [ConfigChange("share.auto.offset.reset", "earliest")]})
+        for failure in (*refused.values(), *unset.values()):
+            raise failure
 
     async def _create(self, cluster: Cluster, topic: str, partitions: int) -> None:
         new = NewTopic(topic, partitions, self.replicas)
@@ -247,7 +270,7 @@ class World:
 
         self.clients.watch(loop.create_task(run()))
 
-    def run_swarm(
+    def run_swarm(  # noqa: PLR0913 - each kind of client has a number
         self,
         *,
         hours: float,
@@ -256,10 +279,11 @@ class World:
         hasty: bool = False,
         members: int = 0,
         transactors: int = 0,
+        sharers: int = 0,
     ) -> None:
         """Writes, reads and faults for so long. `hasty`: one more producer, which is content with its leader's word;
         `members`: of a consumer group; `transactors`: producers with transactions, all but the first of which make
-        something of what they read."""
+        something of what they read; `sharers`: members of a share group, in a world that is sharing."""
         for _ in range(producers):
             self.clients.add_producer(mean_pause_s=mean_pause_s)
         if hasty:
@@ -270,6 +294,8 @@ class World:
         )
         for _ in range(members):
             self.members.add()
+        for _ in range(sharers):
+            self.sharers.add()
         if members or transactors:
             self._look_at_groups()
         if transactors:
@@ -313,7 +339,12 @@ class World:
 
     def missing_of_members(self) -> list[str]:
         """What the consumer group lacks to have come together, in words."""
-        return self.members.missing([partition for partition in self.observer.stored if partition.topic == TOPIC])
+        partitions = [partition for partition in self.observer.stored if partition.topic == TOPIC]
+        found = self.members.missing(partitions)
+        if len(self.sharers):
+            ends = {partition: self.observer.bound(partition) for partition in partitions}
+            found += self.sharers.missing(partitions) + self.observer.shares.missing(SHARERS, ends)
+        return found
 
     # -- steps
 
@@ -337,6 +368,7 @@ class World:
         scheduler, bugs = self.scheduler, self.bugs
         step = scheduler.step
         check_broker, check_znodes = self.observer.check_broker, self.observer.check_znodes
+        check_shares = self.observer.shares.check if self.is_sharing else None
         brokers = self.brokers
         while scheduler.now_ns < end_ns:
             if not step():
@@ -351,6 +383,8 @@ class World:
                     if node.failures:
                         broker.collect_bugs()
                     check_broker(broker, scheduler.now_ns // 1_000_000)
+                    if check_shares is not None:
+                        check_shares(broker)
             if bugs:
                 if isinstance(bugs[0], Violation):
                     raise bugs[0]

@@ -128,6 +128,10 @@ class ShareLeaders:
         """What holds for the group."""
         return self._ports.settings(group_id)
 
+    def led(self) -> list[LedShare]:
+        """What is led here now."""
+        return list(self._led.values())
+
     # -- loading
 
     async def find(self, key: ShareKey, topic: str) -> LedShare:

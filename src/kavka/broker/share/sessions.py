@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
@@ -90,6 +90,13 @@ class ShareSessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def __iter__(self) -> Iterator[ShareSession]:
+        return iter(self._sessions.values())
+
+    def has(self, group_id: str, member_id: str) -> bool:
+        """Whether the member has a session."""
+        return (group_id, member_id) in self._sessions
 
     def begin(self, group_id: str, member_id: str, partitions: Iterable[PartitionId]) -> ShareSession:
         """A new session. Raises `RequestError` (SHARE_SESSION_LIMIT_REACHED, INVALID_REQUEST)."""

@@ -4,6 +4,7 @@ What goes wrong with them is in faults/.
 
 workload     producers that number their records, readers, a monitor
 members      a consumer group's members
+share_members  a share group's members
 transactors  transactional producers
 logins       how a cluster is secured, who its users are, and how each node gets in
 """

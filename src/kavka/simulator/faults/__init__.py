@@ -6,6 +6,7 @@ broker_faults      process, machine, clock, session of one broker
 disk_faults        slow, failing, full and replaced disks of one broker
 network_faults     between nodes, and of ZooKeeper
 member_faults      members of a consumer group
+share_faults       members of a share group
 transactor_faults  transactional producers
 operations         what administrators do
 access_faults      changes of who may do what, in secured clusters

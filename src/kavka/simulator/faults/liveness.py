@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kavka.errors import RequestError
+from kavka.simulator.clients.share_members import GROUP as SHARERS
 from kavka.simulator.clients.transactors import GROUP as TRANSFORMERS
 from kavka.simulator.host.scheduler import SimulationStuck
 from kavka.simulator.host.zookeeper import NODE as ZOOKEEPER
@@ -80,12 +81,16 @@ class Liveness:
         world = self._world
         world.faults.heal()
         world.clients.is_writing = world.transactors.is_writing = False
+        world.sharers.is_honest = True
         found, ledger = self._audit()
         observer = world.observer
         observer.check_nothing_lost(found)
         observer.groups.check_at_least_once(found)
         observer.transactions.check(ledger)
         observer.transactions.check_inputs(ledger, found, observer.groups.positions(TRANSFORMERS))
+        if len(world.sharers):
+            observer.shares.check_nothing_lost(SHARERS, found, observer.log_starts())
+            observer.shares.check_states(world.brokers.values())
         different = convergence.differing_bytes(observer)
         observer.require("R20", not different, f"{different}")
 

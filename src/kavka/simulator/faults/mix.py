@@ -7,7 +7,7 @@ Pauses, cuts, kills and lost sessions may hit all of them at once: they cost ava
 The kinds are those of one broker (`broker_faults`) and its disks (`disk_faults`), of the network and ZooKeeper
 (`network_faults`), of members of a consumer group (`member_faults`), of transactional producers (`transactor_faults`),
 and what administrators do in the middle of it (`operations`); in secured worlds also changes of who may do what
-(`access_faults`).
+(`access_faults`), in those with share groups also what happens to their members (`share_faults`).
 
 A fault is a `Strike`: when, which kind, and everything random about it. Strikes are recorded, and can be given instead
 of a mix: then exactly these happen, and leaving one out does not change the others (`shrink`).
@@ -32,6 +32,7 @@ from kavka.simulator.faults import (
     member_faults,
     network_faults,
     operations,
+    share_faults,
     transactor_faults,
 )
 from kavka.simulator.faults.access_faults import AccessFaults
@@ -41,6 +42,7 @@ from kavka.simulator.faults.fault_group import Argument, Arguments, FaultGroup
 from kavka.simulator.faults.member_faults import MemberFaults
 from kavka.simulator.faults.network_faults import NetworkFaults
 from kavka.simulator.faults.operations import Operations
+from kavka.simulator.faults.share_faults import ShareFaults
 from kavka.simulator.faults.transactor_faults import TransactorFaults
 from kavka.simulator.host.trace import SIMULATOR
 
@@ -58,8 +60,14 @@ KINDS: Final = (
 )
 SECURED_KINDS: Final = (*KINDS, *access_faults.KINDS)
 """In a secured world."""
+ALL_KINDS: Final = (*SECURED_KINDS, *share_faults.KINDS)
 FIRST: Final = 0.0
 """The lot of a strike among what is due at its instant. It is not drawn: a strike left out takes no chance along."""
+
+
+def kinds_of(*, secured: bool, sharing: bool) -> tuple[str, ...]:
+    """What may go wrong in a world."""
+    return (SECURED_KINDS if secured else KINDS) + (share_faults.KINDS if sharing else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ class Strike:
         """Raises ValueError."""
         rest = {name: value for name, value in values.items() if name not in ("at_ms", "kind")}
         at_ms, kind = values.get("at_ms"), values.get("kind")
-        if not isinstance(at_ms, int) or kind not in SECURED_KINDS:
+        if not isinstance(at_ms, int) or kind not in ALL_KINDS:
             raise ValueError(f"no strike: {dict(values)}")
         return Strike(at_ms, str(kind), rest)  # type: ignore[arg-type]  # what they are, the kind checks
 
@@ -131,7 +139,17 @@ class Faults:
         readers = MemberFaults(world, self._random, bearable)
         writers = TransactorFaults(world, self._random, bearable)
         keepers = AccessFaults(world, self._random, bearable)
-        self._groups: tuple[FaultGroup, ...] = (network, brokers, disks, administrators, readers, writers, keepers)
+        sharers = ShareFaults(world, self._random, bearable)
+        self._groups: tuple[FaultGroup, ...] = (
+            network,
+            brokers,
+            disks,
+            administrators,
+            readers,
+            writers,
+            keepers,
+            sharers,
+        )
         self._group_of: dict[str, FaultGroup] = {
             **dict.fromkeys(network_faults.KINDS, network),
             **dict.fromkeys(broker_faults.KINDS, brokers),
@@ -140,6 +158,7 @@ class Faults:
             **dict.fromkeys(member_faults.KINDS, readers),
             **dict.fromkeys(transactor_faults.KINDS, writers),
             **dict.fromkeys(access_faults.KINDS, keepers),
+            **dict.fromkeys(share_faults.KINDS, sharers),
         }
         self._active = False
         self._began_ns = 0

@@ -49,6 +49,8 @@ from kavka.simulator.rules.log_rules import LogRules
 from kavka.simulator.rules.rare_states import States
 from kavka.simulator.rules.replica_view import Look, Seen, Stored, View
 from kavka.simulator.rules.replica_view import Violation as Violation
+from kavka.simulator.rules.share_log import TOPIC as SHARE_TOPIC
+from kavka.simulator.rules.share_rules import ShareRules
 from kavka.simulator.rules.transaction_rules import LEDGER, TransactionRules
 from kavka.zookeeper.znode_paths import (
     CONTROLLER_EPOCH_PATH,
@@ -117,6 +119,8 @@ class Observer(View):
         self.watchers.append(self.access)
         self.transactions = TransactionRules(self)
         self.watchers.append(self.transactions)
+        self.shares = ShareRules(self)
+        self.watchers.append(self.shares)
         """Who is told of what is asked and answered."""
         self._zxid = -1
         self._topics_pzxid = -1
@@ -473,6 +477,8 @@ class Observer(View):
             self.true_high_watermark[partition] = high_watermark
             if partition.topic == OFFSETS_TOPIC:
                 self.groups.on_committed(partition, seen.batches(known, high_watermark))
+            elif partition.topic == SHARE_TOPIC:
+                self.shares.on_committed(seen.batches(known, high_watermark))
             elif partition.topic == LEDGER:
                 self.transactions.on_committed(partition, seen.batches(known, high_watermark))
             committed = self.committed.get(partition)
@@ -598,6 +604,15 @@ class Observer(View):
                 times[value] = times.get(value, 0) + 1
             doubled = [value for value in acked.values() if times.get(value, 0) > 1]
             self.require("P1", not doubled, f"{partition}: written twice: {doubled[:5]}")
+
+    def log_starts(self) -> dict[TopicPartition, Offset]:
+        """Where the log of each partition begins at its leader, of those that are seen."""
+        found = {}
+        for partition, stored in self.stored.items():
+            seen = self.replicas.get(partition, {}).get(stored.state.leader)
+            if seen is not None:
+                found[partition] = seen.partition.log.log_start_offset
+        return found
 
     def _start_of(self, partition: TopicPartition) -> Offset:
         """Where the leader's log begins: not behind what somebody asked for (R22)."""

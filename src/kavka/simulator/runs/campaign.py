@@ -37,10 +37,16 @@ SEEDS_PER_PROCESS = 8
 
 
 def run_seeds(
-    seeds: Iterable[int], *, hours: float, brokers: int | None, processes: int, secured: bool = False
+    seeds: Iterable[int],
+    *,
+    hours: float,
+    brokers: int | None,
+    processes: int,
+    secured: bool = False,
+    sharing: bool = False,
 ) -> Iterator[SeedResult]:
     """Results as they come, in no order."""
-    run = partial(_run_quietly, hours=hours, brokers=brokers, secured=secured)
+    run = partial(_run_quietly, hours=hours, brokers=brokers, secured=secured, sharing=sharing)
     if processes == 1:
         yield from map(run, seeds)
         return
@@ -49,13 +55,13 @@ def run_seeds(
         yield from pool.imap_unordered(run, seeds)
 
 
-def _run_quietly(seed: int, *, hours: float, brokers: int | None, secured: bool) -> SeedResult:
+def _run_quietly(seed: int, *, hours: float, brokers: int | None, secured: bool, sharing: bool) -> SeedResult:
     # A request of a connection that ended before its handler began: its coroutine never runs, as intended.
     warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
     set_level("error")  # What a broker warns of is what is made to happen here.
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)  # What is simulated is not collected in any case.
-    return run_seed(seed, hours=hours, brokers=brokers, secured=secured)
+    return run_seed(seed, hours=hours, brokers=brokers, secured=secured, sharing=sharing)
 
 
 def put_mutants_back(report: str) -> MutantFigures:
@@ -73,7 +79,7 @@ def one_of_each_rule_first(failed: list[SeedResult]) -> list[SeedResult]:
     return sorted(failed, key=lambda result: (first[result.rule] != result.seed, result.seed))
 
 
-def main() -> int:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m kavka.simulator.runs.campaign", description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many")
     parser.add_argument("--first", type=int, default=1, help="the first one")
@@ -81,6 +87,7 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=HOURS, help="simulated hours of a seed, without its healing")
     parser.add_argument("--brokers", type=int, help="how many; drawn by each seed otherwise")
     parser.add_argument("--secured", action="store_true", help="with TLS, logins and access control, which change")
+    parser.add_argument("--sharing", action="store_true", help="with share groups, whose members come, go and lie")
     parser.add_argument("--minutes", type=float, help="take no more results after so long")
     parser.add_argument(
         "--shrink-seconds", type=float, default=SHRINK_SECONDS, help="for each failing seed to be made smaller; 0: not"
@@ -88,6 +95,11 @@ def main() -> int:
     parser.add_argument("--twins", type=int, default=0, help="run so many seeds twice, with two hash seeds")
     parser.add_argument("--mutants", help="the module that puts bugs back (tests.simulation.mutant_report)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    return parser
+
+
+def main() -> int:
+    parser = _parser()
     arguments = parser.parse_args()
     if arguments.seed is not None:
         seeds, processes = range(arguments.seed, arguments.seed + 1), 1
@@ -97,9 +109,15 @@ def main() -> int:
     if arguments.brokers is not None:
         again += f" --brokers {arguments.brokers}"
     again += " --secured" if arguments.secured else ""
+    again += " --sharing" if arguments.sharing else ""
     figures = Figures()
     runs = run_seeds(
-        seeds, hours=arguments.hours, brokers=arguments.brokers, processes=processes, secured=arguments.secured
+        seeds,
+        hours=arguments.hours,
+        brokers=arguments.brokers,
+        processes=processes,
+        secured=arguments.secured,
+        sharing=arguments.sharing,
     )
     for result in runs:
         figures.add(result)

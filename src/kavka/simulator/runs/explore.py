@@ -182,7 +182,12 @@ def run(story: Story, point: Point | None = None) -> Outcome:
     """Plays a story, with the faults of `point`, or undisturbed."""
     plan = story.plan
     world = World(
-        plan.seed, brokers=plan.brokers, partitions=plan.partitions, settings=plan.settings, schedule=story.strikes
+        plan.seed,
+        brokers=plan.brokers,
+        partitions=plan.partitions,
+        settings=plan.settings,
+        schedule=story.strikes,
+        sharing=plan.sharers > 0,
     )
     made: list[bool] = []
 

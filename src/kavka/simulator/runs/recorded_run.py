@@ -60,6 +60,18 @@ PROMISES: Final[Mapping[str, str]] = {
     "G4": "nothing below a committed offset was left out",
     "G5": "a rebalance ends in time",
     "G6": "a group that is left alone is stable",
+    "SH1": "no record has two holders in a share group",
+    "SH2": "what a share group has done with stays done with",
+    "SH3": "a share group loses no record",
+    "SH4": "a share group's start passes nothing that may still be delivered",
+    "SH5": "a record is archived for its deliveries only at the limit",
+    "SH6": "a lock lasts as long as its setting and its member's session say",
+    "SH7": "who does not hold a record changes nothing of it",
+    "SH8": "a request with a wrong share session epoch changes nothing",
+    "SH9": "what a share group did counts once it is stored, by who leads",
+    "SH10": "what is stored of a share group says the same, whole or in part",
+    "SH11": "a share group gives out only what is committed",
+    "SH12": "records in flight and sessions stay within their limits",
 }
 """The rules in a sentence each, where a stranger understands one; docs/design/rules.md has them in full."""
 BEFELL: Final = ("killed", "power lost", "stopping", "paused", "cut", "clogged", "disk slow", "session ended")

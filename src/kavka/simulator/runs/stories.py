@@ -233,18 +233,33 @@ def _is_in_sync_again(witness: Witness) -> bool:
     return _is_back(witness.world.brokers[LEADER]) and stored is not None and LEADER in stored.state.isr
 
 
+def _shared(name: str, move: str) -> Milestone:
+    return Milestone(name, lambda witness: witness.world.observer.shares.moves[move] > 0)
+
+
+def _are_ten_done(witness: Witness) -> bool:
+    return any(kept.start >= 10 for kept in witness.world.observer.shares.log.kept.values())
+
+
 WAITED: Final = Milestone("records waited for the follower", _records_wait)
 
 
 # -- the stories
 
 
-def _plan(*, seed: int = 1, settings: Mapping[str, str] | None = None, members: int = 0, transactors: int = 0) -> Plan:
+def _plan(
+    *,
+    seed: int = 1,
+    settings: Mapping[str, str] | None = None,
+    members: int = 0,
+    transactors: int = 0,
+    sharers: int = 0,
+) -> Plan:
     own = {"offsets.topic.replication.factor": "3", "zookeeper.session.timeout.ms": "4000", **(settings or {})}
     if transactors:
         own |= {"transaction.state.log.num.partitions": "1", "transaction.state.log.replication.factor": "3"}
         own |= {"transaction.state.log.min.isr": "2"}
-    return Plan(seed, mean_pause_s=0.2, settings=own, members=members, transactors=transactors)
+    return Plan(seed, mean_pause_s=0.2, settings=own, members=members, transactors=transactors, sharers=sharers)
 
 
 def strike(at_ms: int, kind: str, **arguments: object) -> Strike:
@@ -353,6 +368,18 @@ STORIES: Final[Mapping[str, Story]] = {
             Milestone("its producer knows that it is committed", _told_committed),
             Milestone("each partition has its marker", _are_markers_there),
             Milestone("its coordinator has it as COMPLETE_COMMIT", _is_complete),
+        ),
+    ),
+    "share group": Story(
+        _plan(sharers=2),
+        6.0,
+        (strike(1_500, "share member crashes", place=0, ms=1_000), strike(3_500, "share member disconnects", place=1)),
+        (
+            _shared("records are given out", "given"),
+            _shared("some are accepted", "accepted"),
+            _shared("some are given out again", "given again"),
+            _shared("a session is over before its locks are", "session over"),
+            Milestone("ten records are done for good", _are_ten_done),
         ),
     ),
     # Small segments, so that the log was flushed before: what a stop has to sync is not all of it.

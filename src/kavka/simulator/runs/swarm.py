@@ -43,9 +43,11 @@ class Plan:
     hasty: bool = False
     secured: bool = False
     """Whether there are TLS, logins and access control, and changes of them among the faults."""
+    sharers: int = 0
+    """Members of a share group; 0: there are no share groups."""
 
     @staticmethod
-    def draw(seed: int, *, brokers: int | None = None, secured: bool = False) -> Plan:
+    def draw(seed: int, *, brokers: int | None = None, secured: bool = False, sharing: bool = False) -> Plan:
         """Small values where they make rare things frequent: short lags, small segments, few in flight."""
         random = Random(f"plan {seed}")
         count = random.choices((3, 5, 2), (0.75, 0.15, 0.10))[0]
@@ -82,6 +84,8 @@ class Plan:
             core_first=random.random() < 0.5,
             hasty=random.random() < 0.3,
             secured=secured,
+            # Of a lot of its own, so that all else of a seed is as it is without.
+            sharers=Random(f"sharers {seed}").choice((2, 3, 4)) if sharing else 0,
         )
 
 
@@ -122,9 +126,10 @@ def run_seed(
     brokers: int | None = None,
     mix: FaultMix | None = None,
     secured: bool = False,
+    sharing: bool = False,
 ) -> SeedResult:
     """Runs a seed to its end, or to the first rule that it breaks. `mix`: other faults than the seed would draw."""
-    return run_plan(Plan.draw(seed, brokers=brokers, secured=secured), hours=hours, mix=mix)
+    return run_plan(Plan.draw(seed, brokers=brokers, secured=secured, sharing=sharing), hours=hours, mix=mix)
 
 
 def run_plan(
@@ -147,6 +152,7 @@ def run_plan(
         schedule=schedule,
         clock_drift=plan.clock_drift,
         secured=plan.secured,
+        sharing=plan.sharers > 0,
     )
     world.scheduler.look_closely(closely)
     violation, rule, detail = play_plan(world, plan, hours)
@@ -185,6 +191,7 @@ def play_plan(world: World, plan: Plan, hours: float) -> tuple[str, str, str]:
             hasty=plan.hasty,
             members=plan.members,
             transactors=plan.transactors,
+            sharers=plan.sharers,
         )
         world.settle(core_first=plan.core_first)
     except (Violation, BrokerBug) as failure:

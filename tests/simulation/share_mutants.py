@@ -1,0 +1,248 @@
+"""Bugs of share groups, put back one by one: what the rules of share groups find, and how soon.
+
+    python -m tests.simulation.share_mutants [NAME ...]
+
+Some are Kafka's own, of which each says the issue. `hunt` plays the stories of share groups undisturbed, then with a
+fault at steps that are spread evenly over them, then seeds of the swarm. A line says what found each, by which rule,
+and after how many runs; the exit status is 1 if one lives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from kavka.simulator.runs.explore import Scope, run
+from kavka.simulator.runs.shrink import be_quiet
+from kavka.simulator.runs.stories import STORIES
+from kavka.simulator.runs.swarm import SeedResult, run_seed
+from tests.simulation.mutation import Change, Mutant, put_back
+
+PARTITION: Final = "kavka.share.decide.share_partition"
+LEADERS: Final = "kavka.broker.share.leaders:ShareLeaders"
+SHARD: Final = "kavka.coordinator.share_state.decide.shard:ShareStateShard"
+SESSIONS: Final = "kavka.broker.share.sessions:ShareSessions"
+STORY: Final = "share group"
+POINTS: Final = 12
+SEEDS: Final = 12
+HOURS: Final = 0.012
+
+
+class Shared(NamedTuple):
+    """`rules` are those that may find it. `is_shown`: the story shows it without a fault, in a second."""
+
+    mutant: Mutant
+    rules: tuple[str, ...]
+    is_shown: bool = True
+
+
+def _bug(name: str, why: str, rules: str, *changes: tuple[str, str, str], is_shown: bool = True) -> Shared:
+    mutant = Mutant(name, why, tuple(Change(*each) for each in changes))
+    return Shared(mutant, tuple(rules.split()), is_shown)
+
+
+SHARED: Final = (
+    _bug(
+        "what is being written is given out",
+        "KAFKA-18084: a record whose release is being written was acquired again, and its lock leaked",
+        "SH1 SH2 SH7 SH9",
+        (
+            "kavka.share.decide.spans:Span.is_free",
+            "self.state is RecordState.AVAILABLE and self.becomes is None",
+            "self.will_be is RecordState.AVAILABLE",
+        ),
+    ),
+    _bug(
+        "the limit of deliveries is not looked at",
+        "KAFKA-19476: after a write that failed a record went on beyond its limit",
+        "SH5",
+        (
+            f"{PARTITION}:_leaving",
+            "case AcknowledgeType.RELEASE if span.deliveries < limit:",
+            "case AcknowledgeType.RELEASE:",
+        ),
+    ),
+    _bug(
+        "a lock is stored",
+        "a state has records in a state that only a leader knows",
+        "SH9",
+        (
+            f"{PARTITION}:SharePartition.take_write",
+            "span.becomes, span.deliveries)",
+            "RecordState.ACQUIRED if span.becomes is RecordState.AVAILABLE else span.becomes, span.deliveries)",
+        ),
+    ),
+    _bug(
+        "an unknown write counts as made",
+        "the start passed records that no state has as done",
+        "SH9",
+        (
+            f"{LEADERS}._write",
+            "self._tell(led, write.last_change, ErrorCode.COORDINATOR_NOT_AVAILABLE)",
+            "error = ErrorCode.NONE\n        break",
+        ),
+        is_shown=False,
+    ),
+    _bug(
+        "an unknown write is undone",
+        "as Apache Kafka: a record is given out again though its state may have it as done",
+        "SH2 SH9",
+        (f"{LEADERS}._write", "if error not in _UNKNOWN:", "if True:"),
+        is_shown=False,
+    ),
+    _bug(
+        "a session outlives its connection",
+        "what a dead member holds waits for its locks",
+        "SH6",
+        ("kavka.broker.api.share.share_fetch:_session", "request.context.hold(session)", "pass"),
+    ),
+    _bug(
+        "a lock is over at half time",
+        "two members work on one record",
+        "SH6",
+        (f"{PARTITION}:_Taking.__init__", "now_ms + limits.lock_ms", "now_ms + limits.lock_ms // 2"),
+    ),
+    _bug(
+        "deliveries are forgotten with a release",
+        "a poisonous record is given out for ever",
+        "SH9 SH5",
+        (f"{PARTITION}:SharePartition.settle", "span.becomes, span.deliveries)", "span.becomes, 0)"),
+    ),
+    _bug(
+        "the own epoch is fenced",
+        "who has read the state may not write it",
+        "R20 SH13",
+        (f"{SHARD}._checked", "state.leader_epoch > leader_epoch", "state.leader_epoch >= leader_epoch"),
+        is_shown=False,
+    ),
+    _bug(
+        "former leaders are not fenced",
+        "two leaders write, and the later one's state is lost",
+        "SH9 SH2 SH4",
+        (f"{SHARD}._checked", "if leader_epoch != NO_EPOCH and state.leader_epoch > leader_epoch:", "if False:"),
+        is_shown=False,
+    ),
+    _bug(
+        "any epoch of a session will do",
+        "a request that was sent twice counts twice",
+        "SH8",
+        (f"{SESSIONS}.known", "if epoch not in (FINAL_EPOCH, session.epoch):", "if False:"),
+    ),
+    _bug(
+        "anybody may acknowledge",
+        "a record is done that its holder is still working on",
+        "SH7",
+        (f"{PARTITION}:SharePartition._check_held", "if span.member != member:", "if False:"),
+        is_shown=False,
+    ),
+    _bug(
+        "done is done again",
+        "a record that was given back is accepted by who had it before",
+        "SH7 SH2",
+        (f"{PARTITION}:SharePartition._check_held", "if not span.is_held:", "if False:"),
+        (f"{PARTITION}:SharePartition._check_held", "if span.member != member:", "if False:"),
+        is_shown=False,
+    ),
+    _bug(
+        "locks are never over",
+        "a member that hangs keeps its records for ever",
+        "SH6 R20",
+        (f"{LEADERS}._on_time", "if change := led.records.expire(", "if change := 0 and led.records.expire("),
+    ),
+    _bug(
+        "a new leader forgets what is done",
+        "the state is read, and only its start is taken",
+        "SH2",
+        (f"{LEADERS}._load", "SharePartition(begin, kept)", "SharePartition(begin)"),
+        is_shown=False,
+    ),
+    _bug(
+        "told before it is stored",
+        "an acknowledgement is answered while its write is under way",
+        "SH3",
+        (
+            f"{LEADERS}.acknowledge",
+            "return self._wait_for(led, change) if change else None",
+            "self._write_soon(led)\n    return None",
+        ),
+    ),
+    _bug(
+        "a snapshot of what was",
+        "the write that comes with a snapshot is in no record",
+        "SH9 SH10 SH3",
+        (f"{SHARD}._change", "after = _merged(state, update)._replace(", "after = state._replace("),
+    ),
+    _bug(
+        "too much of the log is cut",
+        "a state's own snapshot is removed, and its next leader finds nothing",
+        "SH10 SH2 SH4 R20",
+        (
+            "kavka.coordinator.share_state.decide.pruning:Pruning.bound",
+            "min([high_watermark, *begins,",
+            "min([high_watermark,",
+        ),
+    ),
+    _bug(
+        "a new session leaves the locks of the one before",
+        "what a member held before its connection broke waits for its locks",
+        "SH6",
+        (f"{SESSIONS}.end", "self._release(session.group_id, session.member_id)", "pass"),
+        is_shown=False,
+    ),
+)
+
+
+def runs(shared: Shared, points: int, seeds: int) -> Iterator[tuple[str, str, str]]:
+    """What was played, which rule it broke ("" for none), and how."""
+    story = STORIES[STORY]
+    calm = run(story)
+    yield STORY, calm.rule, calm.violation
+    if not calm.violation:
+        scope = Scope(STORY, "crash", calm)
+        for _, point in islice(scope.points(), points):
+            found = run(story, point)
+            yield point.command, found.rule, found.violation
+    for seed in range(1, seeds + 1):
+        result: SeedResult = run_seed(seed, hours=HOURS, sharing=True)
+        yield f"seed {seed}", result.rule, result.violation
+
+
+def hunt(shared: Shared, points: int = POINTS, seeds: int = SEEDS) -> tuple[int, str, str]:
+    """After how many runs the bug was found, by which rule, and how. The rule is "" if it lives."""
+    tried = 0
+    with put_back(shared.mutant):
+        for tried, (played, rule, violation) in enumerate(runs(shared, points, seeds), 1):
+            if rule:
+                return tried, rule, f"{played}: {violation}"
+    return tried, "", ""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("names", nargs="*", help="beginnings of names; default: all")
+    names = tuple(parser.parse_args(argv).names)
+    be_quiet()
+    alive = 0
+    for shared in SHARED:
+        if names and not shared.mutant.name.startswith(names):
+            continue
+        began_s = time.process_time()
+        tried, rule, how = hunt(shared)
+        is_right = rule in shared.rules
+        alive += not is_right
+        told = (
+            f"run {tried}, {rule}{'' if is_right else ', which is another rule'}\n      {how[:300]}"
+            if rule
+            else "LIVES"
+        )
+        print(f"{time.process_time() - began_s:6.1f} s CPU  {shared.mutant.name}: {told}", flush=True)
+    print(f"{alive} of {len(SHARED)} bugs live")
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

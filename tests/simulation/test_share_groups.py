@@ -1,0 +1,59 @@
+"""Share groups in the simulator (SH1 to SH15): no seed breaks a rule, nor a fault at a step of their story, and bugs
+are found. `share_mutants` has all of them, `make simulate SIMULATE=--sharing` many seeds, `make explore` all steps."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from kavka.simulator.faults import share_faults
+from kavka.simulator.faults.mix import KINDS, Strike
+from kavka.simulator.runs.explore import Scope, run
+from kavka.simulator.runs.stories import STORIES
+from kavka.simulator.runs.swarm import Plan, run_plan, run_seed
+from tests.simulation.mutation import put_back
+from tests.simulation.share_mutants import SHARED, STORY, Shared
+
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_seed_with_a_share_group_breaks_no_rule(seed: int) -> None:
+    result = run_seed(seed, hours=0.01, sharing=True)
+
+    assert not result.violation, f"{result.violation}\n{result.detail}"
+
+
+def test_a_plan_is_what_it_was_where_nobody_asks_for_share_groups() -> None:
+    assert all(Plan.draw(seed).sharers == 0 for seed in range(20))
+
+
+def test_a_crash_at_a_step_of_the_story_breaks_no_rule() -> None:
+    calm = run(STORIES[STORY])
+    assert not calm.violation, calm.detail
+    for _, point in islice(Scope(STORY, "crash", calm).points(part=3, parts=2_000), 2):
+        outcome = run(STORIES[STORY], point)
+        assert outcome.is_made
+        assert not outcome.violation, f"{point.command}: {outcome.violation}"
+
+
+def test_every_fault_of_its_members_strikes_and_is_got_over() -> None:
+    arguments = {kind: {"place": number % 2} for number, kind in enumerate(share_faults.KINDS)}
+    for kind in share_faults.KINDS[:3]:
+        arguments[kind]["ms"] = 2_000
+    schedule = [Strike(1_000 + 4_000 * number, kind, arguments[kind]) for number, kind in enumerate(arguments)]  # type: ignore[arg-type]  # as JSON has them
+
+    result = run_plan(Plan(5, sharers=2), hours=20 / 3_600, schedule=schedule)
+
+    assert not set(arguments) & set(KINDS)
+    assert not result.violation, f"{result.violation}\n{result.detail}"
+    assert result.faults == dict.fromkeys(arguments, 1)
+
+
+@pytest.mark.parametrize("shared", SHARED, ids=lambda shared: shared.mutant.name)
+def test_a_bug_can_be_put_back_and_is_found_where_the_story_shows_it(shared: Shared) -> None:
+    """Those that need a fault are hunted for by `share_mutants`."""
+    with put_back(shared.mutant):
+        if shared.is_shown:
+            assert run(STORIES[STORY]).rule in shared.rules
