@@ -13,7 +13,10 @@ Loads their states, writes what was decided, and watches their locks. Decides no
     I5  the offset at which a group begins is stored before anything is given out. Kafka stores it with the first
         change: 1. a group begins at the end of the log; 2. a member gets a record that is written then; 3. the leader
         dies before the member has accepted it; 4. the next leader begins at the end of the log, behind the record
-    I6  a group without a session here has no share-partition here, once all is written: its positions may be set anew
+    I6  what is stored of offsets that the log does not have (after an unclean election) is stored as undone before
+        anything is given out. Else: 1. an unclean election cuts off what was done; 2. other records are written at its
+        offsets; 3. the leader dies before a member has them; 4. the next leader reads that they are done
+    I7  a group without a session here has no share-partition here, once all is written: its positions may be set anew
         meanwhile, and who comes back is to find those
 
 Source: Kafka's SharePartitionManager and SharePartition.
@@ -38,6 +41,7 @@ from kavka.model import LeaderEpoch, Offset
 from kavka.replication.decide.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, SharePartition, Write
+from kavka.share.decide.spans import RecordState
 from kavka.share.decide.why import Cause, Place, Telling
 
 logger = Logger(__name__)
@@ -101,7 +105,7 @@ class LedShare:
         self.is_writing = False
         self.is_dropped = False
         self.is_unused = False
-        """No member of the group has a session here (I6)."""
+        """No member of the group has a session here (I7)."""
 
     def is_current(self) -> bool:
         return not self.is_dropped and self.hosted.is_leader and self.hosted.leader_epoch == self.leader_epoch
@@ -118,7 +122,7 @@ class ShareLeaders:
         self._led: dict[ShareKey, LedShare] = {}
         self._loading: dict[ShareKey, asyncio.Task[LedShare]] = {}
         self._unwanted: set[ShareKey] = set()
-        """What is being loaded for a group that has lost its last session since (I6)."""
+        """What is being loaded for a group that has lost its last session since (I7)."""
 
     def now_ms(self) -> int:
         """The clock of locks, which never jumps."""
@@ -174,17 +178,30 @@ class ShareLeaders:
                 await self._persister.write(
                     key, first, state_epoch=stored.state_epoch, leader_epoch=epoch, patience_s=LOAD_PATIENCE_S
                 )
+            log_end = hosted.log.log_end_offset
+            kept = [batch for batch in stored.batches if batch.last_offset < log_end]
+            if begin > log_end or len(kept) < len(stored.batches):
+                logger.warning(
+                    "share group state is ahead of the log", share_partition=str(key), log_end=log_end, start=begin
+                )
+                begin = min(begin, log_end)
+                undone = [
+                    batch._replace(state=RecordState.AVAILABLE, deliveries=0)
+                    for batch in stored.batches
+                    if batch.last_offset >= log_end
+                ]
+                await self._persister.write(
+                    key,
+                    Write(0, begin, undone, 0),
+                    state_epoch=stored.state_epoch,
+                    leader_epoch=epoch,
+                    patience_s=LOAD_PATIENCE_S,
+                )
         except RequestError as refused:
             raise RequestError(_load_error(refused.code), refused.message) from refused
         if not hosted.is_leader or hosted.leader_epoch != epoch or key in self._unwanted:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        log_end = hosted.log.log_end_offset
-        begin = min(max(begin, hosted.log.log_start_offset), log_end)
-        kept = [batch for batch in stored.batches if batch.last_offset < log_end]
-        if len(kept) < len(stored.batches):
-            logger.warning(
-                "share group state is ahead of the log", share_partition=str(key), log_end=log_end, start=begin
-            )
+        begin = max(begin, hosted.log.log_start_offset)
         led = LedShare(key, hosted, epoch, stored.state_epoch, SharePartition(begin, kept))
         if len(self._led) >= MAX_LED:
             self._drop_idle()
@@ -247,7 +264,7 @@ class ShareLeaders:
                 self._write_soon(led)
 
     def forget(self, group_id: str) -> None:
-        """The last member of the group has no session here any more (I6)."""
+        """The last member of the group has no session here any more (I7)."""
         self.counts.forget(group_id)
         for led in list(self._led.values()):
             if led.key.group_id == group_id:
