@@ -1,6 +1,6 @@
 """A reader who types what stands on a page, block by block, and compares what comes with what the page shows.
 
-    python reader.py [--patiently] PAGE
+    python reader.py [--patiently] [--with-kafka zk|kraft] PAGE
 
 Runs in namespaces of its own for network and processes (`in_a_room_of_its_own`), so that the ports of the page are free
 and `pkill` meets nobody else, and in an empty directory. Ends with status 1 and the line of the page at what does not
@@ -10,7 +10,7 @@ come as it says.
   ready, until the page starts another; what shows something live (`kavka top`) is looked at, and ended with Ctrl-C.
 * `text` right after such a block: what its commands printed. `console`: commands after `$ ` with what they print, and
   with status 0, or another where `Error:` is shown. Numbers may differ, as may the width of columns; a line `...`
-  stands for any lines, and `...` in a line for any text.
+  stands for any lines, and `...` in a line for any text. `export NAME=VALUE` holds for all that is typed later.
 * `python`: a program; those of a page share their names, as in a notebook. A file of tests is run by pytest.
 * `properties`: a broker starts with it. `json`, `toml`, `yaml`: a file whose form is right.
 """
@@ -36,6 +36,8 @@ from pathlib import Path
 
 import yaml
 
+from tests.apache_kafka.release import VERSIONS
+from tests.apache_kafka.scripts import lay_scripts
 from tests.integration.documentation.page import GIVEN, PROJECT, TAKES_MINUTES, Block, blocks, commands
 
 COMMAND_S, SERVER_S, STOP_S = 120, 60, 60
@@ -48,6 +50,7 @@ SERVING = re.compile(
     r"(?! user| rights| audit)(?!.* --(status|restart))"
 )
 LIVE = re.compile(r"^kavka (top\b(?!.*--once)|pipeline watch|pipeline run .*--continuous)")
+EXPORT = re.compile(r"^export (\w+)=([\w.:,/-]+)$")
 BROKERS = ("up", "server", "container")
 READY = re.compile(r"\bis ready\b")
 SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1
@@ -70,9 +73,11 @@ class NotAsWritten(Exception):
 
 
 def in_a_room_of_its_own(*words: str) -> list[str]:
-    """The command line that runs `words` in its own namespaces for network and processes. Its loopback is down."""
+    """The command line that runs `words` in its own namespaces for network and processes. Its loopback is down. A shell
+    is the first process there: it takes in what a command left in the background, as a machine's first process does."""
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
-    return ["unshare", *as_root, "--net", "--pid", "--fork", "--kill-child", "--mount-proc", *words]
+    room = ["unshare", *as_root, "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    return [*room, "sh", "-c", '"$@"; exit $?', "sh", *words]
 
 
 def follow(page: Path, *options: str, patience_s: float) -> subprocess.CompletedProcess[str]:
@@ -91,10 +96,13 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("page", type=Path)
     parser.add_argument("--patiently", action="store_true", help="also what takes minutes")
+    parser.add_argument("--with-kafka", choices=list(VERSIONS), help="bin/ of this Apache Kafka is in the directory")
     options = parser.parse_args()
     _raise_loopback()
     # The console of a cluster that was killed may be writing still; it ends with this room.
     with tempfile.TemporaryDirectory(prefix="reader-", ignore_cleanup_errors=True) as directory:
+        if options.with_kafka:
+            lay_scripts(Path(directory), options.with_kafka)
         reader = Reader(options.page, Path(directory), patient=options.patiently)
         try:
             reader.follow()
@@ -208,6 +216,9 @@ class Reader:
             return 0, self._serve(block, number, command)
         if LIVE.match(command):
             return self._look(command)
+        if exported := EXPORT.match(command):
+            self._environment[exported[1]] = exported[2]
+            return 0, ""
         try:
             ended = subprocess.run(
                 ["bash", "-o", "pipefail", "-c", command],

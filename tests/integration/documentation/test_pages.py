@@ -14,16 +14,20 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.app import run
+from tests.apache_kafka import PeerMissing
+from tests.apache_kafka.release import installed
 from tests.integration.documentation.page import ELSEWHERE, PROJECT, TAKES_MINUTES, blocks, commands, kind_of
 from tests.integration.documentation.reader import follow
 
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+WITH_APACHE_KAFKA = {"moving.md": "zk", "beside-kafka.md": "kraft"}
+"""Pages whose reader has Apache Kafka beside kavka, and which."""
 PATIENCE_S, LONG_PATIENCE_S = 150, 3_600
 
 MOST_NOT_RUN = {
-    "another machine": 31,
+    "another machine": 32,
     "a target": 11,
-    "installs": 10,
+    "installs": 11,
     "a fragment": 12,
     "an incident": 21,
     TAKES_MINUTES: 26,
@@ -52,9 +56,24 @@ def test_what_another_test_runs_is_run_there() -> None:
 
 
 @pytest.mark.timeout(PATIENCE_S + 20)
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page) and page.name not in WITH_APACHE_KAFKA], ids=lambda page: page.name
+)
 def test_a_page_does_what_it_says(page: Path, room: None) -> None:
     reader = follow(page, patience_s=PATIENCE_S)
+    assert reader.returncode == 0, reader.stdout + reader.stderr
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(LONG_PATIENCE_S + 20)
+@pytest.mark.parametrize(("page", "mode"), WITH_APACHE_KAFKA.items())
+def test_a_page_about_a_cluster_of_apache_kafka_does_what_it_says(page: str, mode: str, room: None) -> None:
+    """Three brokers of it at a time, and its ZooKeeper: 900 MB."""
+    try:
+        installed(mode)
+    except PeerMissing as missing:
+        pytest.skip(str(missing))
+    reader = follow(PROJECT / "docs" / page, "--patiently", "--with-kafka", mode, patience_s=LONG_PATIENCE_S)
     assert reader.returncode == 0, reader.stdout + reader.stderr
 
 
