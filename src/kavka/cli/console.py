@@ -60,6 +60,8 @@ class Wishes(NamedTuple):
     client_config: str | None = None
     tls: str | None = None
     """A PEM file with the console's certificate and key."""
+    playground: str | None = None
+    """The directory of the cluster in a page."""
     first_user: str | None = None
     """A file with the password of the user admin, who may do everything."""
 
@@ -116,6 +118,10 @@ def console(
     zookeeper: ZooKeeper = None,
     client_config: ClientConfig = None,
     login: Annotated[bool, typer.Option("--login", help="Require a login on loopback, too.")] = False,
+    playground: Annotated[
+        str | None,
+        typer.Option("--playground", metavar="DIRECTORY", help="Show what `make playground` built there, too."),
+    ] = None,
     log_level: LogLevel = "info",
     as_json: Json = False,
     tls: Annotated[str | None, typer.Option("--tls", hidden=True)] = None,
@@ -137,7 +143,7 @@ def console(
     if context.invoked_subcommand is not None:
         return
     wishes = Wishes(
-        tuple(bootstrap or ()), settings, host, port, data, zookeeper, login, client_config, tls, first_user
+        tuple(bootstrap or ()), settings, host, port, data, zookeeper, login, client_config, tls, playground, first_user
     )
     serve_console(wishes, log_level=log_level, as_json=as_json, beside=beside)
 
@@ -200,6 +206,7 @@ def _settings(wishes: Wishes) -> ConsoleSettings:
         "host": wishes.host,
         "port": wishes.port,
         "data_directory": wishes.data,
+        "playground": wishes.playground,
         "login": True if wishes.login else None,
         "tls": None if wishes.tls is None else ServerTlsSettings(certificate=wishes.tls),
     }

@@ -12,6 +12,7 @@ The file is TOML:
     secure_cookies = false          # true behind a proxy that speaks https
     tls = { certificate = "/etc/kavka/console.pem" }    # https; `key` where the key is in a file of its own
     language = "en"                 # where a reader asks for none
+    playground = "build/site"       # what `make playground` built: shown at /play/ and /learn/
     poll_ms = 2000
 
     [health]                        # from when on something counts: the names of observe.health.findings.Thresholds
@@ -101,6 +102,8 @@ class ConsoleSettings:
     port: int = DEFAULT_PORT
     data_directory: str = DEFAULT_DATA
     language: str = "en"
+    playground: str = ""
+    """Directory of the cluster in a page; empty: it is not shown."""
     login: bool = False
     """Beyond loopback a login is needed in any case."""
     secure_cookies: bool = False

@@ -84,6 +84,9 @@ WHOSE = {
         for place, who in (("", ANYWHERE), (C, WHOLE))
         for method, rest in (("GET", ""), ("POST", "/runs"), ("GET", "/runs/{run}"), ("GET", "/runs/{run}/page"))
     },
+    "GET /play/{file:path}": EVERYBODY,
+    "GET /learn/{file:path}": EVERYBODY,
+    "GET /cluster/{file:path}": EVERYBODY,
     f"GET {C}": OF_CLUSTER,
     f"GET {C}/": OF_CLUSTER,
     f"GET {C}/live": OF_CLUSTER,

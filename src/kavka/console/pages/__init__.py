@@ -17,6 +17,7 @@ connect       Kafka Connect: all connectors, and one
 schemas       a schema registry: all subjects, and one with its versions
 zookeeper     ZooKeeper's servers and its tree
 simulator     runs of the simulator
+playground    the files of the cluster in a page
 actions       form, preview and outcome of every action
 replay        copying of chosen records
 alerts        what fires, the rules, silences

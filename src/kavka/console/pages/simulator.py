@@ -74,6 +74,7 @@ class _Pages:
             max_minutes=MAX_MINUTES,
             max_brokers=MAX_BROKERS,
             max_seed=MAX_SEED,
+            playground=bool(self._console.settings.playground),
             recorded=sum(1 for _each in _isr_decisions(watch)) if watch is not None else 0,
         )
 
