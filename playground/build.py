@@ -21,7 +21,8 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -38,6 +39,30 @@ PYODIDE: Final = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_
 CODE: Final = re.compile(
     r"((?<![\w/.])/controller\b|\bkavka elect --unclean|\backs=\w+|\b[a-z]+(?:\.[a-z]+){2,}\b|\b[A-Z]+_[A-Z_]+\b)"
 )
+LEARN: Final = "Learn how a cluster decides"
+DECIDES: Final = "How a cluster decides"
+LEAD: Final = (
+    "Five lessons about replication in Apache Kafka's classic design. Beside each claim is a cluster that shows it: "
+    "kavka's own brokers and controller, in your browser. You break it, and the trace of your run is the proof."
+)
+COUNT: Final = "Lesson {number} of {of}"
+NEXT: Final = "Next: {title}"
+NOW_PLAY: Final = "Now play with a cluster of your own"
+WORDS: Final = (
+    LEARN,
+    DECIDES,
+    LEAD,
+    COUNT,
+    NEXT,
+    NOW_PLAY,
+    "Pages",
+    "Play",
+    "Learn",
+    "A hint",
+    "Start this run",
+    "Start it again",
+)
+"""What stands on pages of lessons besides the lessons."""
 DATE: Final = (2020, 1, 1, 0, 0, 0)
 """Of every file in the archive: the same sources make the same bytes."""
 MISSING: Final = 3
@@ -78,57 +103,110 @@ def build(target: Path, pyodide: Path, *, compiled: bool = True) -> None:
         write_archive(cluster / "kavka.zip", {**others, **modules})
 
 
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What pages of lessons are written in: English, or its `texts` in another language. `here`: where its list of them
+    is, below learn/. `up`: from there to the playground's root."""
+
+    code: str
+    texts: Mapping[str, str]
+    here: str
+    up: str
+    other: tuple[str, str]
+    """The other language's name, and the way there from this one's list."""
+
+    def say(self, text: str) -> str:
+        return self.texts[text] if self.texts and text else text
+
+    @property
+    def foreign(self) -> str:
+        """On what stays English."""
+        return ' lang="en"' if self.texts else ""
+
+
+def languages() -> tuple[Language, Language]:
+    chinese = json.loads((HERE / "kavka_playground" / "lessons" / "zh.json").read_text(encoding="utf-8"))
+    return (
+        Language("en", {}, ".", "../", ("中文", "zh/")),
+        Language("zh", chinese, "zh", "../../", ("English", "../")),
+    )
+
+
 def write_lessons(room: Path) -> None:
-    """A page for each lesson, and one that lists them: whoever reads without scripts has the text."""
+    """In each language a page for each lesson, and one that lists them: whoever reads without scripts has the text."""
     sys.path[:0] = [str(HERE), str(ROOT / "src")]
     from kavka_playground.lessons import LESSONS
 
-    template = (HERE / "page" / "lesson.html").read_text(encoding="utf-8")
-    room.mkdir()
-    items = (
-        f'<li><a href="{each.id}/"><b>{number}</b>'
-        f"<span><strong>{escape(each.title)}</strong>{escape(each.lead)}</span></a></li>"
-        for number, each in enumerate(LESSONS, 1)
-    )
-    index = (HERE / "page" / "learn.html").read_text(encoding="utf-8")
-    (room / "index.html").write_text(index.replace("@@lessons@@", "\n".join(items)), encoding="utf-8")
-    for number, each in enumerate(LESSONS, 1):
-        following = LESSONS[number] if number < len(LESSONS) else None
-        onward = (
-            f'<a href="../{following.id}/">Next: {escape(following.title)}</a>'
-            if following is not None
-            else '<a href="../../play/">Now play with a cluster of your own</a>'
+    for language in languages():
+        place, say = room / language.here, language.say
+        place.mkdir()
+        items = (
+            f'<li><a href="{each.id}/"><b>{number}</b>'
+            f"<span><strong>{escape(say(each.title))}</strong>{escape(say(each.lead))}</span></a></li>"
+            for number, each in enumerate(LESSONS, 1)
         )
-        filled = {
-            "number": str(number),
-            "id": each.id,
-            "title": escape(each.title),
-            "lead": prose(each.lead),
-            "parts": "\n".join(part_html(part) for part in each.parts),
-            "onward": onward,
-        }
-        page = template
-        for name, value in filled.items():
-            page = page.replace(f"@@{name}@@", value)
-        (room / each.id).mkdir()
-        (room / each.id / "index.html").write_text(page, encoding="utf-8")
+        index = {"title": say(LEARN), "heading": say(DECIDES), "lead": say(LEAD), "lessons": "\n".join(items)}
+        write_page(place, "learn.html", language, "", index)
+        for number, each in enumerate(LESSONS, 1):
+            following = LESSONS[number] if number < len(LESSONS) else None
+            onward = (
+                f'<a href="../{following.id}/">{escape(say(NEXT).format(title=say(following.title)))}</a>'
+                if following is not None
+                else f'<a href="{language.up}../play/"{language.foreign and " hreflang=en"}>{escape(say(NOW_PLAY))}</a>'
+            )
+            filled = {
+                "count": say(COUNT).format(number=number, of=len(LESSONS)),
+                "id": each.id,
+                "title": escape(say(each.title)),
+                "lead": prose(say(each.lead)),
+                "parts": "\n".join(part_html(part, language) for part in each.parts),
+                "onward": onward,
+            }
+            (place / each.id).mkdir()
+            write_page(place / each.id, "lesson.html", language, each.id, filled)
 
 
-def part_html(part: Part) -> str:
+def write_page(place: Path, template: str, language: Language, lesson: str, filled: Mapping[str, str]) -> None:
+    """`lesson`: whose page it is; empty for the list."""
+    down, below = ("../", f"{lesson}/") if lesson else ("", "")
+    name, way = language.other
+    common = {
+        "language": language.code,
+        "up": down + language.up,
+        "list": down or "./",
+        "pages": language.say("Pages"),
+        "play": language.say("Play"),
+        "learn": language.say("Learn"),
+        "other": f'<a href="{down}{way}{below}" lang="{"en" if language.texts else "zh"}">{name}</a>',
+    }
+    page = (HERE / "page" / template).read_text(encoding="utf-8")
+    for each, value in {**common, **filled}.items():
+        page = page.replace(f"@@{each}@@", value)
+    (place / "index.html").write_text(page, encoding="utf-8")
+
+
+def part_html(part: Part, language: Language) -> str:
+    say, foreign = language.say, language.foreign
     goals = "\n".join(
-        f'<li data-goal="{goal.id}"{" class=ask" if goal.ask else ""}><p>{prose(goal.do)}</p>'
-        + (f"<details><summary>A hint</summary><p>{prose(goal.hint)}</p></details>" if goal.hint else "")
-        + '<p class="proof" role="status"></p></li>'
+        f'<li data-goal="{goal.id}"{" class=ask" if goal.ask else ""}><p>{prose(say(goal.do))}</p>'
+        + (
+            f"<details><summary>{escape(say('A hint'))}</summary><p>{prose(say(goal.hint))}</p></details>"
+            if goal.hint
+            else ""
+        )
+        + f'<p class="proof" role="status"{foreign}></p></li>'
         for goal in part.goals
     )
-    boards = escape(json.dumps([board.as_json() for board in part.boards]), quote=True)
-    buttons = escape(json.dumps(part.buttons), quote=True)
+    boards = [{**board.as_json(), "title": say(board.title)} for board in part.boards]
+    buttons = [(say(label), what, target) for label, what, target in part.buttons]
     return (
-        f'<section class="part" data-part="{part.id}" data-boards="{boards}" data-buttons="{buttons}"'
-        f"{' data-closely' if part.closely else ''}>\n<h2>{escape(part.title)}</h2>\n"
-        + "".join(f"<p>{prose(paragraph)}</p>\n" for paragraph in part.text)
-        + f'<ol class="goals">\n{goals}\n</ol>\n<p><button type="button" class="start">Start this run</button> '
-        '<span class="note" role="status"></span></p>\n<div class="boards"></div>\n</section>'
+        f'<section class="part" data-part="{part.id}" data-boards="{escape(json.dumps(boards), quote=True)}" '
+        f'data-buttons="{escape(json.dumps(buttons), quote=True)}"'
+        f"{' data-closely' if part.closely else ''}>\n<h2>{escape(say(part.title))}</h2>\n"
+        + "".join(f"<p>{prose(say(paragraph))}</p>\n" for paragraph in part.text)
+        + f'<ol class="goals">\n{goals}\n</ol>\n<p><button type="button" class="start" '
+        f'data-again="{escape(say("Start it again"))}">{escape(say("Start this run"))}</button> '
+        f'<span class="note" role="status"{foreign}></span></p>\n<div class="boards"{foreign}></div>\n</section>'
     )
 
 

@@ -46,7 +46,7 @@ class Part {
     this.views.forEach(view => view.draw());
     this.note.textContent = "";
     this.button.disabled = false;
-    this.button.textContent = "Start it again";
+    this.button.textContent = this.button.dataset.again;
     document.body.dataset.ready = this.id;
   }
 

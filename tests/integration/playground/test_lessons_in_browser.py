@@ -81,6 +81,35 @@ def test_it_is_played_to_its_end_and_its_claims_are_in_the_trace(browser: Browse
         assert too_wide_px(page) <= 0
 
 
+def test_a_lesson_in_chinese_is_the_same_lesson(browser: Browser, site: str) -> None:
+    lesson = LESSONS[0]
+    with page_of(browser) as page:
+        page.goto(f"{site}/learn/zh/{lesson.id}/")
+        for part in lesson.parts:
+            play(page, lesson, part)
+            check_proofs(page, part)
+        assert barriers(page) == []
+
+
+def test_the_lists_lead_from_lesson_to_lesson_in_each_language_and_to_the_other(browser: Browser, site: str) -> None:
+    with page_of(browser) as page:
+        page.goto(f"{site}/learn/")
+        page.click("nav a[lang=zh]")
+        assert page.get_attribute("html", "lang") == "zh"
+        assert page.locator(".lessons a").count() == len(LESSONS)
+        page.click(".lessons a")
+        for lesson in LESSONS:
+            assert barriers(page) == [], lesson.id
+            assert lesson.title not in page.inner_text("main")
+            page.set_viewport_size({"width": NARROW, "height": 900})
+            assert too_wide_px(page) <= 0, lesson.id
+            page.click("nav a[lang=en]")
+            assert page.inner_text("h1") == lesson.title
+            page.click("nav a[lang=zh]")
+            if lesson is not LESSONS[-1]:
+                page.click(".onward a")
+
+
 def test_the_list_leads_to_each_lesson_and_each_lesson_to_the_next(browser: Browser, site: str) -> None:
     with page_of(browser) as page:
         page.goto(f"{site}/learn/")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from playground.build import WORDS, languages
 
 from kavka_playground.bridge import Bridge
 from kavka_playground.choices import Click
@@ -15,8 +18,34 @@ from tests.kit.lesson_scripts import SCRIPTS
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
+CODES = re.compile(r"[a-z]+(?:\.[a-z]+)+|acks=\w+|[A-Z]{2,}(?:_[A-Z]+)*|/controller|--unclean|\{\w+\}|\d+(?:\.\d+)?")
 PARTS = [(lesson, part) for lesson in LESSONS for part in lesson.parts]
 NAMES = [f"{lesson.id}/{part.id}" for lesson, part in PARTS]
+
+
+def texts() -> Iterator[str]:
+    for lesson in LESSONS:
+        yield from (lesson.title, lesson.lead)
+        for part in lesson.parts:
+            yield from (part.title, *part.text, *(label for label, _, _ in part.buttons))
+            yield from (board.title for board in part.boards)
+            for goal in part.goals:
+                yield from (goal.do, goal.hint)
+
+
+def test_each_text_has_its_chinese_and_nothing_else_has() -> None:
+    _, chinese = languages()
+    assert set(chinese.texts) == {*filter(None, texts()), *WORDS}
+    for english, text in chinese.texts.items():
+        assert re.search(r"[\u4e00-\u9fff]", text) or CODES.fullmatch(text), english
+
+
+def test_codes_and_places_are_the_same_in_chinese() -> None:
+    """Numbers that are words in one of the two languages are left to the reader."""
+    _, chinese = languages()
+    for english, text in chinese.texts.items():
+        named = {code for code in CODES.findall(english) if not code.isascii() or not code[0].isdigit()}
+        assert named <= set(CODES.findall(text)), english
 
 
 def begun(part: Part) -> list[Run]:
