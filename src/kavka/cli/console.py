@@ -83,6 +83,12 @@ Bootstraps = Annotated[
 ]
 
 
+Playground = Annotated[
+    str | None,
+    typer.Option("--playground", metavar="DIRECTORY", help="Show what `make playground` built there, too."),
+]
+
+
 @app.callback()
 def console(
     context: typer.Context,
@@ -118,10 +124,7 @@ def console(
     zookeeper: ZooKeeper = None,
     client_config: ClientConfig = None,
     login: Annotated[bool, typer.Option("--login", help="Require a login on loopback, too.")] = False,
-    playground: Annotated[
-        str | None,
-        typer.Option("--playground", metavar="DIRECTORY", help="Show what `make playground` built there, too."),
-    ] = None,
+    playground: Playground = None,
     log_level: LogLevel = "info",
     as_json: Json = False,
     tls: Annotated[str | None, typer.Option("--tls", hidden=True)] = None,
