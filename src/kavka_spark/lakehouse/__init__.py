@@ -19,6 +19,7 @@ on those in the table are refused.
     changes                 changes of rows, out of Debezium's envelope
     merging                 a task's changes into its part of a table
     stored_files            a table's files, read with its columns
+    table_stream, table_changes    a table's changes as a stream; a task's part of it
     handles                 a table for its users: its batches, and which version has an offset
     compaction              small files as few large ones
     errors                  what is refused, and the way out

@@ -31,12 +31,23 @@ class DeltaFormat(TableFormat):
 
     def target(self, *, streaming: bool) -> DeltaTarget:
         from kavka_spark.lakehouse.lake_options import lake_options
+
+        return self._of(lake_options(self.given, "path", streaming=streaming))
+
+    def source(self) -> DeltaTarget:
+        from kavka_spark.lakehouse.lake_options import LakeOptions, check_source_names
+
+        check_source_names(self.given, "path")
+        return self._of(LakeOptions())
+
+    def _of(self, options: LakeOptions) -> DeltaTarget:
         from kavka_spark.lakehouse.places import Place
 
-        options = lake_options(self.given, "path", streaming=streaming)
         path = self.given.get("path", "").strip()
         if not path:
-            raise ConfigError("a Delta table has a path: name it with start(PATH), save(PATH) or option 'path'")
+            raise ConfigError(
+                "a Delta table has a path: name it with start(PATH), save(PATH), load(PATH) or option 'path'"
+            )
         return DeltaTarget(Place.at(path), options)
 
 

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
@@ -47,6 +48,16 @@ def partition_text(value: Any) -> str | None:
             return value.isoformat()
         case _:
             return str(value)
+
+
+def partition_value(text: str | None, kind: pa.DataType) -> Any:
+    """The value that `partition_text` has written."""
+    if text is None or text == "":
+        return None
+    if types.is_timestamp(kind):
+        naive = pc.cast(pa.scalar(text), pa.timestamp("us")).as_py()
+        return naive.replace(tzinfo=UTC) if kind.tz else naive
+    return pc.cast(pa.scalar(text), kind).as_py()
 
 
 def statistics(footer: pq.FileMetaData, columns: pa.Schema) -> str:

@@ -36,7 +36,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from kavka.model import TopicPartition
 from kavka_spark.lakehouse.batch import Batch
 from kavka_spark.lakehouse.data_files import WrittenFile
-from kavka_spark.lakehouse.delta_log_actions import can_partition, partition_text, statistics
+from kavka_spark.lakehouse.delta_log_actions import can_partition, partition_text, partition_value, statistics
 from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
 from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema
 from kavka_spark.lakehouse.lake_options import LakeOptions
@@ -44,6 +44,7 @@ from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, MergePlan, check
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import Held
 from kavka_spark.lakehouse.table import MARK, TableFile, mark_of
+from kavka_spark.lakehouse.table_changes import ChangedFile, CommitFiles
 
 NO_ID: Final = "-"
 """In place of the id of a topic whose brokers have none."""
@@ -182,6 +183,35 @@ class DeltaLakeTable:
 
     def files(self) -> Mapping[str, TableFile]:
         return self._files
+
+    def properties(self) -> Mapping[str, str]:
+        return dict(self._opened.metadata().configuration)
+
+    def versions(self) -> list[int]:
+        names = self._place.names("_delta_log")
+        found = sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdigit())
+        return [version for version in found if version <= self._opened.version()]
+
+    def reaches_back(self) -> bool:
+        return self.versions()[:1] == [0]
+
+    def files_of(self, version: int) -> CommitFiles:
+        files: dict[str, list[ChangedFile]] = {"add": [], "remove": []}
+        for line in self._place.read(f"_delta_log/{version:020d}.json").splitlines():
+            for kind, action in json.loads(line).items():
+                if kind not in files or not action.get("dataChange", True):
+                    continue
+                if action.get("deletionVector"):
+                    raise TableRefused(
+                        f"version {version} of {self.name} deletes rows beside its files (deletion vectors)"
+                    )
+                values = action.get("partitionValues") or {}
+                partition = tuple(
+                    partition_value(values.get(name), self._layout.columns.field(name).type)
+                    for name in self._layout.partition_by
+                )
+                files[kind].append(ChangedFile(action["path"], partition))
+        return CommitFiles(version, tuple(files["add"]), tuple(files["remove"]))
 
     def batch_marks(self) -> list[dict[str, Any]]:
         restored_to = self._restored_to()

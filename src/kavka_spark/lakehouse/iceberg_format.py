@@ -34,7 +34,15 @@ class IcebergFormat(TableFormat):
     def target(self, *, streaming: bool) -> IcebergTarget:
         from kavka_spark.lakehouse.lake_options import lake_options
 
-        options = lake_options(self.given, "table", CATALOG, "path", streaming=streaming)
+        return self._of(lake_options(self.given, "table", CATALOG, "path", streaming=streaming))
+
+    def source(self) -> IcebergTarget:
+        from kavka_spark.lakehouse.lake_options import LakeOptions, check_source_names
+
+        check_source_names(self.given, "table", CATALOG, "path")
+        return self._of(LakeOptions())
+
+    def _of(self, options: LakeOptions) -> IcebergTarget:
         table = self.given.get("table", "").strip() or self.given.get("path", "").strip()
         if not all(table.split(".")) or "." not in table or "/" in table:
             raise ConfigError(

@@ -39,11 +39,11 @@ from pyiceberg.io.pyarrow import (
     parquet_path_to_id_mapping,
     schema_to_pyarrow,
 )
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntryStatus
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
 from pyiceberg.table import Table as Opened
 from pyiceberg.table import TableProperties
-from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
 from pyiceberg.transforms import IdentityTransform
 
 from kavka.model import TopicPartition
@@ -56,6 +56,7 @@ from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, MergePlan, check
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import Held
 from kavka_spark.lakehouse.table import MARK, TableFile, mark_of
+from kavka_spark.lakehouse.table_changes import ChangedFile, CommitFiles
 
 QUERY: Final = f"{MARK}.query."
 """What the names of the table's properties begin with."""
@@ -203,6 +204,49 @@ class IcebergTable:
             path: TableFile(file.file_size_in_bytes, tuple(file.partition[at] for at in range(len(file.partition))))
             for path, file in self._files.items()
         }
+
+    def properties(self) -> Mapping[str, str]:
+        return dict(self._opened.properties)
+
+    def versions(self) -> list[int]:
+        return [snapshot.snapshot_id for snapshot in reversed(self._snapshots())]
+
+    def reaches_back(self) -> bool:
+        snapshots = self._snapshots()
+        return not snapshots or snapshots[-1].parent_snapshot_id is None
+
+    def files_of(self, version: int) -> CommitFiles:
+        snapshot = self._opened.snapshot_by_id(version)
+        if snapshot is None:
+            raise TableRefused(f"the Iceberg table {self.name} has no snapshot {version} any more")
+        summary = snapshot.summary
+        if summary is not None and (
+            summary.operation is Operation.REPLACE or SAME_ROWS in summary.additional_properties
+        ):
+            return CommitFiles(version)
+        files: dict[ManifestEntryStatus, list[ChangedFile]] = {
+            ManifestEntryStatus.ADDED: [],
+            ManifestEntryStatus.DELETED: [],
+        }
+        for manifest in snapshot.manifests(self._opened.io):
+            if manifest.added_snapshot_id != version:
+                continue
+            if manifest.content is ManifestContent.DELETES:
+                raise TableRefused(f"snapshot {version} of {self.name} deletes rows beside its files")
+            for entry in manifest.fetch_manifest_entry(self._opened.io, discard_deleted=False):
+                if entry.status in files and entry.snapshot_id in (version, None):
+                    files[entry.status].append(self._changed_file(entry.data_file))
+        added, removed = files[ManifestEntryStatus.ADDED], files[ManifestEntryStatus.DELETED]
+        return CommitFiles(version, tuple(added), tuple(removed))
+
+    def _changed_file(self, file: DataFile) -> ChangedFile:
+        if not file.file_path.startswith(f"{self._base}/"):
+            raise TableRefused(f"{self.name} has a file at {file.file_path}, which is not below {self._base}")
+        partition = tuple(file.partition[at] for at in range(len(file.partition)))
+        return ChangedFile(file.file_path.removeprefix(f"{self._base}/"), partition)
+
+    def _snapshots(self) -> list[Snapshot]:
+        return list(ancestors_of(self._opened.current_snapshot(), self._opened.metadata))
 
     def batch_marks(self) -> list[dict[str, Any]]:
         return [mark for mark in self.marks if "version" in mark]

@@ -48,6 +48,12 @@ class LakeOptions:
     load_number: int = 0
 
 
+def check_source_names(given: Mapping[str, str], *own: str) -> None:
+    """For a stream of changes, as `lake_options`."""
+    left = {name: text for name, text in given.items() if name.partition(".")[0] not in own}
+    check_names(left, ("startingVersion", "maxVersionsPerTrigger", *own), what="table")
+
+
 def lake_options(given: Mapping[str, str], *own: str, streaming: bool) -> LakeOptions:
     """`own` are a format's own options, which the format reads; after a dot more may follow. Raises ConfigError."""
     options = {name.lower(): text for name, text in given.items()}

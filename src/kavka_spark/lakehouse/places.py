@@ -53,6 +53,12 @@ class Place:
         with files.open_input_stream(f"{path}/{name}") as stream:
             return str(stream.read().decode())
 
+    def names(self, directory: str) -> list[str]:
+        """The names of what is in a directory; none if it is not there."""
+        files, path = self.open()
+        chosen = fs.FileSelector(f"{path}/{directory}", allow_not_found=True)
+        return [each.base_name for each in files.get_file_info(chosen)]
+
     def remove(self, names: list[str]) -> None:
         """Removes files that nobody refers to. One that is gone already is no error."""
         files, path = self.open()

@@ -9,6 +9,7 @@ from kavka_spark.lakehouse.batch import Batch
 from kavka_spark.lakehouse.data_files import WrittenFile
 from kavka_spark.lakehouse.layout import Layout
 from kavka_spark.lakehouse.progress import Held, nested
+from kavka_spark.lakehouse.table_changes import CommitFiles
 
 MARK = "kavka"
 """Under this name a commit has what `mark_of` says, as JSON."""
@@ -52,6 +53,19 @@ class Table(Protocol):
     def files(self) -> Mapping[str, TableFile]:
         """Its files, by their paths below the layout's place. Raises TableRefused where some of their rows are deleted
         beside them."""
+
+    def properties(self) -> Mapping[str, str]:
+        """What the table says of itself."""
+
+    def versions(self) -> list[int]:
+        """Its versions, or the ids of its snapshots, that lead to the present one, in their order, as far as they are
+        not forgotten."""
+
+    def reaches_back(self) -> bool:
+        """Whether `versions` begins with the table's first one."""
+
+    def files_of(self, version: int) -> CommitFiles:
+        """What this version did to the files. Raises TableRefused where it deleted rows beside its files."""
 
     def batch_marks(self) -> list[dict[str, Any]]:
         """What its commits say of their batches (`mark_of`), the latest first, each with its `version`."""

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,9 +28,12 @@ class Target(Protocol):
     def __call__(self, columns: pa.Schema) -> Table:
         """The table as it is now, made ready for rows of these columns."""
 
+    def existing(self) -> Table:
+        """The table as it is. Raises TableRefused if there is none."""
+
 
 class TableFormat(DataSource):
-    """A sink."""
+    """A sink, and the stream of a table's changes."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.given = {name.lower(): text for name, text in options.items()}
@@ -38,6 +41,24 @@ class TableFormat(DataSource):
     @abstractmethod
     def target(self, *, streaming: bool) -> Target:
         """Out of the options. Raises ConfigError."""
+
+    @abstractmethod
+    def source(self) -> Target:
+        """Which table a stream reads. Raises ConfigError."""
+
+    def schema(self) -> StructType:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        from kavka_spark.lakehouse.table_stream import change_columns
+
+        return from_arrow_schema(change_columns(self.source().existing().layout.columns))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from kavka_spark.lakehouse.table_stream import TableStreamReader, check_columns, stream_options
+
+        reader = TableStreamReader(self.source().existing, stream_options(self.given))
+        check_columns(schema.names, reader.columns.names)
+        return reader
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from kavka_spark.lakehouse.lake_sink import LakeWriter, check_mode, row_columns

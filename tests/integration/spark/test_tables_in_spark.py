@@ -14,16 +14,19 @@ from pyiceberg.catalog import load_catalog
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from kavka_spark import session
+from kavka_spark import session, stable
 from kavka_spark.lakehouse.changes import debezium, is_change
 from kavka_spark.lakehouse.compaction import compact
 from kavka_spark.lakehouse.handles import delta_table
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.spark_job import SMALL, SparkJob
-from tests.kit.topic_contents import create, fill
+from tests.kit.topic_contents import contents, create, fill
 
 JOB = Path(__file__).with_name("table_job.py")
 ROWS = 300
+
+pytestmark = pytest.mark.thorough
+"""tests/unit/spark/lakehouse, which belongs to every change, does the same without a JVM."""
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +110,26 @@ def test_a_stream_fills_an_iceberg_table(spark: SparkSession, kavka_broker: Kavk
         (checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
 
 
+def test_a_tables_changes_go_back_into_a_topic_once(
+    spark: SparkSession, kavka_broker: KavkaProcess, tmp_path: Path
+) -> None:
+    servers = {"kafka.bootstrap.servers": kavka_broker.bootstrap}
+    numbered(kavka_broker.bootstrap, "there")
+    create(kavka_broker.bootstrap, "back", 2)
+    rows = stream(spark, kavka_broker.bootstrap, "there", maxOffsetsPerTrigger="200")
+    drain(rows, "kavka-delta", tmp_path / "checkpoint", path=str(tmp_path / "table"))
+    changes = spark.readStream.format("kavka-delta").load(str(tmp_path / "table"))
+    assert changes.columns == ["id", "partition", "offset", "timestamp", "_change_type", "_commit_version"]
+    records = changes.where("_change_type = 'insert'").selectExpr(
+        "CAST(id AS STRING) AS key", "to_json(struct(*)) AS value"
+    )
+    for _ in range(2):
+        drain(stable(records, 2), "kavka", tmp_path / "back", **servers, topic="back", exactlyOnce="true")
+    found = [json.loads(record.value or b"") for record in contents(kavka_broker.bootstrap, "back")]
+    assert sorted(each["id"] for each in found) == list(range(ROWS))
+    assert {each["_commit_version"] for each in found} == {1, 2}
+
+
 SCHEMA = "id BIGINT, name STRING"
 
 
@@ -116,7 +139,6 @@ def event(operation: str, before: dict[str, Any] | None, after: dict[str, Any] |
     return json.dumps({"schema": {"type": "struct"}, "payload": payload} if wrapped else payload).encode()
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["kavka-delta", "kavka-iceberg"])
 def test_changes_of_debezium_become_rows(
     spark: SparkSession, kavka_broker: KavkaProcess, tmp_path: Path, form: str
@@ -167,7 +189,6 @@ def test_changes_of_debezium_become_rows(
     assert content() == expected | {5: "last"}
 
 
-@pytest.mark.thorough
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("moment", ["before-commit", "after-commit"])
 def test_a_driver_that_is_killed_in_its_commit_leaves_each_row_once(
