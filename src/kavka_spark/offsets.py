@@ -44,7 +44,8 @@ from kavka_spark.source_options import Assign, AtOffsets, AtTimestamps, Bound, E
 TOPIC_IDS = "topic ids"
 BEGAN_AT = "began at"
 FIRST_OFFSETS = "first offsets"
-_BESIDE = (TOPIC_IDS, BEGAN_AT, FIRST_OFFSETS, FILLED_IN)
+BESIDE = (TOPIC_IDS, BEGAN_AT, FIRST_OFFSETS, FILLED_IN)
+"""What offsets have beside the topics."""
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 _SHOWN = 10
 """Partitions that a message lists at most."""
@@ -78,7 +79,7 @@ class Offsets(NamedTuple):
     @classmethod
     def from_json(cls, written: Mapping[str, Mapping[str, Any]]) -> Offsets:
         """Raises ValueError for other JSON."""
-        topics = {name: partitions for name, partitions in written.items() if name not in _BESIDE}
+        topics = {name: partitions for name, partitions in written.items() if name not in BESIDE}
         began_at = written.get(BEGAN_AT)
         return cls(
             _by_partition(topics),

@@ -46,12 +46,17 @@ class Checkpoint:
         (directory / "offsets").mkdir(parents=True)
         (directory / "metadata").write_text(json.dumps({"id": query}))
 
-    def plan(self, number: int, end: int, *, topic: str = "orders") -> None:
-        """Batch `number` ends before `end` of partition 0."""
+    def plan(
+        self, number: int, end: int, *, topic: str = "orders", filled_in: tuple[int, int, int] | None = None
+    ) -> None:
+        """Batch `number` ends before `end` of partition 0; a range that is filled in is read up to its third number."""
         ids = {"topic ids": {topic: self._topic_id}}
         written: dict[str, Any] = {topic: {"0": end}, **ids}
         if number == 0:
             written["began at"] = {topic: {"0": self._began}, **ids}
+        written["first offsets"] = {topic: {"0": self._began}}
+        if filled_in is not None:
+            written["filled in"] = {topic: {"0": [list(filled_in)]}}
         text = f"v1\n{json.dumps({'batchWatermarkMs': 0})}\n{json.dumps(written)}"
         (self.path / "offsets" / str(number)).write_text(text)
 

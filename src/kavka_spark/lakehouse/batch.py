@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kavka.model import TopicPartition
+from kavka_spark import backfill
 from kavka_spark.lakehouse.errors import TableRefused
 from kavka_spark.lakehouse.places import Place
-from kavka_spark.offsets import BEGAN_AT, TOPIC_IDS, Offsets
+from kavka_spark.offsets import BESIDE, Offsets
 
 VERSION: Final = "v1"
 
@@ -41,6 +42,8 @@ class Batch:
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
+    filled_in: tuple[TopicPartition, ...] = ()
+    """Partitions of which it reads earlier records, too, before those that the stream began with (`backfill`)."""
     follows: bool = True
     """Whether batch N comes after N-1 in the same table. Loads of a batch job need not."""
 
@@ -60,8 +63,10 @@ def read_batch(checkpoint: str, number: int) -> Batch:
             f"the checkpoint {checkpoint} does not tell the offsets of batch {number}: {failure}. The driver must be "
             "able to read it: give option 'checkpointLocation' as a path or an address that PyArrow can read"
         ) from failure
+    filled_in = backfill.read_between({} if before is None else before.ranges, ends.ranges)
     return Batch(
         query=query,
+        filled_in=tuple(sorted({name for name, _, _ in filled_in})),
         number=number,
         starts={} if before is None else starts_of(before, ends),
         ends=ends.positions,
@@ -94,14 +99,17 @@ def _topics(line: str) -> Offsets | None:
         written = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(written, dict) or not written or not all(_is_topic(*entry) for entry in written.items()):
+    if not isinstance(written, dict) or not written:
+        return None
+    beside = {name for name in written if name in BESIDE}
+    if not all(_is_topic(written[name]) for name in written.keys() - beside):
+        if beside:
+            raise ValueError(f"topics' offsets of a form that this version of kavka does not know: {line[:200]}")
         return None
     return Offsets.from_json(written)
 
 
-def _is_topic(name: str, value: Any) -> bool:
-    if name in (TOPIC_IDS, BEGAN_AT):
-        return isinstance(value, dict)
+def _is_topic(value: Any) -> bool:
     return isinstance(value, dict) and all(
         partition.isdigit() and isinstance(offset, int) for partition, offset in value.items()
     )
@@ -110,11 +118,13 @@ def _is_topic(name: str, value: Any) -> bool:
 def _merged(sources: Iterable[Offsets]) -> Offsets:
     positions: dict[TopicPartition, int] = {}
     topic_ids: dict[str, Any] = {}
+    ranges: dict[TopicPartition, tuple[backfill.Range, ...]] = {}
     began = []
     for source in sources:
         for name, offset in source.positions.items():
             positions[name] = min(offset, positions.get(name, offset))
         topic_ids |= source.topic_ids
+        ranges |= source.ranges
         if source.began_at is not None:
             began.append(source.began_at)
-    return Offsets(positions, topic_ids, _merged(began) if began else None)
+    return Offsets(positions, topic_ids, _merged(began) if began else None, ranges=ranges)

@@ -13,6 +13,7 @@ Decides from what the table holds and what the batch is. Must not know how a tab
 | an earlier offset as its next one | | refuse: records between would be missing |
 | a later offset as its next one | | refuse: records would be there twice |
 | offsets of a topic with another id, by another query | | refuse: the topic was made anew |
+| | one that fills in earlier records, too | refuse: another query may have written them |
 
 Invariants
   I1  COMMIT only where every partition of the batch goes on at the offset at which the table ends.
@@ -60,6 +61,7 @@ def next_step(batch: Batch, held: Held, *, table: str, writer_id: str) -> Step:
     if batch.follows and batch.number != (0 if held.batch is None else held.batch + 1):
         raise BatchRefused(_not_next(batch, held, table, writer_id))
     if batch.follows:
+        _check_filled_in(batch, held, table)
         _check_topics(batch, held, table, writer_id)
         _check_offsets(batch, held, table, writer_id)
     return Step.COMMIT
@@ -93,6 +95,17 @@ def _not_next(batch: Batch, held: Held, table: str, writer_id: str) -> str:
         "table before, or the table was made anew or restored. Nothing was committed. "
         f"{_NEW_CHECKPOINT}{_where(held, writer_id)}"
     )
+
+
+def _check_filled_in(batch: Batch, held: Held, table: str) -> None:
+    if batch.filled_in:
+        raise BatchRefused(
+            f"{batch} fills in earlier records of {batch.filled_in[0]} (kavka.backfill.from), and {table} may have "
+            "them from another query: only the next offset of each partition is known. Nothing was committed. Fill in "
+            "with a batch job: "
+            'spark.read.format("kavka") with startingOffsets and endingOffsets, written with an exactlyOnceId. '
+            f"{_NEW_CHECKPOINT} for the stream, without the backfill{', and ' + _resume(held) if held.offsets else ''}"
+        )
 
 
 def _check_topics(batch: Batch, held: Held, table: str, writer_id: str) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from kavka.model import TopicPartition
+from kavka_spark.backfill import Range
 from kavka_spark.lakehouse.batch import read_batch
 from kavka_spark.lakehouse.errors import TableRefused
+from kavka_spark.offsets import Offsets
 
 ID, OTHER = "2f4c7c0e-0000-4000-8000-000000000001", "2f4c7c0e-0000-4000-8000-000000000002"
 
@@ -35,6 +38,20 @@ def test_the_first_batch_says_where_it_began(tmp_path: Path) -> None:
     found = read_batch(checkpoint(tmp_path, [ends]), 0)
     assert found.starts == {TopicPartition("a", 0): 2}
     assert found.topic_ids == {"a": ID}
+
+
+def test_what_the_source_itself_writes_is_read_whole(tmp_path: Path) -> None:
+    """The source's own form: what it has besides must not make a topic look like another kind of source."""
+    name = TopicPartition("a", 0)
+    ends = Offsets({name: 9}, {"a": UUID(ID)}, Offsets({name: 2}, {}), {name: 2}, {name: (Range(0, 2, 1),)})
+    found = read_batch(checkpoint(tmp_path, [ends.to_json()]), 0)
+    assert (found.starts, found.ends, found.filled_in) == ({name: 2}, {name: 9}, (name,))
+
+
+def test_offsets_of_a_form_that_is_not_known_are_no_other_source(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path, [{"a": {"0": 9}, "topic ids": {"a": ID}, "of a later version": [1]}])
+    with pytest.raises(TableRefused, match="a form that this version of kavka does not know"):
+        read_batch(path, 0)
 
 
 def test_what_sparks_own_source_wrote_does_not_say_where_it_began(tmp_path: Path) -> None:

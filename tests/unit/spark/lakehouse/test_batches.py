@@ -139,6 +139,15 @@ def test_a_gap_is_refused(case: NewCase) -> None:
         case("other", query="query-2", began=15).run(0, 15, 20)
 
 
+def test_a_backfill_is_refused_for_the_table_may_have_these_rows(case: NewCase, lake: Lake) -> None:
+    case().run(0, 0, 10)
+    query = case("other", query="query-2", began=10)
+    query.checkpoint.plan(0, 12, filled_in=(0, 5, 5))
+    with pytest.raises(BatchRefused, match=r"fills in earlier records of orders-0.*exactlyOnceId"):
+        query.commit(0, query.write(range(12)))
+    assert ids_in(lake) == list(range(10))
+
+
 def test_another_writer_id_is_another_count(case: NewCase, lake: Lake) -> None:
     case().run(0, 0, 10)
     case("other", query="query-2", writer_id="copies").run(0, 0, 5)
