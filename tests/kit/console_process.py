@@ -68,6 +68,11 @@ class ConsoleProcess:
         self._process = None
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         return self.log_file.read_text(encoding="utf-8", errors="replace")
 
