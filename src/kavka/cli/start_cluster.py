@@ -244,6 +244,7 @@ def _run_here(plan: Start, configs: Mapping[int, BrokerConfig], console: Console
 
 def _run_processes(plan: Start, settings: Mapping[int, Mapping[str, str]], console: ConsoleBeside) -> int:
     from kavka.runtime.ports import reserve
+    from kavka.runtime.settings_file import write_settings
     from kavka.runtime.supervisor import ChildPlan, SupervisorStarted, run
 
     # Until this process ends: between the choice of a port and its server's own bind the kernel would else give it to
@@ -274,7 +275,8 @@ def _run_processes(plan: Start, settings: Mapping[int, Mapping[str, str]], conso
         shared = {name: value for name, value in own.items() if name != "kavka.zookeeper.data.dir"}
         listeners = listeners_of(plan, ports[number], distance=number - 1)
         file = os.path.join(plan.data, f"{BROKER_DIRECTORY}{number}", "server.properties")
-        _write_properties(file, {**shared, **listeners, "zookeeper.connect": address(host, zookeeper_port)})
+        written = {**shared, **listeners, "zookeeper.connect": address(host, zookeeper_port)}
+        write_settings(file, written, written_by="kavka up --processes")
         brokers.append(ChildPlan(f"broker {number}", (*_command("server", plan), file), host, ports[number]))
 
     def tell(started: SupervisorStarted) -> None:
@@ -301,13 +303,6 @@ def _run_processes(plan: Start, settings: Mapping[int, Mapping[str, str]], conso
 def _command(name: str, plan: Start) -> tuple[str, ...]:
     words = (sys.executable, "-m", "kavka.cli.main", name, "--log-level", plan.log_level)
     return (*words, "--json") if plan.as_json else words
-
-
-def _write_properties(path: str, settings: Mapping[str, str]) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("# Written by `kavka up --processes` at each start.\n")
-        file.writelines(f"{name}={value}\n" for name, value in settings.items())
 
 
 # -- what is said

@@ -5,6 +5,7 @@ cluster            several brokers in one process
 supervisor         a ZooKeeper and brokers as processes of their own
 host               brokers of one machine as processes, started again when they end and restarted one by one;
                    host_control: the socket by which it is asked; host_metrics: one port for the metrics of all
+settings_file      settings that such a process is started with, for its eyes only
 process            signals that end a process in order, failures that end it at once
 loop               a broker's event loop, and how many descriptors it may have; loop_watch: when it stood still
 socket_server      listener, processor and request_channel of one broker, put together

@@ -34,12 +34,12 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from kavka.config.host_layout import HostLayout, PlannedBroker, why_other
-from kavka.config.properties import format_properties
 from kavka.errors import ConfigError, KavkaError
 from kavka.logger import Logger
 from kavka.runtime import process
 from kavka.runtime.host_control import ControlServer, control_directory
 from kavka.runtime.process import RESTART_VARIABLE
+from kavka.runtime.settings_file import write_settings
 from kavka.runtime.supervisor import Child, ChildPlan
 
 logger = Logger(__name__)
@@ -245,7 +245,7 @@ class Host:
 
     def _spawn(self, kept: _Kept, restarted: Mapping[str, object] | None = None) -> None:
         file = os.path.join(self._directory, f"broker-{kept.plan.broker_id}.properties")
-        _write_private(file, format_properties(kept.plan.settings))
+        write_settings(file, kept.plan.settings, written_by="kavka host")
         environment = {RESTART_VARIABLE: "" if restarted is None else json.dumps(restarted)}
         plan = ChildPlan(f"broker {kept.plan.broker_id}", (*self._plan.command, file), "", 0, environment)
         kept.line = b""
@@ -310,15 +310,6 @@ def _is_ready(line: bytes) -> bool:
         said = json.loads(line)
         return isinstance(said, dict) and said.get("event") == "ready"
     return False
-
-
-def _write_private(path: str, text: str) -> None:
-    """Replaces the file: settings may hold passwords, so nobody else may read it, at no moment."""
-    descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write("# Written by `kavka host` at each start of the broker.\n")
-        file.write(text)
-    os.replace(f"{path}.new", path)
 
 
 def run(plan: HostPlan, *, on_started: Callable[[HostStarted], None]) -> int:
