@@ -151,7 +151,7 @@ SHARED: Final = (
         "locks are never over",
         "a member that hangs keeps its records for ever",
         "SH6 R20",
-        (f"{LEADERS}._on_time", "if change := led.records.expire(", "if change := 0 and led.records.expire("),
+        (f"{LEADERS}._on_time", "self._expire(led, self.now_ms())", "pass"),
     ),
     _bug(
         "a new leader forgets what is done",
