@@ -70,13 +70,14 @@ $(TESTS_COMPILED): | setup
 	  $(PYTEST) --collect-only -qq $(filter-out tests/unit/ tests/property/,$(wildcard tests/*/)) > /dev/null 2>&1 & \
 	  wait; touch $@
 
-conformance: setup ## every client and Apache Kafka itself beside kavka; writes the table of clients in docs/clients.md
+conformance: setup ## every client and Apache Kafka itself beside kavka; writes the tables of docs/clients.md
 	@tools/setup_kerberos.sh
 	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client \
 	  tests/integration/cluster tests/integration/console tests/integration/documentation tests/integration/settings \
 	  tests/integration/security tests/integration/spark tests/integration/tls tests/integration/zookeeper \
 	  --junitxml=.cache/conformance.xml; status=$$?; \
 	  $(PYTHON) tools/client_matrix.py record .cache/conformance.xml || status=1; \
+	  $(PYTHON) tools/tool_table.py record .cache/conformance.xml || status=1; \
 	  KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest -m thorough tests/chaos tests/simulation tests/unit tests/upgrade || status=1; exit $$status
 
 upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them
