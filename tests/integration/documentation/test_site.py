@@ -12,13 +12,14 @@ from urllib.parse import unquote, urldefrag
 import pytest
 
 from tests.kit.browser import NARROW, barriers, chromium, page_of, too_wide_px
-from tests.kit.playground_site import served
+from tests.kit.playground_site import LOADED_MS, served
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = (
     "",
     "docs/",
     "docs/testing/",
+    "docs/moving/",
     "docs/commands/",
     "docs/configuration/",
     "docs/python/testing/",
@@ -105,7 +106,7 @@ def test_nothing_bars_a_reader_wide_and_narrow_light_and_dark(site: Path) -> Non
         for dark in (False, True):
             for place in PAGES:
                 with page_of(browser, dark=dark) as page:
-                    page.goto(f"{address}/{place}")
+                    page.goto(f"{address}/{place}", timeout=LOADED_MS)
                     assert barriers(page) == [], place
                     page.set_viewport_size({"width": NARROW, "height": 900})
                     assert too_wide_px(page) <= 0, place
