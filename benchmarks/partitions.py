@@ -66,6 +66,7 @@ class Stage:
         self._partitions = partitions
         self._replicas = replicas
         self.names = [f"t-{number:05d}" for number in range(topics)]
+        self._wanted = frozenset(self.names)
         self.sample = self.names[:: max(topics // SAMPLE, 1)]
 
     def show(self, figure: str, value: float, **more: object) -> None:
@@ -105,12 +106,9 @@ class Stage:
         answer = self.metadata(topics, at)
         if answer is None:
             return None
-        found = [each.leader_id for topic in answer.topics for each in topic.partitions if topic.name in self._wanted]
+        ours = (topic for topic in answer.topics if topic.name in self._wanted)
+        found = [each.leader_id for topic in ours for each in topic.partitions]
         return found if len(found) == len(self.names if topics is None else topics) * self._partitions else None
-
-    @property
-    def _wanted(self) -> frozenset[str]:
-        return frozenset(self.names)
 
     def metadata(self, topics: Sequence[str] | None, at: int | None = None) -> MetadataResponse | None:
         """What a broker that runs tells of these topics, or of all; None where it does not answer."""
