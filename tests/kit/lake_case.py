@@ -178,7 +178,7 @@ class LakeCase:
         batch = read_batch(str(self.checkpoint.path), number)
         return commit(tasks, batch, lambda: self.prepare(columns), self.options.writer_id)
 
-    def run(self, number: int, start: int, end: int, *, columns: pa.Schema = ROWS) -> bool:
+    def run(self, number: int, start: int, end: int, *, columns: pa.Schema = ROWS, topic: str = "orders") -> bool:
         """A batch of the records `start` to before `end`."""
-        self.checkpoint.plan(number, end)
+        self.checkpoint.plan(number, end, topic=topic)
         return self.commit(number, self.write(range(start, end), columns=columns), columns=columns)

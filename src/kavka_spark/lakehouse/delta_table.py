@@ -113,12 +113,16 @@ class DeltaLakeTable:
 
     def held(self, batch: Batch, writer_id: str) -> Held:
         marks = self._own_marks(writer_id)
-        topic_ids = marks[0]["topicIds"] if marks else {}
+        topic_ids: dict[str, str] = {}
+        for mark in reversed(marks):  # Queries of several topics may write one table: each topic's latest counts.
+            topic_ids |= mark["topicIds"]
         if self._restored_to() is not None:  # I3
             offsets = {
                 TopicPartition(topic, int(partition)): end
-                for topic, ends in (marks[0]["ends"] if marks else {}).items()
+                for mark in reversed(marks)
+                for topic, ends in mark["ends"].items()
                 for partition, end in ends.items()
+                if mark["topicIds"].get(topic) == topic_ids.get(topic)
             }
             batches = [mark["batch"] for mark in marks if mark["query"] == batch.query]
             return Held(batches[0] if batches else None, offsets, topic_ids)

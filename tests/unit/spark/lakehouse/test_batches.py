@@ -235,6 +235,20 @@ def test_a_table_that_went_back_to_an_earlier_version_is_refused_and_goes_on_fro
         query.run(3, 30, 40)
 
 
+def test_queries_of_several_topics_share_a_table_and_each_topics_id_counts(case: NewCase, lake: Lake) -> None:
+    case().run(0, 0, 10)
+    returns = case("returns", query="query-2")
+    returns.run(0, 100, 105, topic="returns")
+    returns.run(1, 105, 110, topic="returns")
+    other = "2f4c7c0e-0000-4000-8000-000000000002"
+    with pytest.raises(BatchRefused, match="topic orders that had the id"):
+        case("other", query="query-3", topic_id=other).run(0, 0, 3)
+    lake.go_back(1)
+    with pytest.raises(BatchRefused, match="orders-0 up to before offset 10"):
+        case("again", query="query-4").run(0, 0, 3)
+    assert ids_in(lake) == [*range(10), *range(100, 105)]
+
+
 def test_a_table_that_was_replaced_while_a_batch_was_written_is_refused(case: NewCase, lake: Lake) -> None:
     query = case()
     query.checkpoint.plan(0, 10)
