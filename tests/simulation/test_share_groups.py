@@ -56,4 +56,4 @@ def test_a_bug_can_be_put_back_and_is_found_where_the_story_shows_it(shared: Sha
     """Those that need a fault are hunted for by `share_mutants`."""
     with put_back(shared.mutant):
         if shared.is_shown:
-            assert run(STORIES[STORY]).rule in shared.rules
+            assert run(STORIES[shared.story]).rule in shared.rules

@@ -237,6 +237,10 @@ def _shared(name: str, move: str) -> Milestone:
     return Milestone(name, lambda witness: witness.world.observer.shares.moves[move] > 0)
 
 
+def _is_loaded_again(witness: Witness) -> bool:
+    return witness.world.observer.shares.moves["loaded"] >= 2
+
+
 def _are_ten_done(witness: Witness) -> bool:
     return any(kept.start >= 10 for kept in witness.world.observer.shares.log.kept.values())
 
@@ -380,6 +384,18 @@ STORIES: Final[Mapping[str, Story]] = {
             _shared("some are given out again", "given again"),
             _shared("a session is over before its locks are", "session over"),
             Milestone("ten records are done for good", _are_ten_done),
+        ),
+    ),
+    # Its session ends while it sleeps; when it wakes, locks are over that it still knows, of records that others have.
+    "a share group's leader asleep": Story(
+        _plan(sharers=2),
+        11.0,
+        (strike(2_500, "pause", broker=LEADER, ms=6_000),),
+        (
+            _shared("records are given out", "given"),
+            _decided("another leader is elected", DecisionKind.LEADER_ELECTED),
+            Milestone("it has read the group's state", _is_loaded_again),
+            _shared("some are given out again", "given again"),
         ),
     ),
     # Small segments, so that the log was flushed before: what a stop has to sync is not all of it.
