@@ -331,11 +331,11 @@ def test_the_reader_has_his_language_his_theme_and_his_zone(live: Live, browser:
         assert page.get_attribute("html", "lang") == "en"
         assert page.url.endswith(f"{C}/brokers")
         page.get_by_role("link", name=re.compile("Auto")).click()
-        assert page.get_attribute("html", "data-theme") == "dark"
-        page.wait_for_load_state()
+        page.locator("html[data-theme=dark] footer").wait_for()
         assert page.evaluate("getComputedStyle(document.body).colorScheme || 'dark'") is not None
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
         page.get_by_role("link", name=re.compile("Dark")).click()
+        page.locator("html[data-theme=light] footer").wait_for()
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") != dark
         go(page, live, f"{C}/brokers")
         assert re.search(r"\d\d:\d\d:\d\d CES?T", page.inner_text("footer"))
