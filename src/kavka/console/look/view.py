@@ -69,10 +69,11 @@ def search(request: Request) -> str:
 
 def links(request: Request, path: str | None = None) -> Callable[..., str]:
     """A function that gives this page's address with some of its query changed (None: without it)."""
-    query: dict[str, object] = {}
+    said: dict[str, list[str]] = {}
     for name, value in request.query_params.multi_items():
         if value:
-            query[name] = [*request.query_params.getlist(name)] if name in query else value
+            said.setdefault(name, []).append(value)
+    query: dict[str, object] = {name: values if len(values) > 1 else values[0] for name, values in said.items()}
 
     def link(**changes: object) -> str:
         changed = {**query, **changes}
