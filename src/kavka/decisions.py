@@ -114,6 +114,8 @@ DECISIONS_TOPIC = "__kavka_decisions"
 RING_FILES = ("kavka-decisions.1.jsonl", "kavka-decisions.0.jsonl")
 """A broker's own ring in its first log directory: older, newer. Kafka's log loading passes over such files."""
 FORMAT_VERSION = 1
+YEAR_9000_MS = 221_845_392_000_000
+"""Times beyond it are none that a calendar has in every zone."""
 
 
 class MalformedDecision(ValueError):
@@ -162,6 +164,7 @@ def decode_decision(data: bytes) -> RecordedDecision:
         fields = json.loads(data)
         if fields["version"] != FORMAT_VERSION:
             raise MalformedDecision(f"format version {fields['version']}, {FORMAT_VERSION} is known")
+        _check(fields)
         partition = TopicPartition(fields["topic"], fields["partition"]) if "topic" in fields else None
         decision = Decision(
             DecisionKind(fields["kind"]),
@@ -178,5 +181,23 @@ def decode_decision(data: bytes) -> RecordedDecision:
             fields.get("evidence", {}),
         )
         return RecordedDecision(str(fields["id"]), decision)
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
         raise MalformedDecision(f"no decision: {problem!r}") from problem
+
+
+def _check(fields: Mapping[str, object]) -> None:
+    """Whether those who read it can rely on its types: who may write to the topic writes what he likes. Raises
+    MalformedDecision."""
+    for name in ("broker", "about_broker", "partition", "leader_epoch", "controller_epoch"):
+        value = fields.get(name, 0)
+        if type(value) is not int or not -1 <= value < 2**31:
+            raise MalformedDecision(f"{name} is no number of 32 bits")
+    at_ms = fields["at_ms"]
+    if type(at_ms) is not int or not 0 <= at_ms < YEAR_9000_MS:
+        raise MalformedDecision("at_ms is no time")
+    for name in ("topic", "group"):
+        if not isinstance(fields.get(name, ""), str):
+            raise MalformedDecision(f"{name} is no text")
+    for name in ("before", "after", "evidence"):
+        if not isinstance(fields.get(name, {}), dict):
+            raise MalformedDecision(f"{name} is no object")

@@ -67,3 +67,12 @@ def test_a_throttled_client_has_its_quota(limit: float | str, known: float | Non
     evidence: Facts = {"quota": "producer_byte_rate", "rule": "user a", "limit": limit, "throttle_ms": 40}
     found = throttling(recorded(DecisionKind.THROTTLED, evidence))
     assert (found.quota, found.rule, found.limit, found.throttle_ms) == ("producer_byte_rate", "user a", known, 40)
+
+
+@pytest.mark.parametrize("strange", [10**400, -(10**400), 2**63, float("nan"), float("inf"), True])
+def test_a_number_that_nothing_can_measure_is_not_known(strange: float) -> None:
+    """One record in the topic of decisions made the page an error, for as long as it was kept."""
+    evidence: Facts = {"rate": strange, "limit": strange, "throttle_ms": strange, "total_ms": strange}
+    found = throttling(recorded(DecisionKind.THROTTLED, evidence))
+    assert (found.rate, found.limit, found.throttle_ms) == (None, None, None)
+    assert slow_request(recorded(DecisionKind.REQUEST_SLOW, evidence)).total_ms is None

@@ -69,3 +69,32 @@ def test_fields_that_are_not_known_are_passed_over() -> None:
 def test_what_is_no_decision_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedDecision):
         decode_decision(data)
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"at_ms": 10**18},
+        {"at_ms": -1},
+        {"at_ms": float("inf")},
+        {"broker": "<b>"},
+        {"broker": 10**40},
+        {"about_broker": [1]},
+        {"partition": "0"},
+        {"topic": ["orders"]},
+        {"group": 5},
+        {"evidence": [1]},
+        {"before": "x"},
+        {"after": None},
+    ],
+)
+def test_what_readers_cannot_rely_on_is_no_decision(strange: dict[str, object]) -> None:
+    """Pages failed of a time beyond the calendar; Infinity ended the reading of all decisions."""
+    fields = json.loads(encode_decision(RecordedDecision("1-0-1", SHRUNK)))
+    with pytest.raises(MalformedDecision):
+        decode_decision(json.dumps({**fields, **strange}).encode())
+
+
+def test_a_record_nested_too_deep_is_no_decision() -> None:
+    with pytest.raises(MalformedDecision):
+        decode_decision(b"[" * 100_000)

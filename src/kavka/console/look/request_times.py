@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 STAGES: Final = ("queue", "local", "remote", "throttle", "response queue", "send")
 """Of `ApiTimes.stages_ms`, in the order in which a request goes through them."""
+MOST: Final = 2**63
+"""A number that is not below it is no measurement: JSON may write 1e999, NaN and whole numbers of any length."""
 Kind = TypeVar("Kind", int, float, str)
 
 
@@ -186,9 +188,11 @@ def causes(slow: Iterable[SlowRequest]) -> list[tuple[str, str, int, int]]:
 
 def _fact(facts: Mapping[str, object], name: str, kind: type[Kind]) -> Kind | None:
     value = facts.get(name)
-    return value if isinstance(value, kind) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or (isinstance(value, int | float) and not abs(value) < MOST):
+        return None
+    return value if isinstance(value, kind) else None
 
 
 def _number(facts: Mapping[str, object], name: str) -> float | None:
-    value = facts.get(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    value = _fact(facts, name, int)
+    return _fact(facts, name, float) if value is None else float(value)
