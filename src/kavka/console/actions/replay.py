@@ -95,6 +95,7 @@ class Replay(Action):
         places = places_of(values)
         count = await _partitions(watch, target)
         self.check_masks(source, target)
+        await self._check_keys(watch, values, source, count)
         chosen = await self._chosen(source, places)
         partitions = [_partition(each.record, values, count) for each in chosen]
         rows = [
@@ -103,7 +104,8 @@ class Replay(Action):
         ]
         if len(chosen) > SHOWN:
             rows.append(Change("and more", "", f"{len(chosen) - SHOWN}"))
-        size = sum(_size(each.record) for each in chosen)
+        # A size tells of what is masked, and the audit log is read by others, too.
+        size = "" if self._masks.any(source) else f", {sum(_size(each.record) for each in chosen):,} bytes"
         return Preview(
             f"topic {target}",
             Statement(
@@ -113,7 +115,7 @@ class Replay(Action):
             tuple(rows),
             tuple(self._warnings(source, target, chosen)),
             _commands(watch.settings.bootstrap, source, target, places),
-            wanted=f"{len(chosen)} records, {size:,} bytes: {_named(source, places)}",
+            wanted=f"{len(chosen)} records{size}: {_named(source, places)}",
             button="Write them",
         )
 
@@ -121,24 +123,12 @@ class Replay(Action):
         source, target = values["source"], values["topic"]
         count = await _partitions(watch, target)
         self.check_masks(source, target)
+        await self._check_keys(watch, values, source, count)
         chosen = await self._chosen(source, places_of(values))
+        partitions = [_partition(each.record, values, count) for each in chosen]
         made = ProducerSettings(linger_ms=5, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
         async with Producer(watch.cluster, made) as producer:
-            pending = [
-                await producer.send(
-                    target,
-                    each.record.value,
-                    key=each.record.key,
-                    headers=_headers(each.record, values),
-                    partition=_partition(each.record, values, count),
-                    timestamp_ms=each.record.timestamp_ms
-                    if values.get("time") != NOW and each.record.timestamp_ms >= 0
-                    else None,
-                )
-                for each in chosen
-            ]
-            await producer.flush()
-            told = await asyncio.gather(*map(_outcome, pending))
+            told = await _written(producer, values, [each.record for each in chosen], partitions)
         failed = [each for each in told if each is not None]
         if not failed:
             return
@@ -170,6 +160,18 @@ class Replay(Action):
         if bare:
             raise ActionRefused(
                 f"{', '.join(bare)} of {source} is masked for you, and not in {target}: you could read it there"
+            )
+
+    async def _check_keys(self, watch: ClusterWatch, values: Values, source: str, count: int) -> None:
+        """Raises ActionRefused where the partitions that keys get would tell of keys which who asks does not see: into
+        topics of 2, 3, 5 .. partitions, one would learn the hash of a key, and by it the key."""
+        hidden = self._masks.theirs(source)
+        if hidden is None or not hidden.touches("key") or values.get("partition_by") == SAME:
+            return
+        if await _partitions(watch, source) != count:
+            raise ActionRefused(
+                f"keys of {source} are masked for you: copy by the same number of a partition, or into a topic with as "
+                "many partitions"
             )
 
     def _warnings(self, source: str, target: str, chosen: Sequence[Chosen]) -> list[Warned]:
@@ -265,6 +267,31 @@ def _commands(bootstrap: str, source: str, target: str, places: Sequence[tuple[i
         f" | kavka produce {quoted(target)} -b {bootstrap} -J"
         for partition, offset in places[:SHOWN]
     )
+
+
+async def _written(
+    producer: Producer, values: Values, records: Sequence[ConsumerRecord], partitions: Sequence[int | None]
+) -> list[Exception | None]:
+    """Of each record what was wrong. Where sending broke off, what was sent before is told as it is (I3)."""
+    pending: list[Awaitable[object]] = []
+    stopped: Exception | None = None
+    try:
+        for record, partition in zip(records, partitions, strict=True):
+            keeps_time = values.get("time") != NOW and record.timestamp_ms >= 0
+            sent = await producer.send(
+                values["topic"],
+                record.value,
+                key=record.key,
+                headers=_headers(record, values),
+                partition=partition,
+                timestamp_ms=record.timestamp_ms if keeps_time else None,
+            )
+            pending.append(sent)
+    except KavkaError as failed:
+        stopped = failed
+    await producer.flush()
+    told = await asyncio.gather(*map(_outcome, pending))
+    return [*told, *[stopped] * (len(records) - len(pending))]
 
 
 async def _outcome(pending: Awaitable[object]) -> Exception | None:

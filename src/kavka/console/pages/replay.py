@@ -32,17 +32,22 @@ def routes(console: Console) -> list[Route]:
         said = request.query_params
         chosen = said.getlist("record")[: MOST_REPLAYED + 1]
         values = {**said, "records": ",".join(chosen)} if chosen else dict(said)
-        _check_source(request, values.get("source", ""))
+        _check_source(request, values.get("source", "").strip())
         return await ActionPages(console, _action(console, request)).form(request, values)
 
     async def submitted(request: Request) -> Response:
-        _check_source(request, (await form_values(request)).get("source", ""))
+        _check_source(request, (await form_values(request)).get("source", "").strip())
         return await ActionPages(console, _action(console, request)).submitted(request)
+
+    async def sent(request: Request) -> Response:
+        # Reading for a preview ends with its visitor. What is being written does not: the audit log has it begun.
+        is_run = (await form_values(request)).get("step") == "run"
+        return await (submitted if is_run else ends_with_visitor(submitted))(request)
 
     path = f"/c/{{cluster}}/do/{Replay.name}"
     return [
         Route(path, form, methods=["GET"]),
-        Route(path, ends_with_visitor(submitted), methods=["POST"]),
+        Route(path, sent, methods=["POST"]),
     ]
 
 
