@@ -189,6 +189,10 @@ def test_replicas_are_typed_partition_by_partition(live: Live) -> None:
             (page := live.client.get("/c/live/do/move?topic=typed")) and "Replicas afterwards" in page.text and page
         ),
     )
+    assert live.client.get(f"/c/live/do/move?topic=typed&from={'9' * 5_000}").status == 200
+    refused = live.client.submit(form, "/do/move", **{"replicas:0": "1 " * 500_000})
+    assert refused.status == 400
+    assert "at most 1000 characters" in refused.text
     refused = live.client.submit(form, "/do/move", **{"replicas:0": "1,99"})
     assert refused.status == 400
     assert "typed-0: there is no live broker 99" in refused.text

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import time
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -11,16 +15,27 @@ import pytest
 pytest.importorskip("starlette")
 
 from starlette.requests import Request
+from starlette.responses import Response
 
+from kavka.client.consumer import ConsumerRecord
+from kavka.console.actions import replay as replay_action
 from kavka.console.actions.action import ActionRefused
-from kavka.console.actions.replay import MOST_REPLAYED, Masks, Replay, places_of
+from kavka.console.actions.replay import BY_KEY, MOST_REPLAYED, SAME, Masks, Replay, places_of
 from kavka.console.masks import TopicMask
 from kavka.console.messages.columns import BUILT_IN, MOST_FIELDS, Columns, WrongColumn, cells, columns_of
 from kavka.console.messages.decoding import decode
-from kavka.console.messages.saved import MOST_OF_ONE, Saved, SavedSearches, TooMany
+from kavka.console.messages.masking import HIDDEN, Seen
+from kavka.console.messages.saved import MOST_OF_ONE, MOST_OF_USER, Saved, SavedSearches, TooMany
 from kavka.console.messages.search import Chosen, Query
+from kavka.console.pages import replay as replay_pages
 from kavka.console.pages.messages import query_of
 from kavka.console.pages.saved_searches import query_to_keep
+from kavka.errors import ErrorCode, RequestError
+from kavka.records.batch import TimestampType
+
+
+def record(key: bytes | None = None, value: bytes | None = b"v") -> ConsumerRecord:
+    return ConsumerRecord("a", 0, 1, 0, key, value, (), TimestampType.CREATE_TIME, 0)
 
 
 class TestColumns:
@@ -54,6 +69,18 @@ class TestColumns:
         assert found[:5] == ("true", '{"b": [1, {"c": true}]}', "x y\\u202e", "", "")
         assert len(found[5]) == 200
         assert found[6:] == ("", "one")
+
+    def test_a_field_that_is_large_or_deep_is_begun_and_no_more(self) -> None:
+        large = decode(b'{"a": [' + b"1234, " * 200_000 + b'1], "d": ' + b"[" * 900 + b"]" * 900 + b"}")
+        began = time.process_time()
+        found = cells(["value.a"] * 12 * 20, large, large, [])
+        assert time.process_time() - began < 2, "all of it was written for each column"
+        assert len(found[0]) == 200
+        deep: list[object] = []
+        for _ in range(5_000):
+            deep = [deep]
+        (cell,) = cells(["value.d"], large, large._replace(value={"d": deep}), [])
+        assert cell.startswith("[[[")
 
 
 def search(name: str, user: str, *, is_shared: bool = False, saw_all: bool = True) -> Saved:
@@ -93,6 +120,13 @@ class TestSavedSearches:
         with pytest.raises(TooMany):
             saved.save("c", "t", search("one more", "ada"))
         saved.save("c", "t", search("hers", "eve"))
+
+    def test_topics_that_nobody_has_made_are_no_way_around_the_bound(self, saved: SavedSearches) -> None:
+        for number in range(MOST_OF_USER):
+            saved.save("c", f"t{number}", search("s", "ada"))
+        with pytest.raises(TooMany):
+            saved.save("c", "another", search("s", "ada"))
+        saved.save("c", "another", search("s", "eve"))
 
     def test_only_ones_own_or_as_an_administrator_a_shared_one_is_removed(self, saved: SavedSearches) -> None:
         saved.save("c", "t", search("mine", "ada"))
@@ -136,6 +170,95 @@ class TestCopies:
             return
         with pytest.raises(ActionRefused, match="you could read it there"):
             action.check_masks(source, target)
+
+    def copier(self, masks: Sequence[str], partitions: Mapping[str, int], record: ConsumerRecord) -> tuple[Replay, Any]:
+        """Copies one record, of which who asks sees nothing; and the cluster, whose topics are these."""
+
+        async def read(topic: str, places: Sequence[tuple[int, int]]) -> list[Chosen]:
+            return [Chosen(record, Seen(record._replace(key=HIDDEN, value=HIDDEN)))]
+
+        async def topic(name: str) -> object:
+            return SimpleNamespace(partitions=range(partitions[name]))
+
+        def mask(topic: str) -> TopicMask:
+            return TopicMask(masks)
+
+        watch = SimpleNamespace(cluster=SimpleNamespace(topic=topic), settings=SimpleNamespace(bootstrap="b:1"))
+        return Replay(read, Masks(mask, mask)), watch
+
+    def test_a_preview_does_not_tell_how_long_a_masked_value_is(self) -> None:
+        """Of one record it did, to the byte, to who asked and to all readers of the audit log."""
+        said = []
+        for length in (3, 300):
+            action, watch = self.copier(["value"], {"a": 1, "b": 7}, record(value=b"x" * length))
+            preview = asyncio.run(action.preview(watch, {"source": "a", "topic": "b", "records": "0:1"}))
+            said.append((preview.wanted, preview.changes, preview.summary))
+        assert said[0] == said[1]
+
+    @pytest.mark.parametrize(
+        ("target", "by", "is_allowed"), [("same", BY_KEY, True), ("other", SAME, True), ("other", BY_KEY, False)]
+    )
+    def test_partitions_tell_nothing_of_a_masked_key(self, target: str, by: str, is_allowed: bool) -> None:
+        """Previews into topics of 2, 3, 5 .. partitions told the hash of the key: enough to guess a card's number."""
+        action, watch = self.copier(["key"], {"a": 3, "same": 3, "other": 5}, record(key=b"4111"))
+        values = {"source": "a", "topic": target, "records": "0:1", "partition_by": by}
+        if is_allowed:
+            asyncio.run(action.preview(watch, values))
+            return
+        for asked in (action.preview, action.execute):
+            with pytest.raises(ActionRefused, match="masked for you"):
+                asyncio.run(asked(watch, values))
+
+    def test_where_sending_breaks_off_what_was_sent_before_is_told(self) -> None:
+        class Sender:
+            def __init__(self) -> None:
+                self.sent = 0
+
+            async def send(self, *_: object, **__: object) -> asyncio.Future[None]:
+                if self.sent == 2:
+                    raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "gone")
+                self.sent += 1
+                done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                done.set_result(None)
+                return done
+
+            async def flush(self) -> None:
+                pass
+
+        sender: Any = Sender()
+        values = {"source": "a", "topic": "b"}
+        told = asyncio.run(replay_action._written(sender, values, [record()] * 4, [None] * 4))
+        assert [each is None for each in told] == [True, True, False, False]
+
+    @pytest.mark.parametrize(("step", "is_done"), [("run", True), ("preview", False)])
+    def test_what_is_being_written_goes_on_without_its_visitor(
+        self, step: str, is_done: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It ended with the page: some records written, and in the audit log begun and never ended."""
+        done = []
+
+        class Pages:
+            def __init__(self, *_: object) -> None:
+                pass
+
+            async def submitted(self, request: Request) -> Response:
+                await asyncio.sleep(0.05)
+                done.append(step)
+                return Response("")
+
+        monkeypatch.setattr(replay_pages, "ActionPages", Pages)
+        monkeypatch.setattr(replay_pages, "_action", lambda *_: None)
+        console: Any = None
+        _, route = replay_pages.routes(console)
+        messages = [{"type": "http.request", "body": f"step={step}".encode()}, {"type": "http.disconnect"}]
+
+        async def receive() -> dict[str, object]:
+            return messages.pop(0)
+
+        content = [(b"content-type", b"application/x-www-form-urlencoded")]
+        scope = {"type": "http", "method": "POST", "headers": content, "query_string": b"", "path_params": {}}
+        asyncio.run(route.endpoint(Request(scope, receive)))
+        assert bool(done) == is_done
 
     def test_places_are_bounded_and_each_is_copied_once(self) -> None:
         assert places_of({"records": "1:2,0:3,1:2"}) == [(1, 2), (0, 3)]

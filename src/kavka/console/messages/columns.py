@@ -80,6 +80,21 @@ def cells(fields: Sequence[str], key: Decoded, value: Decoded, headers: Sequence
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    said = value if isinstance(value, str) else _beginning(value)
     line = " ".join(visible(said[: PREVIEW_CHARACTERS * 4]).split())
     return line if len(line) <= PREVIEW_CHARACTERS else line[: PREVIEW_CHARACTERS - 1] + "…"
+
+
+def _beginning(value: object) -> str:
+    """Of the value as JSON, no more than is shown: it may have megabytes, in each of 12 columns of 200 records. What is
+    nested too deep to be written ends where that showed."""
+    said, length = [], 0
+    try:
+        for piece in json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value):
+            said.append(piece)
+            length += len(piece)
+            if length > PREVIEW_CHARACTERS * 4:
+                break
+    except (RecursionError, TypeError, ValueError):
+        said.append("…")
+    return "".join(said)

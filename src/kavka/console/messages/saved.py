@@ -8,7 +8,8 @@ address.
 
 I1  Words of a search may quote what is masked for others ("value.iban == ..."). What somebody saved to whom nothing of
     the topic was masked is shared only with those to whom nothing of it is masked either.
-I2  MOST_OF_ONE of one user on a topic, MOST_OF_TOPIC on a topic.
+I2  MOST_OF_ONE of one user on a topic, MOST_OF_TOPIC on a topic, MOST_OF_USER of one user in all: a right to `*` is
+    one to topics that nobody has made, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kavka.console.ledger import transaction
 
 MOST_OF_ONE: Final = 50
 MOST_OF_TOPIC: Final = 500
+MOST_OF_USER: Final = 1_000
 LONGEST_NAME: Final = 100
 LONGEST_QUERY: Final = 4_000
 
@@ -72,7 +74,10 @@ class SavedSearches:
             of_topic = "SELECT count(*) FROM saved_searches WHERE cluster = ? AND topic = ?"
             (all_,) = self._ledger.execute(of_topic, mine[:2]).fetchone()
             (own,) = self._ledger.execute(f"{of_topic} AND user = ?", mine).fetchone()
-            if own >= MOST_OF_ONE or all_ >= MOST_OF_TOPIC:
+            of_user = "SELECT count(*) FROM saved_searches WHERE user = ?"
+            (everywhere,) = self._ledger.execute(of_user, (saved.user,)).fetchone()
+            if own >= MOST_OF_ONE or all_ >= MOST_OF_TOPIC or everywhere >= MOST_OF_USER:
+                own = everywhere if everywhere >= MOST_OF_USER else own
                 raise TooMany(f"there are {own} saved searches of yours and {all_} in all: remove one first")
             self._ledger.execute(
                 "INSERT INTO saved_searches (cluster, topic, name, query, user, is_shared, saw_all, at_ms) "

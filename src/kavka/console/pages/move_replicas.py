@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 500
 """Partitions in one form."""
+LONGEST_LIST: Final = 1_000
+"""Characters of the list of one partition's brokers."""
 CHOSEN: Final = "chosen"
 TARGET: Final = "target"
 REPLICAS: Final = "replicas:"
@@ -118,7 +120,8 @@ def _form(
             for each in snapshot.topics[name].partitions
             if broker.broker_id in each.replicas and wanted.lower() in each.topic.lower()
         ]
-    first = int(asked.values["from"]) if asked.values.get("from", "").isdecimal() and topic is not None else 0
+    begin = asked.values.get("from", "")
+    first = int(begin) if begin.isdecimal() and len(begin) < 10 and topic is not None else 0
     shown = [each for each in views if topic is None or each.partition >= first][:SHOWN]
     targets = [each for each in snapshot.alive_brokers if topic is not None or each != broker]
     return console.show(
@@ -158,6 +161,8 @@ def _partition(name: str) -> TopicPartition:
 
 
 def _ids(said: str) -> tuple[int, ...]:
+    if len(said) > LONGEST_LIST:
+        raise ActionRefused(f"the list of brokers of a partition has at most {LONGEST_LIST} characters")
     return tuple(_id(part, "broker id") for part in said.replace(",", " ").split())
 
 
