@@ -12,7 +12,18 @@ pytest.importorskip("starlette")
 
 from starlette.requests import Request
 
-from kavka.console.look.format import age, clock, duration, safe, short, size, time_element, visible, zone_of
+from kavka.console.look.format import (
+    age,
+    clock,
+    duration,
+    path_part,
+    safe,
+    short,
+    size,
+    time_element,
+    visible,
+    zone_of,
+)
 from kavka.console.look.i18n import translator
 
 NOON = 1_767_265_200_000
@@ -103,3 +114,8 @@ def test_what_cannot_be_seen_is_made_visible(text: str, shown: str) -> None:
 
 def test_markup_from_a_cluster_is_text() -> None:
     assert safe("<script>alert(1)</script>") == "&lt;script&gt;alert(1)&lt;/script&gt;"
+
+
+def test_half_a_pair_of_utf_16_is_a_part_of_an_address_too() -> None:
+    """JSON of a service may name a connector so: the list of all of them was an error."""
+    assert path_part("a\ud800/b") == "a%3F%2Fb"

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("starlette")
 
+from kavka.console.actions import connectors as connector_actions
+from kavka.console.actions.connectors import CommandConnector
 from kavka.console.sources import rest_service
 from kavka.console.sources.connectors import (
     HIDDEN,
@@ -37,7 +40,7 @@ from kavka.console.sources.subjects import (
     read_version,
     read_versions,
 )
-from kavka.errors import ConfigError
+from kavka.errors import ConfigError, RequestError
 from kavka.observe.cluster_settings import ClusterSettings
 from tests.kit.connect_server import ConnectServer
 from tests.kit.schema_registry_server import RegistryServer
@@ -221,6 +224,31 @@ class TestConnectors:
         max_leaves=12,
     )
 
+    def test_a_trace_that_quotes_a_password_is_without_it(self) -> None:
+        trace = "java.sql.SQLException: refused\n\tjdbc:postgresql://me:hunter2@db/x\n\tat io.x.Sink"
+        state = {"state": "FAILED", "trace": trace}
+        found = connector_of("a", {"status": {"connector": state, "tasks": [{"id": 0, **state}]}})
+        assert found.trace == found.tasks[0].trace == f"java.sql.SQLException: refused\n{HIDDEN}\n\tat io.x.Sink"
+        began = time.process_time()
+        connector_of("a", {"status": {"connector": {"trace": "://" + ":" * 19_000}}})
+        assert time.process_time() - began < 1
+
+    @pytest.mark.parametrize(
+        ("status", "raised"), [(0, RestFailed), (409, RequestError), (500, RestFailed), (504, RestFailed)]
+    )
+    def test_what_a_worker_that_fails_has_done_is_not_known(
+        self, status: int, raised: type[Exception], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A proxy's 504 was written down as refused, and the connector was restarted."""
+
+        async def refused(*_: object) -> None:
+            raise RestFailed("no", status)
+
+        monkeypatch.setattr(connector_actions, "command", refused)
+        watch: Any = SimpleNamespace(settings=SimpleNamespace(connect="http://127.0.0.1:1"))
+        with pytest.raises(raised):
+            asyncio.run(CommandConnector().execute(watch, {"connector": "a", "what": "restart"}))
+
     @given(JSON)
     @settings(max_examples=300)
     def test_any_answer_makes_aconnector_of(self, answer: object) -> None:
@@ -264,6 +292,14 @@ class TestSubjects:
         assert laid_out('{"a":[1]}') == '{\n  "a": [\n    1\n  ]\n}'
         assert laid_out('syntax = "proto3";') == 'syntax = "proto3";'
         assert laid_out("[" * 100_000) == "[" * 100_000
+
+    @pytest.mark.parametrize("depth", [400, 900, 985, 990, 993])
+    def test_a_deep_schema_does_not_fill_memory_with_what_indents_it(self, depth: int) -> None:
+        """200 KB became 80 MB in half a minute; 4 MB would have been more memory than there is."""
+        text = "[" * depth + "1," * 100_000 + "1" + "]" * depth
+        began = time.process_time()
+        assert laid_out(text) == text
+        assert time.process_time() - began < 5
 
     def test_a_schema_is_checked(self) -> None:
         with ConnectServer() as server:

@@ -100,9 +100,9 @@ class CommandConnector(Action):
         try:
             await command(service_of(watch), values["connector"], _what(values), _task(values))
         except RestFailed as failed:
-            if failed.status == 0:
-                raise
-            # It answered: it was not done.
+            if failed.status == 0 or failed.status >= 500:
+                raise  # A worker, or a proxy before it, that fails may have passed it on: nobody knows.
+            # It refused: it was not done.
             raise RequestError(ErrorCode.INVALID_REQUEST, str(failed)) from failed
 
     async def look(self, watch: ClusterWatch, values: Values) -> str:

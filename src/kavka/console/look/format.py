@@ -242,8 +242,8 @@ def ids(values: Iterable[int] | None) -> str:
 
 
 def path_part(text: object) -> str:
-    """One segment of a URL."""
-    return quote(str(text), safe="")
+    """One segment of a URL. Half a pair of UTF-16, which JSON may write, becomes what leads nowhere."""
+    return quote(str(text), safe="", errors="replace")
 
 
 @pass_context

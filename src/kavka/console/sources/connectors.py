@@ -10,7 +10,8 @@ Must not know pages.
     PUT /connectors/NAME/pause, resume, stop         (stop: KIP-875)
 
 I1  An answer may be anything: of what is no text, number or list in its place nothing is taken, and all is bounded.
-I2  Values of settings that may be secret are shown to nobody. Connect itself gives them to whoever asks it.
+I2  Values of settings that may be secret are shown to nobody, nor lines of traces that quote one. Connect itself gives
+    them to whoever asks it.
 
 Source: Kafka Connect's REST interface, as Kafka 3.9 and 4.3 document it.
 """
@@ -35,7 +36,7 @@ _SECRET_NAME: Final = re.compile(
     re.IGNORECASE,
 )
 _SECRET_VALUE: Final = re.compile(
-    r"://[^/\s@]*:[^/\s@]*@|(pass(word|wd)?|pwd|secret|token|api_?key|sig)\s*=|-----BEGIN", re.IGNORECASE
+    r"://[^/\s@:]*:[^/\s@]*@|(pass(word|wd)?|pwd|secret|token|api_?key|sig)\s*=|-----BEGIN", re.IGNORECASE
 )
 _REFERENCE: Final = re.compile(r"\$\{[\w.-]+:[^}]*\}")
 """Of a ConfigProvider (KIP-297): it names a secret, and is none."""
@@ -146,7 +147,7 @@ def connector_of(name: str, found: Mapping[str, Any]) -> Connector:
         _text(info.get("type") or status.get("type")),
         _text(own.get("state")) or "UNKNOWN",
         _text(own.get("worker_id")),
-        _text(own.get("trace"), LONGEST_TRACE),
+        _trace(own),
         tuple(sorted(_tasks(tasks if isinstance(tasks, list) else []))),
         shown_settings(info.get("config")),
     )
@@ -156,9 +157,13 @@ def _tasks(found: list[Any]) -> Iterator[Task]:
     for each in map(_object, found[:MOST_TASKS]):
         number = each.get("id")
         if type(number) is int and 0 <= number < 2**31:
-            yield Task(
-                number, _text(each.get("state")), _text(each.get("worker_id")), _text(each.get("trace"), LONGEST_TRACE)
-            )
+            yield Task(number, _text(each.get("state")), _text(each.get("worker_id")), _trace(each))
+
+
+def _trace(found: Mapping[Any, Any]) -> str:
+    """Without the lines that may have a secret: what fails to connect quotes the address, with its password."""
+    lines = _text(found.get("trace"), LONGEST_TRACE).split("\n")
+    return "\n".join(HIDDEN if _SECRET_VALUE.search(line) else line for line in lines)
 
 
 def _object(value: object) -> Mapping[Any, Any]:

@@ -26,6 +26,8 @@ MOST_VERSIONS: Final = 1_000
 MOST_LINES: Final = 1_500
 MOST_REASONS: Final = 50
 LONGEST_TEXT: Final = 500
+LONGEST_LAID_OUT: Final = 1_000_000
+"""Characters: half a second at most, in which nobody else has a turn."""
 KINDS: Final = ("AVRO", "JSON", "PROTOBUF")
 
 
@@ -117,12 +119,21 @@ async def check(service: RestService, subject: str, kind: str, text: str) -> Ver
 
 
 def laid_out(text: str) -> str:
-    """JSON with a line for each entry; anything else as it is."""
+    """JSON with a line for each entry; anything else, and what would be longer than LONGEST_LAID_OUT, as it is."""
     try:
         found = json.loads(text)
+        if not isinstance(found, (dict, list)):
+            return text
+        pieces, length = [], 0
+        # Piece by piece: each line is indented by its depth, so that the whole may be a thousand times the text.
+        for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(found):
+            pieces.append(piece)
+            length += len(piece)
+            if length > LONGEST_LAID_OUT:
+                return text
+        return "".join(pieces)
     except (ValueError, RecursionError):
         return text
-    return json.dumps(found, indent=2, ensure_ascii=False) if isinstance(found, (dict, list)) else text
 
 
 def difference(before: str, after: str) -> list[Line] | None:
