@@ -239,6 +239,16 @@ class TestSchemas:
         body = person(name="Ada", age=36).SerializeToString()
         assert decode_with(parse_schema(9, "PROTOBUF", "", {}), b"\x00" + body) == {"1": "Ada", "2": 36}
 
+    @pytest.mark.parametrize("depth", [400, 900, 985, 990, 993])
+    def test_a_deep_record_with_a_schema_does_not_fill_memory_with_what_indents_it(self, depth: int) -> None:
+        """Anybody who may produce could: one of 200 KB became 180 MB in six seconds, while all others waited."""
+        data = b"[" * depth + b"1," * 100_000 + b"1" + b"]" * depth
+        began = time.process_time()
+        found = decode(b"\0\0\0\0\4" + data, schema=Schema(4, "JSON", "", None))
+        assert time.process_time() - began < 1.5
+        assert found.size_bytes == len(data) + 5
+        assert len(found.text) <= SHOWN_CHARACTERS
+
     @given(st.binary(max_size=200))
     def test_any_bytes_behind_a_schema_end_in_a_value_or_a_mismatch(self, data: bytes) -> None:
         serialized, _ = person_proto()

@@ -10,12 +10,11 @@ what may be seen.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.console.look.format import visible
-from kavka.console.messages.decoding import PREVIEW_CHARACTERS, Decoded, field
+from kavka.console.messages.decoding import PREVIEW_CHARACTERS, Decoded, beginning, field
 
 if TYPE_CHECKING:
     from kavka.records.record import Header
@@ -86,15 +85,8 @@ def _cell(value: object) -> str:
 
 
 def _beginning(value: object) -> str:
-    """Of the value as JSON, no more than is shown: it may have megabytes, in each of 12 columns of 200 records. What is
-    nested too deep to be written ends where that showed."""
-    said, length = [], 0
+    """Of the value as JSON, no more than is shown: it may have megabytes, in each of 12 columns of 200 records."""
     try:
-        for piece in json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value):
-            said.append(piece)
-            length += len(piece)
-            if length > PREVIEW_CHARACTERS * 4:
-                break
+        return beginning(value, PREVIEW_CHARACTERS * 4 + 1)
     except (RecursionError, TypeError, ValueError):
-        said.append("…")
-    return "".join(said)
+        return "…"

@@ -27,6 +27,7 @@ PREVIEW_CHARACTERS = 200
 SHOWN_HEX_BYTES = 2_048
 MOST_DECODED_BYTES = 2 * 1024 * 1024
 """Larger values are shown as text or bytes: to lay out JSON of any length would hold up everybody else."""
+TOO_DEEP = "it is nested too deep"
 MAGIC = 0
 _WIRE = struct.Struct("!bi")
 _LEAST_PRINTABLE = 0.85
@@ -110,6 +111,23 @@ def field(value: Any, path: str) -> Any:
     return value
 
 
+def beginning(value: Any, characters: int, *, indent: int | None = None) -> str:
+    """A decoded value as JSON; of one that is longer at least so many characters. No more of it is written: what is
+    nested deep is indented line by line, and may become a thousand times as long. Raises RecursionError, and TypeError
+    or ValueError for what JSON has no word for.
+
+    >>> beginning({"a": [1, 2]}, 5)
+    '{"a": '
+    """
+    said, length = [], 0
+    for piece in json.JSONEncoder(ensure_ascii=False, indent=indent, default=str).iterencode(value):
+        said.append(piece)
+        length += len(piece)
+        if length >= characters:
+            break
+    return "".join(said)
+
+
 def _auto(data: bytes) -> Decoded:
     return _json(data) or (_text(data) if _reads_as_text(data) else _hex(data))
 
@@ -117,9 +135,11 @@ def _auto(data: bytes) -> Decoded:
 def _with_schema(data: bytes, schema: Schema) -> Decoded:
     try:
         value = decode_with(schema, data[_WIRE.size :])
+        text = beginning(value, SHOWN_CHARACTERS + 1, indent=2)
     except SchemaMismatch as problem:
         return _auto(data)._replace(problem=f"schema {schema.number} cannot decode it: {visible(problem)}")
-    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    except (RecursionError, TypeError, ValueError):
+        return _auto(data)._replace(problem=f"schema {schema.number} cannot decode it: {TOO_DEEP}")
     shown, is_cut = _shown(text)
     return Decoded(schema.kind.lower(), shown, len(data), is_cut, f"{schema.number} {schema.name}".strip(), "", value)
 
