@@ -3,7 +3,9 @@
 Decides the form, and with which level the root begins. structlog is imported with the first line; see kavka/logger.py.
 
 I1  A line is one line, and moves no cursor: names that clients chose may be in it. What cannot be printed is escaped.
-I2  A failure nobody foresaw is shown with its type and where it was raised: its text alone may be empty.
+    On a terminal a traceback has lines of its own, which are indented: none looks like another event.
+I2  A failure nobody foresaw is shown with its type and where it was raised: its text alone may be empty. Values of
+    variables are not shown: passwords are among them.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def _apply(*, as_json: bool) -> None:
     if as_json:
         renderers = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     elif sys.stderr.isatty():
-        renderers = [_escape_texts, structlog.dev.ConsoleRenderer(pad_event_to=0)]
+        console = structlog.dev.ConsoleRenderer(pad_event_to=0, exception_formatter=structlog.dev.plain_traceback)
+        renderers = [structlog.processors.format_exc_info, _escape_texts, console]
     else:
         logfmt = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False)
         renderers = [
@@ -52,7 +55,10 @@ def _apply(*, as_json: bool) -> None:
 
 
 def _escape_texts(logger: WrappedLogger, method: str, keys: EventDict) -> EventDict:
-    return {key: escaped(value) if isinstance(value, str) else value for key, value in keys.items()}
+    shown = {key: escaped(value) if isinstance(value, str) else value for key, value in keys.items()}
+    if "exception" in keys:
+        shown["exception"] = "\n".join(f"    {escaped(line)}" for line in str(keys["exception"]).split("\n"))
+    return shown
 
 
 def escaped(text: str) -> str:

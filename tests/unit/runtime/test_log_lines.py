@@ -52,6 +52,24 @@ def test_a_failure_is_shown_with_its_type_and_where_it_was_raised_in_one_line(fo
     assert re.search(r"Traceback.*in lose.*KeyError", line)
 
 
+def test_on_a_terminal_a_traceback_shows_no_variable_and_no_line_of_it_looks_like_an_event() -> None:
+    program = (
+        "import sys\nsys.stderr.isatty = lambda: True\n"
+        + CONFIGURED
+        + "\nfrom kavka.logger import Logger\nsecret = 'hunt' + 'er2'\n"
+        + "def lose(password): raise KeyError\ndef refuse(): raise ValueError('\\x1b[2J\\nlevel=info')\n"
+        + "for what in (lambda: lose(secret), refuse):\n    try: what()\n"
+        + "    except Exception as failure: Logger('test').error('unexpected failure', exc_info=failure)"
+    )
+    shown = run(program).stderr
+    assert "hunter2" not in shown
+    assert re.search(r"Traceback[\s\S]*in lose[\s\S]*KeyError", shown)
+    assert "\x1b[2J" not in shown
+    assert r"\x1b[2J" in shown
+    lines = [line for line in shown.splitlines() if "unexpected failure" not in line]
+    assert all(line.startswith("    ") for line in lines)
+
+
 def test_a_level_that_is_changed_holds_at_once() -> None:
     program = (
         "from kavka.logger import *; log = Logger('kavka.room.one'); log.debug('first'); "
