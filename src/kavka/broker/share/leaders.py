@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from typing import Final, NamedTuple
 
 from kavka.broker.share.counts import ShareCounts
@@ -397,8 +397,18 @@ class ShareLeaders:
 
     def led_for(self, group_id: str) -> list[LedShare]:
         """The share-partitions of a group that are served here now, by topic and partition."""
-        led = [one for one in self._led.values() if one.key.group_id == group_id and one.is_current()]
-        return sorted(led, key=lambda one: one.hosted.topic_partition)
+        return self.led_for_each({group_id}).get(group_id, [])
+
+    def led_for_each(self, groups: Collection[str]) -> dict[str, list[LedShare]]:
+        """The same for several groups, which may be as many as a request has room for, in one pass. A group of which
+        nothing is served here is left out."""
+        found: dict[str, list[LedShare]] = {}
+        for one in self._led.values():
+            if one.key.group_id in groups and one.is_current():
+                found.setdefault(one.key.group_id, []).append(one)
+        for led in found.values():
+            led.sort(key=lambda one: one.hosted.topic_partition)
+        return found
 
     # -- its end
 

@@ -90,15 +90,17 @@ async def _show_records(
 ) -> DescribeShareGroupOffsetsResponse:
     groups: dict[str, DescribeShareGroupOffsetsResponseGroup] = {}
     left = MOST_RUNS
+    serves = broker.serves_share_groups()
+    leaders = broker.share.leaders
+    led_here = leaders.led_for_each({asked.group_id for asked in message.groups}) if serves else {}
     for asked in message.groups:
         if asked.group_id in groups:
             continue
         shown = groups[asked.group_id] = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
-        if not broker.serves_share_groups():
+        if not serves:
             shown.error_code, shown.error_message = ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.name
             continue
-        leaders = broker.share.leaders
-        for led in leaders.led_for(asked.group_id):
+        for led in led_here.get(asked.group_id, ()):
             if not led.is_current():  # Others were served since the list was made.
                 continue
             name = led.hosted.topic_partition.topic
