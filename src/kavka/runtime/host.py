@@ -9,6 +9,7 @@ A broker's states, and what moves it:
     starting   -> serving    it printed that it is ready
     starting   -> waiting    it ended; on the first start of all, the host gives up instead
     serving    -> waiting    it ended without being asked to
+    waiting    -> waiting    no process could be started (a full disk); also from stopping
     serving    -> stopping   a restart was asked for; also from starting and waiting
     waiting    -> starting   its pause is over
     stopping   -> starting   it has ended
@@ -34,7 +35,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from kavka.config.host_layout import HostLayout, PlannedBroker, why_other
-from kavka.errors import ConfigError, KavkaError
+from kavka.errors import ConfigError, KavkaError, StorageError
 from kavka.logger import Logger
 from kavka.runtime import process
 from kavka.runtime.host_control import ControlServer, control_directory
@@ -62,11 +63,14 @@ class BrokerState(Enum):
 
 
 class BrokerEnd(NamedTuple):
-    """How a broker's process ended, in words, and how many ends there were in a row."""
+    """How a broker's process ended, in words, and how many ends there were in a row. `pid`: -1 where none began."""
 
     pid: int
     how: str
     times: int
+
+    def __str__(self) -> str:
+        return f"process {self.pid} {self.how}" if self.pid >= 0 else self.how
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,7 @@ class Host:
         self._control.lock()
         try:
             for kept in self._kept.values():
-                self._spawn(kept)
+                self._first_spawn(kept)
             # One end ends the wait: without it a broker that cannot start would be heard of after the slowest one.
             await asyncio.gather(*(self._served(kept) for kept in self._kept.values()))
             await self._show_metrics()
@@ -205,7 +209,7 @@ class Host:
                 raise ConfigError("the host is being stopped")
             kept.plan = next(broker for broker in layout.brokers if broker.broker_id == broker_id)
             kept.ends_in_a_row = 0
-            self._spawn(kept, {"cause": "asked", "pid": pid})
+            self._try_spawn(kept, {"cause": "asked", "pid": pid})
             await self._served(kept)
 
     def status(self) -> list[dict[str, object]]:
@@ -219,7 +223,7 @@ class Host:
                 "address": kept.plan.address,
                 "serving_s": None if kept.serving_since is None else round(now - kept.serving_since, 1),
                 "restarts": max(kept.starts - 1, 0),
-                "last_end": None if kept.last_end is None else f"process {kept.last_end.pid} {kept.last_end.how}",
+                "last_end": None if kept.last_end is None else str(kept.last_end),
             }
             for broker_id, kept in self._kept.items()
         ]
@@ -243,7 +247,22 @@ class Host:
 
     # -- its brokers
 
+    def _first_spawn(self, kept: _Kept) -> None:
+        """Raises StorageError."""
+        try:
+            self._spawn(kept)
+        except OSError as error:
+            raise StorageError(self._directory, f"no broker can be started: {error.strerror or error}") from error
+
+    def _try_spawn(self, kept: _Kept, restarted: Mapping[str, object]) -> None:
+        """Where no process can be started, as on a full disk, that is tried again as after an end."""
+        try:
+            self._spawn(kept, restarted)
+        except OSError as error:
+            self._wait(kept, -1, f"before it began: {error.strerror or error}", "see to the machine's disk and memory")
+
     def _spawn(self, kept: _Kept, restarted: Mapping[str, object] | None = None) -> None:
+        """Raises OSError."""
         file = os.path.join(self._directory, f"broker-{kept.plan.broker_id}.properties")
         write_settings(file, kept.plan.settings, written_by="kavka host")
         environment = {RESTART_VARIABLE: "" if restarted is None else json.dumps(restarted)}
@@ -261,7 +280,8 @@ class Host:
             await kept.changed.wait()
         if kept.state is not BrokerState.SERVING:
             end = kept.last_end
-            said = "" if end is None else f" (process {end.pid}) ended {end.how}"
+            whose = "" if end is None or end.pid < 0 else f" (process {end.pid})"
+            said = "" if end is None else f"{whose} ended {end.how}"
             raise ConfigError(f"broker {kept.plan.broker_id}{said} before it was ready; see its log lines above")
 
     def _on_output(self, kept: _Kept, piece: bytes) -> None:
@@ -274,18 +294,22 @@ class Host:
     def _on_exit(self, kept: _Kept, child: Child) -> None:
         if self._stopping or kept.state is BrokerState.STOPPING:
             return
+        self._wait(kept, child.pid, child.status, "see its log lines above")
+
+    def _wait(self, kept: _Kept, pid: int, how: str, next_step: str) -> None:
+        """It has no process any more, or none could be started."""
         served_s = 0.0 if kept.serving_since is None else time.monotonic() - kept.serving_since
         kept.ends_in_a_row = 1 if served_s >= STEADY_S else kept.ends_in_a_row + 1
-        kept.last_end = BrokerEnd(child.pid, child.status, kept.ends_in_a_row)
+        kept.last_end = BrokerEnd(pid, how, kept.ends_in_a_row)
         wait_s = pause_s(kept.ends_in_a_row)
         kept.move(BrokerState.WAITING)
         logger.error(
             "process ended",
-            name=child.plan.name,
-            pid=child.pid,
-            how=child.status,
+            name=f"broker {kept.plan.broker_id}",
+            pid=pid,
+            how=how,
             times=kept.ends_in_a_row,
-            next_step=f"see its log lines above; it is started again in {wait_s:.0f} s",
+            next_step=f"{next_step}; it is started again in {wait_s:.0f} s",
         )
         kept.pause = asyncio.get_running_loop().call_later(wait_s, self._start_again, kept, kept.last_end, wait_s)
 
@@ -294,7 +318,8 @@ class Host:
         if self._stopping:
             return
         after_ms = int(waited_s * 1000)
-        self._spawn(kept, {"cause": "ended", "pid": end.pid, "how": end.how, "after_ms": after_ms, "times": end.times})
+        facts = {"cause": "ended", "pid": end.pid, "how": end.how, "after_ms": after_ms, "times": end.times}
+        self._try_spawn(kept, facts)
 
     async def _show_metrics(self) -> None:
         if self._layout.metrics is not None:

@@ -69,7 +69,7 @@ class SupervisorStarted:
 
 class Child:
     """A process that was started here. `on_exit` is told of its end, with what Popen calls the return code; `on_output`
-    of what it prints, in pieces."""
+    of what it prints, in pieces. Making one raises OSError where none can be started."""
 
     def __init__(
         self, plan: ChildPlan, on_exit: Callable[[Child], None], on_output: Callable[[Child, bytes], None] | None = None
@@ -89,7 +89,12 @@ class Child:
         self.ended = asyncio.Event()
         self._was_asked = False
         self._loop = asyncio.get_running_loop()
-        self._descriptor = os.pidfd_open(self.pid)
+        try:
+            self._descriptor = os.pidfd_open(self.pid)
+        except OSError:  # Too many files are open: what cannot be watched must not run.
+            self._process.kill()
+            self._process.communicate()
+            raise
         self._loop.add_reader(self._descriptor, self._on_end)
         self._output = self._process.stdout
         if self._output is not None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import signal
 import stat
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kavka.errors import ConnectionFailed
-from kavka.runtime.host import pause_s
+from kavka.config.host_layout import HostLayout, lay_out
+from kavka.errors import ConfigError, ConnectionFailed
+from kavka.runtime import host as host_module
+from kavka.runtime.host import Host, HostPlan, pause_s
 from kavka.runtime.host_control import ControlServer, HostRuns, ask, only_one_restart
 from kavka.runtime.host_metrics import merged, own_metrics
 
@@ -134,3 +140,51 @@ def test_what_is_no_question_ends_the_connection_and_nothing_else(tmp_path: Path
             server.unlock()
 
     assert asyncio.run(talk()) == (b"", {"heard": {"do": "y"}})
+
+
+STAND_IN = (sys.executable, "-c", 'import time; print("{\\"event\\": \\"ready\\"}", flush=True); time.sleep(60)')
+"""Says that it serves, as a broker does."""
+
+
+def layout(directory: Path) -> HostLayout:
+    written = {"broker.id": "1", "zookeeper.connect": "localhost:1", "log.dirs": str(directory)}
+    return lay_out(written, 1, host_name="here")
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_broker_that_cannot_be_started_on_a_full_disk_is_started_when_there_is_room(
+    is_asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = host_module.write_settings
+    full: list[str] = []
+
+    def write(path: str, *words: Any, **more: Any) -> None:
+        if full:
+            full.pop()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written(path, *words, **more)
+
+    monkeypatch.setattr(host_module, "write_settings", write)
+    monkeypatch.setattr(host_module, "FIRST_PAUSE_S", 0.05)
+    planned = layout(tmp_path)
+
+    async def live() -> None:
+        host = Host(HostPlan(planned, STAND_IN, lambda: planned))
+        pid = (await host.start()).pids[1]
+        full.extend(("once", "and again"))
+        try:
+            if is_asked:
+                with pytest.raises(ConfigError, match="No space left on device"):
+                    await host.restart(1)
+            else:
+                os.kill(pid, signal.SIGKILL)
+                while host.status()[0]["pid"] == pid:
+                    await asyncio.sleep(0.01)
+            while host.status()[0]["state"] != "serving":
+                await asyncio.sleep(0.01)
+            assert not full
+            assert "No space left on device" in str(host.status()[0]["last_end"])
+        finally:
+            await host.stop()
+
+    asyncio.run(asyncio.wait_for(live(), 20))
