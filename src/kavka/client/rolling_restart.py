@@ -1,12 +1,15 @@
 """A rolling restart: brokers one after the other, each when the cluster can do without it.
 
 Decides the order, when the next one may go, and when one is back. Must not know how a broker is restarted: it is given
-that. `never_safe`, `why_not` and `behind` are pure; `RollingRestart` asks the cluster again and again, kavka's or
-Apache Kafka's.
+that. `never_safe`, `why_not`, `behind` and `answering` are pure; `RollingRestart` asks the cluster again and again,
+kavka's or Apache Kafka's.
 
     order       by id, the controller last: else its successor would be restarted as well
     before      no partition becomes unavailable or refuses acks=all without the broker (client/durability.py)
     after       it is in the ISR of all its partitions
+
+A replica counts as in sync where its broker has just told the replica's log end, too: one that was killed stays in the
+ISR until its session with ZooKeeper is over, and what a broker knows of the ISR may be old.
 
 I1  One broker at a time. Whoever gives up in between leaves all brokers running.
 I2  A record that was acknowledged with acks=all stays: the broker hands over in order, and another in-sync replica, as
@@ -75,6 +78,14 @@ def behind(partitions: Sequence[PartitionReplicas], broker: int) -> list[TopicPa
     return [each.partition for each in partitions if broker in each.replicas and broker not in each.in_sync_replicas]
 
 
+def answering(partitions: Sequence[PartitionReplicas]) -> list[PartitionReplicas]:
+    """The partitions, with those replicas in sync alone whose broker answers for them."""
+    return [
+        each._replace(in_sync_replicas=tuple(one for one in each.in_sync_replicas if one in each.log_ends))
+        for each in partitions
+    ]
+
+
 class RollingRestart:
     """One rolling restart. `restart` restarts a broker and returns when it serves again."""
 
@@ -82,12 +93,15 @@ class RollingRestart:
         self._cluster = cluster
         self._restart = restart
         self._tell = tell
+        self._has_partitions = False
+        """Whether the cluster had any when this began."""
 
     async def run(self, brokers: Collection[int], *, accepts_unavailable: bool = False) -> list[int]:
         """Restarts them; returns their order. Raises RestartStopped (TooFewReplicas: nothing was restarted)."""
         from kavka.client.admin import Admin
 
         partitions = await read_replicas(self._cluster)
+        self._has_partitions = bool(partitions)
         never = never_safe(partitions, brokers)
         if never and not accepts_unavailable:
             raise TooFewReplicas(
@@ -118,7 +132,9 @@ class RollingRestart:
         said = ""
         while True:
             try:
-                missing = what(await read_replicas(self._cluster))
+                found = answering(await read_replicas(self._cluster))
+                # A broker that has just begun may know of none, and would find everybody in sync.
+                missing = what(found) if found or not self._has_partitions else "it was told of no partition"
             except KavkaError as problem:  # A topic went between two requests, or a broker: the next look tells.
                 missing = str(problem)
             if not missing:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from kavka.client import admin, rolling_restart
 from kavka.client.durability import PartitionReplicas
-from kavka.client.rolling_restart import behind, never_safe, why_not
+from kavka.client.rolling_restart import RollingRestart, behind, never_safe, why_not
 from kavka.model import TopicPartition
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -53,3 +58,49 @@ def test_a_broker_is_back_when_it_is_in_sync_everywhere() -> None:
     found = [partition((1, 2), (1,)), partition((1, 2), (2, 1), name=P1), partition((3,), (3,))]
     assert behind(found, 2) == [P0]
     assert behind(found, 1) == []
+
+
+def rolled(readings: list[list[PartitionReplicas]], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a rolling restart of brokers 1 and 2 does, in order, when the cluster stands like this, look after look."""
+    did: list[str] = []
+    left = iter(readings)
+
+    async def read(_cluster: object) -> list[PartitionReplicas]:
+        did.append("look")
+        return next(left)
+
+    async def describe(_admin: object) -> SimpleNamespace:
+        return SimpleNamespace(controller_id=2)
+
+    async def restart(broker: int) -> None:
+        did.append(f"restart {broker}")
+
+    monkeypatch.setattr(rolling_restart, "read_replicas", read)
+    monkeypatch.setattr(rolling_restart, "LOOK_S", 0)
+    monkeypatch.setattr(admin.Admin, "describe_cluster", describe)
+    rolling = RollingRestart(cast(Any, None), restart, lambda _line: None)
+    assert asyncio.run(rolling.run([1, 2])) == [1, 2]
+    return did
+
+
+def pair(*answer: int) -> list[PartitionReplicas]:
+    """Both are in the ISR, and of these brokers the log ends are known."""
+    return [partition((1, 2), (1, 2))._replace(log_ends=dict.fromkeys(answer, 10))]
+
+
+def test_a_broker_in_the_isr_that_does_not_answer_is_not_counted_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was killed just now: ZooKeeper's session holds it in the ISR for 18 s."""
+    both = pair(1, 2)
+    usual = ["look", "look", "restart 1", "look", "look", "restart 2", "look"]
+    assert rolled([both] * 5, monkeypatch) == usual
+    # It is not there when it should be back; then it goes again, before the next one would.
+    readings = [both, both, pair(2), both, pair(2), pair(2), both, both]
+    assert rolled(readings, monkeypatch) == [*usual[:3], "look", "look", "look", "look", "look", *usual[5:]]
+
+
+def test_a_broker_that_knows_of_no_partition_yet_does_not_say_that_all_are_in_sync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both = pair(1, 2)
+    did = rolled([both, both, [], [], both, both, both], monkeypatch)
+    assert did == ["look", "look", "restart 1", "look", "look", "look", "look", "restart 2", "look"]
