@@ -380,6 +380,13 @@ class BrokerConfig(BrokerSettings):
             raise InvalidValue(
                 "kavka.otlp.traces.endpoint", endpoint, "Value must be a URL, such as http://collector:4318/v1/traces"
             )
+        if re.match(r"https?://[^/?#]*@", endpoint):
+            # It would be in log lines, and in the answer to whoever may describe settings.
+            raise InvalidValue(
+                "kavka.otlp.traces.endpoint",
+                "[hidden]",
+                "Value must not have a user or password: put them into the variable OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+            )
         _ = self.max_connections_of_listeners, self.max_connection_creation_rate_of_listeners
 
     def _check_cordoned(self) -> None:

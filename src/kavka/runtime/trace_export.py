@@ -14,6 +14,8 @@ again are the SDK's.
     I1  the broker's loop puts a trace into a queue, and does nothing else: spans are made and sent on one thread here
     I2  at most MAX_WAITING traces wait; later ones are dropped, and counted
     I3  a collector that is away or slow holds up nobody but that thread; a stop waits for it CLOSE_S at most
+    I4  traces go to the endpoint of the settings and nowhere else: a redirect is a failure. Of an answer at most
+        MOST_ANSWER_BYTES are read
 
 Source: OpenTelemetry's specification of traces and its conventions for messaging; W3C Trace Context.
 """
@@ -26,7 +28,8 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka import __version__
 from kavka.errors import ConfigError
@@ -34,6 +37,7 @@ from kavka.logger import Logger
 from kavka.traces import RequestTrace, verdict
 
 try:
+    import requests
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
@@ -63,6 +67,8 @@ BATCH: Final = 200
 TIMEOUT_S: Final = 10.0
 LINGER_S: Final = 1.0
 CLOSE_S: Final = 3.0
+MOST_ANSWER_BYTES: Final = 4_096
+"""A collector answers with nothing, or with a few words."""
 US: Final = 1_000
 _GROUP, _KIND = "kavka.server", "RequestTraceExport"
 _STAGES: Final = ("request_queue", "local", "remote", "response_queue", "response_send")
@@ -76,7 +82,7 @@ class TraceExport:
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
         logging.getLogger("opentelemetry").propagate = False
         self._endpoint = config.kavka_otlp_traces_endpoint
-        self._exporter = OTLPSpanExporter(endpoint=self._endpoint, timeout=TIMEOUT_S)
+        self._exporter = OTLPSpanExporter(endpoint=self._endpoint, timeout=TIMEOUT_S, session=_Session())
         self._spans = SpanMaker(config.broker_id)
         self._waiting: deque[RequestTrace] = deque()
         self._wake = threading.Event()
@@ -126,11 +132,11 @@ class TraceExport:
         return batch
 
     def _send(self, traces: Sequence[RequestTrace]) -> None:
-        spans = [span for trace in traces for span in self._spans.make(trace)]
-        why = "the collector refused them, or did not answer"
+        why = "the collector refused them, redirected them, or did not answer"
         try:
+            spans = [span for trace in traces for span in self._spans.make(trace)]
             arrived = self._exporter.export(spans) is SpanExportResult.SUCCESS
-        except Exception as problem:  # noqa: BLE001  # the library's, or its transport's: the thread goes on (I3)
+        except Exception as problem:  # noqa: BLE001  # the library's, or its transport's: the thread goes on
             arrived, why = False, repr(problem)
         if arrived:
             self._exported.value += len(traces)
@@ -146,6 +152,21 @@ class TraceExport:
                     next_step="see that the collector takes OTLP over HTTP there; the ring on the disk has them",
                 )
         self._is_away = not arrived
+
+
+class _Session(requests.Session):
+    """Keeps to the endpoint, and to small answers (I4). The SDK takes a redirect for success, or follows it."""
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        answer = super().send(request, **{**options, "allow_redirects": False, "stream": True})
+        with answer:
+            short = requests.Response()
+            short.status_code, short.reason, short.url = answer.status_code, answer.reason, answer.url
+            short.headers = answer.headers
+            short.raw = BytesIO(next(answer.iter_content(MOST_ANSWER_BYTES), b""))
+        if 300 <= short.status_code < 400:
+            raise requests.RequestException(f"status {short.status_code}: redirects are not followed", response=short)
+        return short
 
 
 class _Collected(SpanProcessor):

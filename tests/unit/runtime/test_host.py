@@ -16,10 +16,10 @@ import pytest
 
 from kavka.config.host_layout import HostLayout, lay_out
 from kavka.errors import ConfigError, ConnectionFailed
-from kavka.runtime import host as host_module
 from kavka.runtime.host import Host, HostPlan, pause_s
 from kavka.runtime.host_control import ControlServer, HostRuns, ask, only_one_restart
 from kavka.runtime.host_metrics import merged, own_metrics
+from kavka.runtime.settings_file import write_settings
 
 OF_ONE = '# TYPE a counter\na_total{topic="t"} 1\n# TYPE b summary\nb{quantile="0.5"} 2\nb_count 3\nb_sum 4\n'
 OF_TWO = '# TYPE a counter\na_total{topic="u"} 5\n# TYPE c gauge\nc NaN\n'
@@ -155,17 +155,16 @@ def layout(directory: Path) -> HostLayout:
 def test_a_broker_that_cannot_be_started_on_a_full_disk_is_started_when_there_is_room(
     is_asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = host_module.write_settings
     full: list[str] = []
 
     def write(path: str, *words: Any, **more: Any) -> None:
         if full:
             full.pop()
             raise OSError(errno.ENOSPC, "No space left on device")
-        written(path, *words, **more)
+        write_settings(path, *words, **more)
 
-    monkeypatch.setattr(host_module, "write_settings", write)
-    monkeypatch.setattr(host_module, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr("kavka.runtime.host.write_settings", write)
+    monkeypatch.setattr("kavka.runtime.host.FIRST_PAUSE_S", 0.05)
     planned = layout(tmp_path)
 
     async def live() -> None:
@@ -178,10 +177,9 @@ def test_a_broker_that_cannot_be_started_on_a_full_disk_is_started_when_there_is
                     await host.restart(1)
             else:
                 os.kill(pid, signal.SIGKILL)
-                while host.status()[0]["pid"] == pid:
-                    await asyncio.sleep(0.01)
+                await host._kept[1].changed.wait()
             while host.status()[0]["state"] != "serving":
-                await asyncio.sleep(0.01)
+                await host._kept[1].changed.wait()
             assert not full
             assert "No space left on device" in str(host.status()[0]["last_end"])
         finally:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import pytest
 
@@ -114,11 +120,106 @@ def test_a_collector_that_is_away_costs_a_full_queue_and_no_more(monkeypatch: py
     assert not export._waiting
 
 
+@contextmanager
+def collector(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[tuple[str, list[str]]]:
+    """One that answers like this: its URL, and what it was asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(f"POST {self.path}")
+            self.rfile.read(int(self.headers["Content-Length"]))
+            answer(self)
+
+        def do_GET(self) -> None:
+            asked.append(f"GET {self.path}")
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_words: Any) -> None:
+            """Nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1/traces", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def counts(endpoint: str, *traces: RequestTrace) -> tuple[int, int]:
+    """How many were exported and how many dropped, each sent on its own."""
+    registry = Registry()
+    export = TraceExport(BrokerConfig.from_properties({"kavka.otlp.traces.endpoint": endpoint}), registry)
+    exported, dropped = (
+        registry.counter("kavka.server", "RequestTraceExport", name) for name in ("Exported", "Dropped")
+    )
+    try:
+        for at, trace in enumerate(traces, 1):
+            export.take(trace)
+            export._wake.set()
+            until = time.monotonic() + 10
+            while exported.value + dropped.value < at:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+    finally:
+        export.abandon()
+    return exported.value, dropped.value
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_and_no_success(status: int) -> None:
+    def redirect(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(status)
+        request.send_header("Location", "/elsewhere")
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+    with collector(redirect) as (endpoint, asked):
+        assert counts(endpoint, TRACE) == (0, 1)
+        assert asked == ["POST /v1/traces"]
+
+
+def test_of_an_answer_without_an_end_a_piece_is_read() -> None:
+    sent: list[int] = []
+
+    def endless(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        try:
+            while sum(sent) < 1 << 28:
+                sent.append(request.wfile.write(bytes(1 << 16)))
+        except OSError:
+            pass
+
+    with collector(endless) as (endpoint, _asked):
+        assert counts(endpoint, TRACE) == (1, 0)
+    assert sum(sent) < 1 << 27
+
+
+def test_a_trace_that_no_span_can_be_made_of_is_dropped_and_the_next_one_goes() -> None:
+    def take(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+    with collector(take) as (endpoint, _asked):
+        assert counts(endpoint, TRACE._replace(trace_id="\ud800"), TRACE) == (1, 1)
+
+
 @pytest.mark.setting("kavka.otlp.traces.endpoint")
 @pytest.mark.parametrize("endpoint", ["collector:4318", "ftp://c/v1", "http://", "http://c d/"])
 def test_an_endpoint_that_is_no_address_is_refused(endpoint: str) -> None:
     with pytest.raises(InvalidValue, match="Value must be a URL"):
         BrokerConfig.from_properties({"kavka.otlp.traces.endpoint": endpoint})
+
+
+def test_a_password_does_not_belong_into_the_endpoint_and_is_not_repeated() -> None:
+    with pytest.raises(InvalidValue, match="OTEL_EXPORTER_OTLP_TRACES_HEADERS") as refused:
+        BrokerConfig.from_properties({"kavka.otlp.traces.endpoint": "https://me:hunter2@collector/v1/traces"})
+    assert "hunter2" not in str(refused.value)
+    BrokerConfig.from_properties({"kavka.otlp.traces.endpoint": "https://collector/v1/traces?for=a@b"})
 
 
 def test_without_the_extra_the_setting_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
