@@ -38,6 +38,8 @@ START_TIMEOUT_S = 60.0
 """How long all of them may take until they know each other."""
 STOP_TIMEOUT_S = 60.0
 """How long one of them may take to end in order; then it is killed."""
+ALONE_TIMEOUT_S = 5.0
+"""How long the last broker may take to learn that the others are gone."""
 LOOK_S = 0.01
 OUTPUT_BYTES = 65_536
 """Of a process's output, read at once."""
@@ -197,7 +199,10 @@ class Supervisor:
         """Stops them in order."""
         self._stopping = True
         controllers = await self._controllers()
-        for child in sorted(self._brokers, key=lambda child: child.plan.port in controllers):
+        in_order = sorted(self._brokers, key=lambda child: child.plan.port in controllers)
+        for child in in_order:
+            if child is in_order[-1]:
+                await self._until_alone(child)
             await child.stop()
         if self._zookeeper is not None:
             await self._zookeeper.stop()
@@ -237,6 +242,15 @@ class Supervisor:
                     raise ConfigError(f"{one.plan.name} (process {one.pid}) ended {one.status} before it was ready")
             if time.monotonic() > deadline:
                 raise ConfigError(f"{child.plan.name} (process {child.pid}) was not ready in {START_TIMEOUT_S:.0f} s")
+            await asyncio.sleep(LOOK_S)
+
+    async def _until_alone(self, child: Child) -> None:
+        """The last one is to know that the others are gone: it would warn that it finds nobody to hand over to."""
+        deadline = time.monotonic() + ALONE_TIMEOUT_S
+        while child.is_running and time.monotonic() < deadline:
+            answer = await self._metadata(child.plan)
+            if answer is None or len(answer.brokers) <= 1:
+                return
             await asyncio.sleep(LOOK_S)
 
     async def _controllers(self) -> set[int]:

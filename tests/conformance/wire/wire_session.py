@@ -27,7 +27,7 @@ from typing import Any
 
 from kavka.protocol import messages as m
 from kavka.protocol.messages import create_topics_request, list_offsets_request, metadata_request, produce_request
-from kavka.protocol.schema import ZERO_UUID, Message, Struct
+from kavka.protocol.schema import ZERO_UUID, Field, Message, Struct
 from kavka.records.batch import TimestampType, batch_at
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
@@ -51,6 +51,7 @@ IN_ORDER = frozenset({"synonyms", "batches"})
 IN_NO_ORDER = frozenset({"partitions"})
 NAMES = ("name", "topic", "group_id", "topic_name", "group")
 UUID_PATTERN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+FIRST_OWN_TAG = 10_000
 TOPIC_ALREADY_EXISTS = 36
 BASE_TIMESTAMP_MS = 1_700_000_000_000
 
@@ -205,7 +206,7 @@ class WireSession:
             return {
                 field.name: self._field(field.name, getattr(value, field.name), version, keep)
                 for field in type(value)._fields
-                if version in field.versions and field.name not in LEFT_OUT
+                if version in field.versions and field.name not in LEFT_OUT and not _is_silent(field, value)
             }
         if isinstance(value, list):
             return [self.normalised(item, version, keep) for item in value if keep is None or keep(item)]
@@ -286,6 +287,12 @@ class WireSession:
             return described
         # The checksum stands for all bytes of the batch behind it, which a broker must not touch.
         return described | {"crc": header.crc}
+
+
+def _is_silent(field: Field, struct: Struct) -> bool:
+    """A field of kavka's own that has its default: it is not in the bytes."""
+    is_own = field.tag is not None and field.tag >= FIRST_OWN_TAG
+    return is_own and bool(getattr(struct, field.name) == field.new_default())
 
 
 def _by_name(item: dict[str, Any]) -> tuple[bool, str]:
