@@ -203,6 +203,8 @@ class TestConnectors:
             ("private_key", "x", True),
             ("url", "https://ada:pw@host/", True),
             ("url", "jdbc:x;user=a;password=b", True),
+            ("http.headers", "Authorization: Basic bWU6aHVudGVyMg==", True),
+            ("http.headers", "X-A: bearer abc.def.ghi", True),
             ("pem", "-----BEGIN PRIVATE KEY-----", True),
             ("password", "${file:/a:b}", False),
             ("password", "${file:/a:b}x", True),

@@ -36,7 +36,9 @@ _SECRET_NAME: Final = re.compile(
     re.IGNORECASE,
 )
 _SECRET_VALUE: Final = re.compile(
-    r"://[^/\s@:]*:[^/\s@]*@|(pass(word|wd)?|pwd|secret|token|api_?key|sig)\s*=|-----BEGIN", re.IGNORECASE
+    r"://[^/\s@:]*:[^/\s@]*@|(pass(word|wd)?|pwd|secret|token|api_?key|sig)\s*=|-----BEGIN"
+    r"|\bbearer\s+[\w.~+/=-]{8}|authorization\s*[:=]",
+    re.IGNORECASE,
 )
 _REFERENCE: Final = re.compile(r"\$\{[\w.-]+:[^}]*\}")
 """Of a ConfigProvider (KIP-297): it names a secret, and is none."""
