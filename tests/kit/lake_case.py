@@ -7,7 +7,7 @@ table with the packages that others use, and change it as others do.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -182,3 +182,23 @@ class LakeCase:
         """A batch of the records `start` to before `end`."""
         self.checkpoint.plan(number, end, topic=topic)
         return self.commit(number, self.write(range(start, end), columns=columns), columns=columns)
+
+
+class OneTaskAtATime:
+    """Stands in for a SparkSession: its parallelize, map and collect, here."""
+
+    def __init__(self, between: Callable[[], Any] = lambda: None) -> None:
+        self._between = between
+        self.sparkContext = self
+
+    def parallelize(self, groups: list[Any], _slices: int) -> OneTaskAtATime:
+        self._groups = groups
+        return self
+
+    def map(self, work: Callable[[Any], Any]) -> OneTaskAtATime:
+        self._results = [work(group) for group in self._groups]
+        return self
+
+    def collect(self) -> list[Any]:
+        self._between()
+        return self._results

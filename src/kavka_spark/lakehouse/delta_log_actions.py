@@ -19,7 +19,8 @@ from pyarrow import types
 MOST_COLUMNS: Final = 32
 """Delta's default of delta.dataSkippingNumIndexedCols."""
 LONGEST_TEXT: Final = 256
-"""A longer bound is left out: most are of values that nobody looks for."""
+"""Of a longer bound only its beginning is written."""
+_LAST_CHARACTER: Final = "\U0010ffff"
 
 
 def can_partition(kind: pa.DataType) -> bool:
@@ -46,6 +47,8 @@ def partition_text(value: Any) -> str | None:
             return instant.strftime("%Y-%m-%d %H:%M:%S.%f")
         case date():
             return value.isoformat()
+        case Decimal():
+            return f"{value:f}"  # str writes 0E-10
         case _:
             return str(value)
 
@@ -62,8 +65,8 @@ def partition_value(text: str | None, kind: pa.DataType) -> Any:
 
 def statistics(footer: pq.FileMetaData, columns: pa.Schema) -> str:
     """Number of rows, bounds and nulls of the first columns, as JSON."""
-    least: dict[str, Any] = {}
-    most: dict[str, Any] = {}
+    least: dict[str, str] = {}
+    most: dict[str, str] = {}
     nulls: dict[str, int] = {}
     places = (
         {footer.row_group(0).column(i).path_in_schema: i for i in range(footer.num_columns)}
@@ -86,21 +89,39 @@ def statistics(footer: pq.FileMetaData, columns: pa.Schema) -> str:
         high = _bound(max(each.max for each in bounded), up=True)
         if low is not None and high is not None:
             least[field.name], most[field.name] = low, high
-    written = {"numRecords": footer.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
-    return json.dumps(written, default=_number)
+    return (
+        f'{{"numRecords": {footer.num_rows}, "minValues": {_object(least)}, "maxValues": {_object(most)}, '
+        f'"nullCount": {json.dumps(nulls)}}}'
+    )
 
 
-def _bound(value: Any, *, up: bool) -> Any:
-    """As the log has it, or None for a value that has no bound there. Times are cut to milliseconds."""
+def _object(members: dict[str, str]) -> str:
+    return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in members.items()) + "}"
+
+
+def _bound(value: Any, *, up: bool) -> str | None:
+    """As JSON, or None for a value that has no bound there. No bound may be rounded inwards: engines would pass over
+    rows that are there. As few as can be are left out: delta-rs's `to_pyarrow_dataset` compares with a null then, and
+    finds nothing in a file that has bounds of other columns."""
+    if isinstance(value, Decimal):
+        return f"{value:f}"  # Each digit: a float has 15.
+    written = _plain_bound(value, up=up)
+    return None if written is None else json.dumps(written)
+
+
+def _plain_bound(value: Any, *, up: bool) -> str | float | None:
+    """Times are cut to milliseconds, and long texts to their beginning."""
     match value:
-        case bool():
-            return None
-        case int() | Decimal():
+        case bool() | int():
             return value
         case float():
             return value if math.isfinite(value) else None
         case str():
-            return value if len(value) <= LONGEST_TEXT else None
+            if len(value) <= LONGEST_TEXT:
+                return value
+            if not up:
+                return value[:LONGEST_TEXT]
+            return None if value[LONGEST_TEXT] == _LAST_CHARACTER else value[:LONGEST_TEXT] + _LAST_CHARACTER
         case datetime():
             whole = value.replace(microsecond=value.microsecond // 1000 * 1000)
             if up and whole != value:
@@ -111,8 +132,3 @@ def _bound(value: Any, *, up: bool) -> Any:
             return value.isoformat()
         case _:
             return None
-
-
-def _number(value: object) -> float | int:
-    assert isinstance(value, Decimal)
-    return int(value) if value == value.to_integral_value() else float(value)

@@ -15,6 +15,8 @@ Invariants
   I2  The table is made, and columns are added, before tasks write: both may be done twice.
   I3  Delta's RESTORE takes rows back and leaves transactions. So then the batches up to the restored version count,
       as commitInfo has them, until the next batch is committed.
+  I4  Paths are as they are on the disk. The log has them encoded; delta-rs encodes what it is given, and gives what the
+      log has. An encoded path would take out nothing, and leave the rows of a rewritten file in the table twice.
 
 Source: the Delta transaction log protocol; delta-rs.
 """
@@ -27,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
@@ -128,9 +131,12 @@ class DeltaLakeTable:
             return Held(batches[0] if batches else None, offsets, topic_ids)
         offsets = {}
         for name in batch.ends:
-            found = self._opened.transaction_version(_application(batch, writer_id, name))
-            if found is not None:
-                offsets[name] = found
+            # A source without topics' ids may go on where one with them was, and the other way round.
+            ids = {batch.topic_ids.get(name.topic) or topic_ids.get(name.topic, NO_ID), NO_ID}
+            found = [self._opened.transaction_version(_application(writer_id, name, each)) for each in ids]
+            known = [each for each in found if each is not None and each >= 0]
+            if known:
+                offsets[name] = max(known)
         return Held(self._opened.transaction_version(batch.query), offsets, topic_ids)
 
     def append(
@@ -148,7 +154,7 @@ class DeltaLakeTable:
         if batch is not None:
             transactions.append(Transaction(batch.query, batch.number, now_ms))
             transactions += [
-                Transaction(_application(batch, writer_id, name), end, now_ms)
+                Transaction(_application(writer_id, name, batch.topic_ids.get(name.topic, NO_ID)), end, now_ms)
                 for name, end in sorted(batch.ends.items())
                 if batch.starts.get(name) != end or self._restored_to() is not None
             ]
@@ -214,7 +220,7 @@ class DeltaLakeTable:
                     partition_value(values.get(name), self._layout.columns.field(name).type)
                     for name in self._layout.partition_by
                 )
-                files[kind].append(ChangedFile(action["path"], partition))
+                files[kind].append(ChangedFile(unquote(action["path"]), partition))
         return CommitFiles(version, tuple(files["add"]), tuple(files["remove"]))
 
     def batch_marks(self) -> list[dict[str, Any]]:
@@ -232,7 +238,7 @@ class DeltaLakeTable:
         partitions = [found[f"partition.{name}"].to_pylist() for name in self._layout.partition_by]
         values = zip(*partitions, strict=True) if partitions else iter([()] * found.num_rows)
         columns = zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), values, strict=True)
-        return {path: TableFile(size_bytes, tuple(partition)) for path, size_bytes, partition in columns}
+        return {unquote(path): TableFile(size_bytes, tuple(partition)) for path, size_bytes, partition in columns}
 
     def _merge_plan(self) -> MergePlan:
         files: dict[int, list[str]] = {}
@@ -278,8 +284,7 @@ def _restored_version(parameters: Mapping[str, Any]) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def _application(batch: Batch, writer_id: str, name: Any) -> str:
-    topic_id = batch.topic_ids.get(name.topic, NO_ID)
+def _application(writer_id: str, name: TopicPartition, topic_id: str) -> str:
     return f"{MARK}/{writer_id}/{name.topic}/{topic_id}/{name.partition}"
 
 

@@ -73,7 +73,7 @@ class IcebergTable:
         base = opened.properties.get(TableProperties.WRITE_DATA_PATH, f"{opened.location()}/data")
         self._base = base.rstrip("/")
         self._layout = Layout(
-            place=Place.at(self._base),
+            place=Place.of_location(self._base),
             table_id=str(opened.metadata.table_uuid),
             columns=_file_columns(opened),
             partition_by=tuple(field.name for field in opened.spec().fields),
@@ -133,8 +133,9 @@ class IcebergTable:
             if mark["writer"] != writer_id:
                 continue
             for topic, ends in mark["ends"].items():
-                topic_ids.setdefault(topic, mark["topicIds"].get(topic, ""))
-                if topic_ids[topic] != mark["topicIds"].get(topic, ""):
+                topic_id = mark["topicIds"].get(topic, "")
+                topic_ids[topic] = topic_ids.get(topic) or topic_id
+                if topic_id and topic_ids[topic] != topic_id:
                     continue  # A topic of the same name that there was before.
                 for partition, end in ends.items():
                     offsets.setdefault(TopicPartition(topic, int(partition)), int(end))

@@ -36,6 +36,14 @@ class Place:
         path = given if scheme is None else "/" + unquote(given[len("file:") :]).lstrip("/")
         return cls(os.path.abspath(path))
 
+    @classmethod
+    def of_location(cls, given: str) -> Place:
+        """Out of a table's location in Iceberg, which is no URI: a % in it is one on the disk, too."""
+        scheme = _SCHEME.match(given)
+        if scheme is None or scheme[1].lower() != "file":
+            return cls.at(given)
+        return cls(os.path.abspath("/" + given[len("file:") :].lstrip("/")))
+
     @property
     def is_local(self) -> bool:
         return self.address.startswith("/")

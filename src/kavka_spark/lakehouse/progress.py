@@ -125,9 +125,9 @@ def _check_offsets(batch: Batch, held: Held, table: str, writer_id: str) -> None
     late, early = [], []
     for name in sorted(batch.ends):
         there = held.offsets.get(name)
-        if there is None or batch.ends[name] == there == batch.starts.get(name, there):
-            continue
         start = batch.starts.get(name)
+        if there is None or batch.ends[name] == there and start in (there, None if there == 0 else there):
+            continue
         if start is None or start < there:
             late.append((name, start, there))
         elif start > there:

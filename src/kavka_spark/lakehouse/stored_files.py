@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,10 +24,10 @@ class StoredFile:
     """Opened by `with`."""
 
     def __init__(self, path: str, layout: Layout, constants: Mapping[str, Any]) -> None:
-        """path: below the layout's place, as a log names it. constants: values of columns that files leave out."""
+        """path: below the layout's place. constants: values of columns that files leave out."""
         files, root = layout.place.open()
         self._layout, self._constants = layout, constants
-        self._stream = files.open_input_file(f"{root}/{unquote(path)}")
+        self._stream = files.open_input_file(f"{root}/{path}")
         self._parquet = pq.ParquetFile(self._stream)
         self._names = names_of(self._parquet.schema_arrow, layout)
 

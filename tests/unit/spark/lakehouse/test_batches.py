@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kavka_spark.lakehouse import lake_sink
+from kavka_spark.lakehouse.batch import read_batch
 from kavka_spark.lakehouse.errors import BatchRefused, CommitConflict, SchemaRefused, TableRefused
 from tests.kit.lake_case import ROWS, TOPIC_ID, Checkpoint, DeltaLake, IcebergLake, Lake, LakeCase
 
@@ -131,6 +133,40 @@ def test_a_new_checkpoint_that_begins_where_the_table_ends_goes_on(case: NewCase
     case().run(0, 0, 10)
     case("other", query="query-2", began=10).run(0, 10, 12)
     assert ids_in(lake) == list(range(12))
+
+
+def test_a_new_checkpoint_that_does_not_say_where_it_began_is_refused_also_where_the_table_ends(
+    case: NewCase, lake: Lake
+) -> None:
+    """As Spark's own connector leaves it, or kavka.offsets.topic.ids=false: it may have read everything again."""
+    case().run(0, 0, 10)
+    query = case("other", query="query-2")
+    (query.checkpoint.path / "offsets" / "0").write_text('v1\n{}\n{"orders":{"0":10}}')
+    with pytest.raises(BatchRefused, match="where it began is not in the checkpoint: its records would be there twice"):
+        query.commit(0, query.write(range(10)))
+    assert ids_in(lake) == list(range(10))
+
+
+def test_a_source_without_topics_ids_goes_on_only_where_one_with_them_ended(case: NewCase, lake: Lake) -> None:
+    case().run(0, 0, 10)
+    anew, next_one = case("anew", query="query-2"), case("next", query="query-3")
+    for query in (anew, next_one):
+        (query.checkpoint.path / "offsets" / "0").write_text('v1\n{}\n{"orders":{"0":10}}')
+        (query.checkpoint.path / "offsets" / "1").write_text('v1\n{}\n{"orders":{"0":15}}')
+    with pytest.raises(BatchRefused, match="there twice"):
+        anew.commit(0, anew.write(range(10)))
+    batch = replace(read_batch(str(next_one.checkpoint.path), 1), number=0)
+    assert lake_sink.commit(next_one.write(range(10, 15)), batch, lambda: next_one.prepare(ROWS), "kavka")
+    with pytest.raises(BatchRefused, match="orders-0 up to before offset 15"):
+        case("old", query="query-4", began=10).run(0, 10, 15)
+    assert ids_in(lake) == list(range(15))
+
+
+def test_a_location_with_a_percent_sign_is_where_readers_look(tmp_path: Path) -> None:
+    lake = IcebergLake(tmp_path / "a%20 b")
+    lake.directory.mkdir()
+    LakeCase(Checkpoint(lake.directory / "checkpoint"), lake).run(0, 0, 10)
+    assert ids_in(lake) == list(range(10))
 
 
 def test_a_gap_is_refused(case: NewCase) -> None:

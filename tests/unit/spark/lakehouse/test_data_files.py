@@ -82,8 +82,10 @@ def test_statistics_bound_every_value(tmp_path: Path) -> None:
     found = json.loads(statistics(pq.read_metadata(tmp_path / "f"), rows.schema))
     assert found["numRecords"] == 3
     assert found["nullCount"] == {"id": 1, "text": 0, "when": 0, "price": 1, "none": 3, "day": 0}
-    assert found["minValues"] == {"id": 1, "when": "2026-01-01T00:00:00.001Z", "price": 1.25, "day": "2026-01-02"}
-    assert found["maxValues"] == {"id": 3, "when": "2026-01-01T00:00:00.002Z", "price": 2, "day": "2026-01-02"}
+    least = {"id": 1, "text": "a", "when": "2026-01-01T00:00:00.001Z", "price": 1.25, "day": "2026-01-02"}
+    most = {"id": 3, "text": "x" * 256 + "\U0010ffff", "when": "2026-01-01T00:00:00.002Z", "price": 2.0}
+    assert found["minValues"] == least
+    assert found["maxValues"] == most | {"day": "2026-01-02"}
 
 
 def test_values_of_partitions_are_texts_as_deltas_protocol_has_them() -> None:
@@ -93,6 +95,7 @@ def test_values_of_partitions_are_texts_as_deltas_protocol_has_them() -> None:
     assert partition_text(date(2026, 1, 2)) == "2026-01-02"
     assert partition_text(datetime(2026, 1, 2, 3, 4, 5, 6, UTC)) == "2026-01-02 03:04:05.000006"
     assert partition_text(Decimal("1.50")) == "1.50"
+    assert partition_text(Decimal("0E-10")) == "0.0000000000"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from kavka_spark.lakehouse.lake_options import LakeOptions
 from kavka_spark.lakehouse.layout import Layout
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.table import TableFile
-from tests.kit.lake_case import ROWS, Checkpoint, DeltaLake, IcebergLake, Lake, LakeCase
+from tests.kit.lake_case import ROWS, Checkpoint, DeltaLake, IcebergLake, Lake, LakeCase, OneTaskAtATime
 
 
 @pytest.fixture(params=[DeltaLake, IcebergLake])
@@ -34,26 +33,6 @@ def query(lake: Lake) -> LakeCase:
 @pytest.fixture
 def handle(lake: Lake) -> TableHandle:
     return TableHandle(lake.target(LakeOptions()))
-
-
-class OneTaskAtATime:
-    """Stands in for a SparkSession: its parallelize, map and collect, here."""
-
-    def __init__(self, between: Callable[[], Any] = lambda: None) -> None:
-        self._between = between
-        self.sparkContext = self
-
-    def parallelize(self, groups: list[Any], _slices: int) -> OneTaskAtATime:
-        self._groups = groups
-        return self
-
-    def map(self, work: Callable[[Any], Any]) -> OneTaskAtATime:
-        self._results = [work(group) for group in self._groups]
-        return self
-
-    def collect(self) -> list[Any]:
-        self._between()
-        return self._results
 
 
 def test_a_table_tells_its_batches_and_where_a_new_query_goes_on(query: LakeCase, handle: TableHandle) -> None:

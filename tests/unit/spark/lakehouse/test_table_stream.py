@@ -17,8 +17,7 @@ from kavka_spark.lakehouse.handles import TableHandle
 from kavka_spark.lakehouse.lake_options import LakeOptions
 from kavka_spark.lakehouse.table_changes import difference
 from kavka_spark.lakehouse.table_stream import Json, StreamOptions, TableStreamReader, stream_options
-from tests.kit.lake_case import Checkpoint, DeltaLake, IcebergLake, Lake, LakeCase
-from tests.unit.spark.lakehouse.test_handles import OneTaskAtATime
+from tests.kit.lake_case import Checkpoint, DeltaLake, IcebergLake, Lake, LakeCase, OneTaskAtATime
 from tests.unit.spark.lakehouse.test_merging import Query
 
 
