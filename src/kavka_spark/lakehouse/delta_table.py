@@ -14,7 +14,8 @@ Invariants
       of the commit: two writers of one batch cannot both have looked before either wrote.
   I2  The table is made, and columns are added, before tasks write: both may be done twice.
   I3  Delta's RESTORE takes rows back and leaves transactions. So then the batches up to the restored version count,
-      as commitInfo has them, until the next batch is committed.
+      as commitInfo has them, until the next batch is committed. That commit sets the transactions of all queries back:
+      another query of the table finds what was taken from it, too. NONE stands for "no batch" and "no offset".
   I4  Paths are as they are on the disk. The log has them encoded; delta-rs encodes what it is given, and gives what the
       log has. An encoded path would take out nothing, and leave the rows of a rewritten file in the table twice.
 
@@ -49,6 +50,7 @@ from kavka_spark.lakehouse.progress import Held
 from kavka_spark.lakehouse.table import MARK, TableFile, mark_of
 from kavka_spark.lakehouse.table_changes import ChangedFile, CommitFiles
 
+NONE: Final = -1
 NO_ID: Final = "-"
 """In place of the id of a topic whose brokers have none."""
 LOOKED_BACK: Final = 100
@@ -137,7 +139,8 @@ class DeltaLakeTable:
             known = [each for each in found if each is not None and each >= 0]
             if known:
                 offsets[name] = max(known)
-        return Held(self._opened.transaction_version(batch.query), offsets, topic_ids)
+        number = self._opened.transaction_version(batch.query)
+        return Held(None if number is None or number < 0 else number, offsets, topic_ids)
 
     def append(
         self,
@@ -152,12 +155,13 @@ class DeltaLakeTable:
         transactions = []
         marks: dict[str, Any] = {}
         if batch is not None:
-            transactions.append(Transaction(batch.query, batch.number, now_ms))
-            transactions += [
-                Transaction(_application(writer_id, name, batch.topic_ids.get(name.topic, NO_ID)), end, now_ms)
-                for name, end in sorted(batch.ends.items())
-                if batch.starts.get(name) != end or self._restored_to() is not None
-            ]
+            restored = self._restored_to() is not None
+            versions = self._set_back() if restored else {}
+            versions[batch.query] = batch.number
+            for name, end in sorted(batch.ends.items()):
+                if restored or batch.starts.get(name) != end:
+                    versions[_application(writer_id, name, batch.topic_ids.get(name.topic, NO_ID))] = end
+            transactions = [Transaction(name, version, now_ms) for name, version in versions.items()]
             marks[MARK] = json.dumps(mark_of(batch, writer_id), separators=(",", ":"))
         properties = CommitProperties(custom_metadata=marks, max_commit_retries=0, app_transactions=transactions)
         taken_out = [self._remove(path, now_ms, same_rows=same_rows) for path in removed]
@@ -224,8 +228,8 @@ class DeltaLakeTable:
         return CommitFiles(version, tuple(files["add"]), tuple(files["remove"]))
 
     def batch_marks(self) -> list[dict[str, Any]]:
-        restored_to = self._restored_to()
-        return [mark for mark in self.marks(None) if restored_to is None or mark["version"] <= restored_to]
+        history = self._opened.history()
+        return _live(_marks(history), history)
 
     @cached_property
     def _files(self) -> dict[str, TableFile]:
@@ -249,12 +253,26 @@ class DeltaLakeTable:
 
     def _own_marks(self, writer_id: str) -> list[dict[str, Any]]:
         """Of the table as it is: what was restored away does not count."""
-        restored_to = self._restored_to()
-        return [
-            mark
-            for mark in self.marks(None if restored_to is not None else LOOKED_BACK)
-            if mark["writer"] == writer_id and (restored_to is None or mark["version"] <= restored_to)
-        ]
+        history = self._opened.history() if self._restored_to() is not None else self._history
+        return [mark for mark in _live(_marks(history), history) if mark["writer"] == writer_id]
+
+    def _set_back(self) -> dict[str, int]:
+        """The transactions of all queries as of the version that the table was restored to (I3)."""
+        history = self._opened.history()
+        live = {mark["version"] for mark in _live(_marks(history), history)}
+        versions: dict[str, int] = {}
+        for mark in reversed(_marks(history)):
+            found = {str(mark["query"]): int(mark["batch"])}
+            for topic, ends in mark["ends"].items():
+                topic_id = mark["topicIds"].get(topic, NO_ID)
+                for partition, end in ends.items():
+                    found[_application(mark["writer"], TopicPartition(topic, int(partition)), topic_id)] = int(end)
+            for name, version in found.items():
+                if mark["version"] in live:
+                    versions[name] = version
+                else:
+                    versions.setdefault(name, NONE)
+        return versions
 
     def _restored_to(self) -> int | None:
         """The version that the table was restored to, if no batch has been committed since."""
@@ -267,15 +285,25 @@ class DeltaLakeTable:
 
     @cached_property
     def _history(self) -> list[dict[str, Any]]:
-        return self._opened.history(LOOKED_BACK)
+        """Others may have committed more often than that since a batch, or since a RESTORE: then all of it."""
+        found = self._opened.history(LOOKED_BACK)
+        told = any(MARK in commit or commit.get("operation") == "RESTORE" for commit in found)
+        return found if told or len(found) < LOOKED_BACK else self._opened.history()
 
-    def marks(self, commits: int | None) -> list[dict[str, Any]]:
-        """What the last commits say of their batches, the latest first, each with its `version`."""
-        return [
-            {**json.loads(commit[MARK]), "version": commit["version"]}
-            for commit in (self._history if commits == LOOKED_BACK else self._opened.history(commits))
-            if MARK in commit
-        ]
+
+def _marks(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What commits say of their batches, the latest first, each with its `version`."""
+    return [{**json.loads(commit[MARK]), "version": commit["version"]} for commit in history if MARK in commit]
+
+
+def _live(marks: Sequence[dict[str, Any]], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the marks whose rows no RESTORE has taken back."""
+    gone: set[int] = set()
+    for commit in history:
+        if commit.get("operation") == "RESTORE" and commit["version"] not in gone:
+            restored_to = _restored_version(commit.get("operationParameters") or {})
+            gone |= set(range(restored_to + 1, commit["version"]))
+    return [mark for mark in marks if mark["version"] not in gone]
 
 
 def _restored_version(parameters: Mapping[str, Any]) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kavka_spark.lakehouse import lake_sink
+from kavka_spark.lakehouse import delta_table, lake_sink
 from kavka_spark.lakehouse.batch import read_batch
 from kavka_spark.lakehouse.errors import BatchRefused, CommitConflict, SchemaRefused, TableRefused
 from tests.kit.lake_case import ROWS, TOPIC_ID, Checkpoint, DeltaLake, IcebergLake, Lake, LakeCase
@@ -163,8 +163,8 @@ def test_a_source_without_topics_ids_goes_on_only_where_one_with_them_ended(case
 
 
 def test_a_location_with_a_percent_sign_is_where_readers_look(tmp_path: Path) -> None:
-    lake = IcebergLake(tmp_path / "a%20 b")
-    lake.directory.mkdir()
+    lake = IcebergLake(tmp_path)
+    lake.catalog = (*lake.catalog[:2], ("warehouse", f"file://{tmp_path}/a%20 b"))
     LakeCase(Checkpoint(lake.directory / "checkpoint"), lake).run(0, 0, 10)
     assert ids_in(lake) == list(range(10))
 
@@ -269,6 +269,40 @@ def test_a_table_that_went_back_to_an_earlier_version_is_refused_and_goes_on_fro
     assert ids_in(lake) == list(range(25))
     with pytest.raises(BatchRefused, match="Nothing was committed"):
         query.run(3, 30, 40)
+
+
+def test_a_table_that_went_back_took_rows_from_each_of_its_queries(case: NewCase, lake: Lake) -> None:
+    """Also from the one that comes after another has gone on."""
+    first, second = case(), case("returns", query="query-2")
+    first.run(0, 0, 10)
+    second.run(0, 100, 105, topic="returns")
+    second.run(1, 105, 110, topic="returns")
+    first.run(1, 10, 20)
+    gone = case("gone", query="query-3")
+    gone.run(0, 200, 210, topic="gone")
+    lake.go_back(3)
+    case("again", query="query-4", began=10).run(0, 10, 20)
+    with pytest.raises(BatchRefused, match=r"its batches up to 0 only.*105"):
+        second.run(2, 110, 115, topic="returns")
+    with pytest.raises(BatchRefused, match="no batch of this query"):
+        gone.run(1, 210, 220, topic="gone")
+    case("returned", query="query-5", began=105).run(0, 105, 110, topic="returns")
+    case("from the start", query="query-6").run(0, 200, 210, topic="gone")
+    assert ids_in(lake) == [*range(20), *range(100, 110), *range(200, 210)]
+
+
+def test_a_table_that_went_back_long_ago_is_still_refused(
+    case: NewCase, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta_table, "LOOKED_BACK", 2)
+    query = case()
+    query.run(0, 0, 10)
+    query.run(1, 10, 20)
+    lake.go_back(1)
+    for number in range(3):
+        lake.append({"id": 1000 + number})
+    with pytest.raises(BatchRefused, match="its batches up to 0 only"):
+        query.run(2, 20, 30)
 
 
 def test_queries_of_several_topics_share_a_table_and_each_topics_id_counts(case: NewCase, lake: Lake) -> None:

@@ -123,3 +123,17 @@ def test_only_small_files_of_one_partition_go_together_up_to_a_whole_file(monkey
     sizes = {"a": (40, "at"), "b": (50, "at"), "c": (30, "at"), "d": (90, "at"), "e": (10, "de"), "f": (99, "at")}
     files = {path: TableFile(size, (country,)) for path, (size, country) in sizes.items()}
     assert plan(files, layout, 95) == [compaction.Group(("c", "a"), {"country": "at"})]
+
+
+def test_batches_that_were_taken_back_are_not_told_also_after_the_next_one(
+    lake: Lake, query: LakeCase, handle: TableHandle
+) -> None:
+    query.run(0, 0, 10)
+    query.run(1, 10, 20)
+    lake.go_back(1)
+    again = LakeCase(Checkpoint(lake.directory / "again", "query-2", began=10), lake)
+    again.run(0, 10, 15)
+    again.run(1, 15, 20)
+    lake.go_back(1)
+    assert [(batch.query, batch.number) for batch in handle.batches()] == [("query-1", 0), ("query-2", 0)]
+    assert json.loads(handle.starting_offsets()) == {"orders": {"0": 15}}
