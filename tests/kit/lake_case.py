@@ -159,6 +159,12 @@ class IcebergLake:
         assert snapshot is not None
         table.manage_snapshots().rollback_to_snapshot(snapshot.snapshot_id).commit()
 
+    def expire(self) -> None:
+        """All snapshots but the current one."""
+        table = self.table()
+        old = [each.snapshot_id for each in table.snapshots() if each != table.current_snapshot()]
+        table.maintenance.expire_snapshots().by_ids(old).commit()
+
 
 class LakeCase:
     """A query that writes to one table."""

@@ -60,6 +60,8 @@ from kavka_spark.lakehouse.table_changes import ChangedFile, CommitFiles
 
 QUERY: Final = f"{MARK}.query."
 """What the names of the table's properties begin with."""
+TURN: Final = "turn"
+"""In a property: which of several queries committed later. The numbers of their batches do not tell."""
 SAME_ROWS: Final = f"{MARK}.same-rows"
 """In the summary of a snapshot that only rearranges files: PyIceberg's overwrite does not call itself a replacement."""
 NEWEST_FORMAT: Final = 2
@@ -163,7 +165,8 @@ class IcebergTable:
         if batch is not None:
             mark = json.dumps(mark_of(batch, writer_id), separators=(",", ":"))
             summary[MARK] = mark
-            transaction.set_properties({f"{QUERY}{batch.query}": mark})
+            kept = json.dumps({**mark_of(batch, writer_id), TURN: self._next_turn()}, separators=(",", ":"))
+            transaction.set_properties({f"{QUERY}{batch.query}": kept})
         update = transaction.update_snapshot(snapshot_properties=summary)
         with update.overwrite() if removed else update.fast_append() as change:
             for path in removed:
@@ -214,7 +217,7 @@ class IcebergTable:
 
     def reaches_back(self) -> bool:
         snapshots = self._snapshots()
-        return not snapshots or snapshots[-1].parent_snapshot_id is None
+        return not snapshots or _is_first(snapshots[-1])
 
     def files_of(self, version: int) -> CommitFiles:
         snapshot = self._opened.snapshot_by_id(version)
@@ -284,10 +287,26 @@ class IcebergTable:
             text = snapshot.summary.additional_properties.get(MARK) if snapshot.summary is not None else None
             if text is not None:
                 found.append({**json.loads(text), "version": snapshot.snapshot_id})
-        if oldest is not None and oldest.parent_snapshot_id is not None:
-            kept = [json.loads(text) for name, text in opened.properties.items() if name.startswith(QUERY)]
-            found += sorted(kept, key=lambda mark: -int(mark["batch"]))
+        if oldest is not None and not _is_first(oldest):
+            found += sorted(self._kept(), key=lambda mark: (-int(mark.get(TURN, 0)), -int(mark["batch"])))
         return found
+
+    def _kept(self) -> list[dict[str, Any]]:
+        """What properties say of each query's last batch."""
+        return [json.loads(text) for name, text in self._opened.properties.items() if name.startswith(QUERY)]
+
+    def _next_turn(self) -> int:
+        return 1 + max((int(mark.get(TURN, 0)) for mark in self._kept()), default=0)
+
+
+def _is_first(snapshot: Snapshot) -> bool:
+    """Whether a snapshot without a known one before it is the table's first: PyIceberg's expiry takes the parent's id
+    out of a snapshot whose parent it removes. Then there were files before those that it added."""
+    if snapshot.parent_snapshot_id is not None:
+        return False
+    summary = snapshot.summary.additional_properties if snapshot.summary is not None else {}
+    total, added, deleted = (int(summary.get(f"{name}-data-files", 0)) for name in ("total", "added", "deleted"))
+    return total == added and not deleted
 
 
 def _file_columns(opened: Opened) -> pa.Schema:

@@ -102,7 +102,7 @@ def _check_filled_in(batch: Batch, held: Held, table: str) -> None:
         raise BatchRefused(
             f"{batch} fills in earlier records of {batch.filled_in[0]} (kavka.backfill.from), and {table} may have "
             "them from another query: only the next offset of each partition is known. Nothing was committed. Fill in "
-            "with a batch job: "
+            "with a batch job, but not into a table of merged changes, where older ones would win: "
             'spark.read.format("kavka") with startingOffsets and endingOffsets, written with an exactlyOnceId. '
             f"{_NEW_CHECKPOINT} for the stream, without the backfill{', and ' + _resume(held) if held.offsets else ''}"
         )
@@ -126,7 +126,7 @@ def _check_offsets(batch: Batch, held: Held, table: str, writer_id: str) -> None
     for name in sorted(batch.ends):
         there = held.offsets.get(name)
         start = batch.starts.get(name)
-        if there is None or batch.ends[name] == there and start in (there, None if there == 0 else there):
+        if there is None or (batch.ends[name] == there and start in (there, None if there == 0 else there)):
             continue
         if start is None or start < there:
             late.append((name, start, there))

@@ -116,7 +116,12 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         table = self._look()
         self._check(end, table)
         ahead = _after(table, start["version"])
-        wanted = ahead[: ahead.index(end["version"]) + 1] if end["version"] in ahead else []
+        if end["version"] not in ahead and end != start:
+            raise TableRefused(
+                f"version {end['version']} of {table.name}, up to which a micro-batch reads, is none of its versions "
+                "any more: the table was rolled back. Start with a new checkpoint and startingVersion"
+            )
+        wanted = ahead[: ahead.index(end["version"]) + 1] if end != start else []
         commits = [table.files_of(version) for version in wanted]
         return list(tasks_of(commits, self._layout)) or [ChangesTask(BEFORE_ALL, {}, [], [])]
 

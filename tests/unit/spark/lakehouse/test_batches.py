@@ -162,6 +162,23 @@ def test_a_source_without_topics_ids_goes_on_only_where_one_with_them_ended(case
     assert ids_in(lake) == list(range(15))
 
 
+def test_once_snapshots_have_expired_the_query_that_came_last_counts(tmp_path: Path) -> None:
+    """Not the one with more batches."""
+    lake = IcebergLake(tmp_path / "iceberg")
+    lake.directory.mkdir()
+    first = LakeCase(Checkpoint(tmp_path / "first", "query-1"), lake)
+    for number in range(3):
+        first.run(number, number * 10, number * 10 + 10)
+    second = LakeCase(Checkpoint(tmp_path / "second", "query-2", began=30), lake)
+    second.run(0, 30, 40)
+    lake.append({"id": 1000})
+    lake.expire()
+    with pytest.raises(BatchRefused, match=r"there twice.*startingOffsets=\{\"orders\":\{\"0\":40\}\}"):
+        LakeCase(Checkpoint(tmp_path / "third", "query-3", began=30), lake).run(0, 30, 40)
+    second.run(1, 40, 50)
+    assert ids_in(lake) == [*range(50), 1000]
+
+
 def test_a_location_with_a_percent_sign_is_where_readers_look(tmp_path: Path) -> None:
     lake = IcebergLake(tmp_path)
     lake.catalog = (*lake.catalog[:2], ("warehouse", f"file://{tmp_path}/a%20 b"))

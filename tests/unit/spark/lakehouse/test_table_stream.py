@@ -66,6 +66,29 @@ def test_what_a_query_appended_comes_out_once_and_in_order(lake: Lake) -> None:
     assert sorted(row["id"] for row in drain(reader, end)[1]) == list(range(20, 30))
 
 
+def test_a_micro_batch_whose_end_was_rolled_back_is_refused_and_not_empty(tmp_path: Path) -> None:
+    lake = IcebergLake(tmp_path)
+    query = query_on(lake)
+    query.run(0, 0, 10)
+    reader = reader_of(lake)
+    start, _ = drain(reader)
+    query.run(1, 10, 20)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    lake.go_back(1)
+    with pytest.raises(TableRefused, match="the table was rolled back"):
+        reader.partitions(start, end)
+    assert [task.added for task in reader.partitions(start, start)] == [()]
+
+
+def test_a_table_whose_first_snapshots_have_expired_is_not_read_from_the_earliest(tmp_path: Path) -> None:
+    lake = IcebergLake(tmp_path)
+    query_on(lake).run(0, 0, 10)
+    lake.append({"id": 1000})
+    lake.expire()
+    with pytest.raises(TableRefused, match="does not tell its first versions any more"):
+        drain(reader_of(lake))
+
+
 def test_a_micro_batch_that_comes_again_has_the_same_rows_in_the_same_tasks(lake: Lake) -> None:
     query = query_on(lake)
     query.run(0, 0, 10)
