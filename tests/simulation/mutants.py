@@ -700,7 +700,10 @@ MUTANTS = [
     Mutant(
         "change nodes alone are read after a lost session",
         "Apache Kafka: what was purged meanwhile is never heard of",
-        (Change(f"{CHANGE_FOLLOWER}._on_event", "self._must_read_all = True", "pass"),),
+        (
+            Change(f"{CHANGE_FOLLOWER}._on_event", "self._must_read_all = True", "pass"),
+            Change(f"{CHANGE_FOLLOWER}._misses_some", "return any(", "return False and any("),
+        ),
         ("S53",),
     ),
     Mutant(

@@ -6,8 +6,8 @@ nodes are about. Changes of settings are applied one by one: `controller.work.co
 that are old are deleted by `old_changes`.
 
     I1  changes are listened to before anything is read, so that none falls in between
-    I2  whenever changes may have been missed (a new session, a change node that is gone or cannot be read), everything
-        is read again. Kafka reads what is left of the change nodes only
+    I2  whenever changes may have been missed (a new session, a change node that is gone or cannot be read, a number
+        that was given and is not there), everything is read again. Kafka reads what is left of the change nodes only
     I3  one reading or change at a time (`lock`): what is read later is never replaced by what was read earlier
 
 Source: Kafka's ZkNodeChangeNotificationListener.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from kavka.errors import InvariantViolation
@@ -124,15 +124,31 @@ class ChangeFollower(Generic[Named]):
                 await asyncio.sleep(RETRY_S)
                 self._wake.set()
 
-    async def _unseen(self) -> list[tuple[int, str]]:
-        """The change nodes that were not seen before; leaves watches."""
+    async def _unseen(self) -> tuple[list[tuple[int, str]], dict[str, int]]:
+        """The change nodes that were not seen before, and the highest number that was ever given, by parent; leaves
+        watches."""
         found: list[tuple[int, str]] = []
+        given = {}
         for parent, last in self._last_sequence.items():
+            stat = await self._zookeeper.exists(parent)  # First: what comes in between is no gap.
+            given[parent] = -1 if stat is None else (stat.cversion + stat.num_children) // 2 - 1
             changes = numbered(await self._zookeeper.children(parent, watch=True))
             found += [(sequence, f"{parent}/{name}") for sequence, name in changes if sequence > last]
-        return sorted(found)
+        return sorted(found), given
 
-    def _note(self, changes: Iterable[tuple[int, str]]) -> None:
+    def _misses_some(self, changes: Iterable[tuple[int, str]], given: Mapping[str, int]) -> bool:
+        """Whether change nodes came and went before they were seen: a broker whose clock is fast takes them for old."""
+        unseen: dict[str, list[int]] = {}
+        for sequence, path in changes:
+            unseen.setdefault(path.rpartition("/")[0], []).append(sequence)
+        return any(
+            max([last, given[parent], *unseen.get(parent, ())]) - last != len(unseen.get(parent, ()))
+            for parent, last in self._last_sequence.items()
+        )
+
+    def _note(self, changes: Iterable[tuple[int, str]], given: Mapping[str, int]) -> None:
+        for parent, sequence in given.items():
+            self._last_sequence[parent] = max(self._last_sequence[parent], sequence)
         for sequence, path in changes:
             parent = path.rpartition("/")[0]
             self._last_sequence[parent] = max(self._last_sequence[parent], sequence)
@@ -142,15 +158,19 @@ class ChangeFollower(Generic[Named]):
         # Numbers seen so far mean nothing any more: a ZooKeeper that was restored counts from where it was.
         self._last_sequence = dict.fromkeys(self._last_sequence, -1)
         try:
-            changes = await self._unseen()
+            changes, given = await self._unseen()
             await self._read_all_of_owner()
         except BaseException:
             self._must_read_all = True
             raise
-        self._note(changes)
+        self._note(changes, given)
 
     async def _take_in(self) -> None:
-        changes = await self._unseen()
+        changes, given = await self._unseen()
+        if self._misses_some(changes, given):
+            logger.warning("changes not seen", under=self._parents, next_step="everything is read; see brokers' clocks")
+            await self._read_all()
+            return
         named: dict[Named, None] = {}
         for _sequence, path in changes:
             try:
@@ -161,7 +181,7 @@ class ChangeFollower(Generic[Named]):
                 await self._read_all()
                 return
         await self._take_in_of_owner(list(named))
-        self._note(changes)
+        self._note(changes, given)
 
     @property
     def _parents(self) -> str:

@@ -33,7 +33,7 @@ from kavka.zookeeper import change_nodes as room
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.old_changes import CHANGE_RETENTION_MS, PURGE_INTERVAL_MS
-from kavka.zookeeper.port import ConnectionLoss, SessionEvent, SessionState
+from kavka.zookeeper.port import ANY_VERSION, ConnectionLoss, SessionEvent, SessionState
 from tests.kit.virtual_time import in_virtual_time
 
 T = ResourceType.TOPIC
@@ -322,6 +322,24 @@ def test_changes_are_followed_in_a_zookeeper_whose_numbers_are_lower(tmp_path: P
     run(tmp_path, scenario)
 
 
+def test_a_change_node_that_goes_before_it_is_seen_is_no_missed_change(tmp_path: Path) -> None:
+    """A broker whose clock is a quarter of an hour fast takes new change nodes for old. A right that was taken back
+    held at another broker until the next session, if that was just not looking."""
+
+    async def scenario(stores: Stores) -> None:
+        zookeeper, here = await stores.new()
+        _, there = await stores.new()
+        await here.create([ORDERS])
+        await until(lambda: there.decide(ALICE).allowed)
+        async with there._follower.lock:
+            await here.delete([Filter(PatternFilter(T, "orders", PatternType.MATCH))])
+            await zookeeper.delete("/kafka-acl-changes/acl_changes_0000000001", version=ANY_VERSION)
+        await until(lambda: not there.decide(ALICE).allowed)
+        assert there._follower._last_sequence["/kafka-acl-changes"] == 1
+
+    run(tmp_path, scenario)
+
+
 def test_how_long_the_lists_may_have_been_others_is_told(tmp_path: Path) -> None:
     async def scenario(stores: Stores) -> None:
         _, store = await stores.new()
@@ -366,10 +384,10 @@ def test_old_change_nodes_are_looked_for_once_a_minute_however_many_there_are(tm
         looks = 0
         exists = zookeeper.exists
 
-        async def count(*arguments: Any, **options: Any) -> Any:
+        async def count(path: str, **options: Any) -> Any:
             nonlocal looks
-            looks += 1
-            return await exists(*arguments, **options)
+            looks += "/acl_changes_" in path
+            return await exists(path, **options)
 
         zookeeper.exists = count  # type: ignore[method-assign]
         for index in range(50):
