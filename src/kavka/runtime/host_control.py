@@ -123,6 +123,10 @@ class ControlServer:
                 await writer.drain()
         except (OSError, ValueError):
             pass  # Whoever asked is gone, or wrote no line.
+        except asyncio.CancelledError:
+            # asyncio's own callback of a connection takes a cancelled one for a failure (until Python 3.12).
+            if self._server is not None:
+                raise
         finally:
             self._serving.discard(task)
             writer.close()

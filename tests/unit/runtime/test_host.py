@@ -142,6 +142,36 @@ def test_what_is_no_question_ends_the_connection_and_nothing_else(tmp_path: Path
     assert asyncio.run(talk()) == (b"", {"heard": {"do": "y"}})
 
 
+def test_a_host_that_stops_while_it_is_asked_is_no_unexpected_failure(tmp_path: Path) -> None:
+    place = str(tmp_path / "kavka-host")
+    failures: list[dict[str, Any]] = []
+
+    async def stop() -> bytes:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context))
+        asked = asyncio.Event()
+
+        async def never(_question: Mapping[str, object]) -> Mapping[str, object]:
+            asked.set()
+            await asyncio.get_running_loop().create_future()
+            raise AssertionError
+
+        server = ControlServer(place, never)
+        server.lock()
+        await server.open()
+        reader, writer = await asyncio.open_unix_connection(f"{place}/control.sock")
+        writer.write(b"{}\n")
+        await asked.wait()
+        server.close()
+        server.unlock()
+        try:
+            return await reader.read()
+        finally:
+            writer.close()
+
+    assert asyncio.run(asyncio.wait_for(stop(), 10)) == b""
+    assert not failures
+
+
 STAND_IN = (sys.executable, "-c", 'import time; print("{\\"event\\": \\"ready\\"}", flush=True); time.sleep(60)')
 """Says that it serves, as a broker does."""
 
