@@ -49,6 +49,7 @@ _CAN_BE_KEYS: Final = (
 )
 """Types whose text is the same in every session and in a wider type: the text decides about the bucket."""
 _PARSED: Final = "__kavka_change"
+_MISFIT: Final = "__kavka_misfit"
 
 
 def debezium(
@@ -111,11 +112,18 @@ def _parsed(records: DataFrame, schema: str | None) -> Column:
 
 
 def _from_json(schema: str) -> Column:
-    """The envelope, also where Debezium's converter puts it behind its schema."""
+    """The envelope, also where Debezium's converter puts it behind its schema. Nothing in it where a value does not fit
+    its column's type: Spark would make that a null."""
     envelope = f"before STRUCT<{_fields(schema)}>, after STRUCT<{_fields(schema)}>, op STRING"
-    both = F.from_json(F.col("value").cast("string"), f"{envelope}, payload STRUCT<{_fields(envelope)}>")
-    return F.when(both["payload"].isNotNull(), both["payload"]).otherwise(
-        F.struct(*(both[name].alias(name) for name in ("before", "after", "op")))
+    both = F.from_json(
+        F.col("value").cast("string"),
+        f"{envelope}, payload STRUCT<{_fields(envelope)}>, {_MISFIT} STRING",
+        {"columnNameOfCorruptRecord": _MISFIT},
+    )
+    return (
+        F.when(both[_MISFIT].isNotNull(), F.lit(None))
+        .when(both["payload"].isNotNull(), both["payload"])
+        .otherwise(F.struct(*(both[name].alias(name) for name in ("before", "after", "op"))))
     )
 
 
@@ -156,7 +164,7 @@ def _problem(operation: Column, where: Column) -> Column:
     return F.concat(
         where,
         F.lit(": no change that can be merged (op "),
-        F.coalesce(operation, F.lit("is missing")),
+        F.coalesce(operation, F.lit("is missing, or a value does not fit its column")),
         F.lit(
             "). Take such records out before with is_change(), and keep them elsewhere; after a truncate (op t), "
             "empty the table by hand"

@@ -180,7 +180,9 @@ def test_changes_of_debezium_become_rows(
     run(changes)
     expected = {row["id"]: row["name"] for row in rows if row["id"] != 4} | {3: "renamed"}
     assert content() == expected
-    fill(kavka_broker.bootstrap, topic, 0, [b"no JSON", event("c", None, {"id": 5, "name": "last"}, wrapped=False)])
+    misfit = b'{"op": "c", "after": {"id": "8x", "name": "its key would be null"}}'
+    last = event("c", None, {"id": 5, "name": "last"}, wrapped=False)
+    fill(kavka_broker.bootstrap, topic, 0, [b"no JSON", misfit, last])
     with pytest.raises(StreamingQueryException, match=rf"{topic}-0 at offset 15: no change that can be merged"):
         run(changes)
     assert content() == expected
