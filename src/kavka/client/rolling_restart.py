@@ -132,6 +132,7 @@ class RollingRestart:
         said = ""
         while True:
             try:
+                await self._cluster.refresh([])  # Who was away at the first look may be back.
                 found = answering(await read_replicas(self._cluster))
                 # A broker that has just begun may know of none, and would find everybody in sync.
                 missing = what(found) if found or not self._has_partitions else "it was told of no partition"

@@ -78,8 +78,14 @@ def rolled(readings: list[list[PartitionReplicas]], monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(rolling_restart, "read_replicas", read)
     monkeypatch.setattr(rolling_restart, "LOOK_S", 0)
     monkeypatch.setattr(admin.Admin, "describe_cluster", describe)
-    rolling = RollingRestart(cast(Any, None), restart, lambda _line: None)
+
+    async def refresh(_topics: list[str]) -> None:
+        refreshed.append(len(did))
+
+    refreshed: list[int] = []
+    rolling = RollingRestart(cast(Any, SimpleNamespace(refresh=refresh)), restart, lambda _line: None)
     assert asyncio.run(rolling.run([1, 2])) == [1, 2]
+    assert refreshed == [at for at, what in enumerate(did) if at and what == "look"], "brokers are those of now"
     return did
 
 
