@@ -34,6 +34,8 @@ class Campaign:
     kind: str = "kavka"
     """kavka, kafka, or with a +, as kavka+, most of these and some of the other brand."""
     seconds: float = 150.0
+    fewest_faults: int = 0
+    """It goes on until it had so many: on a busy machine one fault may take most of `seconds`."""
     seed: int = 0
     faults: tuple[Fault, ...] = RECORD_FAULTS
     network: bool = True

@@ -59,6 +59,8 @@ MIXED = "mixed"
 INTERNAL_FACTORS = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 BASE_DISK_MB, DISK_MB_PER_MINUTE = 96, 24
 ANOMALIES_SHOWN = 20
+LONGER = 5
+"""So many times `seconds` a campaign waits for `fewest_faults`."""
 LOOK_S = 0.5
 """Between two looks at who is the controller."""
 
@@ -136,7 +138,7 @@ class _Run:
         workload, nemesis = self._workload, self._nemesis
         workload.start()
         began_at = time.monotonic()
-        while time.monotonic() - began_at < self._campaign.seconds:
+        while not self._is_over(time.monotonic() - began_at):
             nemesis.step()
             self._look_at_the_controller()
             time.sleep(0.02)
@@ -164,6 +166,11 @@ class _Run:
             *self._asides(),
         ]
         return Outcome(self._failures, lines, workload.history.acknowledged, len(nemesis.done))
+
+    def _is_over(self, elapsed_s: float) -> bool:
+        campaign = self._campaign
+        is_enough = len(self._nemesis.done) >= campaign.fewest_faults or elapsed_s >= LONGER * campaign.seconds
+        return is_enough and elapsed_s >= campaign.seconds
 
     def _look_at_the_controller(self) -> None:
         """Who it was, one after the other."""

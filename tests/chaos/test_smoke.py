@@ -14,6 +14,7 @@ from tests.chaos.nemesis import Fault
 from tests.chaos.run import run
 
 SEED = 20_190_601
+FEWEST_FAULTS, FEWEST_RECORDS = 3, 600
 # Without network faults and small disks it needs no privileges.
 SMOKE = Campaign(
     seconds=12,
@@ -24,8 +25,8 @@ SMOKE = Campaign(
     producers=2,
     rate=100,
     interval_s=2.0,
+    fewest_faults=FEWEST_FAULTS,
 )
-FEWEST_FAULTS, FEWEST_RECORDS = 3, 600
 EXACTLY_ONCE = replace(
     SMOKE,
     workload=TRANSACTIONS,
