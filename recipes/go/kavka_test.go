@@ -1,7 +1,7 @@
 package shop
 
 // A Kafka cluster of three brokers for a test, each in a process of its own, without Docker and without a JVM.
-// Copy this file. The program "kavka" must be on the PATH, or named in the variable KAVKA: pip install kavka.
+// Copy this file. The program "kavka" must be on the PATH, or named in the variable KAVKA: pip install a checkout of it.
 
 import (
 	"bufio"
@@ -51,7 +51,7 @@ func StartKavka(t testing.TB, settings ...string) *Cluster {
 		t.Fatal(err)
 	}
 	if err := command.Start(); err != nil {
-		t.Fatalf("%s does not start (pip install kavka, or set KAVKA to its path): %v", program, err)
+		t.Fatalf("%s does not start (pip install a checkout of it, or set KAVKA to its path): %v", program, err)
 	}
 	t.Cleanup(func() {
 		stdin.Close()

@@ -1,5 +1,5 @@
 // A Kafka cluster of three brokers for tests, each in a process of its own, without Docker and without a JVM.
-// Copy this file. The program "kavka" must be on the PATH, or named in the variable KAVKA: pip install kavka.
+// Copy this file. The program "kavka" must be on the PATH, or named in the variable KAVKA: pip install a checkout of it.
 const { spawn } = require("node:child_process");
 const fs = require("node:fs");
 const os = require("node:os");

@@ -217,7 +217,7 @@ def _tell(layout: HostLayout, started: HostStarted, *, as_json: bool) -> None:
         return
     first, last = layout.broker_ids[0], layout.broker_ids[-1]
     whose = f"broker {first}" if first == last else f"brokers {first} to {last}"
-    on = addresses[0] if len(addresses) == 1 else f"{addresses[0]} to port {addresses[-1].rpartition(':')[2]}"
+    on = addresses[0] if len(addresses) == 1 else f"{addresses[0]} to {addresses[-1].rpartition(':')[2]}"
     print(f"kavka is ready: {whose} on {on}, rack {layout.rack}", flush=True)
 
 

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kavka import __version__
 from kavka.errors import ConfigError
+from kavka.installation import install_command
 from kavka.logger import Logger
 from kavka.traces import RequestTrace, verdict
 
@@ -49,7 +50,7 @@ try:
 except ImportError as missing:
     raise ConfigError(
         f"kavka.otlp.traces.endpoint needs OpenTelemetry, which is not installed ({missing.name}): "
-        "pip install 'kavka[otel]', or leave the setting out"
+        f"{install_command('otel')}, or leave the setting out"
     ) from missing
 
 if TYPE_CHECKING:

@@ -37,13 +37,18 @@ _CODES: Final = 256
 _CREDENTIALS_EXPIRED: Final = 11 << 16
 _MAJOR: Final = re.compile(r"Major \(\d+\): (.+?)(?:, Minor|$)")
 _MINOR: Final = re.compile(r"Minor \(\d+\): (?!Success)(.+)")
-INSTALL: Final = "pip install 'kavka[kerberos]' (it is compiled there: apt install gcc libkrb5-dev)"
+
+
+def _install() -> str:
+    from kavka.installation import install_command
+
+    return f"{install_command('kerberos')} (it is compiled there: apt install gcc libkrb5-dev)"
 
 
 def require_library(who: str) -> None:
     """Raises ConfigError where the package is not there; `who` needs it."""
     if find_spec("gssapi") is None:
-        raise ConfigError(f"{who} needs the package gssapi: {INSTALL}")
+        raise ConfigError(f"{who} needs the package gssapi: {_install()}")
 
 
 def default_realm() -> str:
@@ -137,7 +142,7 @@ def _library() -> ModuleType:
     try:
         import gssapi
     except ImportError as missing:
-        raise ConfigError(f"the package gssapi cannot be imported: {missing}; {INSTALL}") from missing
+        raise ConfigError(f"the package gssapi cannot be imported: {missing}; {_install()}") from missing
     module: ModuleType = gssapi
     return module
 

@@ -189,8 +189,10 @@ def _open_pkcs12(data: bytes, password: str | None) -> tuple[bytes | None, bytes
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError as missing:
+        from kavka.installation import install_command
+
         raise KeyStoreError(
-            "a PKCS12 store needs the package cryptography: pip install 'kavka[security]', or use PEM"
+            f"a PKCS12 store needs the package cryptography: {install_command('security')}, or use PEM"
         ) from missing
     try:
         found = pkcs12.load_pkcs12(data, None if password is None else password.encode())

@@ -58,9 +58,11 @@ class TokenVerifiers:
                 self._exchanges[listener] = self._unsigned(settings.rules)
             else:
                 if find_spec("joserfc") is None:
+                    from kavka.installation import install_command
+
                     raise ConfigError(
                         f"listener {listener} enables OAUTHBEARER, which needs the package joserfc: "
-                        "pip install 'kavka[security]'"
+                        f"{install_command('security')}"
                     )
                 self._exchanges[listener] = self._signed(settings.rules, self._source(listener, settings.keys))
 

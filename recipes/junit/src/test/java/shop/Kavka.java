@@ -19,7 +19,7 @@ import org.junit.jupiter.api.extension.ExtensionContext;
 /**
  * A Kafka cluster of three brokers for the tests of a class, each in a process of its own, without Docker.
  *
- * <p>Copy this file. The program "kavka" must be on the PATH, or named in the variable KAVKA: pip install kavka.
+ * <p>Copy this file. The program "kavka" must be on the PATH, or named in the variable KAVKA: pip install a checkout of it.
  */
 final class Kavka implements BeforeAllCallback, AfterAllCallback {
     private static final long STOP_SECONDS = 60;
