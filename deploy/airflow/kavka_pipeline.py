@@ -1,7 +1,8 @@
 """An Airflow DAG for one pipeline: check it, and take what is new through all its flows, every hour.
 
 Put this file into Airflow's folder of DAGs, and name the pipeline and the program below. The workers need
-`pip install ".[spark]"` in a checkout of kavka, and Java. A run that fails, or is killed and tried again, loses and doubles nothing.
+`pip install ".[spark]"` in a checkout of kavka, and Java. A run that fails, or is killed and tried again,
+loses and doubles nothing.
 
 `kavka pipeline backfill` has a DAG of its own: trigger it by hand with {"flow": ..., "from": ..., "to": ...}.
 """
