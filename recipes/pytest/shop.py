@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 
 TOPIC = "orders"
 
@@ -21,20 +21,19 @@ class Shop:
             raise KafkaException(outcome[0] if outcome else f"{order}: no answer in 60 s")
 
     def orders(self) -> Iterator[str]:
-        """All orders, the oldest first."""
+        """All orders of the topic's one partition, the oldest first."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self._bootstrap_servers,
-                "group.id": "report",
-                "auto.offset.reset": "earliest",
+                "group.id": "report",  # librdkafka wants one. No group is joined: the partition is named below.
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
             }
         )
         try:
-            consumer.subscribe([TOPIC])
+            consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
             while (message := consumer.poll(60)) is not None:
-                if message.error() is not None:  # The end of the topic: it has one partition.
+                if message.error() is not None:  # The end of the partition.
                     return
                 yield message.value().decode()
         finally:
