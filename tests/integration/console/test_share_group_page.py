@@ -39,10 +39,10 @@ def test_records_in_flight_are_on_the_page_with_their_holders(broker: KavkaProce
             member.join_assigned(group.name)
             assert eventually("records come", lambda: member.fetch(group.topic_id)) == [(0, 9, 1)]
             assert member.acknowledge(group.topic_id, (0, 2, [ACCEPT]), (5, 7, [ACCEPT])) == 0
-            page = eventually("the page knows of them", lambda: page_with("3 – 4"))
+            stored = f"{group.name}-0 5 – 7 3 acknowledged 1"
+            page = eventually("the page knows of them, and that they are stored", lambda: page_with(stored))
             assert f"{group.name}-0 4 " in page.text, "four records are not done"
             assert f"{group.name}-0 3 – 4 2 acquired 1" in page.text
-            assert f"{group.name}-0 5 – 7 3 acknowledged 1" in page.text
             assert page.html.count('<rect class="led"') == 3, "two runs are held, and the legend has one"
             assert f"kavka groups describe {group.name} --in-flight" in page.text
             chinese = ConsoleClient(console.address, {"Accept-Language": "zh"}).get(path)
