@@ -47,6 +47,7 @@ class DecisionKind(Enum):
     BROKER_RESTARTED = "broker restarted"
     SESSION_EXPIRED = "session expired"
     TOPIC_CREATED = "topic created"
+    TOPIC_NOT_CREATED = "topic not created"
     TOPIC_DELETED = "topic deleted"
     PARTITIONS_ADDED = "partitions added"
     LEADERS_REBALANCED = "leaders rebalanced"

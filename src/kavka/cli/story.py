@@ -18,6 +18,7 @@ CAUSE_MS = 60_000
 """How long before a partition's own decision another one may be its cause."""
 NEAR_MS = 30_000
 """How far from `--at` a decision may lie to be told with it."""
+TRANSACTIONS_TOPIC = "__transaction_state"
 CAUSES = (
     DecisionKind.BROKER_WENT,
     DecisionKind.BROKER_CAME,
@@ -129,6 +130,8 @@ def select(decisions: Iterable[RecordedDecision], subject: Subject, *, at_ms: in
     """The decisions that tell the story of `subject`, in order; with `at_ms` what led to how things stood then."""
     everything = [recorded.decision for recorded in decisions]
     own = [decision for decision in everything if subject.concerns(decision)]
+    if subject.group is not None and not own:
+        own = [decision for decision in everything if _keeps_groups_away(decision)]
     if at_ms is not None:
         own = _around(own, at_ms)
     if subject.topic is None or subject.denied or subject.slow:
@@ -141,6 +144,11 @@ def select(decisions: Iterable[RecordedDecision], subject: Subject, *, at_ms: in
         if is_cause and any(0 <= moment - decision.at_ms <= CAUSE_MS for moment in moments):
             told.add(id(decision))
     return [decision for decision in everything if id(decision) in told]
+
+
+def _keeps_groups_away(decision: Decision) -> bool:
+    """Whether a topic of the groups' coordinators could not be made: a group that nobody heard of may wait for it."""
+    return decision.kind is DecisionKind.TOPIC_NOT_CREATED and decision.evidence.get("topic") != TRANSACTIONS_TOPIC
 
 
 def _around(decisions: Sequence[Decision], at_ms: int) -> list[Decision]:

@@ -214,3 +214,18 @@ def test_a_slow_request_belongs_to_its_partition_its_topic_and_the_broker_that_w
     assert [each.at_ms for each in select(found, Subject(topic="orders", partition=3))][:1] == [START_MS]
     assert select(found, Subject(topic="orders", partition=4)) == []
     assert len(select(found, Subject(broker=3))) == 2
+
+
+def test_a_group_that_nothing_was_decided_about_may_wait_for_its_coordinators_topic() -> None:
+    def refused(topic: str) -> RecordedDecision:
+        kind, broker = DecisionKind.TOPIC_NOT_CREATED, BrokerId(1)
+        return recorded(Decision(kind, START_MS, broker, "too few", about_broker=broker, evidence={"topic": topic}))
+
+    decisions = [refused("__share_group_state"), refused("__transaction_state")]
+    (told,) = select(decisions, Subject(group="workers"))
+    assert told.evidence["topic"] == "__share_group_state"
+    own = Decision(DecisionKind.GROUP_REBALANCED, START_MS, BrokerId(1), "a joined", group="readers")
+    assert select([*decisions, recorded(own)], Subject(group="readers")) == [own]
+    assert [each.evidence["topic"] for each in select(decisions, Subject(topic="__transaction_state"))] == [
+        "__transaction_state"
+    ]

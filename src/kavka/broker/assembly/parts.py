@@ -323,6 +323,8 @@ def _new_topic_creation(base: Base, serving: Serving, control: Control) -> Topic
         control.controller,
         control.controller_link,
         control.state_changes.await_topic,
+        record=base.record,
+        wall_ms=base.ports.wall_ms,
     )
 
 

@@ -19,6 +19,7 @@ from kavka.broker.membership.adoption import (
 )
 from kavka.broker.metadata.controller_link import ControllerLink
 from kavka.broker.metadata.metadata_cache import (
+    GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
     SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
@@ -29,8 +30,10 @@ from kavka.config.broker import BrokerConfig
 from kavka.controller.controller import Controller
 from kavka.controller.decide.topic_plans import TopicRequest, colliding_topics, topic_name_error
 from kavka.controller.term.controller_term import NotController
+from kavka.decisions import Decision, DecisionKind, RecordDecision
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError, ZooKeeperError
 from kavka.logger import Logger
+from kavka.model import BrokerId
 from kavka.protocol.api_keys import ApiKey
 
 logger = Logger(__name__)
@@ -38,6 +41,14 @@ logger = Logger(__name__)
 CREATE_TOPICS_VERSION: Final = 7
 TOPIC_ARRIVAL_S: Final = 1.0
 """How long a broker waits for a topic that another broker created for it, before it tells the client to ask again."""
+
+
+FACTOR_SETTINGS: Final = {
+    GROUP_METADATA_TOPIC: "offsets.topic.replication.factor",
+    TRANSACTION_STATE_TOPIC: "transaction.state.log.replication.factor",
+    SHARE_STATE_TOPIC: "share.coordinator.state.topic.replication.factor",
+}
+"""Which setting says how many replicas a coordinator's topic gets."""
 
 
 class TopicRequests:
@@ -79,7 +90,7 @@ class TopicRequests:
 class TopicCreation:
     """`await_topic` returns when this broker knows a topic, or after the given number of seconds."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - made in one place, of parts that share nothing
         self,
         wishes: TopicRequests,
         configs: DynamicConfigs,
@@ -87,6 +98,9 @@ class TopicCreation:
         controller: Controller,
         link: ControllerLink,
         await_topic: Callable[[str, float], Awaitable[bool]],
+        *,
+        record: RecordDecision,
+        wall_ms: Callable[[], int],
     ) -> None:
         self._wishes = wishes
         self._configs = configs
@@ -94,6 +108,10 @@ class TopicCreation:
         self._controller = controller
         self._link = link
         self._await_topic = await_topic
+        self._record = record
+        self._wall_ms = wall_ms
+        self._told: dict[str, str] = {}
+        """Why each coordinator's topic could not be created last: one why-record for a cause."""
         self._creating_internal_topic = asyncio.Lock()
 
     async def ensure_internal_topic(self, name: str) -> None:
@@ -103,10 +121,45 @@ class TopicCreation:
         async with self._creating_internal_topic:
             if self._metadata.topic(name) is not None:
                 return
-            error = await self.create_one(self._wishes.of(name))
-            if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            wish = self._wishes.of(name)
+            error = await self.create_one(wish)
+            if error is ErrorCode.INVALID_REPLICATION_FACTOR:
+                self._tell_too_few_brokers(wish)
+            elif error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 logger.warning("internal topic not created", topic=name, why=error.name)
+            if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.name)
+            self._told.pop(name, None)
+
+    def _tell_too_few_brokers(self, wish: TopicRequest) -> None:
+        """Clients ask again and again: each time a line in the log, and a why-record once until brokers come or go."""
+        name, factor = wish.name, wish.replication_factor
+        running = [broker.broker_id for broker in self._metadata.brokers()]
+        setting, brokers = FACTOR_SETTINGS[name], ", ".join(map(str, running))
+        why = (
+            f"{name} wants {setting}={factor}, and the brokers that run are {brokers}; "
+            f"start another broker, or set it lower on all brokers and restart them"
+        )
+        logger.warning(
+            "internal topic not created",
+            topic=name,
+            why=f"INVALID_REPLICATION_FACTOR: {setting}={factor}, and the brokers that run are {brokers}",
+            next_step=f"start another broker, or set {setting} lower on all brokers and restart them",
+        )
+        if self._told.get(name) == why:
+            return
+        self._told[name] = why
+        broker_id = self._configs.broker.broker_id
+        self._record(
+            Decision(
+                DecisionKind.TOPIC_NOT_CREATED,
+                self._wall_ms(),
+                BrokerId(broker_id),
+                why,
+                about_broker=BrokerId(broker_id),
+                evidence={"topic": name, "replicas": factor, "brokers": tuple(running), "setting": setting},
+            )
+        )
 
     def refusal(self, name: str) -> ErrorCode | None:
         """What is known beforehand to be in the way of creating a topic that a client named."""

@@ -44,6 +44,7 @@ NOTABLE: Final = frozenset(
         DecisionKind.SESSION_EXPIRED,
         DecisionKind.CONTROLLER_RESIGNED,
         DecisionKind.REASSIGNMENT_REFUSED,
+        DecisionKind.TOPIC_NOT_CREATED,
         DecisionKind.ACCESS_DENIED,
         DecisionKind.AUTHENTICATION_FAILED,
         DecisionKind.TOKEN_REFUSED,
