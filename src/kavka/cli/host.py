@@ -32,6 +32,9 @@ app = CommandLine()
 
 RESTART_NEXT = "no other is touched; `kavka host FILE --status` and `kavka durability` show how it stands"
 
+PLACES = ("log.dirs", "log.dir", "broker.id")
+"""Settings that say which host is asked."""
+
 
 @app.command("host")
 def host(
@@ -83,6 +86,13 @@ def host(
         usage("--status and --restart are two questions", "ask one of them")
     if accept_unavailable and not restart:
         usage("--accept-unavailable goes with --restart", "add --restart, or leave it out")
+    if restart and (
+        brokers is not None or any(each.partition("=")[0].strip() not in PLACES for each in settings or ())
+    ):
+        usage(
+            "--brokers and --set count at the start of a host only",
+            "stop the host and start it again with them, or write settings into its file before --restart",
+        )
     plan = Start(file=file, settings=tuple(settings or ()), log_level=log_level, as_json=as_json)
     layout = _layout(plan, brokers)
     if status:

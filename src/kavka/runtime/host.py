@@ -302,6 +302,9 @@ class Host:
         kept.ends_in_a_row = 1 if served_s >= STEADY_S else kept.ends_in_a_row + 1
         kept.last_end = BrokerEnd(pid, how, kept.ends_in_a_row)
         wait_s = pause_s(kept.ends_in_a_row)
+        # `start` waits for it to serve for the first time, and gives up.
+        is_host_over = kept.starts == 1 and kept.state is BrokerState.STARTING
+        then = "the host ends" if is_host_over else f"it is started again in {wait_s:.0f} s"
         kept.move(BrokerState.WAITING)
         logger.error(
             "process ended",
@@ -309,7 +312,7 @@ class Host:
             pid=pid,
             how=how,
             times=kept.ends_in_a_row,
-            next_step=f"{next_step}; it is started again in {wait_s:.0f} s",
+            next_step=f"{next_step}; {then}",
         )
         kept.pause = asyncio.get_running_loop().call_later(wait_s, self._start_again, kept, kept.last_end, wait_s)
 

@@ -16,6 +16,7 @@ import pytest
 
 from kavka.config.host_layout import HostLayout, lay_out
 from kavka.errors import ConfigError, ConnectionFailed
+from kavka.logger import sink
 from kavka.runtime.host import Host, HostPlan, pause_s
 from kavka.runtime.host_control import ControlServer, HostRuns, ask, only_one_restart
 from kavka.runtime.host_metrics import merged, own_metrics
@@ -216,3 +217,14 @@ def test_a_broker_that_cannot_be_started_on_a_full_disk_is_started_when_there_is
             await host.stop()
 
     asyncio.run(asyncio.wait_for(live(), 20))
+
+
+def test_a_broker_that_ends_at_the_hosts_own_start_is_not_said_to_be_started_again(tmp_path: Path) -> None:
+    planned, said = layout(tmp_path), []
+    token = sink.set(lambda _level, event, keys: said.append((event, keys["next_step"])))
+    try:
+        with pytest.raises(ConfigError, match="before it was ready"):
+            asyncio.run(Host(HostPlan(planned, (sys.executable, "-c", ""), lambda: planned)).start())
+    finally:
+        sink.reset(token)
+    assert said == [("process ended", "see its log lines above; the host ends")]
