@@ -86,13 +86,8 @@ def host(
         usage("--status and --restart are two questions", "ask one of them")
     if accept_unavailable and not restart:
         usage("--accept-unavailable goes with --restart", "add --restart, or leave it out")
-    if restart and (
-        brokers is not None or any(each.partition("=")[0].strip() not in PLACES for each in settings or ())
-    ):
-        usage(
-            "--brokers and --set count at the start of a host only",
-            "stop the host and start it again with them, or write settings into its file before --restart",
-        )
+    if restart:
+        _require_no_start(brokers, settings or ())
     plan = Start(file=file, settings=tuple(settings or ()), log_level=log_level, as_json=as_json)
     layout = _layout(plan, brokers)
     if status:
@@ -101,6 +96,16 @@ def host(
         _restart(layout, bootstrap, accepts_unavailable=accept_unavailable, as_json=as_json)
     else:
         raise typer.Exit(_start(plan, layout))
+
+
+def _require_no_start(brokers: int | None, settings: Sequence[str]) -> None:
+    """Raises Failure for what a restart would pass over."""
+    others = [each for each in settings if each.partition("=")[0].strip() not in PLACES]
+    if others or brokers is not None:
+        usage(
+            "--brokers and --set count at the start of a host only",
+            "stop the host and start it again with them, or write settings into its file before --restart",
+        )
 
 
 # -- which brokers
