@@ -45,7 +45,7 @@ TABLE: Final = (
     Entry("dump-log", "dump_log", LOOK, "Show the content of log files, without a broker."),
     Entry("produce", "produce", CHANGE, "Send records from standard input or files."),
     Entry("topics", "topics", CHANGE, "Create, list, describe, alter and delete topics."),
-    Entry("configs", "configs", CHANGE, "Show and change settings of topics and brokers."),
+    Entry("configs", "configs", CHANGE, "Show and set configs of topics, brokers, groups."),
     Entry("acls", "acls", CHANGE, "List, add and remove access control lists."),
     Entry("quotas", "quotas", CHANGE, "Limit what clients use: bytes, time, connections."),
     Entry("users", "users", CHANGE, "List, add and remove users and their passwords."),

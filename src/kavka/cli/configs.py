@@ -1,4 +1,4 @@
-"""`kavka configs`: show and change the settings of topics and brokers, and levels of loggers, as they run."""
+"""`kavka configs`: show and change the settings of topics, brokers and groups, and levels of loggers, as they run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from kavka.client.admin import ConfigChange, ConfigEntry, ConfigResource
     from kavka.client.cluster import Cluster
 
-app = CommandLine(name="configs", help="Show and change settings of topics and brokers.")
+app = CommandLine(name="configs", help="Show and set configs of topics, brokers, groups.")
 
 Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="NAME", help="Settings of this topic.")]
 BrokerOption = Annotated[str | None, typer.Option("--broker", metavar="ID", help="Settings of this broker.")]
+GroupOption = Annotated[
+    str | None, typer.Option("--group", "-g", metavar="NAME", help="Settings of this group; it may be new.")
+]
 AllBrokers = Annotated[bool, typer.Option("--all-brokers", help="Settings that all brokers got at run time.")]
 BrokerLogger = Annotated[
     str | None, typer.Option("--broker-logger", metavar="ID", help="Levels of this broker's loggers.")
@@ -29,6 +32,7 @@ BrokerLogger = Annotated[
 
 _SOURCES = {
     "TOPIC": "topic",
+    "GROUP": "group",
     "DYNAMIC_BROKER": "broker, at run time",
     "DYNAMIC_DEFAULT_BROKER": "all brokers, at run time",
     "STATIC_BROKER": "broker's file",
@@ -44,12 +48,14 @@ class Target(NamedTuple):
     broker: str | None
     all_brokers: bool
     logger: str | None
+    group: str | None
 
 
 @app.command("describe")
 def describe(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Settings to explain.")] = None,
     topic: Topic = None,
+    group: GroupOption = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokers = False,
     logger: BrokerLogger = None,
@@ -63,10 +69,12 @@ def describe(
 
     kavka configs describe --topic orders
 
+    kavka configs describe --group workers --all
+
     kavka configs describe --broker 1 log.retention.ms log.segment.bytes
     """
     names = names or []
-    resource = _resource(Target(topic, broker, all_brokers, logger))
+    resource = _resource(Target(topic, broker, all_brokers, logger, group))
 
     async def work(cluster: Cluster) -> list[ConfigEntry]:
         from kavka.client.admin import Admin
@@ -91,6 +99,7 @@ def set_settings(
         list[str], typer.Argument(metavar="NAME=VALUE", help="name=value; a list also name+=value and name-=value.")
     ],
     topic: Topic = None,
+    group: GroupOption = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokers = False,
     logger: BrokerLogger = None,
@@ -106,9 +115,11 @@ def set_settings(
 
     kavka configs set --all-brokers log.cleaner.threads=2
 
+    kavka configs set --group workers share.auto.offset.reset=earliest
+
     kavka configs set --broker-logger 1 kavka.controller=DEBUG
     """
-    target = Target(topic, broker, all_brokers, logger)
+    target = Target(topic, broker, all_brokers, logger, group)
     _change(bootstrap, target, [*map(_assignment, assignments)], dry_run=dry_run, as_json=as_json)
 
 
@@ -116,6 +127,7 @@ def set_settings(
 def unset_settings(
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="Settings to remove.")],
     topic: Topic = None,
+    group: GroupOption = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokers = False,
     logger: BrokerLogger = None,
@@ -129,7 +141,7 @@ def unset_settings(
 
     kavka configs unset --topic orders retention.ms
     """
-    target = Target(topic, broker, all_brokers, logger)
+    target = Target(topic, broker, all_brokers, logger, group)
     _change(bootstrap, target, [*map(_removal, names)], dry_run=dry_run, as_json=as_json)
 
 
@@ -144,14 +156,14 @@ def _change(
         from kavka.client.admin import Admin
 
         admin = Admin(cluster)
-        if unset and target.topic is not None:
+        if unset and (target.topic is not None or target.group is not None):
             # A broker takes the removal of any name, a misspelt one too, and changes nothing.
             require_known(unset, (await admin.describe_configs([resource]))[resource])
         for error in (await admin.alter_configs({resource: changes}, validate_only=dry_run)).values():
             raise error
 
     with_cluster(bootstrap, work)
-    for each in changes if target.topic is None and target.logger is None else ():
+    for each in changes if resource.resource_type.name == "BROKER" else ():
         said = unknown_note(each.name)
         if said is not None:
             note(said)
@@ -171,7 +183,7 @@ def require_known(names: Sequence[str], entries: Sequence[ConfigEntry]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
         close = similar_name(unknown[0], known)
-        step = "`kavka configs describe --all`, with --topic NAME or --broker ID, shows all names"
+        step = "`kavka configs describe --all`, with --topic NAME, --group NAME or --broker ID, shows all names"
         if close:
             step = f"did you mean {close}?"
         usage(f"there is no setting {', '.join(unknown)}", step)
@@ -181,14 +193,16 @@ def _resource(target: Target) -> ConfigResource:
     """Raises Failure unless the options name exactly one."""
     from kavka.client.admin import ConfigResource, ResourceType
 
-    topic, broker, all_brokers, logger = target
-    if (topic is not None) + (broker is not None) + all_brokers + (logger is not None) != 1:
+    topic, broker, all_brokers, logger, group = target
+    if sum(named is not None for named in (topic, broker, logger, group)) + all_brokers != 1:
         usage(
-            "give exactly one of --topic, --broker, --all-brokers and --broker-logger",
+            "give exactly one of --topic, --group, --broker, --all-brokers and --broker-logger",
             "for example --topic orders",
         )
     if topic is not None:
         return ConfigResource(ResourceType.TOPIC, topic)
+    if group is not None:
+        return ConfigResource(ResourceType.GROUP, group)
     for option, named in (("--broker", broker), ("--broker-logger", logger)):
         if named is not None and not named.isdecimal():
             usage(f"{option} {named}: a broker is named by its number", f"for example {option} 1")

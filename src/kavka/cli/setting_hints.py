@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from kavka.config.setting import AnySetting
 
-NAMES = "`kavka configs describe --all`, with --topic NAME or --broker ID, shows names, values and meanings"
+NAMES = (
+    "`kavka configs describe --all`, with --topic NAME, --group NAME or --broker ID, shows names, values and meanings"
+)
 
 
 class Hint(NamedTuple):
@@ -33,12 +35,18 @@ def setting_hint(message: str) -> Hint | None:
     if re.match(r"Logger \S+ does not exist|Cannot set the log level of ", message):
         return Hint(message, "`kavka configs describe --broker-logger ID` shows all loggers; levels are TRACE to FATAL")
     if found := re.search(r"Unknown topic config name: (\S+)", message):
-        return Hint(f"there is no setting {found[1]} of topics", _of_brokers(found[1]) or _meant(found[1]))
+        return Hint(f"there is no setting {found[1]} of topics", _elsewhere(found[1]) or _meant(found[1]))
+    if found := re.search(r"Unknown group config name: (\S+)", message):
+        return Hint(f"there is no setting {found[1]} of groups", _group_setting_meant(found[1]))
+    if re.search(r"(?:Unexpected|Unknown|Unsupported) resource type:? (?:GROUP|UNKNOWN|32)\b", message):
+        return Hint("this cluster has no settings of groups", "kavka has them, and Apache Kafka from 4.0 on")
     if found := re.search(r"Invalid value (.*) for configuration (\S+?)(?:: (.*))?$", message, re.DOTALL):
         value, name, why = found[1], found[2], found[3] or "not allowed"
         row = _row(name)
         if row is None:
             return None
+        if (bounds := _bounds(name)) and why.startswith("Value must be at least") and " and at most " in why:
+            return Hint(f"{name}={value}: {why}", f"the brokers' {bounds}")
         if why.startswith("Not a number of type"):
             why = "out of range" if re.fullmatch(r"[+-]?\d+", value.strip()) else "not a number"
         return Hint(f"{name}={value}: {why}", f"{name} takes {_takes(row)}")
@@ -51,19 +59,56 @@ def unknown_note(name: str) -> str | None:
 
     if setting_named(name) is not None:
         return None
+    if _is_of_groups(name):
+        return f"{name} is a setting of groups: name one with --group."
     close = _similar(name)
     return f"kavka knows no setting {name}" + (f"; did you mean {close}?" if close else ".")
 
 
-def _of_brokers(name: str) -> str | None:
-    """Where a setting of brokers belongs; None for one that they do not have either."""
+def _elsewhere(name: str) -> str | None:
+    """Where a setting that topics do not have belongs; None for one that neither groups nor brokers have."""
     from kavka.config.broker import setting_named
     from kavka.config.topic import TopicSetting, TopicSettings
 
     for row in TopicSettings.rows.values():
         if isinstance(row, TopicSetting) and row.broker_setting == name:
             return f"it is the brokers' default for {row.name}, which topics have"
+    if _is_of_groups(name):
+        return "it is a setting of groups: name one with --group"
     return None if setting_named(name) is None else "it is a setting of brokers: name one with --broker"
+
+
+def _group_setting_meant(name: str) -> str:
+    """The next step for a setting that groups do not have."""
+    from kavka.config.broker import setting_named
+    from kavka.config.group import GroupSettings
+    from kavka.config.similar import similar_name
+    from kavka.config.topic import TopicSettings
+
+    if _is_of_groups(name.removeprefix("group.")):
+        return f"the brokers' default is {name}; a group's own is {name.removeprefix('group.')}"
+    if name in TopicSettings.rows:
+        return "it is a setting of topics: name one with --topic"
+    if setting_named(name) is not None:
+        return "it is a setting of brokers: name one with --broker"
+    close = similar_name(name, GroupSettings.rows)
+    return f"did you mean {close}? {NAMES}" if close else NAMES
+
+
+def _is_of_groups(name: str) -> bool:
+    from kavka.config.group import GroupSettings
+
+    return name in GroupSettings.rows
+
+
+def _bounds(name: str) -> str:
+    """What bounds a setting of groups in the brokers' files; "" for one that they do not bound."""
+    from kavka.config.broker_settings import BrokerSettings
+
+    kind, _, rest = name.partition(".")
+    low, high = (f"group.{kind}.{end}.{rest.removeprefix('num.')}" for end in ("min", "max"))
+    found = [each for each in (low, high) if _is_of_groups(name) and each in BrokerSettings.rows]
+    return f"{' and '.join(found)} {'set these bounds' if len(found) > 1 else 'sets this bound'}" if found else ""
 
 
 def _meant(name: str) -> str:
@@ -81,9 +126,10 @@ def _similar(name: str) -> str | None:
 
 def _row(name: str) -> AnySetting | None:
     from kavka.config.broker import setting_named
+    from kavka.config.group import GroupSettings
     from kavka.config.topic import TopicSettings
 
-    return TopicSettings.rows.get(name) or setting_named(name)
+    return TopicSettings.rows.get(name) or GroupSettings.rows.get(name) or setting_named(name)
 
 
 def _takes(row: AnySetting) -> str:

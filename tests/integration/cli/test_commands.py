@@ -290,6 +290,16 @@ def test_settings_of_a_broker(run: Run) -> None:
     assert b"broker.id cannot be changed while the broker runs" in failed.stderr
 
 
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    "words", [["describe"], ["set", "share.auto.offset.reset=earliest"], ["unset", "share.auto.offset.reset"]]
+)
+def test_apache_kafka_with_zookeeper_has_no_settings_of_groups(words: list[str], apache_kafka: Any) -> None:
+    failed = run_alone("configs", words[0], "--group", "workers", *words[1:], KAVKA_BOOTSTRAP=apache_kafka.bootstrap)
+    assert failed.returncode == 1
+    assert failed.stderr.startswith(b"Error: this cluster has no settings of groups\n")
+
+
 def test_an_offset_beyond_the_end_is_said(run: Run, topic: str) -> None:
     run("produce", topic, given=b"a\nb\n")
     result = run("consume", topic, "-o", "7", "-e")

@@ -108,3 +108,32 @@ def test_only_share_groups_have_records_in_flight(kavka_broker: Any) -> None:
     place.run("consume", place.topic, "-g", "plain-readers", "-e", "-q")
     refused = place.run("groups", "describe", "plain-readers", "--in-flight", status=1)
     assert b"is no share group" in refused.stderr
+
+
+def test_settings_of_a_group_that_is_not_there_yet(place: Place) -> None:
+    of = ("--group", f"{place.group}-new")
+    assert b"Everything is at its default" in place.run("configs", "describe", *of).stderr
+    place.run("configs", "set", *of, "share.auto.offset.reset=earliest", "share.session.timeout.ms=50000")
+    place.run("configs", "set", *of, "share.auto.offset.reset=latest", "--dry-run")
+
+    def is_set() -> bool:
+        """Whether the broker that answers has heard of the change."""
+        entries = {each["name"]: each for each in place.json("configs", "describe", *of)}
+        return {name: (each["value"], each["source"]) for name, each in entries.items()} == {
+            "share.auto.offset.reset": ("earliest", "GROUP"),
+            "share.session.timeout.ms": ("50000", "GROUP"),
+        }
+
+    eventually("the settings are there", is_set)
+    place.run("configs", "unset", *of, "share.session.timeout.ms")
+
+    def shown() -> str:
+        names = ("share.auto.offset.reset", "share.session.timeout.ms")
+        return place.run("configs", "describe", *of, *names).stdout.decode()
+
+    eventually("one is at its default again", lambda: "share.session.timeout.ms\t45000\tdefault\t" in shown())
+    assert "share.auto.offset.reset\tearliest\tgroup\t" in shown()
+    misspelt = place.run("configs", "set", *of, "share.auto.ofset.reset=latest", status=1).stderr
+    assert b"no setting share.auto.ofset.reset of groups\n  Next: did you mean share.auto.offset.reset?" in misspelt
+    misspelt = place.run("configs", "unset", *of, "share.auto.ofset.reset", status=2).stderr
+    assert b"Next: did you mean share.auto.offset.reset?" in misspelt

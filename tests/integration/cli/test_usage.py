@@ -30,6 +30,7 @@ from tests.kit.command_line import run_alone
         ["configs", "describe"],
         ["configs", "describe", "--topic", "t", "--broker", "1"],
         ["configs", "describe", "--broker", "one"],
+        ["configs", "set", "--topic", "t", "--group", "g", "retention.ms=1"],
         ["configs", "set", "--topic", "t", "retention.ms"],
         ["topics", "list", "-b", "host:port"],
         ["up", "--set", "broker.id"],
