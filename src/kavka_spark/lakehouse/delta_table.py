@@ -44,10 +44,10 @@ from kavka_spark.lakehouse.delta_log_actions import can_partition, partition_tex
 from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
 from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema
 from kavka_spark.lakehouse.lake_options import LakeOptions
-from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, MergePlan, check_merge, merge_properties
+from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, check_merge, check_partition, merge_properties
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import Held
-from kavka_spark.lakehouse.table import MARK, TableFile, mark_of
+from kavka_spark.lakehouse.table import MARK, TableFile, mark_of, merge_plan
 from kavka_spark.lakehouse.table_changes import ChangedFile, CommitFiles
 
 NONE: Final = -1
@@ -79,7 +79,7 @@ class DeltaLakeTable:
             file_bytes=options.file_bytes,
         )
         if options.merge_keys:
-            self._layout = replace(self._layout, merge=self._merge_plan())
+            self._layout = replace(self._layout, merge=merge_plan(options, self.files()))
 
     @classmethod
     def prepare(cls, place: Place, rows: pa.Schema, options: LakeOptions) -> DeltaLakeTable:
@@ -178,22 +178,22 @@ class DeltaLakeTable:
             raise CommitConflict(f"{self.name}: {failure}") from failure
 
     def _add(self, file: WrittenFile, now_ms: int, *, same_rows: bool) -> AddAction:
-        values = zip(self._layout.partition_by, file.partition, strict=True)
         return AddAction(
             path=file.path,
             size=file.size_bytes,
-            partition_values={name: partition_text(value) for name, value in values},
+            partition_values=self._partition_texts(file.partition),
             modification_time=now_ms,
             data_change=not same_rows,
             stats=statistics(file.footer, self._layout.file_columns),
         )
 
     def _remove(self, path: str, now_ms: int, *, same_rows: bool) -> RemoveAction:
-        file = self.files()[path]
-        values = {
-            name: partition_text(value) for name, value in zip(self._layout.partition_by, file.partition, strict=True)
-        }
-        return RemoveAction(path, not same_rows, now_ms, file.size_bytes, values)
+        file = self._files[path]
+        return RemoveAction(path, not same_rows, now_ms, file.size_bytes, self._partition_texts(file.partition))
+
+    def _partition_texts(self, values: Sequence[Any]) -> dict[str, str | None]:
+        """The partition of a file, as Delta's log has it."""
+        return {name: partition_text(value) for name, value in zip(self._layout.partition_by, values, strict=True)}
 
     def files(self) -> Mapping[str, TableFile]:
         return self._files
@@ -243,13 +243,6 @@ class DeltaLakeTable:
         values = zip(*partitions, strict=True) if partitions else iter([()] * found.num_rows)
         columns = zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), values, strict=True)
         return {unquote(path): TableFile(size_bytes, tuple(partition)) for path, size_bytes, partition in columns}
-
-    def _merge_plan(self) -> MergePlan:
-        files: dict[int, list[str]] = {}
-        for path, file in sorted(self._files.items()):
-            files.setdefault(file.partition[0], []).append(path)
-        plan = {bucket: tuple(paths) for bucket, paths in files.items()}
-        return MergePlan(keys=self._options.merge_keys, buckets=self._options.merge_buckets, files=plan)
 
     def _own_marks(self, writer_id: str) -> list[dict[str, Any]]:
         """Of the table as it is: what was restored away does not count."""
@@ -377,9 +370,4 @@ def _check(opened: DeltaTable, place: Place, options: LakeOptions | None) -> Non
     if options is None:
         return
     check_merge(configuration, options.merge_keys, options.merge_buckets, f"the Delta table at {place.address}")
-    if options.partition_by is not None and list(options.partition_by) != list(metadata.partition_columns):
-        there = ", ".join(metadata.partition_columns) or "nothing"
-        raise TableRefused(
-            f"the Delta table at {place.address} is partitioned by {there}, and option 'partitionBy' is "
-            f"{','.join(options.partition_by)!r}: leave it out, or write to another table"
-        )
+    check_partition(metadata.partition_columns, options.partition_by, f"the Delta table at {place.address}")

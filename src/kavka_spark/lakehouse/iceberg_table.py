@@ -52,10 +52,10 @@ from kavka_spark.lakehouse.data_files import WrittenFile
 from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
 from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema, plain_type
 from kavka_spark.lakehouse.lake_options import LakeOptions
-from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, MergePlan, check_merge, merge_properties
+from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, check_merge, check_partition, merge_properties
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import Held
-from kavka_spark.lakehouse.table import MARK, TableFile, mark_of
+from kavka_spark.lakehouse.table import MARK, TableFile, mark_of, merge_plan
 from kavka_spark.lakehouse.table_changes import ChangedFile, CommitFiles
 
 QUERY: Final = f"{MARK}.query."
@@ -82,7 +82,7 @@ class IcebergTable:
             file_bytes=options.file_bytes,
         )
         if options.merge_keys:
-            self._layout = replace(self._layout, merge=self._merge_plan())
+            self._layout = replace(self._layout, merge=merge_plan(options, self.files()))
 
     @classmethod
     def prepare(
@@ -204,10 +204,7 @@ class IcebergTable:
         )
 
     def files(self) -> Mapping[str, TableFile]:
-        return {
-            path: TableFile(file.file_size_in_bytes, tuple(file.partition[at] for at in range(len(file.partition))))
-            for path, file in self._files.items()
-        }
+        return {path: TableFile(file.file_size_in_bytes, _partition(file)) for path, file in self._files.items()}
 
     def properties(self) -> Mapping[str, str]:
         return dict(self._opened.properties)
@@ -246,8 +243,7 @@ class IcebergTable:
     def _changed_file(self, file: DataFile) -> ChangedFile:
         if not file.file_path.startswith(f"{self._base}/"):
             raise TableRefused(f"{self.name} has a file at {file.file_path}, which is not below {self._base}")
-        partition = tuple(file.partition[at] for at in range(len(file.partition)))
-        return ChangedFile(file.file_path.removeprefix(f"{self._base}/"), partition)
+        return ChangedFile(file.file_path.removeprefix(f"{self._base}/"), _partition(file))
 
     def _snapshots(self) -> list[Snapshot]:
         return list(ancestors_of(self._opened.current_snapshot(), self._opened.metadata))
@@ -270,13 +266,6 @@ class IcebergTable:
             found[path.removeprefix(f"{self._base}/")] = task.file
         return found
 
-    def _merge_plan(self) -> MergePlan:
-        files: dict[int, list[str]] = {}
-        for path, file in sorted(self._files.items()):
-            files.setdefault(file.partition[0], []).append(path)
-        plan = {bucket: tuple(paths) for bucket, paths in files.items()}
-        return MergePlan(keys=self._options.merge_keys, buckets=self._options.merge_buckets, files=plan)
-
     @cached_property
     def marks(self) -> list[dict[str, Any]]:
         """What commits say of their batches, the latest first; those of snapshots with its id."""
@@ -297,6 +286,10 @@ class IcebergTable:
 
     def _next_turn(self) -> int:
         return 1 + max((int(mark.get(TURN, 0)) for mark in self._kept()), default=0)
+
+
+def _partition(file: DataFile) -> tuple[Any, ...]:
+    return tuple(file.partition[at] for at in range(len(file.partition)))
 
 
 def _is_first(snapshot: Snapshot) -> bool:
@@ -396,9 +389,4 @@ def _check(opened: Opened, name: str, options: LakeOptions | None) -> None:
     if options is None:
         return
     check_merge(opened.properties, options.merge_keys, options.merge_buckets, f"the Iceberg table {name}")
-    there = [field.name for field in spec.fields]
-    if options.partition_by is not None and list(options.partition_by) != there:
-        raise TableRefused(
-            f"the Iceberg table {name} is partitioned by {', '.join(there) or 'nothing'}, and option 'partitionBy' is "
-            f"{','.join(options.partition_by)!r}: leave it out, or write to another table"
-        )
+    check_partition([field.name for field in spec.fields], options.partition_by, f"the Iceberg table {name}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -49,6 +49,15 @@ def check_merge(found: Mapping[str, str], keys: tuple[str, ...], buckets: int, t
         raise TableRefused(
             f"{table} has {count} buckets: set option mergeBuckets to {count}, and buckets={count} where the changes "
             "are made. The number cannot change, for rows would be in another bucket than before"
+        )
+
+
+def check_partition(there: Sequence[str], wanted: Sequence[str] | None, table: str) -> None:
+    """Whether the table is partitioned as option partitionBy says, if it is given. Raises TableRefused."""
+    if wanted is not None and list(wanted) != list(there):
+        raise TableRefused(
+            f"{table} is partitioned by {', '.join(there) or 'nothing'}, and option 'partitionBy' is "
+            f"{','.join(wanted)!r}: leave it out, or write to another table"
         )
 
 

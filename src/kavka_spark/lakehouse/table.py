@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 from kavka_spark.lakehouse.batch import Batch
 from kavka_spark.lakehouse.data_files import WrittenFile
-from kavka_spark.lakehouse.layout import Layout
+from kavka_spark.lakehouse.lake_options import LakeOptions
+from kavka_spark.lakehouse.layout import Layout, MergePlan
 from kavka_spark.lakehouse.progress import Held, nested
 from kavka_spark.lakehouse.table_changes import CommitFiles
 
@@ -69,6 +70,15 @@ class Table(Protocol):
 
     def batch_marks(self) -> list[dict[str, Any]]:
         """What its commits say of their batches (`mark_of`), the latest first, each with its `version`."""
+
+
+def merge_plan(options: LakeOptions, files: Mapping[str, TableFile]) -> MergePlan:
+    """How changes are merged into a table that has these files: its one partition column is the bucket."""
+    by_bucket: dict[int, list[str]] = {}
+    for path, file in sorted(files.items()):
+        by_bucket.setdefault(file.partition[0], []).append(path)
+    plan = {bucket: tuple(paths) for bucket, paths in by_bucket.items()}
+    return MergePlan(keys=options.merge_keys, buckets=options.merge_buckets, files=plan)
 
 
 def mark_of(batch: Batch, writer_id: str) -> dict[str, object]:
