@@ -10,6 +10,7 @@ acls     add and remove access control lists
 users    set and remove passwords for SCRAM
 quotas   limits of users, client ids and addresses
 connectors  restart, pause, resume and stop Kafka Connect's connectors
+into_topic   what writing into a topic has in common: produce and replay
 produce  one record
 replay       copies chosen records into a topic
 typed_time  the instant that a typed time means

@@ -23,8 +23,8 @@ from kavka.console.actions.action import (
     text,
     whole,
 )
-from kavka.console.sources.connectors import Connector, command, read_connector
-from kavka.console.sources.rest_service import RestFailed, RestService, part, service_at
+from kavka.console.sources.connectors import Connector, command, command_request, read_connector
+from kavka.console.sources.rest_service import RestFailed, RestService, service_at
 from kavka.errors import ErrorCode, RequestError
 from kavka.observe.health.report import Statement
 
@@ -146,10 +146,5 @@ def _task(values: Values) -> int | None:
 
 
 def _curl(service: RestService, name: str, what: str, task: int | None) -> str:
-    where = f"{service.address}/connectors/{part(name)}"
-    if task is not None:
-        return f"curl -X POST {quoted(f'{where}/tasks/{task}/restart')}"
-    if what in (RESTART, RESTART_FAILED):
-        only = str(what == RESTART_FAILED).lower()
-        return f"curl -X POST {quoted(f'{where}/restart?includeTasks=true&onlyFailed={only}')}"
-    return f"curl -X PUT {quoted(f'{where}/{what}')}"
+    method, path = command_request(name, what, task)
+    return f"curl -X {method} {quoted(service.address + path)}"

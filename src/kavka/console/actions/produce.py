@@ -16,7 +16,6 @@ from kavka.client.partitioner import partition_for_key
 from kavka.client.producer import Producer
 from kavka.client.settings import ProducerSettings
 from kavka.console.actions.action import (
-    Action,
     ActionRefused,
     Change,
     Field,
@@ -25,11 +24,10 @@ from kavka.console.actions.action import (
     Warned,
     quoted,
     text,
-    topic_of,
     whole,
 )
+from kavka.console.actions.into_topic import DELIVERY_TIMEOUT_MS, IntoTopic, partition_count
 from kavka.console.messages.decoding import decode
-from kavka.errors import ErrorCode, RequestError
 from kavka.observe.health.report import Statement
 
 if TYPE_CHECKING:
@@ -38,17 +36,13 @@ if TYPE_CHECKING:
 
 FORMS = ("text", "json", "hex", "base64")
 MOST_HEADERS = 100
-DELIVERY_TIMEOUT_MS = 30_000
 
 
-class Produce(Action):
-    name, title, role, section = "produce", "Produce a record", "operator", "topics"
-
-    def topics(self, values: Values) -> Sequence[str]:
-        return topic_of(values)
+class Produce(IntoTopic):
+    name, title = "produce", "Produce a record"
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
-        topic = await self._partitions(watch, values)
+        topic = await partition_count(watch, text(values, "topic", "the topic"))
         return (
             Field("topic", "Topic", "hidden", values["topic"]),
             Field("key", "Key", "area", values.get("key", ""), "Empty: no key."),
@@ -72,7 +66,7 @@ class Produce(Action):
         )
 
     async def preview(self, watch: ClusterWatch, values: Values) -> Preview:
-        count = await self._partitions(watch, values)
+        count = await partition_count(watch, text(values, "topic", "the topic"))
         key, value, headers = self._record(values)
         partition = self._partition(values, key, count)
         shown_key, shown_value = decode(key), decode(value)
@@ -105,7 +99,7 @@ class Produce(Action):
         )
 
     async def execute(self, watch: ClusterWatch, values: Values) -> None:
-        count = await self._partitions(watch, values)
+        count = await partition_count(watch, text(values, "topic", "the topic"))
         key, value, headers = self._record(values)
         made = ProducerSettings(linger_ms=0, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
         async with Producer(watch.cluster, made) as producer:
@@ -114,28 +108,6 @@ class Produce(Action):
             )
             await producer.flush()
             await pending
-
-    async def look(self, watch: ClusterWatch, values: Values) -> str:
-        from kavka.client.offsets import latest_offsets
-        from kavka.model import TopicPartition
-
-        count = await self._partitions(watch, values)
-        ends = await latest_offsets(watch.cluster, [TopicPartition(values["topic"], each) for each in range(count)])
-        return "\n".join(f"{place} ends at {offset}" for place, offset in ends.items())
-
-    def link(self, base: str, values: Values) -> str:
-        from urllib.parse import quote
-
-        return f"{base}/topics/{quote(values.get('topic', ''), safe='')}/messages"
-
-    async def _partitions(self, watch: ClusterWatch, values: Values) -> int:
-        name = text(values, "topic", "the topic")
-        try:
-            return len((await watch.cluster.topic(name)).partitions)
-        except RequestError as refused:
-            if refused.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
-                raise ActionRefused(f"there is no topic {name[:250]}") from refused
-            raise
 
     def _record(self, values: Values) -> tuple[bytes | None, bytes | None, list[Header]]:
         key = values.get("key", "")

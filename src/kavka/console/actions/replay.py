@@ -20,7 +20,6 @@ from kavka.client.partitioner import partition_for_key
 from kavka.client.producer import Producer
 from kavka.client.settings import ProducerSettings
 from kavka.console.actions.action import (
-    Action,
     ActionRefused,
     Change,
     Field,
@@ -29,11 +28,11 @@ from kavka.console.actions.action import (
     Warned,
     quoted,
     text,
-    topic_of,
 )
+from kavka.console.actions.into_topic import DELIVERY_TIMEOUT_MS, IntoTopic, partition_count
 from kavka.console.messages.decoding import decode
 from kavka.console.messages.search import MOST_SHOWN, Chosen
-from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
+from kavka.errors import ConnectionFailed, KavkaError, RequestError
 from kavka.observe.health.report import Statement
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ SHOWN: Final = 20
 BY_KEY, SAME = "as the key says", "the same number"
 KEPT, NOW = "as it was", "the time of copying"
 SOURCE_HEADER: Final = "kavka.copied.from"
-DELIVERY_TIMEOUT_MS: Final = 30_000
 
 
 class Masks(NamedTuple):
@@ -62,15 +60,12 @@ Read = Callable[[str, Sequence[tuple[int, int]]], Awaitable[list[Chosen]]]
 """Reads records of a topic; raises as Messages.chosen."""
 
 
-class Replay(Action):
-    name, title, role, section = "replay", "Copy records", "operator", "topics"
+class Replay(IntoTopic):
+    name, title = "replay", "Copy records"
 
     def __init__(self, read: Read, masks: Masks) -> None:
         self._read = read
         self._masks = masks
-
-    def topics(self, values: Values) -> Sequence[str]:
-        return topic_of(values)
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         source, places = text(values, "source", "the topic that they come from"), places_of(values)
@@ -93,11 +88,7 @@ class Replay(Action):
     async def preview(self, watch: ClusterWatch, values: Values) -> Preview:
         source, target = text(values, "source", "the topic that they come from"), text(values, "topic", "the topic")
         places = places_of(values)
-        count = await _partitions(watch, target)
-        self.check_masks(source, target)
-        await self._check_keys(watch, values, source, count)
-        chosen = await self._chosen(source, places)
-        partitions = [_partition(each.record, values, count) for each in chosen]
+        chosen, partitions = await self._ready(watch, values, source, target)
         rows = [
             Change(f"{source}-{each.record.partition} @ {each.record.offset}", "", _shown(each, target, partition))
             for each, partition in zip(chosen[:SHOWN], partitions, strict=False)
@@ -120,12 +111,7 @@ class Replay(Action):
         )
 
     async def execute(self, watch: ClusterWatch, values: Values) -> None:
-        source, target = values["source"], values["topic"]
-        count = await _partitions(watch, target)
-        self.check_masks(source, target)
-        await self._check_keys(watch, values, source, count)
-        chosen = await self._chosen(source, places_of(values))
-        partitions = [_partition(each.record, values, count) for each in chosen]
+        chosen, partitions = await self._ready(watch, values, values["source"], values["topic"])
         made = ProducerSettings(linger_ms=5, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
         async with Producer(watch.cluster, made) as producer:
             told = await _written(producer, values, [each.record for each in chosen], partitions)
@@ -137,18 +123,15 @@ class Replay(Action):
         written = len(told) - len(failed)
         raise ConnectionFailed(f"{written} of {len(told)} records were acknowledged, the others not: {failed[0]}")
 
-    async def look(self, watch: ClusterWatch, values: Values) -> str:
-        from kavka.client.offsets import latest_offsets
-        from kavka.model import TopicPartition
-
-        count = await _partitions(watch, values["topic"])
-        ends = await latest_offsets(watch.cluster, [TopicPartition(values["topic"], each) for each in range(count)])
-        return "\n".join(f"{place} ends at {offset}" for place, offset in ends.items())
-
-    def link(self, base: str, values: Values) -> str:
-        from urllib.parse import quote
-
-        return f"{base}/topics/{quote(values.get('topic', ''), safe='')}/messages"
+    async def _ready(
+        self, watch: ClusterWatch, values: Values, source: str, target: str
+    ) -> tuple[list[Chosen], list[int | None]]:
+        """The records and the partitions that they would get: checked for the preview, and once more for the copy."""
+        count = await partition_count(watch, target)
+        self.check_masks(source, target)
+        await self._check_keys(watch, values, source, count)
+        chosen = await self._chosen(source, places_of(values))
+        return chosen, [_partition(each.record, values, count) for each in chosen]
 
     def check_masks(self, source: str, target: str) -> None:
         """Raises ActionRefused where a copy would show what is masked (I1)."""
@@ -168,7 +151,7 @@ class Replay(Action):
         hidden = self._masks.theirs(source)
         if hidden is None or not hidden.touches("key") or values.get("partition_by") == SAME:
             return
-        if await _partitions(watch, source) != count:
+        if await partition_count(watch, source) != count:
             raise ActionRefused(
                 f"keys of {source} are masked for you: copy by the same number of a partition, or into a topic with as "
                 "many partitions"
@@ -221,15 +204,6 @@ def places_of(values: Values) -> list[tuple[int, int]]:
     if len(found) > MOST_REPLAYED:
         raise ActionRefused(f"at most {MOST_REPLAYED} records are copied at a time")
     return list(found)
-
-
-async def _partitions(watch: ClusterWatch, topic: str) -> int:
-    try:
-        return len((await watch.cluster.topic(topic)).partitions)
-    except RequestError as refused:
-        if refused.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
-            raise ActionRefused(f"there is no topic {topic[:250]}") from refused
-        raise
 
 
 def _partition(record: ConsumerRecord, values: Values, count: int) -> int | None:

@@ -107,16 +107,21 @@ async def read_connector(service: RestService, name: str) -> Connector:
 
 
 async def command(service: RestService, name: str, what: str, task: int | None = None) -> None:
-    """what: restart, restart-failed, pause, resume, stop; of one task restart alone. Raises RestFailed, ValueError."""
+    """Of one task restart alone. Raises RestFailed, ValueError."""
+    await service.ask(*command_request(name, what, task))
+
+
+def command_request(name: str, what: str, task: int | None = None) -> tuple[str, str]:
+    """Method and path. what: restart, restart-failed, pause, resume, stop. Raises ValueError."""
     where = f"/connectors/{part(name)}"
     match what:
         case "restart" if task is not None:
-            await service.ask("POST", f"{where}/tasks/{task}/restart")
+            return "POST", f"{where}/tasks/{task}/restart"
         case "restart" | "restart-failed":
             only = str(what == "restart-failed").lower()
-            await service.ask("POST", f"{where}/restart?includeTasks=true&onlyFailed={only}")
+            return "POST", f"{where}/restart?includeTasks=true&onlyFailed={only}"
         case "pause" | "resume" | "stop":
-            await service.ask("PUT", f"{where}/{what}")
+            return "PUT", f"{where}/{what}"
         case _:
             raise ValueError(f"{what!r} is nothing that a connector does")
 
