@@ -3,6 +3,7 @@
 What goes wrong with them is in faults/.
 
 workload     producers that number their records, readers, a monitor
+places       what the members of any group are
 members      a consumer group's members
 share_members  a share group's members
 transactors  transactional producers

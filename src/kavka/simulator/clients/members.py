@@ -1,7 +1,7 @@
 """Members of a simulated consumer group.
 
-Members are kavka's own consumers: they read "orders", and sometimes commit what they have read. A member is a place:
-after a crash another process takes it, with another consumer and another member id.
+Members are kavka's own consumers: they read "orders", and sometimes commit what they have read. A place that
+lost its process is taken by another one (places.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from kavka.client.consumer import Consumer
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.errors import KavkaError
 from kavka.model import TopicPartition
+from kavka.simulator.clients.places import Places
 from kavka.simulator.clients.workload import FETCH_WAIT_MS
 
 if TYPE_CHECKING:
@@ -34,86 +35,43 @@ SETTINGS: Final = ConsumerSettings(
 RETRY_S: Final = 0.5
 
 
-class Members:
-    """The members' places of one group, and which process has each."""
+class Members(Places[Consumer]):
+    """The members of one consumer group."""
+
+    node = "member"
 
     def __init__(self, world: World, topic: str) -> None:
-        self._world = world
+        super().__init__(world)
         self._topic = topic
-        self._loops: list[NodeLoop | None] = []
-        self._consumers: list[Consumer | None] = []
-        self._leaving: list[bool] = []
-
-    def __len__(self) -> int:
-        return len(self._loops)
-
-    def add(self) -> None:
-        """Another place, taken at once."""
-        self._loops.append(None)
-        self._consumers.append(None)
-        self._leaving.append(False)
-        self.join(len(self._loops) - 1)
-
-    def loop(self, place: int) -> NodeLoop | None:
-        """The process that has the place. None while it is empty."""
-        return self._loops[place] if place < len(self._loops) else None
-
-    def join(self, place: int) -> None:
-        """Takes the place if it is empty."""
-        if self._loops[place] is None:
-            clients = self._world.clients
-            loop = self._loops[place] = clients.node("member")
-            self._leaving[place] = False
-            work = self._live(place, loop, self._world.scheduler.new_random())
-            clients.watch(loop.create_task(work))
-
-    def leave(self, place: int) -> None:
-        """The member closes its consumer when it looks next."""
-        self._leaving[place] = True
-
-    def crash(self, place: int) -> None:
-        loop = self._loops[place]
-        if loop is not None:
-            loop.kill()
-            self._world.network.process_died(loop)
-            self._loops[place] = self._consumers[place] = None
-
-    def heal(self) -> None:
-        """All places are taken, and no process is paused."""
-        for place, loop in enumerate(self._loops):
-            if loop is not None and loop.is_paused:
-                loop.resume()
-            self._leaving[place] = False
-            self.join(place)
 
     def missing(self, expected: list[TopicPartition]) -> list[str]:
         """G6: what still keeps the group from being stable, in words."""
-        if not self._loops:
+        if not self.loops:
             return []
-        given = [partition for consumer in self._consumers if consumer is not None for partition in consumer.assignment]
-        generations = {consumer.membership for consumer in self._consumers if consumer is not None}
+        given = [partition for consumer in self.clients if consumer is not None for partition in consumer.assignment]
+        generations = {consumer.membership for consumer in self.clients if consumer is not None}
         if sorted(given) == sorted(expected) and len({generation for _, generation in generations}) == 1:
             return []
         return [f"group {GROUP}: {given} of {expected} given, members {sorted(generations)}"]
 
     async def _live(self, place: int, loop: NodeLoop, random: Random) -> None:
-        while not self._leaving[place]:
+        while not self.leaving[place]:
             try:
                 async with (
-                    self._world.clients.cluster(loop) as cluster,
+                    self.world.clients.cluster(loop) as cluster,
                     Consumer(cluster, SETTINGS) as consumer,
                 ):
-                    self._consumers[place] = consumer
+                    self.clients[place] = consumer
                     await self._read(place, consumer, random)
             except KavkaError:
                 await asyncio.sleep(RETRY_S)
-        self._loops[place] = self._consumers[place] = None
+        self.empty(place)
 
     async def _read(self, place: int, consumer: Consumer, random: Random) -> None:
-        rules = self._world.observer.groups
+        rules = self.world.observer.groups
         await consumer.subscribe([self._topic])
         is_committed = True
-        while not self._leaving[place]:
+        while not self.leaving[place]:
             for record in await consumer.poll(timeout_ms=1_000):
                 is_committed = False
                 key = (GROUP, TopicPartition(record.topic, record.partition))

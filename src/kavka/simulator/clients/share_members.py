@@ -24,6 +24,7 @@ from kavka.protocol.messages.share_group_heartbeat_request import ShareGroupHear
 from kavka.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 from kavka.records.batch import iterate_batches
 from kavka.share.decide.share_partition import AcknowledgeType
+from kavka.simulator.clients.places import Places
 from kavka.simulator.rules.share_rules import ShareBounds
 
 if TYPE_CHECKING:
@@ -95,87 +96,46 @@ class _Session:
     """What was acknowledged before: a liar says it again."""
 
 
-class ShareMembers:
-    """The places of one group's members, and which process has each."""
+class ShareMembers(Places["_Member"]):
+    """The members of one share group."""
+
+    node = "sharer"
 
     def __init__(self, world: World, topics: Iterable[str]) -> None:
-        self._world = world
+        super().__init__(world)
         self._topics = tuple(topics)
-        self._loops: list[NodeLoop | None] = []
-        self._members: list[_Member | None] = []
-        self._leaving: list[bool] = []
         self._lives = 0
         self.is_honest = False
 
-    def __len__(self) -> int:
-        return len(self._loops)
-
-    def add(self) -> None:
-        """Another place, taken at once."""
-        self._loops.append(None)
-        self._members.append(None)
-        self._leaving.append(False)
-        self.join(len(self._loops) - 1)
-
-    def loop(self, place: int) -> NodeLoop | None:
-        """The process that has the place. None while it is empty."""
-        return self._loops[place] if place < len(self._loops) else None
-
-    def join(self, place: int) -> None:
-        """Takes the place if it is empty."""
-        if self._loops[place] is None:
-            loop = self._loops[place] = self._world.clients.node("sharer")
-            self._leaving[place] = False
-            self._world.clients.watch(loop.create_task(self._live(place, loop, self._world.scheduler.new_random())))
-
-    def leave(self, place: int) -> None:
-        """The member closes its sessions and leaves when it looks next."""
-        self._leaving[place] = True
-
     def disconnect(self, place: int) -> None:
         """Its connections are closed; it goes on with others."""
-        member = self._members[place]
+        member = self.clients[place]
         if member is not None:
             member.disconnect()
 
-    def crash(self, place: int) -> None:
-        loop = self._loops[place]
-        if loop is not None:
-            loop.kill()
-            self._world.network.process_died(loop)
-            self._loops[place] = self._members[place] = None
-
-    def heal(self) -> None:
-        """All places are taken, and no process is paused."""
-        for place, loop in enumerate(self._loops):
-            if loop is not None and loop.is_paused:
-                loop.resume()
-            self._leaving[place] = False
-            self.join(place)
-
     def missing(self, expected: Iterable[TopicPartition]) -> list[str]:
         """SH15: which of these partitions nobody has, in words."""
-        if not self._loops:
+        if not self.loops:
             return []
-        given = {partition for member in self._members if member is not None for partition in member.names()}
+        given = {partition for member in self.clients if member is not None for partition in member.names()}
         left = sorted(set(expected) - given)
         return [f"share group {GROUP}: nobody has {left}"] if left else []
 
     async def _live(self, place: int, loop: NodeLoop, random: Random) -> None:
-        while not self._leaving[place]:
+        while not self.leaving[place]:
             self._lives += 1
             try:
-                async with self._world.clients.cluster(loop) as cluster:
+                async with self.world.clients.cluster(loop) as cluster:
                     for topic in self._topics:
                         await cluster.topic(topic)
                     member = _Member(cluster, f"sharer-{place}.{self._lives}", self._topics, self, random)
-                    self._members[place] = member
-                    while not self._leaving[place]:
+                    self.clients[place] = member
+                    while not self.leaving[place]:
                         await member.turn()
                     await member.leave()
             except KavkaError:
                 await asyncio.sleep(RETRY_S)
-        self._loops[place] = self._members[place] = None
+        self.empty(place)
 
 
 class _Member:
