@@ -24,7 +24,7 @@ security_directory what `kavka up --secure` makes: certificate_authority signs, 
                    secured_listeners: the settings that go with it
 zookeeper_tls      certificates of ZooKeeper's connections, both sides; zookeeper_secure_port: a server's TLS port
 disk               the FileSystem port
-documents          what stands at an https: or file: address, read whole
+documents          what stands at an https: or file: address, read whole; services: how any service over HTTP is asked
 zookeeper_host     an embedded ZooKeeper; zookeeper_server: its port, or a process of its own
 metrics_server     GET /metrics
 trace_export       traces of requests to an OpenTelemetry collector

@@ -7,8 +7,6 @@ A flow for what an operator's settings name, such as an issuer's keys. It must n
     I2  the other side is checked: its certificate, and that it is the host of the address
     I3  nothing but the address is read: no redirect is followed, and no proxy that the environment names is used
     I4  what fails is a ConnectionFailed that says nothing of the answer but its status
-
-A thread for each: a name's look-up cannot be ended, and must hold up nobody else's work.
 """
 
 from __future__ import annotations
@@ -18,13 +16,13 @@ import os
 import socket
 import ssl
 import stat
-import threading
 from collections.abc import Callable, Mapping
 from http.client import HTTPException, HTTPSConnection
 from typing import Final
 from urllib.parse import unquote, urlencode, urlsplit
 
 from kavka.errors import ConfigError, ConnectionFailed
+from kavka.runtime.services import cut_after, in_own_thread
 from kavka.runtime.tls_contexts import web_context
 from kavka.security.key_stores import StoreSettings
 
@@ -53,32 +51,9 @@ async def post_form(
 
 
 async def _in_time(url: str, read: Callable[[], bytes]) -> bytes:
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[bytes] = loop.create_future()
-
-    def tell(document: bytes | None, failure: Exception | None) -> None:
-        if found.done():
-            return
-        if failure is None:
-            found.set_result(document or b"")
-        else:
-            found.set_exception(failure)
-
-    def work() -> None:
-        document, failure = None, None
-        try:
-            document = read()
-        except ConnectionFailed as failed:
-            failure = failed
-        try:
-            loop.call_soon_threadsafe(tell, document, failure)
-        except RuntimeError:
-            pass  # The loop has ended, and with it whoever asked.
-
-    threading.Thread(target=work, name="kavka-document", daemon=True).start()
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            return await found
+            return await in_own_thread(read, "kavka-document")
     except TimeoutError as late:
         raise ConnectionFailed(f"{url} was not read within {TIMEOUT_S:.0f} s") from late
 
@@ -135,41 +110,23 @@ def _exchange(  # noqa: PLR0913 - the parts of one request
     context = web_context(trust_store)
     with socket.create_connection((host, port), timeout=TIMEOUT_S) as raw:
         secured = context.wrap_socket(raw, server_hostname=host, do_handshake_on_connect=False)
-    with secured:
-        # A socket's timeout is for each piece: this is for all of them.
-        is_cut = threading.Event()
-        end = threading.Timer(TIMEOUT_S, _shut, [secured, is_cut])
-        end.daemon = True
-        end.start()
-        try:
-            secured.do_handshake()
-            connection = HTTPSConnection(host, port)
-            connection.sock = secured
-            wanted = {"Accept": "application/json", "Connection": "close", **(headers or {})}
-            connection.request(method, target, body, wanted)
-            answer = connection.getresponse()
-            if 300 <= answer.status < 400:
-                raise ConnectionFailed(f"https://{host}:{port} answered {answer.status}: redirects are not followed")
-            if answer.status != 200:
-                raise AnsweredOtherwise(f"https://{host}:{port}", answer.status)
-            document = answer.read(MAX_BYTES + 1)
-            if is_cut.is_set():
-                # An answer without a length ends with its connection: this one may have more to come.
-                raise ConnectionFailed(f"https://{host}:{port} was not read within {TIMEOUT_S:.0f} s")
-            if answer.length and len(document) <= MAX_BYTES:
-                raise ConnectionFailed(f"https://{host}:{port} ended before its answer did")
-        finally:
-            end.cancel()
+    with secured, cut_after(secured, TIMEOUT_S) as is_cut:
+        secured.do_handshake()
+        connection = HTTPSConnection(host, port)
+        connection.sock = secured
+        wanted = {"Accept": "application/json", "Connection": "close", **(headers or {})}
+        connection.request(method, target, body, wanted)
+        answer = connection.getresponse()
+        if 300 <= answer.status < 400:
+            raise ConnectionFailed(f"https://{host}:{port} answered {answer.status}: redirects are not followed")
+        if answer.status != 200:
+            raise AnsweredOtherwise(f"https://{host}:{port}", answer.status)
+        document = answer.read(MAX_BYTES + 1)
+        if is_cut.is_set():
+            raise ConnectionFailed(f"https://{host}:{port} was not read within {TIMEOUT_S:.0f} s")
+        if answer.length and len(document) <= MAX_BYTES:
+            raise ConnectionFailed(f"https://{host}:{port} ended before its answer did")
     return document
-
-
-def _shut(secured: ssl.SSLSocket, is_cut: threading.Event) -> None:
-    """Ends a connection that another thread reads, and says so first."""
-    is_cut.set()
-    try:
-        socket.socket.shutdown(secured, socket.SHUT_RDWR)
-    except OSError:
-        pass
 
 
 def _words(failure: Exception) -> str:

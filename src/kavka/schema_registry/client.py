@@ -16,7 +16,6 @@ Source: Confluent Schema Registry's API reference.
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import time
 import urllib.error
@@ -24,8 +23,9 @@ import urllib.request
 from collections import OrderedDict
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, NamedTuple
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote
 
+from kavka.runtime.services import service_address
 from kavka.schema_registry.formats import Schema, SchemaMismatch, parse_schema
 
 TIMEOUT_S = 5.0
@@ -69,15 +69,11 @@ class RegistryClient:
     """
 
     def __init__(self, address: str) -> None:
-        parts = urlsplit(address if "://" in address else f"http://{address}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{address!r} is not the address of a registry: write http://HOST:PORT")
+        at = service_address(address, "not the address of a registry")
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
-        if parts.username is not None:
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            self._headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
-        host = parts.netloc.rpartition("@")[2]
-        self.address = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        if at.authorization is not None:
+            self._headers["Authorization"] = at.authorization
+        self.address = at.shown
         """Without the password, to be shown."""
         self._opener = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
 
