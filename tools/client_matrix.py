@@ -21,9 +21,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
+if str(PROJECT) not in sys.path:
+    sys.path.insert(0, str(PROJECT))
+
+from tools.table_in_page import TableInPage  # noqa: E402
+
 CLIENTS = PROJECT / "tests" / "conformance" / "clients"
 RESULTS = CLIENTS / "results.json"
-PAGE = PROJECT / "docs" / "clients.md"
 START, END = "<!-- clients: written by tools/client_matrix.py -->", "<!-- end of clients -->"
 
 COLUMNS = {
@@ -155,26 +159,8 @@ def _cell(figures: list[int]) -> str:
     return str(count) if passed == count else f"**{passed} of {count}**"
 
 
-def page() -> str:
-    """The page with the table in its place."""
-    before, _, rest = PAGE.read_text().partition(START)
-    _, _, after = rest.partition(END)
-    return f"{before}{START}\n{table()}{END}{after}"
-
-
 def main(arguments: list[str]) -> int:
-    match arguments:
-        case ["--check"]:
-            return 0 if PAGE.read_text() == page() else 1
-        case ["record", *reports]:
-            record(map(Path, reports))
-            PAGE.write_text(page())
-        case []:
-            PAGE.write_text(page())
-        case _:
-            print(__doc__, file=sys.stderr)
-            return 2
-    return 0
+    return TableInPage(START, END, table, record).main(arguments, __doc__)
 
 
 if __name__ == "__main__":

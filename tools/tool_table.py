@@ -21,9 +21,9 @@ if str(PROJECT) not in sys.path:
     sys.path.insert(0, str(PROJECT))
 
 from tests.conformance.tools.every_tool import ELSEWHERE, GONE, NOT_APPLICABLE, NOT_RUN, RELEASES, TOOLS  # noqa: E402
+from tools.table_in_page import TableInPage  # noqa: E402
 
 RESULTS = PROJECT / "tests" / "conformance" / "tools" / "results.json"
-PAGE = PROJECT / "docs" / "clients.md"
 START, END = "<!-- tools: written by tools/tool_table.py -->", "<!-- end of tools -->"
 _CASE = re.compile(r"test_a_tool_runs\[(?:(zk|kraft)-(.+)|(.+)-(zk|kraft))\]")
 
@@ -81,26 +81,8 @@ def _cell(known: dict[str, bool | None], mode: str) -> str:
     return {True: "works", False: "**fails**", None: ""}[known[mode]]
 
 
-def page() -> str:
-    """The page with the table in its place."""
-    before, _, rest = PAGE.read_text().partition(START)
-    _, _, after = rest.partition(END)
-    return f"{before}{START}\n{table()}{END}{after}"
-
-
 def main(arguments: list[str]) -> int:
-    match arguments:
-        case ["--check"]:
-            return 0 if PAGE.read_text() == page() else 1
-        case ["record", *reports]:
-            record(map(Path, reports))
-            PAGE.write_text(page())
-        case []:
-            PAGE.write_text(page())
-        case _:
-            print(__doc__, file=sys.stderr)
-            return 2
-    return 0
+    return TableInPage(START, END, table, record).main(arguments, __doc__)
 
 
 if __name__ == "__main__":
