@@ -6,14 +6,14 @@ It may lie: `raw` answers a path with any status and body.
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.kit.http_server import HttpServer, QuietHandler
 
-class ConnectServer:
+
+class ConnectServer(HttpServer):
     """`connectors`: name to {"config", "state", "tasks": [state, ...]}. `asked`: method and path, in order."""
 
     def __init__(self, cluster_id: str = "") -> None:
@@ -21,22 +21,7 @@ class ConnectServer:
         self.raw: dict[str, tuple[int, bytes]] = {}
         self.asked: list[str] = []
         self.cluster_id = cluster_id
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> ConnectServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__()
 
     def answer(self, method: str, target: str) -> tuple[int, bytes]:
         self.asked.append(f"{method} {target}")
@@ -90,28 +75,20 @@ class ConnectServer:
         tasks = [{"connector": name, "task": number} for number in range(len(found["tasks"]))]
         return {"name": name, "config": found["config"], "tasks": tasks, "type": found.get("type", "sink")}
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[QuietHandler]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 status, body = server.answer(self.command, self.path)
-                self.send_response(status)
-                if status in (301, 302):
-                    self.send_header("Location", body.decode())
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                self.answer(status, body, **({"Location": body.decode()} if status in (301, 302) else {}))
 
             def do_POST(self) -> None:
                 self.do_GET()
 
             def do_PUT(self) -> None:
                 self.do_GET()
-
-            def log_message(self, *_: object) -> None:
-                pass
 
         return Handler
 

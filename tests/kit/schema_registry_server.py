@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from tests.kit.http_server import HttpServer, QuietHandler
 
-class RegistryServer:
+
+class RegistryServer(HttpServer):
     """Serves `schemas` (id to answer) and `subjects` ((subject, version) to answer); `asked`: the paths, in order."""
 
     def __init__(self) -> None:
@@ -20,22 +20,7 @@ class RegistryServer:
         """Path to status and body, before anything else."""
         self.asked: list[str] = []
         self.authorization: list[str | None] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> RegistryServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__()
 
     def answer(self, path: str) -> tuple[int, bytes]:
         if path in self.raw:
@@ -51,22 +36,14 @@ class RegistryServer:
             return 200, json.dumps(self.subjects[parts[1], parts[3]]).encode()
         return 404, b'{"error_code": 40403, "message": "Schema not found"}'
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[QuietHandler]:
         registry = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 registry.asked.append(self.path)
                 registry.authorization.append(self.headers.get("Authorization"))
                 status, body = registry.answer(self.path)
-                self.send_response(status)
-                if status in (301, 302):
-                    self.send_header("Location", body.decode())
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
+                self.answer(status, body, **({"Location": body.decode()} if status in (301, 302) else {}))
 
         return Handler

@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 import json
-import threading
 from base64 import b64decode
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs
+
+from tests.kit.http_server import HttpServer, QuietHandler
 
 CLIENT, SECRET = "orders", "canary:secret"
 
 
-class TokenEndpoint:
+class TokenEndpoint(HttpServer):
     """`make` gives the token of an answer; `manner` says how it answers; `asked` has the body of each request."""
 
     def __init__(self, make: Callable[[], str]) -> None:
         self.make = make
         self.manner = "well"
         self.asked: list[dict[str, list[str]]] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        super().__init__()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/token?realm=1"
+        return f"{self.address}/token?realm=1"
 
-    def __enter__(self) -> TokenEndpoint:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[QuietHandler]:
         endpoint = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler, BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 endpoint.asked.append(parse_qs(body.decode()))
@@ -66,16 +55,8 @@ class TokenEndpoint:
 
             def _answer(self, status: int, content: bytes, **headers: str) -> None:
                 try:
-                    self.send_response(status)
-                    for name, text in headers.items():
-                        self.send_header(name, text)
-                    self.send_header("Content-Length", str(len(content)))
-                    self.end_headers()
-                    self.wfile.write(content)
+                    self.answer(status, content, **headers)
                 except OSError:
                     pass  # The other side has read enough.
-
-            def log_message(self, *arguments: object) -> None:
-                pass
 
         return Handler

@@ -3,47 +3,35 @@
 from __future__ import annotations
 
 import json
-import threading
 from base64 import b64encode
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Final
 from urllib.parse import parse_qs
+
+from tests.kit.http_server import HttpServer, QuietHandler
 
 CLIENT: Final = "the-client"
 SECRET: Final = "the client's secret"
 
 
-class TokenServer:
+class TokenServer(HttpServer):
     """`make` makes each token. `asked`: how often one was given."""
 
     def __init__(self, make: Callable[[], str]) -> None:
         self.asked = 0
         self._make = make
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        super().__init__()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/token"
+        return f"{self.address}/token"
 
-    def __enter__(self) -> TokenServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[QuietHandler]:
         tokens = self
         expected = f"Basic {b64encode(f'{CLIENT}:{SECRET}'.encode()).decode()}"
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler, BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
                 is_right = self.headers["Authorization"] == expected and form["grant_type"] == ["client_credentials"]
@@ -54,13 +42,6 @@ class TokenServer:
                     else {"error": "invalid_client"}
                 )
                 content = json.dumps(answer).encode()
-                self.send_response(200 if is_right else 401)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *arguments: object) -> None:
-                pass
+                self.answer(200 if is_right else 401, content, Content_Type="application/json")
 
         return Handler
