@@ -60,7 +60,8 @@ def host(
     accept_unavailable: Annotated[
         bool,
         typer.Option(
-            "--accept-unavailable", help="With --restart: partitions without a replica to spare may be away meanwhile."
+            "--accept-unavailable",
+            help="With --restart: partitions without a replica to spare may be unavailable meanwhile.",
         ),
     ] = False,
     settings: Annotated[
@@ -73,8 +74,8 @@ def host(
 ) -> None:
     """Start a broker for each core of this machine.
 
-    All have the settings of one file; ids, ports and directories follow from it. What ends is started again. Ctrl-C
-    stops them all. --restart waits until each broker is in sync again before the next.
+    All have the settings of one file; ids, ports and directories follow from it. A broker that ends is started
+    again. Ctrl-C stops them all. --restart waits until each broker is in sync again before the next.
 
     [bold]Examples[/bold]
 

@@ -191,8 +191,8 @@ def backfill(
 ) -> None:
     """Read what a topic held before its flow began, into the same table or topic, and what is new besides.
 
-    What the flow has read already is refused: its rows would be there twice. A backfill that was killed is gone on
-    with by the next run.
+    Ranges that the flow has read already are refused: their rows would be there twice. If a backfill is killed, the
+    next run continues it.
 
     [bold]Examples[/bold]
 

@@ -34,14 +34,14 @@ class ServiceAddress(NamedTuple):
 
 
 def service_address(given: str, what: str) -> ServiceAddress:
-    """Of http://name:password@HOST:PORT/path; without a scheme it is http. Raises ValueError: GIVEN is `what`.
+    """Of http://name:password@HOST:PORT/path; without a scheme it is http. Raises ValueError: it is `what`.
 
     >>> service_address("registry:8081", "no address").shown
     'http://registry:8081'
     """
     parts = urlsplit(given if "://" in given else f"http://{given}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{given!r} is {what}: write http://HOST:PORT")
+        raise ValueError(f"{given.rpartition('@')[2]!r} is {what}: write http://HOST:PORT")  # without a password
     authorization = None
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -312,3 +312,9 @@ class TestSubjects:
             server.raw[where] = (200, b'{"is_compatible": "yes"}')
             with pytest.raises(RestFailed, match="without a verdict"):
                 asyncio.run(check(RestService(server.address), "a", "AVRO", "{}"))
+
+
+def test_an_address_that_is_none_is_named_without_its_password() -> None:
+    with pytest.raises(ValueError, match=r"'broker:21' is no address") as refused:
+        RestService("ftp://ada:canary@broker:21")
+    assert "canary" not in str(refused.value)
