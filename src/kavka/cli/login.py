@@ -60,24 +60,9 @@ def way_to(bootstrap: str | None) -> Way:
 
 def read_file(path: str) -> ClientLogin:
     """The login in a file of a client's settings. Raises ConfigError, OSError."""
-    from kavka.client.login import client_login
-    from kavka.config.properties import parse_properties
-    from kavka.errors import ConfigError
+    from kavka.client.client_file import read_client_file
 
-    with open(path, encoding="utf-8") as file:
-        try:
-            settings = parse_properties(file.read())
-        except UnicodeDecodeError as problem:
-            raise ConfigError(f"{path}: not a text: {problem}") from problem
-    try:
-        return client_login(settings, read=_read)
-    except ConfigError as problem:
-        raise ConfigError(f"{path}: {problem}") from problem
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+    return read_client_file(path)
 
 
 def _is_ours_alone(path: str) -> bool:

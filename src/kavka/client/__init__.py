@@ -29,7 +29,8 @@ security settings for TLS and SASL; sasl: which exchange a login has (kavka.secu
 access_tokens  tokens of OAUTHBEARER: taken, kept, taken anew; token_login: where the settings say they come from
 ticket_login   tickets of GSSAPI: whose, and with which keys, as the settings say
 ticket_threads where Kerberos' library waits for a KDC
-login    login and TLS, as Kafka's client settings ask for them; login_files: a login as files for clients
+login    login and TLS, as Kafka's client settings ask for them; login_files: a login as files for clients;
+         client_file: such a file is read
 settings the settings of clients
 
 It works with kavka and with Apache Kafka from 2.1 on. The caller passes the network in:

@@ -29,6 +29,7 @@ The file is TOML:
     read_only = false                           # no action on this cluster, whoever asks
     sasl = { mechanism = "SCRAM-SHA-512", username = "console", password = "..." }     # where brokers ask who it is
     tls = { authorities = "/etc/ssl/kafka-ca.pem" }      # where they speak TLS; {} for certificates the machine trusts
+    client_config = "/etc/kavka/orders.properties"       # instead of sasl and tls: a file of Kafka's client settings
 
     [[user]]                                    # rights: docs/console.md
     name = "ada"
@@ -55,6 +56,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
+from kavka.client.client_file import read_client_file
 from kavka.client.security import PASSWORD_MECHANISMS, SaslMechanism, SaslSettings, TlsSettings
 from kavka.console.alert_rules import MOST_RULES, AlertRule, parse_alert
 from kavka.console.masks import MOST_MASKS, Mask, parse_mask
@@ -261,9 +263,12 @@ def _server_tls(table: object, where: str) -> ServerTlsSettings:
 
 def _cluster(table: dict[str, Any], where: str) -> ClusterSettings:
     types: dict[str, type] = dict.fromkeys((each.name for each in fields(ClusterSettings)), str)
-    types.update(read_only=bool, sasl=dict, tls=dict)
-    _check(table, types, f"{where}: [[cluster]]", needed=("name", "bootstrap"))
+    types.update(read_only=bool, sasl=dict, tls=dict, client_config=str)
+    needed = ("name",) if "client_config" in table else ("name", "bootstrap")
+    _check(table, types, f"{where}: [[cluster]]", needed=needed)
     made: dict[str, Any] = dict(table)
+    if "client_config" in table:
+        made.update(_client_config(made, f"{where}: client_config of {table['name']}"))
     if "sasl" in table:
         made["sasl"] = _sasl(table["sasl"], f"{where}: sasl of {table['name']}")
     if "tls" in table:
@@ -272,6 +277,24 @@ def _cluster(table: dict[str, Any], where: str) -> ClusterSettings:
         _check(table["tls"], wanted, f"{where}: tls of {table['name']}")
         made["tls"] = TlsSettings(**table["tls"])
     return ClusterSettings(**made)
+
+
+def _client_config(table: dict[str, Any], where: str) -> dict[str, Any]:
+    """What a client's file says of how the cluster is reached, with every mechanism that kavka's client has."""
+    file = table.pop("client_config")
+    for name in ("sasl", "tls"):
+        if name in table:
+            raise ConfigError(f"{where}: {name} is set, too, and both say how the cluster is reached: leave one out")
+    try:
+        login = read_client_file(file)
+    except OSError as problem:
+        raise ConfigError(f"{where}: cannot read {file}: {problem.strerror}") from problem
+    except ConfigError as problem:
+        raise ConfigError(f"{where}: {problem}") from problem
+    bootstrap = table.get("bootstrap") or login.bootstrap
+    if not bootstrap:
+        raise ConfigError(f"{where}: neither bootstrap nor bootstrap.servers of {file} says where the brokers are")
+    return {"bootstrap": bootstrap, "sasl": login.sasl, "tls": login.tls}
 
 
 def _thresholds(table: object, where: str) -> Thresholds:

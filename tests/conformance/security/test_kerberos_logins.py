@@ -25,7 +25,10 @@ from kavka.runtime.network import SocketNetwork
 from tests.conformance.security.test_kerberos import SERVICE, login_of, settings_of
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.integration.documentation.page import blocks
+from tests.kit.console_client import ConsoleClient
+from tests.kit.console_process import ConsoleProcess
 from tests.kit.kerberos_realm import HOST, KerberosRealm, missing
+from tests.kit.process_cluster import eventually
 from tests.kit.sasl_script import LISTENER
 
 pytestmark = [
@@ -283,6 +286,50 @@ def test_commands_log_in_with_the_file_that_java_has(tmp_path: Path, realm: Kerb
     assert refused.returncode != 0
     assert f"keytab {keytab} cannot be read" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_the_console_reaches_each_cluster_of_its_file_with_a_login_of_its_own(
+    tmp_path: Path, realm: KerberosRealm
+) -> None:
+    """The same brokers twice, as two users: of "closed" the console sees nothing, because bob may do nothing there."""
+    realm.add("bob")
+    settings = settings_of(
+        realm,
+        **{
+            "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+            "super.users": "User:ANONYMOUS;User:alice",
+            "auto.create.topics.enable": "false",
+        },
+    )
+
+    def table(name: str, user: str, port: int) -> str:
+        file = tmp_path / f"{name}.properties"
+        keytab = realm.keytab(user)
+        file.write_text(
+            f"bootstrap.servers={HOST}:{port}\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\n"
+            f"sasl.kerberos.keytab={keytab}\nsasl.kerberos.principal={user}\n"
+        )
+        return f'[[cluster]]\nname = "{name}"\nclient_config = "{file}"\n'
+
+    async def scenario() -> None:
+        async with InProcessCluster(
+            tmp_path / "kavka", count=1, settings=settings, more_listeners=[LISTENER], host=HOST
+        ) as cluster:
+            port = cluster.ports_of[LISTENER][1]
+            async with cluster.client() as client:
+                assert await Admin(client).create_topics([NewTopic("orders", 1, 1)]) == {}
+            tables = table("open", "alice", port) + table("closed", "bob", port)
+            await asyncio.to_thread(look, tables)
+
+    def look(tables: str) -> None:
+        with ConsoleProcess(f"poll_ms = 500\n{tables}", tmp_path / "console") as console:
+            client = ConsoleClient(console.address)
+            eventually("alice's topics are shown", lambda: "orders" in client.get("/c/open/topics").text, timeout_s=60)
+            eventually("bob's cluster is read", lambda: "alive" in client.get("/c/closed/brokers").text, timeout_s=60)
+            assert "orders" not in client.get("/c/closed/topics").text
+            assert not console.failures, console.failures
+
+    asyncio.run(asyncio.wait_for(scenario(), 150))
 
 
 def test_a_cluster_client_reaches_all_brokers(tmp_path: Path, realm: KerberosRealm) -> None:

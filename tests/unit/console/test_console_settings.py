@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
@@ -89,6 +91,42 @@ def test_a_cluster_may_ask_who_the_console_is_and_speak_tls() -> None:
         with pytest.raises(ConfigError) as refused:
             parse_settings(text.replace(before, after))
         assert words in str(refused.value)
+
+
+def test_a_clients_file_says_how_a_cluster_is_reached(tmp_path: Path) -> None:
+    """With every mechanism of kavka's client; the table has passwords only."""
+    file = tmp_path / "tokens.properties"
+    file.write_text(
+        "bootstrap.servers=h:1,i:2\nsecurity.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+        "sasl.oauthbearer.token.endpoint.url=https://issuer.example/token\n"
+        'sasl.jaas.config=OAuthBearerLoginModule required clientId="console" clientSecret="secret";\n'
+    )
+    text = f"""
+    [[cluster]]
+    name = "a"
+    client_config = "{file}"
+    """
+    (found,) = parse_settings(text).clusters
+    assert found.bootstrap == "h:1,i:2"
+    assert found.sasl is not None
+    assert found.sasl.mechanism is SaslMechanism.OAUTHBEARER
+    assert found.sasl.tokens is not None
+    assert found.tls == TlsSettings()
+    assert "secret" not in repr(found)
+    assert parse_settings(f'{text}\nbootstrap = "j:3"').clusters[0].bootstrap == "j:3"
+
+    def refusal(more: str) -> str:
+        with pytest.raises(ConfigError) as refused:
+            parse_settings(text + more)
+        return str(refused.value)
+
+    assert "client_config of a: tls is set, too" in refusal("tls = {}")
+    file.write_text("security.protocol=PLAINTEXT\n")
+    assert "neither bootstrap nor bootstrap.servers" in refusal("")
+    file.write_text("security.protocol=SASL_SSL\nsasl.mechanism=CRAM\n")
+    assert f"{file}: sasl.mechanism is 'CRAM'" in refusal("")
+    file.unlink()
+    assert f"cannot read {file}: No such file" in refusal("")
 
 
 def test_thresholds_of_the_health_checks_are_settings() -> None:
