@@ -82,6 +82,21 @@ _GROUP_BOUNDS: Final = {
         "group_streams_max_assignment_interval_ms",
     ),
     "streams.num.standby.replicas": ("", "group_streams_max_standby_replicas"),
+    "share.session.timeout.ms": ("group_share_min_session_timeout_ms", "group_share_max_session_timeout_ms"),
+    "share.heartbeat.interval.ms": ("group_share_min_heartbeat_interval_ms", "group_share_max_heartbeat_interval_ms"),
+    "share.assignment.interval.ms": (
+        "group_share_min_assignment_interval_ms",
+        "group_share_max_assignment_interval_ms",
+    ),
+    "share.record.lock.duration.ms": (
+        "group_share_min_record_lock_duration_ms",
+        "group_share_max_record_lock_duration_ms",
+    ),
+    "share.delivery.count.limit": ("group_share_min_delivery_count_limit", "group_share_max_delivery_count_limit"),
+    "share.partition.max.record.locks": (
+        "group_share_min_partition_max_record_locks",
+        "group_share_max_partition_max_record_locks",
+    ),
 }
 """The broker's settings that bound what a group may ask for."""
 _THREADS: Final = ("num.io.threads", "num.replica.fetchers", "num.recovery.threads.per.data.dir", "background.threads")
@@ -191,9 +206,22 @@ def alter_group_incrementally(
                 least, most = (getattr(broker, attribute) if attribute else 0 for attribute in bounds)
                 if not least <= value <= most:
                     raise InvalidValue(name, value, f"Value must be at least {least} and at most {most}")
+        _refuse_short_sessions(texts, broker)
     except ConfigError as error:
         raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from error
     return texts
+
+
+def _refuse_short_sessions(texts: Mapping[str, str], broker: BrokerConfig) -> None:
+    """A session must be longer than the time between heartbeats, by the group's settings and else by the broker's.
+    Raises ConfigError."""
+    for kind in ("consumer", "share", "streams"):
+        session, interval = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if session not in texts and interval not in texts:
+            continue  # The broker's own settings are not this group's mistake.
+        session_ms = int(texts.get(session, getattr(broker, f"group_{kind}_session_timeout_ms")))
+        if session_ms <= int(texts.get(interval, getattr(broker, f"group_{kind}_heartbeat_interval_ms"))):
+            raise ConfigError(f"{session} must be greater than {interval}")
 
 
 def alter_client_metrics_incrementally(

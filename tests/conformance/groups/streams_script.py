@@ -17,7 +17,7 @@ from kavka.protocol.messages.join_group_request import JoinGroupRequestProtocol
 from kavka.protocol.messages.offset_commit_request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kavka.protocol.messages.offset_delete_request import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from kavka.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from tests.kit.streams_member import StreamsMember
+from tests.kit.streams_member import StreamsMember, task_ids
 
 GROUP = 32
 """The type of resources that groups are, to configurations."""
@@ -59,6 +59,8 @@ class StreamsScript:
         self.port = port
         self.notes: list[tuple[object, ...]] = []
         self.members: dict[tuple[str, str], StreamsMember] = {}
+        self.told: dict[tuple[str, str], list[dict[str, list[int]]]] = {}
+        """The tasks of each kind that a member was told last."""
         self.client = StreamsMember(port, "prepared", "nobody")
 
     def close(self) -> None:
@@ -68,10 +70,10 @@ class StreamsScript:
     def prepare(self) -> None:
         for name, partitions in (("four", 4), ("two", 2), ("three", 3)):
             self.client.create_topic(name, partitions=partitions)
-        self._until(lambda: all(len(self.client.topics(name)[name].partitions) for name in ("four", "two", "three")))
-        self._until(lambda: self.client.ask_to_join(READING).active_tasks)
+        self.until(lambda: all(len(self.client.topics(name)[name].partitions) for name in ("four", "two", "three")))
+        self.until(lambda: self.client.ask_to_join(READING).active_tasks)
 
-    def _until(self, condition: Callable[[], Any]) -> None:
+    def until(self, condition: Callable[[], Any]) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
             assert time.monotonic() < deadline
@@ -98,6 +100,9 @@ class StreamsScript:
         )
         tasks = [ids(each) for each in (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)]
         statuses = [(status.status_code, status.status_detail) for status in answer.status or ()]
+        if answer.active_tasks is not None:
+            kinds = (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)
+            self.told[group, name] = [{each.subtopology_id: each.partitions for each in kind} for kind in kinds]
         error = ErrorCode(answer.error_code).name
         self.notes.append((what, group, name, error, answer.error_message, answer.member_epoch, statuses, tasks))
         if error == "NONE":
@@ -125,17 +130,23 @@ class StreamsScript:
             member.epoch = known
         return self._note("beat", group, name, answer)
 
+    def follow(self, group: str, *names: str) -> None:
+        """Each says in turn that it has what it was told, and nothing else."""
+        for name in names:
+            active, standby, warmup = (task_ids(each) for each in self.told[group, name])
+            self.beat(group, name, active_tasks=active, standby_tasks=standby, warmup_tasks=warmup)
+
     def until_ready(self, group: str, name: str = ONE) -> None:
         """Heartbeats without a note, until the group's internal topics are there; then one with it."""
         member = self.member(group, name)
-        self._until(lambda: not member.beat().status)
+        self.until(lambda: not member.beat().status)
 
-    def set(self, group: str, name: str, value: str) -> None:
+    def set(self, group: str, name: str, value: str, *, pause_s: float = 0.5) -> None:
         setting = AlterableConfig(name=name, config_operation=0, value=value)
         resource = AlterConfigsResource(resource_type=GROUP, resource_name=group, configs=[setting])
         answer = self.client.ask(m.IncrementalAlterConfigsRequest(resources=[resource]), 1)
         self.notes.append(("set", group, name, value, ErrorCode(answer.responses[0].error_code).name))
-        time.sleep(0.5)  # Kafka's brokers take it in a moment later.
+        time.sleep(pause_s)  # Kafka's brokers take it in a moment later.
 
     def commit(self, group: str, name: str, epoch: int, *topics: str, partition: int = 0, version: int = 9) -> None:
         offset = OffsetCommitRequestPartition(partition_index=partition, committed_offset=7, committed_metadata="")

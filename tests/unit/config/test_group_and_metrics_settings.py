@@ -41,11 +41,32 @@ def test_a_group_sets_what_the_broker_allows() -> None:
         ("g", "streams.num.standby.replicas", "3"),
         ("g", "streams.num.standby.replicas", "-1"),
         ("g", "streams.initial.rebalance.delay.ms", "-1"),
+        ("g", "share.session.timeout.ms", "44999"),
+        ("g", "share.heartbeat.interval.ms", "15001"),
+        ("g", "share.assignment.interval.ms", "15001"),
+        ("g", "share.record.lock.duration.ms", "14999"),
+        ("g", "share.delivery.count.limit", "11"),
+        ("g", "share.partition.max.record.locks", "4001"),
     ],
 )
 def test_a_group_sets_nothing_else(group: str, name: str, value: str | None) -> None:
     with pytest.raises(RequestError):
         alter_group_incrementally(group, {}, set_to(name, value), BROKER)
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
+def test_a_session_is_longer_than_the_time_between_heartbeats(kind: str) -> None:
+    session, interval = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+    broker = BrokerConfig.from_properties({f"group.{kind}.min.session.timeout.ms": "1000"})
+    for texts, name, value in (
+        ({}, session, "5000"),
+        ({}, session, "4000"),
+        ({session: "6000"}, interval, "6000"),
+        ({interval: "7000"}, session, "7000"),
+    ):
+        with pytest.raises(RequestError, match="must be greater than"):
+            alter_group_incrementally("g", texts, set_to(name, value), broker)
+    assert alter_group_incrementally("g", {}, set_to(session, "5001"), broker) == {session: "5001"}
 
 
 def test_a_subscription_says_what_of_whom_and_how_often() -> None:

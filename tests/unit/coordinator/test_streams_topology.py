@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from kavka.coordinator.groups.streams.decide.hash_order import in_hash_order
 from kavka.coordinator.groups.streams.decide.topology import (
     MOST_TASKS,
     Configured,
@@ -194,9 +195,30 @@ def test_what_reads_a_topic_is_found_without_a_look_at_every_part() -> None:
     application = topology(*(part(str(number), f"t{number}", "shared") for number in range(10_000)))
     begin = time.process_time()
     assert [application.subtopology_of(f"t{number}") for number in range(10_000)] == list(application.subtopologies)
-    assert application.subtopology_of("shared") == "9999", "of several, the last"
+    assert application.subtopology_of("shared") == "4957", "of several, the last in the order of Java"
     assert application.subtopology_of("unknown") is None
     assert time.process_time() - begin < 2
+
+
+def test_parts_are_gone_over_in_the_order_of_a_hash_map() -> None:
+    """What Java 21 has, of keys that came from the largest down."""
+    thirteen, thirty = (in_hash_order(str(number) for number in range(count - 1, -1, -1)) for count in (13, 30))
+    assert thirteen == ["11", "12", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]
+    assert thirty == [*map(str, (*range(22, 30), *range(10, 20), *range(10), 20, 21))]
+    words = ["clicks", "über", "views", "Aa", "BB", "\U0001f600", "0"]
+    assert in_hash_order(words) == ["Aa", "BB", "0", "über", "\U0001f600", "clicks", "views"]
+
+
+def test_the_order_in_which_a_member_tells_its_parts_changes_nothing() -> None:
+    """Part 1 is known in part by t before part 0 is; Apache Kafka 4.3 gives b the 7 partitions of a all the same."""
+    parts = [
+        part("2", repartitions=[internal("b")]),
+        part("1", "t", repartitions=[internal("a")], sinks=["b"]),
+        part("0", "u", sinks=["a"]),
+    ]
+    for told in (parts, parts[::-1]):
+        missing = found(topology(*told), t=3, u=7).missing
+        assert {name: each.partition_count for name, each in missing.items()} == {"a": 7, "b": 7}
 
 
 def test_repartition_topics_have_the_numbers_that_rounds_over_all_parts_lead_to() -> None:

@@ -52,7 +52,13 @@ def _refused(group_id: str, error: ErrorCode, why: str | None) -> DescribedGroup
 
 def _group(broker: GroupsBroker, group_id: str, operations: int) -> DescribedGroup:
     try:
-        group = found_group(group_id, broker.groups.describe_consumer_group, is_served=broker.serves_consumer_groups())
+        group = found_group(
+            broker.groups,
+            group_id,
+            find=broker.groups.describe_consumer_group,
+            kind="consumer",
+            is_served=broker.serves_consumer_groups(),
+        )
     except RequestError as refused:
         return _refused(group_id, refused.code, refused.message or None)
     return DescribedGroup(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.found_group import not_found
 from kavka.broker.api.security.authorized_operations import GROUP_OPERATIONS, GROUP_OPERATIONS_SINCE_4, NOT_ASKED
 from kavka.coordinator.groups.classic.decide.membership import GroupState
 from kavka.errors import ErrorCode, RequestError
@@ -47,7 +48,7 @@ def _group(broker: GroupsBroker, version: int, group_id: str, operations: int) -
     if group is None:
         return DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE,
-            error_message=f"Group {group_id} not found." if version >= 6 else None,
+            error_message=not_found(broker.groups, group_id, "classic") if version >= 6 else None,
             group_id=group_id,
             group_state=GroupState.DEAD.value,
             protocol_type="",

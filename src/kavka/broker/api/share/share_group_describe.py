@@ -39,7 +39,13 @@ def handle(broker: ShareBroker, request: Request, message: ShareGroupDescribeReq
 
 def _group(broker: ShareBroker, group_id: str, operations: int) -> DescribedGroup:
     try:
-        group = found_group(group_id, broker.groups.describe_share_group, is_served=broker.serves_share_groups())
+        group = found_group(
+            broker.groups,
+            group_id,
+            find=broker.groups.describe_share_group,
+            kind="share",
+            is_served=broker.serves_share_groups(),
+        )
     except RequestError as refused:
         return DescribedGroup(
             error_code=refused.code,

@@ -51,7 +51,13 @@ def handle(
 
 def _group(broker: StreamsBroker, group_id: str, operations: int) -> DescribedGroup:
     try:
-        group = found_group(group_id, broker.groups.describe_streams_group, is_served=broker.serves_streams_groups())
+        group = found_group(
+            broker.groups,
+            group_id,
+            find=broker.groups.describe_streams_group,
+            kind="streams",
+            is_served=broker.serves_streams_groups(),
+        )
     except RequestError as refused:
         return DescribedGroup(error_code=refused.code, error_message=refused.message or None, group_id=group_id)
     return DescribedGroup(

@@ -121,7 +121,8 @@ def _heartbeat(broker: StreamsBroker, request: Request, message: StreamsGroupHea
 
 
 def _owned(parts: Sequence[OwnedIds] | None) -> Ids | None:
-    return None if parts is None else ids_of(parts)
+    """Also a subtopology of which the member names no task: it must be one of the topology's."""
+    return None if parts is None else {**{part.subtopology_id: frozenset() for part in parts}, **ids_of(parts)}
 
 
 def _tags(tags: Sequence[KeyValue]) -> tuple[tuple[str, str], ...]:

@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
+from kavka.coordinator.groups.streams.decide.hash_order import in_hash_order
 from kavka.errors import ErrorCode, RequestError
 
 MOST_NAMED: Final = 3
@@ -112,9 +113,14 @@ class Topology:
         return self._readers.get(topic)
 
     @cached_property
+    def parts(self) -> Sequence[Subtopology]:
+        """The subtopologies in the order in which Kafka goes over them, whatever order they came in."""
+        return [self.subtopologies[name] for name in in_hash_order(self.subtopologies)]
+
+    @cached_property
     def _readers(self) -> Mapping[str, str]:
         """The part that reads each topic: a commit asks for each of its partitions, of 20,000 parts maybe."""
-        return {topic: part.subtopology_id for part in self.subtopologies.values() for topic in part.sources()}
+        return {topic: part.subtopology_id for part in self.parts for topic in part.sources()}
 
 
 class ConfiguredSubtopology(NamedTuple):
@@ -284,7 +290,7 @@ def named(names: Sequence[str]) -> str:
 
 def _decide_counts(topology: Topology, topics: Topics) -> dict[str, int]:
     """Partitions of every topic that the application reads, and of its changelogs."""
-    parts = list(topology.subtopologies.values())
+    parts = topology.parts
     missing = sorted({name for part in parts for name in part.source_topics if topics.topic(name) is None})
     if missing:
         raise _Refusal(StatusCode.MISSING_SOURCE_TOPICS, f"Source topics {named(missing)} are missing.")
