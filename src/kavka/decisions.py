@@ -114,6 +114,8 @@ DECISIONS_TOPIC = "__kavka_decisions"
 """Where the brokers keep their decisions."""
 RING_FILES = ("kavka-decisions.1.jsonl", "kavka-decisions.0.jsonl")
 """A broker's own ring in its first log directory: older, newer. Kafka's log loading passes over such files."""
+RING_MARK = b'{"carried":"'
+"""How a line of the ring begins that is no decision: it says up to where the topic has what stands before it."""
 FORMAT_VERSION = 1
 YEAR_9000_MS = 221_845_392_000_000
 """Times beyond it are none that a calendar has in every zone."""
@@ -157,6 +159,12 @@ def encode_decision(recorded: RecordedDecision) -> bytes:
         if facts:
             fields[name] = dict(facts)
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def ring_mark(decision_id: str = "") -> bytes:
+    """A line of the ring: the topic has the decision of this id, and all before it. Without an id: from here on there
+    are such marks. To readers of decisions it is a `MalformedDecision`."""
+    return RING_MARK + decision_id.encode() + b'"}'
 
 
 def decode_decision(data: bytes) -> RecordedDecision:

@@ -8,7 +8,7 @@ Source: Kafka's KafkaServer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -86,6 +86,7 @@ class Inner(NamedTuple):
     moves: Late[LogMoves]
     quota_store: Late[QuotaStore]
     request_traces: Late[RequestTraces]
+    hand_over_decisions: Callable[[], Awaitable[None]]
 
 
 _T = TypeVar("_T")
@@ -239,15 +240,17 @@ class Broker:
 
     async def leave_cluster(self) -> None:
         """Controlled shutdown: asks the controller to move leaders from this broker to others, while it still serves.
-        Returns when nothing can be moved any more, or after controlled.shutdown.max.retries more attempts. The last
-        live broker has nobody to move them to.
+        Returns when nothing can be moved any more, or after controlled.shutdown.max.retries more attempts. Then the
+        others get the why-records that they do not have yet. The last live broker has nobody to hand anything over to.
         """
         others = [broker for broker in self.metadata.brokers() if broker.broker_id != self.broker_id]
-        if not self.config.controlled_shutdown_enable or self.inner.is_alone or not others:
+        if self.inner.is_alone or not others:
             return
-        from kavka.broker.membership.controlled_shutdown import leave_cluster
+        if self.config.controlled_shutdown_enable:
+            from kavka.broker.membership.controlled_shutdown import leave_cluster
 
-        await leave_cluster(self.inner.controller_link, self.config, self.broker_id, lambda: self.broker_epoch)
+            await leave_cluster(self.inner.controller_link, self.config, self.broker_id, lambda: self.broker_epoch)
+        await self.inner.hand_over_decisions()
 
     def answer_waiting(self) -> None:
         """Answers all requests that wait, so that their connections can end: the broker is about to stop."""

@@ -261,8 +261,7 @@ def join(base: Base, opened: Opened) -> Running:
     creation = serving.share.topic.creation = _new_topic_creation(base, serving, control)
     decision_topic, decisions = _new_decision_log(base, serving, creation)
     maintenance = _new_maintenance(base, logs)
-    base.on_storage_error.add(_new_directory_failures(base, opened, serving, control).on_storage_error)
-    _join_settings(base, logs, control, maintenance)
+    _join_reports(base, opened, serving, control, maintenance)
     _add_ends(base, serving, control, maintenance, decision_topic, decisions)
     lookups = late_lookups(base, logs)
     tokens = _new_tokens(base, control, secret) if (secret := config.delegation_token_secret) else None
@@ -309,6 +308,7 @@ def join(base: Base, opened: Opened) -> Running:
             _late_moves(base, logs),
             _late_quota_store(base),
             late_request_traces(base, serving.metadata),
+            decisions.hand_over,
         ),
     )
     control.local.open(broker)
@@ -337,6 +337,12 @@ def _late_group_parts(base: Base, serving: Serving, creation: TopicCreation) -> 
         return new_group_parts(base, loop, serving.metadata, serving.groups, creation)
 
     return Late(make)
+
+
+def _join_reports(base: Base, opened: Opened, serving: Serving, control: Control, maintenance: LogMaintenance) -> None:
+    """Passes failures of directories and changes of settings to the parts that must hear of them."""
+    base.on_storage_error.add(_new_directory_failures(base, opened, serving, control).on_storage_error)
+    _join_settings(base, opened.logs, control, maintenance)
 
 
 def _join_settings(base: Base, logs: LogManager, control: Control, maintenance: LogMaintenance) -> None:

@@ -4,6 +4,7 @@ Must not know what was decided or why: the form of a record is in `kavka.decisio
 `kavka.traces`.
 
     decision_log.py    a line in the broker's log, a ring on its disk, a record in the cluster
+    carried_over.py    what earlier lives of this broker left in its ring for the topic
     decision_topic.py  the way into the topic `__kavka_decisions`, wherever its leader is
     request_traces.py  which requests are kept in a ring of their own, and which of them become why-records
     trace_context.py   the trace context in records' headers

@@ -5,7 +5,9 @@ Decides how many are kept where, and in which batches they are sent. Must not kn
 `__kavka_decisions`.
 
     ring    two files of half of kavka.decisions.ring.bytes each in the first log directory, a JSON object on a line;
-            the older one is replaced when the newer is full. For the time when the cluster is down
+            the older one is replaced when the newer is full. For the time when the cluster is down. Marks in it say up
+            to where the topic has what it holds: what a stop or a kill left behind is written in the next life
+            (carried_over.py)
     topic   keyed by subject, compacted after a week and deleted after kavka.decisions.retention.ms; for every broker's
             eyes, also after the one that decided is dead
 
@@ -13,6 +15,9 @@ Decides how many are kept where, and in which batches they are sent. Must not kn
     I2  a record may be in the topic twice (if an answer was lost), but always with the same id
     I3  bounds: at most MAX_PENDING wait for the topic, and MAX_LINES_PER_SECOND are logged; the others are counted, and
         the count is logged
+    I4  a mark stands in the ring behind the decision that it names, and is written only when the topic has that one
+        and all before it: what is missing of the marks makes a record stand in the topic twice, and never lose it
+    I5  a stop waits at most HAND_OVER_S for the topic
 
 Source: none; Apache Kafka has its state-change log, on each broker for itself.
 """
@@ -22,18 +27,22 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from kavka.decisions import (
     RING_FILES,
     Decision,
     DecisionKind,
+    MalformedDecision,
     RecordDecision,
     RecordedDecision,
+    decode_decision,
     encode_decision,
     forget,
+    ring_mark,
 )
-from kavka.errors import KavkaError, StorageError
+from kavka.errors import ErrorCode, KavkaError, RequestError, StorageError
 from kavka.filesystem import File, FileSystem
 from kavka.logger import Logger
 from kavka.model import NO_LEADER
@@ -65,13 +74,34 @@ LOOK_S: Final = 2.0
 """How often it is asked whether the topic is wanted by now."""
 RETRY_S: Final = 0.5
 MAX_RETRY_S: Final = 10.0
+HAND_OVER_S: Final = 0.3
+"""How long a stop waits for what the topic does not have yet. It takes a few milliseconds where the leader answers."""
+HURRIED_RETRY_S: Final = 0.05
+LOOK_BACK_LINES: Final = 200
+"""So many lines of an earlier life are decoded at a time: 4 ms."""
+_REFUSED_FOR_GOOD: Final = (
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.INVALID_RECORD,
+)
+"""What the topic's own settings refuse however often it is asked: fewer records are tried, and of one it is given up,
+which else would hold up all others for good. The ring has it."""
 
 
 class DecisionTopic(Protocol):
     """The way to `__kavka_decisions`."""
 
+    def is_enabled(self) -> bool:
+        """False if the topic is never written, whatever the cluster is."""
+        ...
+
     def is_wanted(self) -> bool:
         """Whether the topic is to be written now: it is switched on, and the cluster large enough."""
+        ...
+
+    def has_leader(self) -> bool:
+        """Whether the topic is there, and a broker leads it that can be reached as far as is known here."""
         ...
 
     async def append(self, batch: bytes) -> None:
@@ -91,30 +121,36 @@ class Ring(NamedTuple):
 
 
 class LineRing:
-    """Lines in two files: the older one, `names[0]`, is replaced when the newer is full."""
+    """Lines in two files: the older one, `names[0]`, is replaced when the newer is full. `head` is a file's first line,
+    and the first of what this life adds to a file that is there."""
 
-    def __init__(self, ring: Ring, names: tuple[str, str]) -> None:
+    def __init__(self, ring: Ring, names: tuple[str, str], *, head: bytes = b"") -> None:
         self._filesystem = ring.filesystem
         self.directory = ring.directory
         self._names = names
         self._file_bytes = ring.size_bytes // 2
+        self._head = head + b"\n" if head else b""
         self._file: File | None = None
 
     def write(self, lines: Sequence[bytes]) -> None:
         """Raises StorageError. The files are made with the first line."""
         data = b"".join(line + b"\n" for line in lines)
         older, newer = (f"{self.directory}/{name}" for name in self._names)
+        begin = b""
         if self._file is None:
             self._file = self._filesystem.open(newer, create=True)
+            # A line that the end of the last life cut off must not take the next one with it.
+            begin = b"\n" + self._head if self._file.size() else self._head
         size = self._file.size()
-        if size and size + len(data) > self._file_bytes:
+        if size and size + len(begin) + len(data) > self._file_bytes:
             self._file.close()
             try:
                 self._filesystem.rename(newer, older)
             except FileNotFoundError:
                 pass  # Somebody took it away; the ring goes on without it.
             self._file = self._filesystem.open(newer, create=True)
-        self._file.append(data)
+            begin = self._head
+        self._file.append(begin + data)
 
     def close(self) -> None:
         if self._file is not None:
@@ -149,18 +185,24 @@ class DecisionLog:
         self._topic = topic
         self._id_prefix = id_prefix
         self._sequence = 0
-        self._ring = LineRing(ring, RING_FILES)
+        self._is_enabled = topic.is_enabled()
+        self._place = ring
+        self._ring = LineRing(ring, RING_FILES, head=ring_mark() if self._is_enabled else b"")
         self._ring_failed = False
         self._unwritten: list[bytes] = []
         self._pending: deque[_Pending] = deque(maxlen=MAX_PENDING)
         self._wake = asyncio.Event()
+        self._has_looked_back = False
+        self._batch_size = MAX_BATCH
+        self._sending = asyncio.Lock()
+        self._handing_over: asyncio.Task[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._flushing: asyncio.TimerHandle | None = None
         self._window_s = 0
         self._lines = 0
         self.recorded = 0
         self.dropped = 0
-        """How many never reached the topic, because MAX_PENDING others waited."""
+        """How many never reached the topic, because MAX_PENDING others waited or its settings refuse them."""
 
     # -- taking
 
@@ -177,7 +219,10 @@ class DecisionLog:
         if len(self._pending) == MAX_PENDING:
             self.dropped += 1
         self._pending.append(_Pending(decision_id, decision.at_ms, decision.subject, data))
-        self._unwritten.append(data)
+        self._write_soon(data)
+
+    def _write_soon(self, line: bytes) -> None:
+        self._unwritten.append(line)
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_later(LINGER_S, self._flush)
 
@@ -218,49 +263,137 @@ class DecisionLog:
         self._running = asyncio.get_running_loop().create_task(self._carry())
         self._running.add_done_callback(_report_bug)
 
+    async def hand_over(self) -> None:
+        """Before a stop, while this broker still serves: the topic gets what waits, if that takes at most HAND_OVER_S.
+        Returns at once where nothing waits or nobody leads the topic. The next life goes on with what is left."""
+        if self._running is None or not self._pending or not (self._is_enabled and self._topic.has_leader()):
+            return
+        self._flush_now()
+        # Left to itself afterwards, not cut off: an attempt under way may yet be answered before the end.
+        self._handing_over = asyncio.get_running_loop().create_task(self._hurry())
+        self._handing_over.add_done_callback(_report_bug)
+        await asyncio.wait((self._handing_over,), timeout=HAND_OVER_S)
+        if self._pending:
+            logger.info("decisions left for the next start", count=len(self._pending))
+
     async def stop(self) -> None:
-        """Decisions that wait for the topic are only in the ring then."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait((self._running,))
-        if self._flushing is not None:
-            self._flushing.cancel()
-            self._flush()
+        """Decisions that still wait for the topic are only in the ring then, from where the next life writes them."""
+        running = [task for task in (self._running, self._handing_over) if task is not None]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        self._flush_now()
         self._ring.close()
 
     def abort(self) -> None:
         """Stops at once; what was not written yet is lost, as in a kill."""
-        if self._running is not None:
-            self._running.cancel()
+        for task in (self._running, self._handing_over):
+            if task is not None:
+                task.cancel()
         if self._flushing is not None:
             self._flushing.cancel()
         self._ring.close()
 
+    def _flush_now(self) -> None:
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flush()
+
     async def _carry(self) -> None:
         pause_s = RETRY_S
         while True:
-            await self._wake.wait()
-            if not self._pending:
+            await self._wait_for_work()
+            if not self._pending and (self._has_looked_back or not self._is_enabled):
                 self._wake.clear()
                 continue
             if not self._topic.is_wanted():
                 await asyncio.sleep(LOOK_S)
                 continue
-            batch = [self._pending[index] for index in range(min(len(self._pending), MAX_BATCH))]
             try:
-                await self._topic.append(_build(batch))
+                async with self._sending:
+                    await self._send()
             except KavkaError as failure:
                 logger.debug("decisions not written yet", count=len(self._pending), why=str(failure))
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, MAX_RETRY_S)
                 continue
             pause_s = RETRY_S
-            # Some of the batch may have been pushed out at the left meanwhile.
-            last = batch[-1].decision_id
-            written = {recorded.decision_id for recorded in batch}
-            while self._pending and self._pending[0].decision_id in written:
-                if self._pending.popleft().decision_id == last:
-                    break
+
+    async def _wait_for_work(self) -> None:
+        """Until there is something to write; or a moment, after which what an earlier life left is looked for."""
+        if self._has_looked_back or not self._is_enabled:
+            await self._wake.wait()
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                await self._wake.wait()
+
+    async def _hurry(self) -> None:
+        while self._pending:
+            try:
+                async with self._sending:
+                    await self._send()
+            except KavkaError:
+                await asyncio.sleep(HURRIED_RETRY_S)
+
+    async def _send(self) -> None:
+        """Writes some of what waits to the topic, the oldest first. Raises KavkaError."""
+        if not self._has_looked_back:
+            self._has_looked_back = True
+            await self._look_back()
+        batch = [self._pending[index] for index in range(min(len(self._pending), self._batch_size))]
+        if not batch:
+            return
+        try:
+            await self._topic.append(_build(batch))
+        except RequestError as refused:
+            if refused.code not in _REFUSED_FOR_GOOD:
+                raise
+            if len(batch) > 1:
+                self._batch_size = len(batch) // 2
+                return
+            logger.warning("decision not written", subject=batch[0].subject, why=refused.code.name, instead="the ring")
+            self.dropped += 1
+        self._batch_size = min(2 * self._batch_size, MAX_BATCH)
+        # Some of the batch may have been pushed out at the left meanwhile.
+        last = batch[-1].decision_id
+        written = {recorded.decision_id for recorded in batch}
+        while self._pending and self._pending[0].decision_id in written:
+            if self._pending.popleft().decision_id == last:
+                break
+        self._write_soon(ring_mark(last))
+
+    async def _look_back(self) -> None:
+        """What earlier lives left in the ring waits for the topic before what this one decided."""
+        from kavka.broker.decisions.carried_over import left_behind  # late: most lives write nothing for others
+
+        lines = left_behind(self._ring_lines(), self._id_prefix)[-MAX_PENDING:]
+        waiting = []
+        for number, line in enumerate(lines, 1):
+            if number % LOOK_BACK_LINES == 0:
+                await asyncio.sleep(0)  # Requests are answered meanwhile.
+            try:
+                decision_id, decision = decode_decision(line)
+            except MalformedDecision:
+                continue  # Cut off by a crash, damaged, or of a later build.
+            waiting.append(_Pending(decision_id, decision.at_ms, decision.subject, line))
+        waiting = waiting[max(len(waiting) - (MAX_PENDING - len(self._pending)), 0) :]
+        if waiting:
+            logger.info("decisions of an earlier life are written to the topic now", count=len(waiting))
+        self._pending.extendleft(reversed(waiting))
+
+    def _ring_lines(self) -> list[bytes]:
+        lines: list[bytes] = []
+        for name in RING_FILES:
+            path = f"{self._place.directory}/{name}"
+            try:
+                lines += self._place.filesystem.read(path).split(b"\n")
+            except FileNotFoundError:
+                continue
+            except StorageError as failure:
+                logger.warning("ring of decisions not read", path=path, why=str(failure))
+        return lines
 
 
 def is_kept(decision: Decision) -> bool:

@@ -65,6 +65,16 @@ class ReplicatedDecisionTopic:
         self._several_since_s: float | None = None
         """Since when there is more than one broker, on the loop's clock."""
 
+    def is_enabled(self) -> bool:
+        return self._config().kavka_decisions_topic_enable != "false"
+
+    def has_leader(self) -> bool:
+        published = self._metadata.partition(DECISIONS_TOPIC, PARTITION)
+        if published is None:
+            return False
+        leader = published.state.leader
+        return leader == self._connector.own_id or self._connector.endpoint(leader) is not None
+
     def is_wanted(self) -> bool:
         """True if it is switched on; or if the broker decides, and other brokers are alive that would need the
         decisions.
