@@ -10,7 +10,7 @@ process            signals that end a process in order, failures that end it at 
 loop               a broker's event loop, and how many descriptors it may have; loop_watch: when it stood still
 socket_server      listener, processor and request_channel of one broker, put together
 listener           accepts connections; named_hosts: bounds by host; connection_log: log lines about them;
-                   connection_rates: how fast they may come
+                   connection_rates: how fast they may come; giving_way: which are closed where there are too many
 processor          reads requests from sockets and writes answers; processor_thread: one with its own thread;
                    processor_ports: what both are given; memory_shortage: who goes on while half-received requests
                    hold too much

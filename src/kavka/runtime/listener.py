@@ -3,7 +3,8 @@
 What it decides: whether a connection is accepted, put off or refused, and how many are to be closed so that brokers get
 in. It must not know what is said on it.
 
-    max.connections reached         no more is accepted until one closes, one log line; the backlog holds the rest
+    max.connections reached         no more is accepted until one closes, one log line; the backlog holds the rest.
+                                    Those who must say who they are, and have not for STALLED_S, are closed for them
     max.connections.per.ip reached  accepted and closed at once, one log line
     no descriptor left (EMFILE)     no more is accepted for PAUSE_S, one log line
 
@@ -16,6 +17,8 @@ I1  The counts of `ConnectionQuota` are those of the open connections of all lis
 I2  A failing accept never ends the listening.
 I3  There are never more connections than descriptors for them, but for those that are about to be closed: as many as
     were accepted in one turn of the loop.
+I4  Where all places are taken and somebody waits for one, a client that must log in and has not keeps its own for
+    STALLED_S and no longer. What this costs is bounded: one walk over the connections in LOOK_S.
 
 Source: Kafka's SocketServer.Acceptor and ConnectionQuotas.
 """
@@ -42,6 +45,10 @@ ACCEPT_BATCH = 64
 """Connections accepted before the loop looks at anything else."""
 MAX_HELD = 1_000
 """Connections of addresses over their rate that are held at once; further ones are closed at once."""
+STALLED_S = 2.0
+"""How long a client that must log in, and has not, has its place for sure where all places are taken."""
+LOOK_S = 0.5
+"""How soon after that it is tried again to accept."""
 PAUSE_S = 1.0
 """How long nothing is accepted after the descriptors ran out."""
 _UNLIMITED = 2**31 - 1
@@ -187,18 +194,23 @@ class Serves(Protocol):
         `on_done` is told on the broker's loop how many were closed."""
         ...
 
+    def close_unknown(self, count: int, stalled_s: float) -> None:
+        """Closes at most `count` connections whose clients must say who they are, and have not within `stalled_s`."""
+        ...
+
 
 NewGate: TypeAlias = Callable[[ConnectionContext], Gate]
 """Makes the gate of a connection that was just accepted."""
 
 
 class Admission(NamedTuple):
-    """What all acceptors of a server share. `on_surplus` closes connections that are too many; `connect`, each
-    listener's own, makes connections that are not plain ones."""
+    """What all acceptors of a server share. `on_surplus` closes connections that are too many, `on_full` those that do
+    not log in; `connect`, each listener's own, makes connections that are not plain ones."""
 
     limits: ListenerLimits
     quota: ConnectionQuota
     on_surplus: Callable[[], None]
+    on_full: Callable[[], None]
     log: ConnectionLog
     connect: Connect | None = None
 
@@ -226,6 +238,7 @@ class Acceptor:
         self._listener_name = listener_name
         self._quota = admission.quota
         self._on_surplus = admission.on_surplus
+        self._on_full = admission.on_full
         self._log = admission.log
         self.new_gate: NewGate | None = None
         """Makes the gate of each connection, where clients must authenticate by SASL. Set before `start`."""
@@ -272,6 +285,8 @@ class Acceptor:
             if not self._quota.has_room(self._listener_name):
                 self._pause()
                 self._quota.when_room(self._resume)
+                self._on_full()
+                self._look_again()
                 self._log.warning(
                     "no connections accepted until one closes: there are as many as may be",
                     listener=self._listener_name,
@@ -293,6 +308,12 @@ class Acceptor:
                 self._admit(connected, address[0], address[1])
             elif not self._admit_in_time(self._quota.rates, connected, address[0], address[1]):
                 return
+
+    def _look_again(self) -> None:
+        """Whoever did not log in may give way later: asked for as long as somebody waits to be accepted."""
+        if self._resuming is not None:
+            self._resuming.cancel()
+        self._resuming = self._loop.call_later(LOOK_S, self._resume)
 
     def _admit_in_time(self, rates: ConnectionRates, connected: socket.socket, address: str, port: int) -> bool:
         """Admits a connection when the rates of broker and listener allow it: whether that is now. Else nothing is

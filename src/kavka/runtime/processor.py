@@ -37,7 +37,6 @@ import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
-from heapq import nsmallest
 from itertools import islice
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
@@ -58,6 +57,7 @@ from kavka.protocol.connection import (
     Trace,
 )
 from kavka.protocol.frames import BufferPool, is_viewed
+from kavka.runtime import giving_way
 from kavka.runtime.processor_ports import ProcessorPorts
 from kavka.runtime.request_channel import RequestTimes
 
@@ -111,6 +111,7 @@ class SocketConnection:
         "_sending",
         "_sending_bytes",
         "_writing",
+        "accepted_at",
         "active_at",
         "closed",
         "descriptor",
@@ -129,8 +130,8 @@ class SocketConnection:
         self.protocol = ServerConnection(context, processor.pool, processor.limits.max_request_bytes)
         self.paused = 0
         self.closed = False
-        self.active_at = processor.loop.time()
-        """When bytes last came or went, on the loop's clock."""
+        self.accepted_at = self.active_at = processor.loop.time()
+        """When it began, and when bytes last came or went, on the loop's clock."""
         self._going_on = False
         self._muted_until = 0.0
         """When the last delay of its client's quotas is over, on the loop's clock."""
@@ -152,10 +153,15 @@ class SocketConnection:
         return self._sending is not None or self.protocol.in_flight > 0 or self.protocol.reader.backlog is not None
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether its client must say who it is, and has not."""
+        gate = self.protocol.gate
+        return gate is not None and not gate.is_open
+
+    @property
     def anonymous_bytes(self) -> int:
         """What is held of a client that must say who it is, and has not yet."""
-        gate = self.protocol.gate
-        return 0 if gate is None or gate.is_open else self.protocol.reader.held_bytes
+        return self.protocol.reader.held_bytes if self.is_unknown else 0
 
     def is_broken(self) -> bool:
         """Whether the kernel knows of an error that nobody was told of yet."""
@@ -738,17 +744,12 @@ class Processor:
                 connection.close()
 
     def close_idlest(self, count: int, is_spared: Callable[[str], bool], on_done: Callable[[int], None]) -> None:
-        """As `Serves` says. A walk over all connections, for a limit that is exceeded."""
-        open_here = [one for one in self.connections.values() if not is_spared(one.protocol.context.listener_name)]
-        idlest = nsmallest(count, open_here, key=lambda one: one.active_at)
-        for connection in idlest:
-            self.log.warning(
-                "connection closed: there are more than max.connections, and it was idle for longest",
-                client=connection.protocol.context.client_host,
-                listener=connection.protocol.context.listener_name,
-            )
-            connection.close()
-        on_done(len(idlest))
+        """As `Serves` says."""
+        on_done(giving_way.close_idlest(self, count, is_spared))
+
+    def close_unknown(self, count: int, stalled_s: float) -> None:
+        """As `Serves` says."""
+        giving_way.close_unknown(self, count, stalled_s)
 
     # Ending
 

@@ -146,6 +146,11 @@ class ProcessorThread:
 
         self._loop.call_soon_threadsafe(self._processor.close_idlest, count, is_spared, done)
 
+    def close_unknown(self, count: int, stalled_s: float) -> None:
+        """The same."""
+        if self._loop is not None and self._processor is not None:
+            self._loop.call_soon_threadsafe(self._processor.close_unknown, count, stalled_s)
+
     async def stop(self, grace_s: float) -> None:
         """Stops the processor as `Processor.stop` does, then ends the thread."""
         if self._loop is None or self._processor is None:

@@ -25,7 +25,16 @@ from kavka.errors import InvariantViolation
 from kavka.metrics import Member, Registry
 from kavka.protocol.connection import ConnectionContext, Handler
 from kavka.runtime.connection_log import ConnectionLog
-from kavka.runtime.listener import Acceptor, Admission, ConnectionQuota, ListenerLimits, NewGate
+from kavka.runtime.listener import (
+    ACCEPT_BATCH,
+    LOOK_S,
+    STALLED_S,
+    Acceptor,
+    Admission,
+    ConnectionQuota,
+    ListenerLimits,
+    NewGate,
+)
 from kavka.runtime.processor import Connect, Processor
 from kavka.runtime.processor_ports import ConnectionLimits, ProcessorPorts
 from kavka.runtime.processor_thread import ProcessorThread, QueueingProcessor
@@ -118,6 +127,8 @@ class SocketServer:
         """How many connections processors were asked to close, and have not told of yet."""
         self._turn = 0
         self._fruitless = 0
+        self._looked_at = -LOOK_S
+        """When it was last looked for clients that do not log in."""
         self._acceptors: list[Acceptor] = []
         self._metrics = RequestMetrics(registry, api_name)
         self.watch = self._metrics.watch
@@ -148,7 +159,7 @@ class SocketServer:
         acceptor = Acceptor(
             self._loop,
             processors,
-            Admission(self._limits.listener, self._quota, self._close_surplus, self._log, connect),
+            Admission(self._limits.listener, self._quota, self._close_surplus, self._close_unknown, self._log, connect),
             listener_name=listener_name,
             host=host,
             port=port,
@@ -193,6 +204,16 @@ class SocketServer:
         """
         self._fruitless = 0
         self._ask_to_close()
+
+    def _close_unknown(self) -> None:
+        """All places are taken: those who do not say who they are give way. Each close wakes who waits for a place."""
+        now = self._loop.time()
+        if now < self._looked_at + LOOK_S / 2:
+            return  # Places come and go all the time, and each time the next one finds none.
+        self._looked_at = now
+        processors: Sequence[Processor | ProcessorThread] = (self._processor, *self._threads)
+        for processor in processors:
+            processor.close_unknown(ACCEPT_BATCH, STALLED_S)
 
     def _ask_to_close(self) -> None:
         """Until enough are about to be closed, or nobody has any that may be."""

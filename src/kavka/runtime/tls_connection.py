@@ -86,6 +86,10 @@ class TlsConnection(SocketConnection):
         return self.protocol.context.client_host
 
     @property
+    def is_unknown(self) -> bool:
+        return self._channel is None or super().is_unknown
+
+    @property
     def anonymous_bytes(self) -> int:
         return super().anonymous_bytes if self._channel is not None else self._counted
 

@@ -20,7 +20,7 @@ import pytest
 
 from kavka.errors import ConfigError
 from kavka.protocol.connection import ConnectionContext, Request, Response, ServerConnection
-from kavka.runtime import memory_shortage
+from kavka.runtime import memory_shortage, socket_server
 from kavka.runtime.processor import SHARED_BYTES
 
 Eventually = Callable[[Callable[[], bool]], None]
@@ -347,6 +347,48 @@ def test_who_waited_for_a_rate_ends_nobodys_connection_when_all_places_are_taken
     late.socket.settimeout(20)
     others[0].close()
     assert late.answer() == (1, b"late")
+
+
+@pytest.mark.parametrize("options", [{}, {"network_threads": 2}], ids=["one loop", "threads"])
+def test_who_does_not_log_in_gives_way_when_all_places_are_taken(
+    options: dict[str, int], start_server: Any, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients that have to say who they are, and do not: silent ones, and bytes that trickle. Who is in stays."""
+    monkeypatch.setattr(socket_server, "STALLED_S", 0.3)
+    server = start_server(echo, max_connections=3, **options)
+    known = server.connect()
+    assert known.ask(1, b"a") == b"a"
+    server.call(lambda: setattr(server.acceptor, "new_gate", lambda context: ClosedGate()))
+    silent, trickling = server.connect(), server.connect()
+    eventually(lambda: server.server.connection_count == 3)
+    server.call(lambda: setattr(server.acceptor, "new_gate", None))
+    late = server.connect()
+    late.socket.settimeout(20)
+    late.send(1, b"late")
+    for byte in pack(">i", 1000):
+        trickling.socket.sendall(bytes([byte]))
+        time.sleep(0.02)
+    assert late.answer() == (1, b"late")
+    assert silent.is_closed_by_server()
+    assert known.ask(2, b"b") == b"b"
+
+
+@pytest.mark.setting("max.connections")
+def test_for_a_listener_of_brokers_those_who_do_not_log_in_are_closed_first(start_server: Any) -> None:
+    """Beyond max.connections brokers get in on their own listener: not for a client that is in, and idle, while there
+    is one that is not in and trickles."""
+    server = start_server(echo, max_connections=2, listeners_of_brokers=("BROKERS",))
+    brokers = server.call(lambda: server.server.listen("BROKERS", "127.0.0.1", 0))
+    server.call(brokers.start)
+    idle = server.connect()
+    assert idle.ask(1, b"a") == b"a"
+    server.call(lambda: setattr(server.acceptor, "new_gate", lambda context: ClosedGate()))
+    trickling = server.connect()
+    trickling.socket.sendall(b"\0")
+    broker = server.connect(port=brokers.port)
+    assert broker.ask(1, b"b") == b"b"
+    assert trickling.is_closed_by_server()
+    assert idle.ask(2, b"c") == b"c"
 
 
 @pytest.mark.setting("max.connections.per.ip", "max.connections.per.ip.overrides")
