@@ -11,7 +11,7 @@ pyspark_kavka*; this package does the work.
     From topics to rows
     offsets             topics, timestamps and JSON as offsets
     bounds, push_down   filters that reach the source
-    plan, trigger_limits  ranges as tasks; how far a micro-batch goes
+    read_tasks, trigger_limits    ranges as tasks; how far a micro-batch goes
     reader, connections    a range read, whoever leads; a worker's connections
     backfill            ranges before a stream's beginning
     lag                 how far a query is behind
@@ -22,7 +22,7 @@ pyspark_kavka*; this package does the work.
     From rows to topics
     sink_schema         which column becomes which part of a record
     writer, deliveries  a task; what became of its batches
-    row_encoder, partitioning, encoder    rows as batches of partitions
+    row_encoder, key_partitions, encoder    rows as batches of partitions
     stable              the same rows in the same tasks
     exactly_once, markers, marker_topic   each micro-batch once
     layouts, settlement    how many tasks write, and how that may change

@@ -38,7 +38,7 @@ from kavka.protocol.messages.metadata_response import MetadataResponse
 from kavka_spark import backfill
 from kavka_spark.backfill import FILLED_IN, Ranges
 from kavka_spark.errors import SubscriptionError
-from kavka_spark.plan import NO_TOPIC_ID
+from kavka_spark.read_tasks import NO_TOPIC_ID
 from kavka_spark.source_options import Assign, AtOffsets, AtTimestamps, Bound, Edge, Subscribe, SubscribePattern, Topics
 
 TOPIC_IDS = "topic ids"

@@ -39,7 +39,7 @@ from kavka_spark.connections import WorkerConnection
 from kavka_spark.decoder import Wanted, decode_batches, next_offset
 from kavka_spark.errors import CorruptBatchError, DataLossError
 from kavka_spark.offsets import edges, find_partitions
-from kavka_spark.plan import NO_TOPIC_ID, OffsetRange
+from kavka_spark.read_tasks import NO_TOPIC_ID, OffsetRange
 from kavka_spark.source_options import SourceOptions, Subscribe
 
 if TYPE_CHECKING:

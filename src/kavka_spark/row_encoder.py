@@ -32,8 +32,8 @@ from kavka_spark.encoder import (
     starts_of,
 )
 from kavka_spark.errors import SinkError
+from kavka_spark.key_partitions import partitions_for_keys
 from kavka_spark.markers import Digest
-from kavka_spark.partitioning import partitions_for_keys
 from kavka_spark.sink_options import SinkOptions
 from kavka_spark.sink_schema import SinkColumns
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from kavka.model import TopicPartition
     from kavka_spark.connections import WorkerConnection
-    from kavka_spark.plan import OffsetRange
+    from kavka_spark.read_tasks import OffsetRange
     from kavka_spark.source_options import SourceOptions
 
 COLUMNS = {
@@ -132,7 +132,7 @@ class KavkaReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         from kavka_spark.connections import connection
-        from kavka_spark.plan import as_tasks
+        from kavka_spark.read_tasks import as_tasks
 
         options = self._options
         opened = connection(options.connection)
@@ -163,7 +163,7 @@ class FilteredReader(KavkaReader):
 def read_task(options: SourceOptions, columns: tuple[str, ...], partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of one task, in a Python worker."""
     from kavka_spark.connections import connection
-    from kavka_spark.plan import ReadTask
+    from kavka_spark.read_tasks import ReadTask
     from kavka_spark.reader import read_ranges
 
     assert isinstance(partition, ReadTask)
@@ -179,7 +179,7 @@ async def _offset_bytes(
 
     A stream does not ask: its tasks are a function of its offsets.
     """
-    from kavka_spark.plan import may_share
+    from kavka_spark.read_tasks import may_share
     from kavka_spark.trigger_limits import HEAD_BYTES, sample_ranges
 
     samples = await sample_ranges(opened, options, may_share(spans), sample_bytes=HEAD_BYTES)
@@ -192,7 +192,7 @@ async def _spans(opened: WorkerConnection, options: SourceOptions, bounds: Bound
 
     from kavka_spark.errors import SubscriptionError
     from kavka_spark.offsets import edges, find_partitions, offsets_at, resolve
-    from kavka_spark.plan import NO_TOPIC_ID, OffsetRange
+    from kavka_spark.read_tasks import NO_TOPIC_ID, OffsetRange
 
     cluster, committed = opened.cluster, options.read_committed
     found = await find_partitions(cluster, options.topics)

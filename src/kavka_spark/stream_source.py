@@ -38,7 +38,7 @@ from kavka_spark.backfill import Ranges
 from kavka_spark.connections import WorkerConnection, connection
 from kavka_spark.errors import DataLossError, SubscriptionError
 from kavka_spark.offsets import Offsets, edges, find_partitions, offsets_at, resolve
-from kavka_spark.plan import NO_TOPIC_ID, OffsetRange, as_tasks
+from kavka_spark.read_tasks import NO_TOPIC_ID, OffsetRange, as_tasks
 from kavka_spark.source import read_task
 from kavka_spark.source_options import Assign, AtOffsets, AtTimestamps, Backfill, Bound, SourceOptions, Subscribe
 from kavka_spark.trigger_limits import limit_bytes, limit_rows, sample_ranges

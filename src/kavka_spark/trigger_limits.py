@@ -19,7 +19,7 @@ from kavka.errors import KavkaError
 from kavka.model import TopicPartition
 from kavka.records.batch import iterate_batches
 from kavka_spark.connections import WorkerConnection
-from kavka_spark.plan import OffsetRange
+from kavka_spark.read_tasks import OffsetRange
 from kavka_spark.reader import fetch_once
 from kavka_spark.source_options import SourceOptions
 

@@ -26,7 +26,7 @@ from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRe
 from kavka.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from kavka.security.acls import Operation, PatternType, Permission, ResourceType
 from kavka.security.plain import client_token
-from kavka.security.scram import ScramMechanism, client_exchange
+from kavka.security.scram_exchange import ScramMechanism, client_exchange
 from tests.kit import sasl_script
 from tests.kit.sasl_script import LISTENER, Wire
 

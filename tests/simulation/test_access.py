@@ -9,7 +9,7 @@ import pytest
 
 from kavka.errors import ConnectionFailed
 from kavka.security.acls import Entry, Operation, Pattern, Permission, ResourceType
-from kavka.security.scram import ScramMechanism
+from kavka.security.scram_exchange import ScramMechanism
 from kavka.simulator.clients.logins import SECURED
 from kavka.simulator.faults import access_faults
 from kavka.simulator.faults.fault_group import Argument

@@ -14,7 +14,7 @@ from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Table, note, show, show_json, usage
 from kavka.cli.session import with_cluster
 from kavka.cli.shared_options import takes
-from kavka.security.quotas import (
+from kavka.security.quota_limits import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,

@@ -25,7 +25,7 @@ from kavka.cli.user_rights import (
 )
 from kavka.errors import ErrorCode, RequestError
 from kavka.security.acls import Binding, EntryFilter, Filter, PatternFilter
-from kavka.security.scram import DEFAULT_ITERATIONS, MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism
+from kavka.security.scram_exchange import DEFAULT_ITERATIONS, MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism
 from kavka.security.secret import Secret
 
 if TYPE_CHECKING:

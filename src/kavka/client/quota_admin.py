@@ -19,7 +19,7 @@ from kavka.protocol.messages.alter_client_quotas_request import (
 from kavka.protocol.messages.alter_client_quotas_response import AlterClientQuotasResponse
 from kavka.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from kavka.protocol.messages.describe_client_quotas_response import DescribeClientQuotasResponse
-from kavka.security.quotas import DEFAULT, Change, Entity, Filter, Match, entity_of
+from kavka.security.quota_limits import DEFAULT, Change, Entity, Filter, Match, entity_of
 
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 

@@ -1,7 +1,7 @@
 """The exchange of SASL messages, on the client's side: which one a login has, and what its failure is called.
 
-The messages themselves, and what is checked of the broker's, are `kavka.security.plain`, `scram`, `oauthbearer` and
-`gssapi`. The connection carries them (SaslHandshake 1 and SaslAuthenticate).
+The messages themselves, and what is checked of the broker's, are `kavka.security.plain`, `scram_exchange`,
+`oauthbearer` and `gssapi`. The connection carries them (SaslHandshake 1 and SaslAuthenticate).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kavka.client.security import SaslMechanism, SaslSettings
 from kavka.errors import ErrorCode, RequestError
 from kavka.security.oauthbearer import client_exchange as token_exchange
 from kavka.security.plain import client_token
-from kavka.security.scram import MECHANISMS, client_exchange
+from kavka.security.scram_exchange import MECHANISMS, client_exchange
 
 NONCE_BYTES = 24
 

@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 
 from kavka.filesystem import File, FileSystem
 from kavka.log.decide.cleaned_transactions import CleanedTransactions
-from kavka.log.decide.cleaner_batches import Entry, emptied, read_entries, retain_entries, with_delete_horizon
+from kavka.log.decide.compacted_batches import Entry, emptied, read_entries, retain_entries, with_delete_horizon
 from kavka.log.decide.indexes import AbortedTransaction
 from kavka.log.decide.offset_map import OffsetMap
 from kavka.log.decide.producer_state import LastRecord

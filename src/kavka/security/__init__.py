@@ -6,7 +6,7 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
 
     principals       "User:alice", super users, and the texts of hosts
     acls             access control lists: entries, patterns of resources, filters
-    quotas           whose limit holds for a client, and which limits may be set
+    quota_limits     whose limit holds for a client, and which limits may be set
     rates            how fast something happens, and how long to wait; token buckets
     right_words      rights in short words: read:orders-*
     authorizer       may a principal do this? The decision, its reason, and the rule that would change it
@@ -15,8 +15,9 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     guessing         how long an address that fails has to wait
     passwords        passwords of the console's and the schema registry's users, as they are kept
     plain            the mechanism PLAIN
-    scram            the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512, both sides; their credentials and bounds
-    scram_changes    what a request about SCRAM credentials may change
+    scram_exchange   the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512, both sides
+    scram_credentials
+                     what a broker keeps of a password, its bounds, and which changes of it are refused
     oauthbearer      the mechanism OAUTHBEARER, the server's side
     json_web_tokens  signed tokens: whom they name, and whether they are to be believed
     gssapi           the mechanism GSSAPI, both sides; kerberos_refusals: what a client is told where it fails

@@ -38,7 +38,7 @@ from kavka.runtime.security_directory import (
 )
 from kavka.security.acls import Binding
 from kavka.security.right_words import rights
-from kavka.security.scram import DEFAULT_ITERATIONS, MECHANISMS, ScramMechanism, credential_of, salted
+from kavka.security.scram_exchange import DEFAULT_ITERATIONS, MECHANISMS, ScramMechanism, credential_of, salted
 from kavka.security.secret import Secret
 from kavka.testing.client_settings import LoginFiles, settings_for
 from kavka.testing.cluster import HOST, TIMEOUT_S, Cluster, Value

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kavka.security.acls import Operation, ResourceType
-from kavka.security.scram import ScramMechanism
+from kavka.security.scram_exchange import ScramMechanism
 from tests.apache_kafka import ApacheKafka, PeerMissing, Release
 from tests.apache_kafka.cluster import run_tool
 from tests.apache_kafka.release import VERSIONS

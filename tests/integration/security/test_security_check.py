@@ -21,7 +21,7 @@ from kavka.client.settings import ClientSettings
 from kavka.client.user_admin import UserAdmin
 from kavka.runtime.tls_network import TlsNetwork
 from kavka.security.acls import Binding, Entry, Operation, Pattern, Permission, ResourceType
-from kavka.security.scram import ScramMechanism
+from kavka.security.scram_exchange import ScramMechanism
 from kavka.security.secret import Secret
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.certificates import Authority

@@ -26,7 +26,7 @@ from kavka.testing import Cluster
 from kavka_spark.connections import KEPT_CLUSTERS, KEPT_SIZES, connection
 from kavka_spark.errors import CorruptBatchError, DataLossError, SubscriptionError
 from kavka_spark.offsets import find_partitions
-from kavka_spark.plan import OffsetRange
+from kavka_spark.read_tasks import OffsetRange
 from kavka_spark.reader import RangeReader
 from kavka_spark.source import KavkaReader
 from kavka_spark.source_options import SourceOptions, Subscribe, source_options

@@ -10,7 +10,7 @@ from kavka.records.batch import iterate_batches
 from kavka.records.compression import Compression
 from kavka.records.record import encode_record
 from kavka_spark.encoder import RecordColumns, encode, lengths_of, starts_of
-from kavka_spark.partitioning import LONGEST_KEY, partitions_for_keys
+from kavka_spark.key_partitions import LONGEST_KEY, partitions_for_keys
 
 HEADERS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 contents = st.none() | st.binary(max_size=200) | st.sampled_from([b"", b"x" * 63, b"y" * 64, b"z" * 9000])

@@ -16,7 +16,7 @@ from kavka.protocol import messages as m
 from kavka.protocol.api import RequestHeader
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.connection import ConnectionContext, Request
-from kavka.security.quotas import QuotaKind, Share
+from kavka.security.quota_limits import QuotaKind, Share
 
 HEADER_BYTES = 10
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.broker.membership.adoption import share_topic_settings
-from kavka.broker.share.limits import share_group_limits, share_settings
+from kavka.broker.share.group_settings import share_group_limits, share_settings
 from kavka.broker.topics.topic_creation import TopicRequests
 from kavka.config.broker import BrokerConfig
 

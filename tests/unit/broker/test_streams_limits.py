@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.broker.coordinators.streams_groups import streams_group_limits
+from kavka.broker.coordinators.streams_group_settings import streams_group_limits
 from kavka.broker.metadata.features import serves_streams_groups
 from kavka.config.broker import BrokerConfig
 from kavka.errors import ConfigError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.model import StateBatch
-from kavka.share.decide.acquisition import LogBatch, Wish
+from kavka.share.decide.acquired_records import LogBatch, Wish
 from kavka.share.decide.in_flight import Run, look
 from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, ShareLimits, SharePartition
 from kavka.share.decide.spans import RecordState

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from kavka.errors import RequestError
-from kavka.share.decide.acquisition import LogBatch, Wish
+from kavka.share.decide.acquired_records import LogBatch, Wish
 from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, ShareLimits, SharePartition, Write
 from kavka.share.decide.spans import RecordState
 

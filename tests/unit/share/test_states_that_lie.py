@@ -19,7 +19,7 @@ from kavka.coordinator.share_state.decide.records import (
 from kavka.coordinator.share_state.decide.shard import MOST_BATCHES, ShareStateShard
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import StateBatch
-from kavka.share.decide.acquisition import Acquired, LogBatch, Wish
+from kavka.share.decide.acquired_records import Acquired, LogBatch, Wish
 from kavka.share.decide.share_partition import MOST_SPANS, Acknowledgement, ShareLimits, SharePartition
 from kavka.share.decide.spans import RecordState
 

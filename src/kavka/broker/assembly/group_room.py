@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.coordinators.consumer_groups import KnownTopics, consumer_group_limits
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
-from kavka.broker.coordinators.streams_groups import streams_group_limits
+from kavka.broker.coordinators.streams_group_settings import streams_group_limits
 from kavka.broker.metadata.features import Features, serves_consumer_groups, serves_streams_groups
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
-from kavka.broker.share.limits import share_group_limits
+from kavka.broker.share.group_settings import share_group_limits
 from kavka.coordinator.groups.classic.decide.membership import GroupLimits
 from kavka.coordinator.groups.consumer.flow import Surroundings
 from kavka.coordinator.groups.coordinator import GroupCoordinator

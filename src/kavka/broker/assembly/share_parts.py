@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
 from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
 from kavka.broker.share.fetches import ShareFetches
+from kavka.broker.share.group_settings import share_settings
 from kavka.broker.share.leaders import LeaderPorts, ShareLeaders
-from kavka.broker.share.limits import share_settings
 from kavka.broker.share.offsets import ShareOffsets
 from kavka.broker.share.peers import PeerPorts, SharePeers
 from kavka.broker.share.persister import SharePersister

@@ -1,7 +1,7 @@
 """CredentialStore: the users' SCRAM credentials in ZooKeeper, as Kafka keeps them: read and followed.
 
 Keeps what was last read, and answers from it without waiting. Only brokers with a listener that authenticates by SCRAM
-have one. Must not decide who may log in: that is `kavka.security.scram`. Changes are written by
+have one. Must not decide who may log in: that is `kavka.security.scram_exchange`. Changes are written by
 `settings.dynamic_configs`, as those of other settings, and told by the same change nodes.
 
     /config/users/<name>   {"version":1,"config":{"SCRAM-SHA-512":"salt=..,stored_key=..,server_key=..,iterations=.."}}
@@ -26,7 +26,7 @@ from typing import Final
 from kavka.controller.work.config_admin import ConfigAdmin, ConfigChanges
 from kavka.errors import ZooKeeperError
 from kavka.logger import Logger
-from kavka.security.scram import DEFAULT_ITERATIONS, Found, ScramCredential, ScramMechanism, stand_in
+from kavka.security.scram_exchange import DEFAULT_ITERATIONS, Found, ScramCredential, ScramMechanism, stand_in
 from kavka.zookeeper.port import Event, NodeExists, SessionEvent, SessionState, ZooKeeper
 from kavka.zookeeper.znode_paths import DEFAULT_ENTITY, UNKNOWN_USERS_PATH, USERS_ENTITY, desanitize
 from kavka.zookeeper.znodes import ConfigEntity, MalformedZNode, UnknownUsers

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kavka.broker.authentication.token_store import TokenStore
-from kavka.security.scram import Found, ScramCredential, ScramMechanism
+from kavka.security.scram_exchange import Found, ScramCredential, ScramMechanism
 
 
 class TokenLogins:

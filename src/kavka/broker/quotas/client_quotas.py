@@ -1,7 +1,7 @@
 """ClientQuotas: what clients use up of their quotas, and how long each has to wait.
 
-Keeps the limits that are in force, and a meter for each share (`security.quotas.Share`) of each kind of quota. Must not
-know how a limit is stored (`quota_store`) or how a connection is held (`Response.mute_ms`).
+Keeps the limits that are in force, and a meter for each share (`security.quota_limits.Share`) of each kind of quota.
+Must not know how a limit is stored (`quota_store`) or how a connection is held (`Response.mute_ms`).
 
     what is counted                 with which quota       where
     bytes of a request              Produce                the dispatcher, when the answer is ready
@@ -30,7 +30,7 @@ from kavka.decisions import Decision, DecisionKind, RecordDecision
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.protocol.api_keys import ApiKey
-from kavka.security.quotas import (
+from kavka.security.quota_limits import (
     CONNECTION_CREATION_RATE,
     LONGEST_CLIENT_ID,
     Limits,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kavka.config.broker import BrokerConfig
     from kavka.metrics import Member
     from kavka.protocol.connection import Request
-    from kavka.security.quotas import Entity
+    from kavka.security.quota_limits import Entity
 
 logger = Logger(__name__)
 

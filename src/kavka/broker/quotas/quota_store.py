@@ -1,7 +1,7 @@
 """QuotaStore: quotas of clients in ZooKeeper, as Kafka 3.9 keeps them: found, changed, and told of.
 
-Decides where an entity's quotas stand. What may be set is decided by `kavka.security.quotas`; how a change is written,
-and how the other brokers hear of it, by `controller.work.config_admin`.
+Decides where an entity's quotas stand. What may be set is decided by `kavka.security.quota_limits`; how a change is
+written, and how the other brokers hear of it, by `controller.work.config_admin`.
 
     /config/users/U    /config/users/U/clients/C    /config/clients/C    /config/ips/A
 
@@ -21,7 +21,7 @@ from typing import Final
 
 from kavka.controller.work.config_admin import ConfigAdmin
 from kavka.errors import ErrorCode, RequestError
-from kavka.security.quotas import DEFAULT, Change, Entity, Filter, Name, altered, shown
+from kavka.security.quota_limits import DEFAULT, Change, Entity, Filter, Name, altered, shown
 from kavka.zookeeper.port import ZooKeeper
 from kavka.zookeeper.znode_paths import (
     CLIENTS_ENTITY,

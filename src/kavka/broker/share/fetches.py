@@ -25,7 +25,7 @@ from kavka.records.control import ControlType, read_marker
 from kavka.replication.decide.fetching import FetchOutcome
 from kavka.replication.purgatory import DelayedOperation
 from kavka.replication.replica_manager import ReplicaManager
-from kavka.share.decide.acquisition import Acquired, LogBatch, Wish
+from kavka.share.decide.acquired_records import Acquired, LogBatch, Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable

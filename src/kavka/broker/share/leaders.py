@@ -30,7 +30,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from typing import Final, NamedTuple
 
 from kavka.broker.share.counts import ShareCounts
-from kavka.broker.share.limits import ShareSettings
+from kavka.broker.share.group_settings import ShareSettings
 from kavka.broker.share.persister import SharePersister
 from kavka.coordinator.share_state.decide.records import ShareKey
 from kavka.decisions import RecordDecision
@@ -40,9 +40,9 @@ from kavka.metrics import Member
 from kavka.model import LeaderEpoch, Offset
 from kavka.replication.decide.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
+from kavka.share.decide.reasons import Cause, Place, Telling
 from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, SharePartition, Write
 from kavka.share.decide.spans import RecordState
-from kavka.share.decide.why import Cause, Place, Telling
 
 logger = Logger(__name__)
 

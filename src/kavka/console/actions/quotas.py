@@ -1,6 +1,7 @@
 """SetQuota: how much a user, a client id, both, or an address may have.
 
-Decides which limits a form means. Whose limit holds for a client is `kavka.security.quotas`'. Must not know pages.
+Decides which limits a form means. Whose limit holds for a client is decided in `kavka.security.quota_limits`. Must not
+know pages.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from kavka.client.quota_admin import QuotaAdmin
 from kavka.console.actions.action import Action, ActionRefused, Change, Field, Preview, Values, Warned, quoted
 from kavka.errors import RequestError
 from kavka.observe.health.report import Statement
-from kavka.security import quotas
-from kavka.security.quotas import DEFAULT, Entity, Filter, Match, Name
+from kavka.security import quota_limits
+from kavka.security.quota_limits import DEFAULT, Entity, Filter, Match, Name
 
 if TYPE_CHECKING:
     from kavka.console.clusters import ClusterWatch
@@ -22,20 +23,20 @@ if TYPE_CHECKING:
 DEFAULT_WORD: Final = "(default)"
 """What a form says for the default of all. A client id of just this name cannot be named here; `kavka quotas` can."""
 LIMITS: Final[Mapping[str, str]] = {
-    quotas.PRODUCER_BYTE_RATE: "Bytes written each second",
-    quotas.CONSUMER_BYTE_RATE: "Bytes read each second",
-    quotas.REQUEST_PERCENTAGE: "Percent of a request thread",
-    quotas.CONTROLLER_MUTATION_RATE: "Partitions made or deleted each second",
-    quotas.CONNECTION_CREATION_RATE: "Connections made each second",
+    quota_limits.PRODUCER_BYTE_RATE: "Bytes written each second",
+    quota_limits.CONSUMER_BYTE_RATE: "Bytes read each second",
+    quota_limits.REQUEST_PERCENTAGE: "Percent of a request thread",
+    quota_limits.CONTROLLER_MUTATION_RATE: "Partitions made or deleted each second",
+    quota_limits.CONNECTION_CREATION_RATE: "Connections made each second",
 }
 _OPTIONS: Final = {
-    quotas.PRODUCER_BYTE_RATE: "--produce",
-    quotas.CONSUMER_BYTE_RATE: "--consume",
-    quotas.REQUEST_PERCENTAGE: "--request",
-    quotas.CONTROLLER_MUTATION_RATE: "--mutations",
-    quotas.CONNECTION_CREATION_RATE: "--connections",
+    quota_limits.PRODUCER_BYTE_RATE: "--produce",
+    quota_limits.CONSUMER_BYTE_RATE: "--consume",
+    quota_limits.REQUEST_PERCENTAGE: "--request",
+    quota_limits.CONTROLLER_MUTATION_RATE: "--mutations",
+    quota_limits.CONNECTION_CREATION_RATE: "--connections",
 }
-_KAFKAS: Final = {quotas.USER: "users", quotas.CLIENT_ID: "clients", quotas.IP: "ips"}
+_KAFKAS: Final = {quota_limits.USER: "users", quota_limits.CLIENT_ID: "clients", quota_limits.IP: "ips"}
 
 
 class SetQuota(Action):
@@ -76,7 +77,7 @@ class SetQuota(Action):
         warnings = []
         if any(value == 0 for _key, value in changes):
             warnings.append(Warned("bad", Statement("A limit of 0 lets nothing pass.")))
-        back = [quotas.Change(key, now.get(key)) for key, _value in changes]
+        back = [quota_limits.Change(key, now.get(key)) for key, _value in changes]
         return Preview(
             f"quotas of {entity}",
             Statement("Quotas of {entity} that change: {n}.", {"entity": str(entity), "n": len(rows)}),
@@ -121,7 +122,7 @@ def entity_named(values: Values) -> Entity:
     return entity
 
 
-def changes_wanted(values: Values, entity: Entity, now: Mapping[str, float]) -> list[quotas.Change]:
+def changes_wanted(values: Values, entity: Entity, now: Mapping[str, float]) -> list[quota_limits.Change]:
     """What differs from what is set; a field left empty takes a limit away. Raises ActionRefused."""
     found = []
     for key, label in LIMITS.items():
@@ -132,11 +133,11 @@ def changes_wanted(values: Values, entity: Entity, now: Mapping[str, float]) -> 
             continue
         if not given:
             if key in now:
-                found.append(quotas.Change(key, None))
+                found.append(quota_limits.Change(key, None))
             continue
         value = _number(given, label)
         if now.get(key) != value:
-            found.append(quotas.Change(key, value))
+            found.append(quota_limits.Change(key, value))
     return found
 
 
@@ -157,7 +158,7 @@ def number_text(value: float | None) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
-def _own_commands(watch: ClusterWatch, entity: Entity, changes: Sequence[quotas.Change]) -> list[str]:
+def _own_commands(watch: ClusterWatch, entity: Entity, changes: Sequence[quota_limits.Change]) -> list[str]:
     who = " ".join(
         f"--default-{kind}" if name is DEFAULT else f"--{kind} {quoted(str(name))}" for kind, name in entity.parts()
     )
@@ -167,7 +168,7 @@ def _own_commands(watch: ClusterWatch, entity: Entity, changes: Sequence[quotas.
     return found + ([f"kavka quotas remove {who} {gone} -b {watch.settings.bootstrap}"] if gone else [])
 
 
-def _kafkas_command(watch: ClusterWatch, entity: Entity, changes: Sequence[quotas.Change]) -> str:
+def _kafkas_command(watch: ClusterWatch, entity: Entity, changes: Sequence[quota_limits.Change]) -> str:
     who = " ".join(
         f"--entity-type {_KAFKAS[kind]} "
         + ("--entity-default" if name is DEFAULT else f"--entity-name {quoted(str(name))}")

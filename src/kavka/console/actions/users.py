@@ -28,7 +28,7 @@ from kavka.console.actions.action import (
 from kavka.errors import ErrorCode, RequestError
 from kavka.observe.health.report import Statement
 from kavka.security.acls import EntryFilter, Filter, PatternFilter
-from kavka.security.scram import DEFAULT_ITERATIONS, MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism
+from kavka.security.scram_exchange import DEFAULT_ITERATIONS, MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism
 from kavka.security.secret import Secret
 
 if TYPE_CHECKING:

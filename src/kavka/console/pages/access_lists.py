@@ -29,8 +29,8 @@ from kavka.security.acls import (
     ResourceType,
 )
 from kavka.security.authorizer import Access, who_may
-from kavka.security.quotas import CLIENT_ID, DEFAULT, IP, USER, Entity
-from kavka.security.quotas import Filter as QuotaFilter
+from kavka.security.quota_limits import CLIENT_ID, DEFAULT, IP, USER, Entity
+from kavka.security.quota_limits import Filter as QuotaFilter
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import Offset, StateBatch
-from kavka.share.decide.acquisition import Acquired, LogBatch, Wish, isolation_from, piece_size, told
+from kavka.share.decide.acquired_records import Acquired, LogBatch, Wish, isolation_from, piece_size, told
 from kavka.share.decide.spans import TERMINAL, RecordState, Span, Spans
 
 

@@ -32,8 +32,8 @@ from kavka.security.acls import (
     ResourceType,
 )
 from kavka.security.plain import client_token
-from kavka.security.quotas import Change, Entity
-from kavka.security.scram import MECHANISMS, ScramMechanism, client_exchange
+from kavka.security.quota_limits import Change, Entity
+from kavka.security.scram_exchange import MECHANISMS, ScramMechanism, client_exchange
 from kavka.security.secret import Secret
 from kavka.simulator.host.tls import Certificate, TlsIdentity, TlsNetwork
 from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS

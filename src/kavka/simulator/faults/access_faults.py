@@ -34,8 +34,8 @@ from kavka.security.acls import (
     Permission,
     ResourceType,
 )
-from kavka.security.quotas import Change, Entity
-from kavka.security.scram import ScramMechanism
+from kavka.security.quota_limits import Change, Entity
+from kavka.security.scram_exchange import ScramMechanism
 from kavka.security.secret import Secret
 from kavka.simulator.clients.logins import (
     APPLICATIONS,

@@ -16,7 +16,7 @@ from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
 from kavka.protocol.messages.alter_client_quotas_request import EntryData as Alteration
 from kavka.protocol.messages.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
-from kavka.security.quotas import Change, entity_of
+from kavka.security.quota_limits import Change, entity_of
 
 if TYPE_CHECKING:
     from kavka.broker.api.configs.ports import ConfigsBroker

@@ -19,7 +19,7 @@ from kavka.protocol.messages.describe_client_quotas_response import (
     EntryData,
     ValueData,
 )
-from kavka.security.quotas import DEFAULT, Filter, Match
+from kavka.security.quota_limits import DEFAULT, Filter, Match
 
 if TYPE_CHECKING:
     from kavka.broker.api.configs.ports import ConfigsBroker

@@ -1,7 +1,7 @@
 """AlterUserScramCredentials (key 51): sets and deletes users' SCRAM credentials (KIP-554).
 
 Behaviour   Only the controller answers; other brokers say NOT_CONTROLLER for each user. Each user's wishes are carried
-            out together or not at all; what may be refused is in `kavka.security.scram_changes`. When the answer goes
+            out together or not at all; `kavka.security.scram_credentials` has what may be refused. When the answer goes
             out, the credentials are written; brokers take them in a moment later. Connections stay as they are. The
             password itself is never sent: the client salts it. REQUEST_TIMED_OUT: ZooKeeper did not say whether it is
             written.
@@ -22,7 +22,7 @@ from kavka.protocol.messages.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from kavka.security.scram_changes import Deletion, Upsertion, Wish, changed, refusals
+from kavka.security.scram_credentials import Deletion, Upsertion, Wish, changed, refusals
 from kavka.zookeeper.port import RequestTooLarge
 
 if TYPE_CHECKING:

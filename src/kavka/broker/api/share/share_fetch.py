@@ -38,7 +38,7 @@ from kavka.protocol.messages.share_fetch_response import (
     ShareFetchableTopicResponse,
     ShareFetchResponse,
 )
-from kavka.share.decide.acquisition import Wish
+from kavka.share.decide.acquired_records import Wish
 from kavka.share.decide.share_partition import Acknowledgement
 
 if TYPE_CHECKING:

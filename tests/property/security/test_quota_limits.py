@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.security.quotas import DEFAULT, Entity, Limits, Name, java_double
+from kavka.security.quota_limits import DEFAULT, Entity, Limits, Name, java_double
 
 NAMES = ["a", "b", "<default>"]
 names: st.SearchStrategy[Name | None] = st.one_of(st.none(), st.just(DEFAULT), st.sampled_from(NAMES))

@@ -29,7 +29,7 @@ from kavka_spark.bounds import Bounds
 from kavka_spark.errors import DataLossError
 from kavka_spark.lag import KEPT_QUERIES, Lag, LagListener
 from kavka_spark.offsets import Offsets
-from kavka_spark.plan import SHARED_BYTES, SHARED_OFFSETS, OffsetRange, ReadTask, as_tasks, cut, may_share
+from kavka_spark.read_tasks import SHARED_BYTES, SHARED_OFFSETS, OffsetRange, ReadTask, as_tasks, cut, may_share
 from kavka_spark.source_options import source_options
 from kavka_spark.stream_source import KavkaStreamReader
 from kavka_spark.trigger_limits import Sample, limit_bytes, limit_rows

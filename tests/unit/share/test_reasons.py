@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kavka.decisions import DecisionKind
 from kavka.model import BrokerId, LeaderEpoch, TopicPartition
-from kavka.share.decide.acquisition import LogBatch, Wish
+from kavka.share.decide.acquired_records import LogBatch, Wish
+from kavka.share.decide.reasons import PAUSE_MS, Cause, Place, Telling
 from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, ShareLimits, SharePartition
-from kavka.share.decide.why import PAUSE_MS, Cause, Place, Telling
 
 LIMITS = ShareLimits(deliveries=2, lock_ms=100, in_flight=100)
 PLACE = Place(BrokerId(1), "workers", TopicPartition("orders", 3), LeaderEpoch(4), LIMITS.deliveries)

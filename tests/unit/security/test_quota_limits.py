@@ -7,7 +7,7 @@ import math
 import pytest
 
 from kavka.errors import ErrorCode, RequestError
-from kavka.security.quotas import (
+from kavka.security.quota_limits import (
     DEFAULT,
     Change,
     Entity,

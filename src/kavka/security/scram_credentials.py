@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.security.principals import can_be_kept
-from kavka.security.scram import MAX_ITERATIONS, MECHANISMS_BY_NUMBER, MIN_ITERATIONS, credential_of
+from kavka.security.scram_exchange import MAX_ITERATIONS, MECHANISMS_BY_NUMBER, MIN_ITERATIONS, credential_of
 
 NO_USER: Final = "Username must not be empty"
 _NOT_KEPT: Final = "Username must not be '.' or '..'"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from kavka.security.sasl import AuthenticationFailed, FailureReason, Step
-from kavka.security.scram import (
+from kavka.security.scram_exchange import (
     MAX_FIRST_BYTES,
     Found,
     ScramCredential,

@@ -3,8 +3,8 @@
 import pytest
 
 from kavka.errors import ErrorCode, RequestError
-from kavka.security.scram import ScramCredential
-from kavka.security.scram_changes import Deletion, Upsertion, Wish, changed, refusals
+from kavka.security.scram_credentials import Deletion, Upsertion, Wish, changed, refusals
+from kavka.security.scram_exchange import ScramCredential
 
 SALTED = bytes(32)
 
