@@ -33,9 +33,10 @@ from kavka.protocol.api import ApiKey, RequestHeader
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.connection import ConnectionContext, Request
 from kavka.protocol.messages import ProduceRequest
-from kavka.security.acls import Entry, Operation, Pattern, PatternType, Permission, ResourceType
+from kavka.security.acls import Entry, Operation, Permission
 from kavka.security.authorizer import AclIndex, Question, Rules, Verdict, decide, decide_on_any
 from kavka.security.principals import Principal
+from kavka.security.resource_patterns import Pattern, PatternType, ResourceType
 
 TOPIC = ResourceType.TOPIC
 HOST = "10.0.0.1"

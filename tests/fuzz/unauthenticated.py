@@ -57,7 +57,8 @@ from kavka.security.key_stores import KeyStoreError, StoreSettings, _java_passwo
 from kavka.security.oauthbearer import Bearer, OAuthBearerServer, TokenRefused
 from kavka.security.plain import PlainServer, client_token
 from kavka.security.sasl import AuthenticationFailed, FailureReason, ServerExchange
-from kavka.security.scram_exchange import Found, ScramCredential, ScramMechanism, ScramServer, credential_of, stand_in
+from kavka.security.scram_credentials import ScramCredential, ScramMechanism, credential_of, stand_in
+from kavka.security.scram_exchange import Found, ScramServer
 from kavka.security.secret import Secret
 from kavka.security.tls_records import NotTls, require_hello, whole_records
 from tests.kit.token_issuer import AUDIENCE, ISSUER, claims, encoded, first_message, key_set, token

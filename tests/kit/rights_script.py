@@ -37,7 +37,8 @@ from kavka.protocol.messages import (
     write_txn_markers_request,
 )
 from kavka.protocol.schema import Message, Struct
-from kavka.security.acls import Operation, PatternType, Permission, ResourceType
+from kavka.security.acls import Operation, Permission
+from kavka.security.resource_patterns import PatternType, ResourceType
 from tests.kit.broker_client import BrokerClient, Closed, batch, fetch_of, produce_of
 
 ADMINISTRATOR, CLIENT = "127.0.0.1", "127.0.0.2"

@@ -29,7 +29,8 @@ from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kavka.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from kavka.protocol.schema import Message
 from kavka.security.plain import client_token
-from kavka.security.scram_exchange import ScramMechanism, client_exchange, salted
+from kavka.security.scram_credentials import ScramMechanism, salted
+from kavka.security.scram_exchange import client_exchange
 
 LISTENER = "SASL_PLAINTEXT"
 PLAIN_LOGIN = (

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from kavka.security.scram_exchange import ScramMechanism, credential_of, salted
+from kavka.security.scram_credentials import ScramMechanism, credential_of, salted
 from tests.kit.certificates import Authority
 
 LISTENER: Final = "SASL_SSL"

@@ -24,9 +24,11 @@ from kavka.protocol.messages.expire_delegation_token_request import ExpireDelega
 from kavka.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from kavka.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
-from kavka.security.acls import Operation, PatternType, Permission, ResourceType
+from kavka.security.acls import Operation, Permission
 from kavka.security.plain import client_token
-from kavka.security.scram_exchange import ScramMechanism, client_exchange
+from kavka.security.resource_patterns import PatternType, ResourceType
+from kavka.security.scram_credentials import ScramMechanism
+from kavka.security.scram_exchange import client_exchange
 from tests.kit import sasl_script
 from tests.kit.sasl_script import LISTENER, Wire
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from kavka.errors import ConnectionFailed
-from kavka.security.acls import Entry, Operation, Pattern, Permission, ResourceType
-from kavka.security.scram_exchange import ScramMechanism
+from kavka.security.acls import Entry, Operation, Permission
+from kavka.security.resource_patterns import Pattern, ResourceType
+from kavka.security.scram_credentials import ScramMechanism
 from kavka.simulator.clients.logins import SECURED
 from kavka.simulator.faults import access_faults
 from kavka.simulator.faults.fault_group import Argument

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kavka.protocol.api_keys import ApiKey
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
 
 _C, _A, _DE = Operation.CREATE, Operation.ALTER, Operation.DESCRIBE
 _R, _W, _D = Operation.READ, Operation.WRITE, Operation.DELETE

@@ -14,21 +14,9 @@ from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Table, confirm, counted, note, one_of, show, show_json, usage
 from kavka.cli.session import with_cluster
 from kavka.cli.shared_options import takes
-from kavka.security.acls import (
-    CLUSTER_NAME,
-    OPERATIONS_BY_WORD,
-    Binding,
-    Entry,
-    EntryFilter,
-    Filter,
-    Operation,
-    Pattern,
-    PatternFilter,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from kavka.security.acls import OPERATIONS_BY_WORD, Binding, Entry, EntryFilter, Filter, Operation, Permission
 from kavka.security.authorizer import who_may
+from kavka.security.resource_patterns import CLUSTER_NAME, Pattern, PatternFilter, PatternType, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -24,8 +24,15 @@ from kavka.cli.user_rights import (
     write_files,
 )
 from kavka.errors import ErrorCode, RequestError
-from kavka.security.acls import Binding, EntryFilter, Filter, PatternFilter
-from kavka.security.scram_exchange import DEFAULT_ITERATIONS, MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism
+from kavka.security.acls import Binding, EntryFilter, Filter
+from kavka.security.resource_patterns import PatternFilter
+from kavka.security.scram_credentials import (
+    DEFAULT_ITERATIONS,
+    MAX_ITERATIONS,
+    MECHANISMS,
+    MIN_ITERATIONS,
+    ScramMechanism,
+)
 from kavka.security.secret import Secret
 
 if TYPE_CHECKING:

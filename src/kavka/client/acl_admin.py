@@ -17,7 +17,8 @@ from kavka.protocol.messages.delete_acls_request import DeleteAclsFilter, Delete
 from kavka.protocol.messages.delete_acls_response import DeleteAclsResponse
 from kavka.protocol.messages.describe_acls_request import DescribeAclsRequest
 from kavka.protocol.messages.describe_acls_response import DescribeAclsResponse
-from kavka.security.acls import Binding, Entry, Filter, Operation, Pattern, PatternType, Permission, ResourceType
+from kavka.security.acls import Binding, Entry, Filter, Operation, Permission
+from kavka.security.resource_patterns import Pattern, PatternType, ResourceType
 
 
 class AclAdmin:

@@ -15,7 +15,8 @@ from kavka.client.security import SaslMechanism, SaslSettings
 from kavka.errors import ErrorCode, RequestError
 from kavka.security.oauthbearer import client_exchange as token_exchange
 from kavka.security.plain import client_token
-from kavka.security.scram_exchange import MECHANISMS, client_exchange
+from kavka.security.scram_credentials import MECHANISMS
+from kavka.security.scram_exchange import client_exchange
 
 NONCE_BYTES = 24
 

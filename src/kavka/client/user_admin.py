@@ -23,7 +23,7 @@ from kavka.protocol.messages.describe_user_scram_credentials_request import (
     UserName,
 )
 from kavka.protocol.messages.describe_user_scram_credentials_response import DescribeUserScramCredentialsResponse
-from kavka.security.scram_exchange import MECHANISMS_BY_NUMBER, SALT_BITS, ScramMechanism, new_salt, salted
+from kavka.security.scram_credentials import MECHANISMS_BY_NUMBER, SALT_BITS, ScramMechanism, new_salt, salted
 from kavka.security.secret import Secret
 
 SALT_BYTES = (SALT_BITS + 7) // 8

@@ -24,7 +24,7 @@ from kavka.security.gssapi import MECHANISM as GSSAPI
 from kavka.security.jaas import Login, MalformedJaas, parse
 from kavka.security.oauthbearer import MECHANISM as OAUTHBEARER
 from kavka.security.plain import MECHANISM as PLAIN
-from kavka.security.scram_exchange import MECHANISMS as SCRAM_MECHANISMS
+from kavka.security.scram_credentials import MECHANISMS as SCRAM_MECHANISMS
 from kavka.security.secret import Secret
 
 if TYPE_CHECKING:

@@ -25,5 +25,5 @@ made_directories
                 which new directories a power cut may still take away
 log_move        a copy of a log in another log directory, until it takes the log's place
 cleaner_choice  compaction: which log comes next, and which of its segments
-cleaner_pass    compaction: one pass over one log
+cleaner_pass    compaction: one pass over one log, file by file
 """

@@ -1,45 +1,28 @@
 """CleaningPass: one compaction of one log, in steps. The first steps find the last record of each key, the others
-decide what stays of each segment.
+write what stays of each segment.
 
-Decides record by record and batch by batch what stays. It reads and writes the files that it gets, and must not know
-the log: its caller (`broker.upkeep.log_cleaner`) runs each step in a worker and swaps the new segments in.
+It reads batch by batch and asks `decide.compaction` what stays of each. It must not know the log: its caller
+(`broker.upkeep.log_cleaner`) runs each step in a worker and swaps the new segments in.
 
-    record without a key, or below the latest one of its key      goes
-    tombstone at or behind its batch's delete horizon             goes; the horizon is set when it is first met here
-    record of an aborted transaction                              goes
-    marker that may go, says `CleanedTransactions`                goes at its delete horizon, set when first said so
-    any other record, and all behind the last offset of the map   stays
+  I1  A step handles about SLICE_BYTES, or one batch if that has more.
+  I2  A new segment is durable, with its indexes, when `clean` ends; until then nothing looks at it.
 
-    batch without a record left   goes, but for the last one of a producer that is still known (its sequence and epoch),
-                                  and the last one of the pass (the log's end, where nothing follows): of those the
-                                  header stays, until the next pass finds it needed no more
-
-So a new segment may be empty, or end before the next one begins. More empty headers than these would do harm: consumers
-of kafka-go and sarama (up to 1.45.1) ask for ever for an offset whose answer has no record.
-
-Invariants
-  I1  What stays is read as before: offsets, timestamps, keys, values, headers, epochs, sequences.
-  I2  A step handles about SLICE_BYTES, or one batch if that has more.
-  I3  A new segment is durable, with its indexes, when `clean` ends; until then nothing looks at it.
-
-Source: Kafka's Cleaner; KIP-58, KIP-534.
+Source: Kafka's Cleaner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kavka.filesystem import File, FileSystem
-from kavka.log.decide.cleaned_transactions import CleanedTransactions
-from kavka.log.decide.compacted_batches import Entry, emptied, read_entries, retain_entries, with_delete_horizon
+from kavka.log.decide.compaction import Compaction, Retention
 from kavka.log.decide.indexes import AbortedTransaction
 from kavka.log.decide.offset_map import OffsetMap
-from kavka.log.decide.producer_state import LastRecord
 from kavka.log.record_scan import scan_batches
 from kavka.log.segment import Segment
 from kavka.model import Offset
-from kavka.records.batch import RecordBatch, batch_at
+from kavka.records.batch import RecordBatch
 
 SLICE_BYTES: Final = 64 * 1024
 """About a millisecond of work: the event loop waits for a worker's next bytecode no longer than for any other."""
@@ -55,54 +38,30 @@ class Source(NamedTuple):
     aborted: Sequence[AbortedTransaction]
 
 
-class Retention(NamedTuple):
-    """What decides about tombstones and producers, as it was when the pass began. Times in ms."""
-
-    now_ms: int
-    delete_retention_ms: int
-    last_records: Mapping[int, LastRecord]
-    """Of each producer that is still known."""
-
-
-class CleaningStats:
-    """What a pass did so far."""
-
-    __slots__ = ("bytes_read", "bytes_written", "keys", "records_kept", "records_read")
-
-    def __init__(self) -> None:
-        self.bytes_read = 0
-        self.bytes_written = 0
-        self.records_read = 0
-        self.records_kept = 0
-        self.keys = 0
-
-
 class CleaningPass:
     """Call `index` for each dirty segment in order until one says that the map is full, then `clean` for each group of
     segments from the log's start on. Both are to be iterated to their ends; each item is the bytes that a step moved.
     """
 
     def __init__(self, first_dirty: Offset, offsets: OffsetMap) -> None:
-        self._first_dirty = first_dirty
         self._offsets = offsets
-        self._indexed = CleanedTransactions()
-        self._cleaned = CleanedTransactions()
+        self._compaction = Compaction(first_dirty, offsets)
         self.is_full = False
-        self.stats = CleaningStats()
+        self.stats = self._compaction.stats
 
     @property
     def end_offset(self) -> Offset:
         """Up to here the log is clean when the pass is over."""
-        return max(self._offsets.latest_offset + 1, self._first_dirty)
+        return self._compaction.end_offset
 
     # -- where each key is last
 
     def index(self, source: Source) -> Iterator[int]:
         """Notes the keys of a dirty segment. Raises `CorruptRecords`, `RecordsError`, `StorageError`."""
-        self._indexed.add_aborted(source.aborted)
+        self._compaction.index_aborted(source.aborted)
         moved = 0
         for _, batch in scan_batches(source.file, source.position, source.size):
-            if not self._index_batch(batch):
+            if not self._compaction.index(batch):
                 self.is_full = True
                 break
             moved += len(batch.view)
@@ -114,21 +73,6 @@ class CleaningPass:
         self.stats.keys = len(self._offsets)
         yield moved
 
-    def _index_batch(self, batch: RecordBatch) -> bool:
-        """False if the map is full: the batch then counts as not read."""
-        header = batch.header
-        if header.is_control:
-            self._indexed.on_control_batch(batch)
-        elif not self._indexed.on_data_batch(batch) and header.record_count:
-            put, first, base = self._offsets.put, self._first_dirty, header.base_offset
-            for entry in read_entries(batch.inflate(), header.record_count):
-                offset = base + entry.offset_delta
-                if entry.key is not None and offset >= first and not put(entry.key, offset):
-                    return False
-        if header.last_offset >= self._first_dirty:
-            self._offsets.latest_offset = header.last_offset
-        return True
-
     # -- what stays
 
     def clean(
@@ -136,12 +80,12 @@ class CleaningPass:
     ) -> Iterator[int]:
         """Writes what stays of the segments into `target`, and makes that durable. Raises as `index` does."""
         for source in sources:
-            self._cleaned.add_aborted(source.aborted)
+            self._compaction.retain_aborted(source.aborted)
             read = 0
             kept: list[RecordBatch] = []
             pending = 0
             for _, batch in scan_batches(source.file, 0, source.size):
-                left = self._filter(batch, retention)
+                left = self._compaction.retain(batch, retention)
                 read += len(batch.view)
                 if left is not None:
                     kept.append(left)
@@ -166,79 +110,8 @@ class CleaningPass:
             data = b"".join([batch.view for batch in kept])
             target.append_many(data, kept, 0, len(kept), index_interval_bytes)
             self.stats.bytes_written += len(data)
-        for transaction in self._cleaned.take_kept_aborted():
+        for transaction in self._compaction.take_kept_aborted():
             target.add_aborted(transaction)
-
-    def _filter(self, batch: RecordBatch, retention: Retention) -> RecordBatch | None:
-        """What stays of the batch; None for nothing."""
-        header = batch.header
-        horizon = header.delete_horizon_ms
-        is_past_horizon = horizon is not None and horizon <= retention.now_ms
-        self.stats.records_read += header.record_count
-        if header.is_control:
-            may_go = self._cleaned.on_control_batch(batch)
-            if may_go and (is_past_horizon or not header.record_count):
-                return self._keep_header(batch, retention)
-            if may_go and horizon is None:
-                self.stats.records_kept += header.record_count
-                entries = read_entries(batch.inflate(), header.record_count)
-                return _batch(with_delete_horizon(batch, entries, retention.now_ms + retention.delete_retention_ms))
-            self.stats.records_kept += header.record_count
-            return batch
-        if self._cleaned.on_data_batch(batch):
-            return self._keep_header(batch, retention)
-        if not header.record_count:
-            return self._keep_header(batch, retention)
-        payload = batch.inflate()
-        entries = read_entries(payload, header.record_count)
-        kept, has_tombstones = self._kept(header.base_offset, entries, keeps_tombstones=not is_past_horizon)
-        self.stats.records_kept += len(kept)
-        if not kept:
-            return self._keep_header(batch, retention)
-        if has_tombstones and horizon is None:
-            return _batch(with_delete_horizon(batch, kept, retention.now_ms + retention.delete_retention_ms))
-        if len(kept) == len(entries):
-            return batch
-        return _batch(retain_entries(batch, payload, kept))
-
-    def _kept(
-        self, base_offset: Offset, entries: Sequence[Entry], *, keeps_tombstones: bool
-    ) -> tuple[list[Entry], bool]:
-        """The entries that stay, and whether a tombstone is among them."""
-        latest, get = self._offsets.latest_offset, self._offsets.get
-        kept: list[Entry] = []
-        has_tombstones = False
-        for entry in entries:
-            offset = base_offset + entry.offset_delta
-            if offset <= latest:
-                if entry.key is None or offset < get(entry.key):
-                    continue
-                if not entry.has_value and not keeps_tombstones:
-                    continue
-            if not entry.has_value:
-                has_tombstones = True
-            kept.append(entry)
-        return kept, has_tombstones
-
-    def _keep_header(self, batch: RecordBatch, retention: Retention) -> RecordBatch | None:
-        """A batch without its records, kept because its header is still needed."""
-        header = batch.header
-        is_needed = header.last_offset + 1 == self.end_offset
-        if not is_needed and header.producer_id >= 0:
-            last = retention.last_records.get(header.producer_id)
-            if last is not None and last.data_offset is not None:
-                is_needed = header.last_offset == last.data_offset
-            elif last is not None:
-                is_needed = header.is_control and header.producer_epoch == last.producer_epoch
-        if not is_needed:
-            return None
-        return batch if not header.record_count else _batch(emptied(batch))
-
-
-def _batch(data: bytes) -> RecordBatch:
-    batch = batch_at(memoryview(data))
-    assert batch is not None
-    return batch
 
 
 def remove_files(filesystem: FileSystem, segment: Segment) -> None:

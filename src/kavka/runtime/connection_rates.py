@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from kavka.security.rates import Average, Rate, delay_ms
+from kavka.security.rates import Average, Rate
+from kavka.security.throttle_time import delay_ms
 
 if TYPE_CHECKING:
     from kavka.metrics import Member

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from kavka.broker.membership.registration import make_persistent_paths
-from kavka.security.scram_exchange import (
+from kavka.security.scram_credentials import (
     DEFAULT_ITERATIONS,
     MECHANISMS,
     SALT_BITS,

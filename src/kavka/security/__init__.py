@@ -5,9 +5,12 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
 `broker.authentication`) and keeps the lists and credentials.
 
     principals       "User:alice", super users, and the texts of hosts
-    acls             access control lists: entries, patterns of resources, filters
+    acls             access control lists: entries, bindings, filters
+    resource_patterns
+                     which resources a list is about: literal and prefixed patterns, and what they match
     quota_limits     whose limit holds for a client, and which limits may be set
-    rates            how fast something happens, and how long to wait; token buckets
+    rates            how fast something happens
+    throttle_time    how long a client over its quota has to wait; token buckets
     right_words      rights in short words: read:orders-*
     authorizer       may a principal do this? The decision, its reason, and the rule that would change it
     sasl             a step of an exchange, and how one fails

@@ -1,62 +1,26 @@
 """Access control lists: which principal may, or may not, do what to which resources, from where.
 
-Decides what an entry, a pattern and a filter mean, and which of them match. Must not know who asks (authorizer), nor
-where the lists are kept (`broker.authorization.acl_store`).
+Decides what an entry and a filter mean, and which of them match. Which resources a pattern matches is decided in
+`resource_patterns`. Must not know who asks (`authorizer`), nor where the lists are kept
+(`broker.authorization.acl_store`).
 
     binding = pattern (type, name, literal or prefixed) + entry (principal, host, operation, allow or deny)
 
     I1  a binding is concrete: no ANY, no MATCH, no UNKNOWN; only filters have those
-    I2  a pattern matches a name if it is literal and equal, literal and "*", or prefixed and the name begins with it
 
-Source: Kafka's org.apache.kafka.common.acl and .resource, with their numbers; org.apache.kafka.security.authorizer
-.AclEntry for the operations that a type of resource knows.
+Source: Kafka's org.apache.kafka.common.acl, with its numbers; org.apache.kafka.security.authorizer.AclEntry for the
+operations that a type of resource knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
-CLUSTER_NAME: Final = "kafka-cluster"
-"""The only resource of type CLUSTER."""
-WILDCARD: Final = "*"
-"""A literal pattern of this name matches every resource of its type."""
+from kavka.security.resource_patterns import CLUSTER_NAME, Pattern, PatternFilter, PatternType, ResourceType, Word
 
 
-class _Word(IntEnum):
-    """A number of Kafka's, with the word that Kafka writes for it: TRANSACTIONAL_ID is "TransactionalId"."""
-
-    # Of the number, as of any int: Enum's own is a call in Python, and every question looks words up.
-    __hash__ = int.__hash__
-
-    @classmethod
-    def of(cls, number: int) -> Self:
-        """The member with a request's number. UNKNOWN, which is 0 in each of these, if none has it."""
-        try:
-            return cls(number)
-        except ValueError:
-            return cls(0)
-
-    @property
-    def word(self) -> str:
-        return "".join(part.capitalize() for part in self.name.split("_"))
-
-
-class ResourceType(_Word):
-    """What is protected."""
-
-    UNKNOWN = 0
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class Operation(_Word):
+class Operation(Word):
     """What is done to it."""
 
     UNKNOWN = 0
@@ -76,7 +40,7 @@ class Operation(_Word):
     DESCRIBE_TOKENS = 14
 
 
-class Permission(_Word):
+class Permission(Word):
     """Whether an entry allows or denies."""
 
     UNKNOWN = 0
@@ -85,17 +49,6 @@ class Permission(_Word):
     ALLOW = 3
 
 
-class PatternType(_Word):
-    """How a pattern's name is meant. ANY and MATCH are of filters: both kinds by this name, or all that would apply."""
-
-    UNKNOWN = 0
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-TYPES_BY_WORD: Final[Mapping[str, ResourceType]] = {member.word: member for member in ResourceType if member > 1}
 OPERATIONS_BY_WORD: Final[Mapping[str, Operation]] = {member.word: member for member in Operation if member > 1}
 PERMISSIONS_BY_WORD: Final[Mapping[str, Permission]] = {member.word: member for member in Permission if member > 1}
 
@@ -125,23 +78,6 @@ KNOWN_OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
 """Which operations a resource of a type knows: those that an answer shows as authorized (KIP-430)."""
-
-
-class Pattern(NamedTuple):
-    """Which resources a binding is about."""
-
-    resource_type: ResourceType
-    name: str
-    pattern_type: PatternType = PatternType.LITERAL
-
-    def matches(self, name: str) -> bool:
-        """Whether it applies to a resource of this name, of its own type (I2)."""
-        if self.pattern_type is PatternType.PREFIXED:
-            return name.startswith(self.name)
-        return self.name in (name, WILDCARD)
-
-    def __str__(self) -> str:
-        return f"{self.resource_type.word}:{self.pattern_type.name}:{self.name}"
 
 
 class Entry(NamedTuple):
@@ -190,32 +126,6 @@ class Binding(NamedTuple):
         if ":" not in entry.principal:
             return f"expected a principal in the form Type:name, but got {entry.principal!r}"
         return None
-
-
-class PatternFilter(NamedTuple):
-    """Which patterns are meant; a name that is None means all."""
-
-    resource_type: ResourceType = ResourceType.ANY
-    name: str | None = None
-    pattern_type: PatternType = PatternType.ANY
-
-    def matches(self, pattern: Pattern) -> bool:
-        if self.resource_type not in (ResourceType.ANY, pattern.resource_type):
-            return False
-        if self.pattern_type is PatternType.MATCH:
-            return self.name is None or pattern.matches(self.name)
-        return self.pattern_type in (PatternType.ANY, pattern.pattern_type) and self.name in (None, pattern.name)
-
-    def patterns(self) -> tuple[Pattern, ...]:
-        """The patterns that it can match where these are known by its own words alone; none where they are not."""
-        if self.resource_type is ResourceType.ANY or self.name is None:
-            return ()
-        if self.pattern_type is PatternType.ANY:
-            kinds = (PatternType.LITERAL, PatternType.PREFIXED)
-            return tuple(Pattern(self.resource_type, self.name, kind) for kind in kinds)
-        if self.pattern_type is PatternType.MATCH:
-            return ()
-        return (Pattern(self.resource_type, self.name, self.pattern_type),)
 
 
 class EntryFilter(NamedTuple):

@@ -24,19 +24,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kavka.security.acls import (
-    KNOWN_OPERATIONS,
-    WILDCARD,
-    Binding,
-    Entry,
-    Filter,
-    Operation,
-    Pattern,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from kavka.security.acls import KNOWN_OPERATIONS, Binding, Entry, Filter, Operation, Permission
 from kavka.security.principals import ANY_HOST, EVERYBODY, Principal, host_text
+from kavka.security.resource_patterns import WILDCARD, Pattern, PatternKey, PatternType, ResourceType, applying
 
 _IMPLIED: Final[Mapping[Operation, tuple[Operation, ...]]] = {
     Operation.DESCRIBE: (Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
@@ -105,10 +95,7 @@ class Rules(NamedTuple):
 
 
 _ByEntry = dict[tuple[str, Operation], list[Binding]]
-_Key = tuple[ResourceType, str, PatternType]
-_Lists = list[tuple[_Key, frozenset[Entry]]]
-_LITERAL: Final = PatternType.LITERAL
-_PREFIXED: Final = PatternType.PREFIXED
+_Lists = list[tuple[PatternKey, frozenset[Entry]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,26 +153,10 @@ class AclIndex:
         return [(Pattern(*key), entries) for key, entries in self.about(resource_type, name)]
 
     def about(self, resource_type: ResourceType, name: str) -> _Lists:
-        """As `matching`, with the patterns as plain tuples: they cost a third, and most are never looked at."""
-        lists: Mapping[_Key, frozenset[Entry]] = self.lists  # type: ignore[assignment] # a Pattern is such a tuple
-        found: _Lists = []
-        key: _Key = (resource_type, name, _LITERAL)
-        if key in lists:
-            found.append((key, lists[key]))
-        if name != WILDCARD:
-            key = (resource_type, WILDCARD, _LITERAL)
-            if key in lists:
-                found.append((key, lists[key]))
-        lengths = self._prefixes.get(resource_type)
-        if lengths:
-            size = len(name)
-            for length in lengths:
-                if length > size:
-                    break
-                key = (resource_type, name[:length], _PREFIXED)
-                if key in lists:
-                    found.append((key, lists[key]))
-        return found
+        """As `matching`, with the patterns as plain tuples."""
+        lists: Mapping[PatternKey, frozenset[Entry]] = self.lists  # type: ignore[assignment] # a Pattern is such a tuple
+        keys = applying(resource_type, name, self._prefixes.get(resource_type, ()))
+        return [(key, lists[key]) for key in keys if key in lists]
 
     def fitting(self, question: Question, operations: Iterable[Operation]) -> Iterator[Binding]:
         """The entries of whatever resource of the question's type that fit its principal and host."""
@@ -275,7 +246,7 @@ def _decide_among(found: _Lists, question: Question, rules: Rules) -> Verdict:
     principal, host, operation, _resource_type, _name = question
     who = f"{principal.kind}:{principal.name}"
     allowing = _ALLOWING[operation]
-    allowed: tuple[_Key, Entry] | None = None
+    allowed: tuple[PatternKey, Entry] | None = None
     for key, entries in found:
         for entry in entries:
             whom, where, what, permission = entry

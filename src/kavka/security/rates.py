@@ -1,23 +1,18 @@
-"""Rates: how fast something happens, and how long to wait until it is as slow as it should be.
+"""Rates: how fast something happens, and its mean.
 
-Decides from values and `now_ms`, which never goes back. Must not know what is counted, or for whom.
+Decides from values and `now_ms`, which never goes back. Must not know what is counted, for whom, or what follows where
+that is too fast (`throttle_time`).
 
     I1  a `Rate` is Kafka's: samples begin with the first value after the last one was full, one that overlaps the whole
         span is kept until nothing in it is younger than the span, and the span counts as at least (samples - 1) windows
-    I2  a delay is what brings the measured rate down to the limit if nothing more comes; it is never infinite
-    I3  a recording costs a few additions; the samples are looked at once a window
+    I2  a recording costs a few additions; the samples are looked at once a window
 
-Source: Kafka's Rate over WindowedSum (SampledStat), Avg, TokenBucket, QuotaUtils.throttleTime.
+Source: Kafka's Rate over WindowedSum (SampledStat), Avg.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final
-
-MAX_DELAY_MS: Final = 2**31 - 1
-"""The longest delay that an answer can tell. Kafka's longer ones wrap around to negative numbers, and hold nobody."""
-
 
 AVERAGE_SAMPLES, AVERAGE_WINDOW_MS = 2, 30_000
 """Over which time Kafka's averages are taken."""
@@ -112,24 +107,6 @@ class Rate:
         self._purge_ms = min(self._lasts) + self._span_ms
 
 
-def delay_ms(rate: Rate, limit: float, now_ms: int) -> int:
-    """How long nothing may come until the rate is down to `limit` (>= 0); 0 where it is not above.
-
-    With a limit of 0 that would take for ever; then it is the time after which nothing counts any more.
-    """
-    measured, elapsed_ms = rate.measure_with_time(now_ms)
-    if measured <= limit:
-        return 0
-    if limit <= 0:
-        return min(rate.samples * rate.window_ms, MAX_DELAY_MS)
-    return _bounded_ms((measured - limit) / limit * elapsed_ms)
-
-
-def _bounded_ms(delay: float) -> int:
-    """In whole milliseconds, at most MAX_DELAY_MS: with a limit next to 0 a delay is infinite."""
-    return math.floor(delay + 0.5) if delay < MAX_DELAY_MS else MAX_DELAY_MS
-
-
 class Average:
     """The mean of the values of the last minute; 0 where there are none. Kafka's Avg, with its two samples of 30 s."""
 
@@ -148,38 +125,3 @@ class Average:
         """The mean."""
         count = self._count.measure(now_ms)
         return self._sum.measure(now_ms) / count if count else 0.0
-
-
-class TokenBucket:
-    """Tokens that come at `rate` a second, up to what comes in `samples` windows of `window_ms`. It begins full, and
-    may be overdrawn."""
-
-    __slots__ = ("_filled_ms", "_span_s", "_tokens")
-
-    def __init__(self, samples: int, window_ms: int) -> None:
-        self._span_s = samples * window_ms / 1000
-        self._tokens = 0.0
-        self._filled_ms: int | None = None
-
-    def tokens(self, rate: float, now_ms: int) -> float:
-        """How many there are; negative where it is overdrawn."""
-        burst = rate * self._span_s
-        if self._filled_ms is None:
-            self._tokens = burst
-        else:
-            self._tokens = min(burst, self._tokens + rate * (now_ms - self._filled_ms) / 1000)
-        self._filled_ms = now_ms
-        return self._tokens
-
-    def take(self, count: float, rate: float, now_ms: int) -> None:
-        """Takes `count`, whether there are so many or not."""
-        self._tokens = min(rate * self._span_s, self.tokens(rate, now_ms) - count)
-
-    def delay_ms(self, rate: float, now_ms: int) -> int:
-        """How long until it is overdrawn no more; with a rate of 0, as long as it takes to fill any other bucket."""
-        tokens = self.tokens(rate, now_ms)
-        if tokens >= 0:
-            return 0
-        if rate <= 0:
-            return min(math.ceil(self._span_s * 1000), MAX_DELAY_MS)
-        return _bounded_ms(-tokens / rate * 1000)

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kavka.security.acls import Binding, Entry, Operation, Pattern, PatternType, Permission, ResourceType
+from kavka.security.acls import Binding, Entry, Operation, Permission
+from kavka.security.resource_patterns import Pattern, PatternType, ResourceType
 
 TOPIC_WORDS: Final = {
     "read": Operation.READ,

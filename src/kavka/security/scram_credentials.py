@@ -1,28 +1,135 @@
-"""What a request about SCRAM credentials may change: each user's wishes together, all of them or none.
+"""SCRAM credentials: what a broker keeps of a password, its iterations, and which changes of it are refused.
 
-Decides which users are refused, and why, and what the others' settings are to be. Must not know requests or ZooKeeper.
+With a credential nobody can log in, but only guess. Decides a credential's form and bounds, what stands in for one that
+is missing, and which users' changes are refused. Must not know requests, ZooKeeper, or how a client proves its password
+(`scram_exchange`).
 
     refused    no name, a name that cannot be kept, too few or too many iterations 93 · a mechanism that nobody knows 33
                · a credential named twice 92 · one to be deleted that is not there 91
 
-Source: Kafka's ZkAdminManager.alterUserScramCredentials, KIP-554.
+    I1  the wishes for a user are carried out together, or none of them
+    I2  credentials show in no repr
+
+Source: RFC 5802, KIP-84, KIP-554; Kafka's ScramMechanism, ScramCredential, ScramFormatter, ScramCredentialUtils, and
+ZkAdminManager.alterUserScramCredentials.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as BadBase64
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.security.principals import can_be_kept
-from kavka.security.scram_exchange import MAX_ITERATIONS, MECHANISMS_BY_NUMBER, MIN_ITERATIONS, credential_of
+
+MIN_ITERATIONS: Final = 4_096
+MAX_ITERATIONS: Final = 16_384
+"""What Kafka's brokers accept for a credential."""
+DEFAULT_ITERATIONS: Final = 4_096
+"""What kafka-configs takes without any."""
+SALT_BITS: Final = 130
+"""Kafka's salts are numbers of so many bits, in base 36."""
+_STORED: Final = ("salt", "stored_key", "server_key", "iterations")
 
 NO_USER: Final = "Username must not be empty"
 _NOT_KEPT: Final = "Username must not be '.' or '..'"
 _UNKNOWN: Final = "Unknown SCRAM mechanism"
 _TWICE: Final = "A user credential cannot be altered twice in the same request"
 _MISSING: Final = "Attempt to delete a user credential that does not exist"
+
+
+class ScramMechanism(Enum):
+    """The mechanisms, by their names on the wire."""
+
+    SHA_256 = "SCRAM-SHA-256"
+    SHA_512 = "SCRAM-SHA-512"
+
+    @property
+    def hash_name(self) -> str:
+        return "sha256" if self is ScramMechanism.SHA_256 else "sha512"
+
+    @property
+    def number(self) -> int:
+        """In requests about credentials (KIP-554)."""
+        return 1 if self is ScramMechanism.SHA_256 else 2
+
+
+MECHANISMS: Final = {mechanism.value: mechanism for mechanism in ScramMechanism}
+MECHANISMS_BY_NUMBER: Final = {mechanism.number: mechanism for mechanism in ScramMechanism}
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a server keeps of a password."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+    def encode(self) -> str:
+        """As Kafka stores it."""
+        salt, stored_key, server_key = (
+            b64encode(part).decode() for part in (self.salt, self.stored_key, self.server_key)
+        )
+        return f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={self.iterations}"
+
+    @staticmethod
+    def decode(text: str) -> ScramCredential:
+        """The credential of what Kafka stored. Raises ValueError, whose text does not contain it."""
+        parts = dict(part.partition("=")[::2] for part in text.split(","))
+        if sorted(parts) != sorted(_STORED):
+            raise ValueError(f"a SCRAM credential has {', '.join(_STORED)}; this one has other parts")
+        try:
+            salt, stored_key, server_key = (b64decode(parts[name], validate=True) for name in _STORED[:3])
+        except BadBase64:
+            raise ValueError("a part of a SCRAM credential is no base64") from None
+        if not re.fullmatch(r"[0-9]{1,9}", parts["iterations"]):
+            raise ValueError("the iterations of a SCRAM credential are no number")
+        return ScramCredential(salt, stored_key, server_key, int(parts["iterations"]))
+
+
+def credential_of(mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int) -> ScramCredential:
+    """The credential of a password that was salted already."""
+    name = mechanism.hash_name
+    client_key = hmac.digest(salted_password, b"Client Key", name)
+    server_key = hmac.digest(salted_password, b"Server Key", name)
+    return ScramCredential(salt, hashlib.new(name, client_key).digest(), server_key, iterations)
+
+
+def salted(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """The salted password: what a tool sends to a broker instead of the password. Takes milliseconds, on purpose."""
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+
+
+def new_salt(random_bits: int) -> bytes:
+    """A salt, as Kafka makes them, of a random number of SALT_BITS bits."""
+    digits = ""
+    while random_bits:
+        random_bits, digit = divmod(random_bits, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return (digits or "0").encode()
+
+
+def stand_in(mechanism: ScramMechanism, user: str, secret: bytes, iterations: int) -> ScramCredential:
+    """What an unknown user is answered with (`security.scram_exchange`, I2): the same each time for a name, and no
+    password fits it."""
+    made = hmac.digest(secret, f"{mechanism.value}\0{user}".encode(), "sha512")
+    salt = new_salt(int.from_bytes(made[:17], "big") >> (17 * 8 - SALT_BITS))
+    size = hashlib.new(mechanism.hash_name).digest_size
+    key = hmac.digest(secret, b"no key\0" + made, "sha512")[:size]
+    return ScramCredential(salt, key, key, iterations)
+
+
+# -- changes of credentials
 
 
 class Deletion(NamedTuple):

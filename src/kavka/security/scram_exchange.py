@@ -5,20 +5,20 @@
     -> client-final   c=channel binding,r=nonce continued,p=proof
     <- server-final   v=the server's signature
 
-A credential is what a server keeps of a password: with it nobody can log in, but only guess.
+What a server keeps of a password, and how many iterations that must have, is in `scram_credentials`.
 
     I1  the nonce of client-final is the whole nonce of server-first (CVE-2024-56128: Kafka looked at its end only)
     I2  an unknown user is answered as a known one, with a salt that stays the same, and fails at the proof (Kafka ends
         a step earlier, which tells who exists)
     I3  nobody acts for somebody else: an authzid other than the name is refused
     I4  a client is never made to compute for minutes: iterations are bounded
-    I5  proofs and signatures are compared in constant time; credentials and passwords show in no repr
+    I5  proofs and signatures are compared in constant time; passwords show in no repr
     I6  what is kept of a client between its messages has a bound: MAX_FIRST_BYTES
     I7  who logs in with a delegation token is the token's owner, for as long as the token is good; one whose time is
         over lets nobody in (Kafka lets in, and ends the connection at the next request)
 
-Source: RFC 5802 and 7677, KIP-84, KIP-554; Kafka's ScramSaslServer, ScramMessages, ScramFormatter,
-ScramCredentialUtils. Kafka takes names of ASCII only, and knows no channel binding.
+Source: RFC 5802 and 7677, KIP-84, KIP-554; Kafka's ScramSaslServer, ScramMessages,
+ScramFormatter. Kafka takes names of ASCII only, and knows no channel binding.
 """
 
 from __future__ import annotations
@@ -27,24 +27,16 @@ import hashlib
 import hmac
 import re
 from base64 import b64decode, b64encode
-from binascii import Error as BadBase64
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kavka.security.sasl import AuthenticationFailed, FailureReason, Step
+from kavka.security.scram_credentials import MIN_ITERATIONS, ScramCredential, ScramMechanism, salted
 
-MIN_ITERATIONS: Final = 4_096
-MAX_ITERATIONS: Final = 16_384
-"""What Kafka's brokers accept for a credential."""
-DEFAULT_ITERATIONS: Final = 4_096
-"""What kafka-configs takes without any."""
 MAX_CLIENT_ITERATIONS: Final = 1_000_000
 MAX_FIRST_BYTES: Final = 8 * 1024
 """Of a client's first message. It is kept until the proof came, of whoever calls; real ones have some hundred bytes."""
-SALT_BITS: Final = 130
-"""Kafka's salts are numbers of so many bits, in base 36."""
 
 _NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
@@ -58,89 +50,6 @@ _CLIENT_FIRST: Final = re.compile(
 _CLIENT_FINAL: Final = re.compile(
     rf"(?P<without_proof>c=(?P<channel>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
 )
-_STORED: Final = ("salt", "stored_key", "server_key", "iterations")
-
-
-class ScramMechanism(Enum):
-    """The mechanisms, by their names on the wire."""
-
-    SHA_256 = "SCRAM-SHA-256"
-    SHA_512 = "SCRAM-SHA-512"
-
-    @property
-    def hash_name(self) -> str:
-        return "sha256" if self is ScramMechanism.SHA_256 else "sha512"
-
-    @property
-    def number(self) -> int:
-        """In requests about credentials (KIP-554)."""
-        return 1 if self is ScramMechanism.SHA_256 else 2
-
-
-MECHANISMS: Final = {mechanism.value: mechanism for mechanism in ScramMechanism}
-MECHANISMS_BY_NUMBER: Final = {mechanism.number: mechanism for mechanism in ScramMechanism}
-
-
-@dataclass(frozen=True, slots=True)
-class ScramCredential:
-    """What a server keeps of a password."""
-
-    salt: bytes = field(repr=False)
-    stored_key: bytes = field(repr=False)
-    server_key: bytes = field(repr=False)
-    iterations: int
-
-    def encode(self) -> str:
-        """As Kafka stores it."""
-        salt, stored_key, server_key = (
-            b64encode(part).decode() for part in (self.salt, self.stored_key, self.server_key)
-        )
-        return f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={self.iterations}"
-
-    @staticmethod
-    def decode(text: str) -> ScramCredential:
-        """The credential of what Kafka stored. Raises ValueError, whose text does not contain it."""
-        parts = dict(part.partition("=")[::2] for part in text.split(","))
-        if sorted(parts) != sorted(_STORED):
-            raise ValueError(f"a SCRAM credential has {', '.join(_STORED)}; this one has other parts")
-        try:
-            salt, stored_key, server_key = (b64decode(parts[name], validate=True) for name in _STORED[:3])
-        except BadBase64:
-            raise ValueError("a part of a SCRAM credential is no base64") from None
-        if not re.fullmatch(r"[0-9]{1,9}", parts["iterations"]):
-            raise ValueError("the iterations of a SCRAM credential are no number")
-        return ScramCredential(salt, stored_key, server_key, int(parts["iterations"]))
-
-
-def credential_of(mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int) -> ScramCredential:
-    """The credential of a password that was salted already."""
-    name = mechanism.hash_name
-    client_key = hmac.digest(salted_password, b"Client Key", name)
-    server_key = hmac.digest(salted_password, b"Server Key", name)
-    return ScramCredential(salt, hashlib.new(name, client_key).digest(), server_key, iterations)
-
-
-def salted(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """The salted password: what a tool sends to a broker instead of the password. Takes milliseconds, on purpose."""
-    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
-
-
-def new_salt(random_bits: int) -> bytes:
-    """A salt, as Kafka makes them, of a random number of SALT_BITS bits."""
-    digits = ""
-    while random_bits:
-        random_bits, digit = divmod(random_bits, 36)
-        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
-    return (digits or "0").encode()
-
-
-def stand_in(mechanism: ScramMechanism, user: str, secret: bytes, iterations: int) -> ScramCredential:
-    """What an unknown user is answered with (I2): always the same for a name, and no password fits it."""
-    made = hmac.digest(secret, f"{mechanism.value}\0{user}".encode(), "sha512")
-    salt = new_salt(int.from_bytes(made[:17], "big") >> (17 * 8 - SALT_BITS))
-    size = hashlib.new(mechanism.hash_name).digest_size
-    key = hmac.digest(secret, b"no key\0" + made, "sha512")[:size]
-    return ScramCredential(salt, key, key, iterations)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.security.principals import USER, Principal
-from kavka.security.scram_exchange import (
+from kavka.security.scram_credentials import (
     DEFAULT_ITERATIONS,
     SALT_BITS,
     ScramCredential,

@@ -38,7 +38,7 @@ from kavka.runtime.security_directory import (
 )
 from kavka.security.acls import Binding
 from kavka.security.right_words import rights
-from kavka.security.scram_exchange import DEFAULT_ITERATIONS, MECHANISMS, ScramMechanism, credential_of, salted
+from kavka.security.scram_credentials import DEFAULT_ITERATIONS, MECHANISMS, ScramMechanism, credential_of, salted
 from kavka.security.secret import Secret
 from kavka.testing.client_settings import LoginFiles, settings_for
 from kavka.testing.cluster import HOST, TIMEOUT_S, Cluster, Value
@@ -115,7 +115,8 @@ class SecureCluster(Cluster):
     def remove_user(self, name: str) -> None:
         """Removes a user's password and rights. Its open connections stay until their sessions end, as with Kafka;
         what they ask for is refused at once. A certificate lets the user in still, with no rights."""
-        from kavka.security.acls import EntryFilter, Filter, PatternFilter
+        from kavka.security.acls import EntryFilter, Filter
+        from kavka.security.resource_patterns import PatternFilter
 
         own = Filter(PatternFilter(), EntryFilter(f"User:{name}"))
 

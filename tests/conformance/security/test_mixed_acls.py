@@ -14,7 +14,8 @@ import pytest
 
 from kavka.protocol import messages as m
 from kavka.protocol.messages import alter_user_scram_credentials_request, create_topics_request
-from kavka.security.acls import Operation, PatternType, Permission, ResourceType
+from kavka.security.acls import Operation, Permission
+from kavka.security.resource_patterns import PatternType, ResourceType
 from tests.apache_kafka import PeerMissing
 from tests.apache_kafka.cluster import run_tool
 from tests.kit.broker_client import BrokerClient, batch

@@ -19,7 +19,8 @@ import pytest
 from kavka.protocol import messages as m
 from kavka.protocol.messages import create_acls_request, delete_acls_request
 from kavka.protocol.messages.metadata_request import MetadataRequestTopic
-from kavka.security.acls import KNOWN_OPERATIONS, Operation, PatternType, Permission, ResourceType
+from kavka.security.acls import KNOWN_OPERATIONS, Operation, Permission
+from kavka.security.resource_patterns import PatternType, ResourceType
 from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.broker_client import BrokerClient

@@ -18,7 +18,7 @@ from kavka.client.settings import ClientSettings
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages import MetadataRequest, MetadataResponse
 from kavka.runtime.network import SocketNetwork
-from kavka.security.scram_exchange import ScramCredential, ScramMechanism, credential_of, salted
+from kavka.security.scram_credentials import ScramCredential, ScramMechanism, credential_of, salted
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.znodes import ConfigEntity
 from tests.apache_kafka import ApacheKafka, PeerMissing

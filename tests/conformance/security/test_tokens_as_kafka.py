@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from kavka.security.acls import Operation, ResourceType
-from kavka.security.scram_exchange import ScramMechanism
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
+from kavka.security.scram_credentials import ScramMechanism
 from tests.apache_kafka import ApacheKafka, PeerMissing, Release
 from tests.apache_kafka.cluster import run_tool
 from tests.apache_kafka.release import VERSIONS

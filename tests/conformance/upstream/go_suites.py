@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from kavka.security.scram_exchange import ScramMechanism
+from kavka.security.scram_credentials import ScramMechanism
 from tests.conformance.upstream.suite import Outcome, one_broker
 from tests.kit.kavka_process import HOST, KavkaProcess, answers_metadata
 from tests.kit.process_cluster import ProcessCluster

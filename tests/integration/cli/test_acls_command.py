@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from kavka.security.acls import Operation, PatternType, Permission, ResourceType
+from kavka.security.acls import Operation, Permission
+from kavka.security.resource_patterns import PatternType, ResourceType
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.broker_client import BrokerClient, batch
 from tests.kit.command_line import run_alone

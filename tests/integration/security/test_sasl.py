@@ -26,7 +26,7 @@ from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRe
 from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kavka.runtime.network import SocketNetwork
 from kavka.security.plain import client_token
-from kavka.security.scram_exchange import ScramMechanism, credential_of, salted
+from kavka.security.scram_credentials import ScramMechanism, credential_of, salted
 from kavka.zookeeper.port import ZooKeeper
 from kavka.zookeeper.znodes import ConfigEntity
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster

@@ -23,7 +23,7 @@ import pytest
 from kavka.flight.format import Block, blocks
 from kavka.security.passwords import password_text
 from kavka.security.plain import client_token
-from kavka.security.scram_exchange import ScramMechanism
+from kavka.security.scram_credentials import ScramMechanism
 from tests.kit.command_server import PROGRAM
 from tests.kit.console_client import ConsoleClient
 from tests.kit.console_process import ConsoleProcess

@@ -13,7 +13,7 @@ from kavka.metrics import Registry, render_prometheus
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from kavka.security.plain import client_token
-from kavka.security.scram_exchange import ScramMechanism
+from kavka.security.scram_credentials import ScramMechanism
 from kavka.zookeeper.port import NoNode, ZooKeeper
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.oauthbearer_script import write_keys

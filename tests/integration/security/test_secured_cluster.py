@@ -13,7 +13,8 @@ from kavka.errors import ConfigError
 from kavka.model import TopicPartition
 from kavka.protocol import messages as m
 from kavka.protocol.messages import create_topics_request
-from kavka.security.acls import EntryFilter, Filter, Operation, ResourceType
+from kavka.security.acls import EntryFilter, Filter, Operation
+from kavka.security.resource_patterns import ResourceType
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.broker_client import BrokerClient, batch
 from tests.kit.rights_script import CLUSTER, EVERY, SETTINGS, add, creation, remove_all

@@ -20,8 +20,9 @@ from kavka.client.cluster import Cluster
 from kavka.client.settings import ClientSettings
 from kavka.client.user_admin import UserAdmin
 from kavka.runtime.tls_network import TlsNetwork
-from kavka.security.acls import Binding, Entry, Operation, Pattern, Permission, ResourceType
-from kavka.security.scram_exchange import ScramMechanism
+from kavka.security.acls import Binding, Entry, Operation, Permission
+from kavka.security.resource_patterns import Pattern, ResourceType
+from kavka.security.scram_credentials import ScramMechanism
 from kavka.security.secret import Secret
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.certificates import Authority

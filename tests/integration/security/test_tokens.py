@@ -14,8 +14,9 @@ from kavka.client.admin import Admin, NewTopic
 from kavka.decisions import DecisionKind
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.metadata_request import MetadataRequest
-from kavka.security.acls import Operation, ResourceType
-from kavka.security.scram_exchange import ScramMechanism
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
+from kavka.security.scram_credentials import ScramMechanism
 from kavka.security.secret import Secret
 from kavka.security.tokens import TokenKey
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster

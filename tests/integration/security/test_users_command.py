@@ -7,7 +7,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from kavka.security.scram_exchange import ScramMechanism
+from kavka.security.scram_credentials import ScramMechanism
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.command_line import run_alone
 from tests.kit.sasl_script import LISTENER, Wire, settings, wait_for_user

@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaProducer
 
 from kavka.errors import ConfigError
-from kavka.security.acls import Binding, Entry, Operation, Pattern, PatternType, Permission, ResourceType
+from kavka.security.acls import Binding, Entry, Operation, Permission
+from kavka.security.resource_patterns import Pattern, PatternType, ResourceType
 from kavka.security.right_words import NoRight
 from kavka.testing import Cluster, SecureCluster
 from kavka.testing.client_settings import CLIENTS

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.security.acls import Entry, Operation, Pattern, PatternType, Permission, ResourceType
+from kavka.security.acls import Entry, Operation, Permission
 from kavka.security.authorizer import AclIndex, Question, Rules, decide, decide_on_any, remedy
 from kavka.security.principals import Principal
+from kavka.security.resource_patterns import Pattern, PatternType, ResourceType
 
 OPERATIONS = [operation for operation in Operation if operation > Operation.ALL]
 NAMES = ["a", "ab", "abc", "b", "*", "*a", "ü", "ü注", "A", ""]

@@ -9,7 +9,8 @@ from kavka.security.jaas import MalformedJaas, parse
 from kavka.security.plain import PlainServer
 from kavka.security.sasl import ServerExchange
 from kavka.security.sasl_server import Phase, SaslServer
-from kavka.security.scram_exchange import Found, ScramCredential, ScramMechanism, ScramServer, credential_of, stand_in
+from kavka.security.scram_credentials import ScramCredential, ScramMechanism, credential_of, stand_in
+from kavka.security.scram_exchange import Found, ScramServer
 from kavka.security.secret import Secret
 
 SALTED = bytes(range(32))

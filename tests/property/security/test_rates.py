@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.security.rates import MAX_DELAY_MS, Rate, TokenBucket, delay_ms
+from kavka.security.rates import Rate
+from kavka.security.throttle_time import MAX_DELAY_MS, TokenBucket, delay_ms
 
 
 class _Sample:

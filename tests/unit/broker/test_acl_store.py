@@ -15,20 +15,10 @@ from kavka.broker.authorization.acl_store import AclStore
 from kavka.broker.authorization.lockout import require_way_in
 from kavka.errors import ConfigError, ErrorCode
 from kavka.runtime.disk import LocalFileSystem
-from kavka.security.acls import (
-    Binding,
-    Entry,
-    EntryFilter,
-    Filter,
-    Operation,
-    Pattern,
-    PatternFilter,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from kavka.security.acls import Binding, Entry, EntryFilter, Filter, Operation, Permission
 from kavka.security.authorizer import AclIndex, Question, Rule, Rules
 from kavka.security.principals import ANONYMOUS, Principal
+from kavka.security.resource_patterns import Pattern, PatternFilter, PatternType, ResourceType
 from kavka.zookeeper import change_nodes as room
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper

@@ -27,8 +27,9 @@ from kavka.protocol.api import ApiKey, RequestHeader
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.connection import ConnectionContext, Request
 from kavka.protocol.messages import ControlledShutdownRequest, DeleteAclsRequest, HeartbeatRequest, HeartbeatResponse
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
 from kavka.security.authorizer import Question, Rule, Verdict
+from kavka.security.resource_patterns import ResourceType
 
 READ, TOPIC, GROUP = Operation.READ, ResourceType.TOPIC, ResourceType.GROUP
 

@@ -13,7 +13,7 @@ import pytest
 from kavka.broker.authentication.credential_store import CredentialStore
 from kavka.controller.work.config_admin import ConfigAdmin
 from kavka.runtime.disk import LocalFileSystem
-from kavka.security.scram_exchange import ScramCredential, ScramMechanism, stand_in
+from kavka.security.scram_credentials import ScramCredential, ScramMechanism, stand_in
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import SessionEvent, SessionState

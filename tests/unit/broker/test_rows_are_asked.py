@@ -39,8 +39,9 @@ from kavka.protocol.messages.alter_user_scram_credentials_request import (
 from kavka.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
 from kavka.protocol.samples import sample
 from kavka.replication.decide.fetching import FetchSpec
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
 from kavka.security.authorizer import Question, Rule, Verdict
+from kavka.security.resource_patterns import ResourceType
 
 SAMPLES = 3
 Right = tuple[Operation, ResourceType]

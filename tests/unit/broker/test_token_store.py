@@ -20,7 +20,7 @@ from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.security.principals import Principal
-from kavka.security.scram_exchange import ScramMechanism
+from kavka.security.scram_credentials import ScramMechanism
 from kavka.security.secret import Secret
 from kavka.security.tokens import Lifetimes, Token, TokenKey, Wish, password
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy

@@ -11,7 +11,7 @@ from kavka.cli.start import Start
 from kavka.cli.start_secure import SecuredStart, security_directory
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.security_directory import ADMIN, MECHANISM, SecurityDirectory
-from kavka.security.scram_exchange import MECHANISMS, ScramCredential, credential_of, salted
+from kavka.security.scram_credentials import MECHANISMS, ScramCredential, credential_of, salted
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import ZooKeeper

@@ -6,7 +6,8 @@ import pytest
 
 from kavka.cli.output import Failure
 from kavka.cli.user_rights import require_file_name, rights
-from kavka.security.acls import Operation, PatternType, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import PatternType, ResourceType
 
 
 def said(*allowed: str, groups: tuple[str, ...] = ()) -> set[tuple[ResourceType, str, PatternType, Operation]]:

@@ -7,18 +7,14 @@ import pytest
 from kavka.security.acls import (
     KNOWN_OPERATIONS,
     OPERATIONS_BY_WORD,
-    TYPES_BY_WORD,
     Binding,
     Entry,
     EntryFilter,
     Filter,
     Operation,
-    Pattern,
-    PatternFilter,
-    PatternType,
     Permission,
-    ResourceType,
 )
+from kavka.security.resource_patterns import TYPES_BY_WORD, Pattern, PatternFilter, PatternType, ResourceType
 
 T = ResourceType.TOPIC
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.security.acls import CLUSTER_NAME, Entry, Filter, Operation, Pattern, PatternType, Permission, ResourceType
+from kavka.security.acls import Entry, Filter, Operation, Permission
 from kavka.security.authorizer import AclIndex, Question, Rule, Rules, Verdict, decide, decide_on_any
 from kavka.security.principals import Principal
+from kavka.security.resource_patterns import CLUSTER_NAME, Pattern, PatternType, ResourceType
 
 ALICE = Principal("User", "alice")
 T, PREFIXED = ResourceType.TOPIC, PatternType.PREFIXED

@@ -23,7 +23,8 @@ from kavka.security.quota_limits import (
     limit_of,
     shown,
 )
-from kavka.security.rates import MAX_DELAY_MS, Rate, TokenBucket, delay_ms
+from kavka.security.rates import Rate
+from kavka.security.throttle_time import MAX_DELAY_MS, TokenBucket, delay_ms
 
 
 def refusal(call, *arguments):  # type: ignore[no-untyped-def]

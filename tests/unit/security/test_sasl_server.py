@@ -8,8 +8,9 @@ from kavka.errors import ErrorCode
 from kavka.security.plain import PlainServer, client_token
 from kavka.security.sasl import FailureReason
 from kavka.security.sasl_server import Phase, Reaction, SaslServer
+from kavka.security.scram_credentials import ScramMechanism, stand_in
 from kavka.security.scram_exchange import Found as ScramFound
-from kavka.security.scram_exchange import ScramMechanism, ScramServer, stand_in
+from kavka.security.scram_exchange import ScramServer
 from kavka.security.secret import Secret
 
 USERS = {"alice": Secret("a"), "bob": Secret("b")}

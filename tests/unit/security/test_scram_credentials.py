@@ -3,8 +3,7 @@
 import pytest
 
 from kavka.errors import ErrorCode, RequestError
-from kavka.security.scram_credentials import Deletion, Upsertion, Wish, changed, refusals
-from kavka.security.scram_exchange import ScramCredential
+from kavka.security.scram_credentials import Deletion, ScramCredential, Upsertion, Wish, changed, refusals
 
 SALTED = bytes(32)
 

@@ -6,18 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from kavka.security.sasl import AuthenticationFailed, FailureReason, Step
-from kavka.security.scram_exchange import (
-    MAX_FIRST_BYTES,
-    Found,
-    ScramCredential,
-    ScramMechanism,
-    ScramServer,
-    client_exchange,
-    credential_of,
-    new_salt,
-    salted,
-    stand_in,
-)
+from kavka.security.scram_credentials import ScramCredential, ScramMechanism, credential_of, new_salt, salted, stand_in
+from kavka.security.scram_exchange import MAX_FIRST_BYTES, Found, ScramServer, client_exchange
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
 SALT = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")

@@ -11,7 +11,8 @@ import pytest
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.security.principals import Principal
-from kavka.security.scram_exchange import ScramMechanism, client_exchange, salted
+from kavka.security.scram_credentials import ScramMechanism, salted
+from kavka.security.scram_exchange import client_exchange
 from kavka.security.secret import Secret
 from kavka.security.tokens import (
     MAX_NAMES_CHARS,

@@ -10,7 +10,8 @@ from kavka.broker.share.sessions import PartitionId
 from kavka.coordinator.share_state.decide.records import ShareKey
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_EPOCH, NO_LEADER, LeaderAndIsr
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
 from kavka.share.decide.share_partition import Acknowledgement, check_acknowledgements
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from kavka.security.oauthbearer import MECHANISM as OAUTHBEARER
 from kavka.security.plain import MECHANISM as PLAIN
 from kavka.security.plain import PlainServer, client_token
 from kavka.security.sasl import ServerExchange
-from kavka.security.scram_exchange import MECHANISMS, ScramServer, TokenLogins, client_exchange
+from kavka.security.scram_credentials import MECHANISMS
+from kavka.security.scram_exchange import ScramServer, TokenLogins, client_exchange
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.kerberos_acceptors import KerberosAcceptors

@@ -26,7 +26,8 @@ from typing import Final
 from kavka.controller.work.config_admin import ConfigAdmin, ConfigChanges
 from kavka.errors import ZooKeeperError
 from kavka.logger import Logger
-from kavka.security.scram_exchange import DEFAULT_ITERATIONS, Found, ScramCredential, ScramMechanism, stand_in
+from kavka.security.scram_credentials import DEFAULT_ITERATIONS, ScramCredential, ScramMechanism, stand_in
+from kavka.security.scram_exchange import Found
 from kavka.zookeeper.port import Event, NodeExists, SessionEvent, SessionState, ZooKeeper
 from kavka.zookeeper.znode_paths import DEFAULT_ENTITY, UNKNOWN_USERS_PATH, USERS_ENTITY, desanitize
 from kavka.zookeeper.znodes import ConfigEntity, MalformedZNode, UnknownUsers

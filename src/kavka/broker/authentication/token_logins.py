@@ -15,7 +15,8 @@ from collections.abc import Callable
 from functools import partial
 
 from kavka.broker.authentication.token_store import TokenStore
-from kavka.security.scram_exchange import Found, ScramCredential, ScramMechanism
+from kavka.security.scram_credentials import ScramCredential, ScramMechanism
+from kavka.security.scram_exchange import Found
 
 
 class TokenLogins:

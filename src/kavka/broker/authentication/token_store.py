@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
 from kavka.security.principals import Principal
-from kavka.security.scram_exchange import ScramCredential, ScramMechanism
+from kavka.security.scram_credentials import ScramCredential, ScramMechanism
 from kavka.security.tokens import (
     MAX_OWNERS_BYTES,
     MAX_TOKENS_OF_OWNER,

@@ -23,21 +23,10 @@ from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.logger import Logger
-from kavka.security.acls import (
-    OPERATIONS_BY_WORD,
-    PERMISSIONS_BY_WORD,
-    TYPES_BY_WORD,
-    Binding,
-    Entry,
-    Filter,
-    Operation,
-    Pattern,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from kavka.security.acls import OPERATIONS_BY_WORD, PERMISSIONS_BY_WORD, Binding, Entry, Filter, Operation, Permission
 from kavka.security.authorizer import AclIndex, Question, Rules, Verdict, decide, decide_on_any
 from kavka.security.principals import ANY_HOST, EVERYBODY
+from kavka.security.resource_patterns import TYPES_BY_WORD, Pattern, PatternType, ResourceType
 from kavka.zookeeper.change_nodes import ChangeFollower
 from kavka.zookeeper.old_changes import OldChanges
 from kavka.zookeeper.port import (

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from kavka.broker.authorization.denials import Denial, Denials
 from kavka.logger import Logger
 from kavka.protocol.api_keys import ApiKey
-from kavka.security.acls import CLUSTER_NAME, Operation, ResourceType
+from kavka.security.acls import Operation
 from kavka.security.authorizer import Question, Remedy, Rule, Verdict, remedy
 from kavka.security.principals import Principal, host_text
+from kavka.security.resource_patterns import CLUSTER_NAME, ResourceType
 
 if TYPE_CHECKING:
     from kavka.broker.authorization.acl_store import AclStore

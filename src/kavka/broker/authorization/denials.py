@@ -16,9 +16,10 @@ from typing import Final, NamedTuple
 from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision
 from kavka.logger import Logger
 from kavka.model import BrokerId
-from kavka.security.acls import Binding, PatternType, Permission, ResourceType
+from kavka.security.acls import Binding, Permission
 from kavka.security.authorizer import Question, Remedy, Rule, Verdict
 from kavka.security.principals import ANY_HOST, Principal
+from kavka.security.resource_patterns import PatternType, ResourceType
 
 log = Logger("kafka.authorizer.logger")
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kavka.errors import ConfigError
-from kavka.security.acls import CLUSTER_NAME, Operation, ResourceType
+from kavka.security.acls import Operation
 from kavka.security.authorizer import AclIndex, Question, Rules, decide
 from kavka.security.principals import ANONYMOUS, ANY_HOST, Principal
+from kavka.security.resource_patterns import CLUSTER_NAME, ResourceType
 
 
 def require_way_in(

@@ -40,7 +40,8 @@ from kavka.security.quota_limits import (
     limit_of,
     short_client_id,
 )
-from kavka.security.rates import Average, Rate, TokenBucket, delay_ms
+from kavka.security.rates import Average, Rate
+from kavka.security.throttle_time import TokenBucket, delay_ms
 
 if TYPE_CHECKING:
     from kavka.config.broker import BrokerConfig

@@ -1,9 +1,9 @@
 """LogCleaner: compacts the logs whose cleanup.policy says so, log.cleaner.threads at a time, the dirtiest first.
 
 A flow. `log.cleaner_choice` decides which log to compact, from where to where, and which segments together.
-`log.cleaner_pass` decides what stays; a worker runs its steps, a slice at a time. The log swaps the segments. Meanwhile
-everything else continues: appends, reads, truncations, deletions. Passes take turns. A broker is one core, so several
-passes do not end sooner, but a small log need not wait for a large one.
+`log.decide.compaction` decides what stays; a worker runs the steps of `log.cleaner_pass`, a slice at a time. The log
+swaps the segments. Meanwhile everything else continues: appends, reads, truncations, deletions. Passes take turns. A
+broker is one core, so several passes do not end sooner, but a small log need not wait for a large one.
 
     I1  Nothing at or above the last stable offset is touched, nor the active segment.
     I2  A pass ends early if the log was truncated or deleted meanwhile, or its directory went offline; the segments
@@ -43,7 +43,8 @@ from kavka.logger import Logger
 from kavka.model import Offset
 
 if TYPE_CHECKING:
-    from kavka.log.cleaner_pass import CleaningPass, Retention, Source
+    from kavka.log.cleaner_pass import CleaningPass, Source
+    from kavka.log.decide.compaction import Retention
     from kavka.log.decide.offset_map import OffsetMap
 
 logger = Logger(__name__)
@@ -196,7 +197,8 @@ class LogCleaner:
             raise StorageError(directory, f"lost a file: {failure}") from failure
 
     async def _compact(self, found: LogToClean) -> None:
-        from kavka.log.cleaner_pass import CleaningPass, Retention
+        from kavka.log.cleaner_pass import CleaningPass
+        from kavka.log.decide.compaction import Retention
         from kavka.log.decide.offset_map import OffsetMap
 
         log, config = found.log, self._config()

@@ -13,24 +13,26 @@ from kavka.client.acl_admin import AclAdmin
 from kavka.console.actions.action import Action, ActionRefused, Change, Field, Preview, Values, Warned, quoted, text
 from kavka.observe.health.report import Statement
 from kavka.security.acls import (
-    CLUSTER_NAME,
     KNOWN_OPERATIONS,
     OPERATIONS_BY_WORD,
     PERMISSIONS_BY_WORD,
-    TYPES_BY_WORD,
-    WILDCARD,
     Binding,
     Entry,
     EntryFilter,
     Filter,
     Operation,
+    Permission,
+)
+from kavka.security.authorizer import who_may
+from kavka.security.resource_patterns import (
+    CLUSTER_NAME,
+    TYPES_BY_WORD,
+    WILDCARD,
     Pattern,
     PatternFilter,
     PatternType,
-    Permission,
     ResourceType,
 )
-from kavka.security.authorizer import who_may
 
 if TYPE_CHECKING:
     from kavka.console.clusters import ClusterWatch

@@ -27,8 +27,15 @@ from kavka.console.actions.action import (
 )
 from kavka.errors import ErrorCode, RequestError
 from kavka.observe.health.report import Statement
-from kavka.security.acls import EntryFilter, Filter, PatternFilter
-from kavka.security.scram_exchange import DEFAULT_ITERATIONS, MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism
+from kavka.security.acls import EntryFilter, Filter
+from kavka.security.resource_patterns import PatternFilter
+from kavka.security.scram_credentials import (
+    DEFAULT_ITERATIONS,
+    MAX_ITERATIONS,
+    MECHANISMS,
+    MIN_ITERATIONS,
+    ScramMechanism,
+)
 from kavka.security.secret import Secret
 
 if TYPE_CHECKING:

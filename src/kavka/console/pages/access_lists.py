@@ -19,18 +19,11 @@ from kavka.console.actions.acls import KINDS
 from kavka.console.actions.quotas import DEFAULT_WORD, LIMITS, number_text
 from kavka.console.look.view import cut, links, search
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
-from kavka.security.acls import (
-    TYPES_BY_WORD,
-    Binding,
-    Filter,
-    PatternFilter,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from kavka.security.acls import Binding, Filter, Permission
 from kavka.security.authorizer import Access, who_may
 from kavka.security.quota_limits import CLIENT_ID, DEFAULT, IP, USER, Entity
 from kavka.security.quota_limits import Filter as QuotaFilter
+from kavka.security.resource_patterns import TYPES_BY_WORD, PatternFilter, PatternType, ResourceType
 
 if TYPE_CHECKING:
     from starlette.requests import Request

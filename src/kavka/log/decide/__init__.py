@@ -11,6 +11,7 @@ producer_state        idempotence and transactions: what each producer wrote las
 indexes               which entry of an offset, time or transaction index answers a look-up
 checkpoint            the text of the small files beside the logs, to and fro
 offset_map            compaction: the latest offset of each key, in bounded memory
-compacted_batches     compaction: what stays of a batch
+compaction            compaction: which records, tombstones and markers stay, and until when
+compacted_batches     compaction: the bytes of a batch after some of its records went
 cleaned_transactions  compaction: which batches and markers of a transaction may go
 """

@@ -32,7 +32,8 @@ from kavka.protocol.messages.metadata_response import MetadataResponse
 from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kavka.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from kavka.protocol.schema import Message
-from kavka.security.acls import Binding, Entry, Operation, Pattern, PatternType, Permission, ResourceType
+from kavka.security.acls import Binding, Entry, Operation, Permission
+from kavka.security.resource_patterns import Pattern, PatternType, ResourceType
 
 PATIENCE_MS: Final = 5_000
 MAX_BROKERS: Final = 32

@@ -23,7 +23,8 @@ from kavka.observe.exposure.sightings import (
     ZooKeeperSighting,
 )
 from kavka.observe.exposure.suites import is_broken, keeps_no_secret
-from kavka.security.acls import Binding, Operation, Permission, ResourceType
+from kavka.security.acls import Binding, Operation, Permission
+from kavka.security.resource_patterns import ResourceType
 
 WARN_DAYS: Final = 30
 LEAST_RSA_BITS: Final = 2048

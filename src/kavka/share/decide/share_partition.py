@@ -1,7 +1,8 @@
 """SharePartition: what one share group has done with the records of one partition, and what it may do next.
 
-Decides which records a member gets, whether an acknowledgement counts, when a lock is over, and what is to be written
-so that another leader can go on. Must not know the log, the coordinator, timers or requests.
+Decides which records a member gets, whether an acknowledgement counts, what becomes of records whose lock is over
+(`acquisition_lock`), and what is to be written so that another leader can go on. Must not know the log, the
+coordinator, timers or requests.
 
     from          by                                             to            written
     (not read)    acquire                                        ACQUIRED(1)   no
@@ -35,6 +36,7 @@ from typing import NamedTuple
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import Offset, StateBatch
 from kavka.share.decide.acquired_records import Acquired, LogBatch, Wish, isolation_from, piece_size, told
+from kavka.share.decide.acquisition_lock import first_lock_end_ms, last_lock_end_ms, lock_end_ms, locks_over
 from kavka.share.decide.spans import TERMINAL, RecordState, Span, Spans
 
 
@@ -139,11 +141,11 @@ class SharePartition:
 
     def next_deadline_ms(self) -> int | None:
         """When the first lock ends. None if there is none."""
-        return min((span.deadline_ms for span in self.spans if span.is_held), default=None)
+        return first_lock_end_ms(self.spans)
 
     def last_deadline_ms(self) -> int | None:
         """When the last one does."""
-        return max((span.deadline_ms for span in self.spans if span.is_held), default=None)
+        return last_lock_end_ms(self.spans)
 
     # -- giving out
 
@@ -198,7 +200,9 @@ class SharePartition:
         is_written = False
         for first, last, kind in runs:
             if kind is AcknowledgeType.RENEW:
-                self.spans.change(first, last, lambda span: span._replace(deadline_ms=now_ms + limits.lock_ms))
+                self.spans.change(
+                    first, last, lambda span: span._replace(deadline_ms=lock_end_ms(now_ms, limits.lock_ms))
+                )
                 continue
             is_written = True
             self.spans.change(first, last, partial(_leaving, kind=kind, change=change, limit=limits.deliveries))
@@ -233,7 +237,7 @@ class SharePartition:
 
     def expire(self, now_ms: int, limits: ShareLimits) -> int:
         """Locks that are over are. Returns the number of the change, 0 where none is."""
-        return self._release([span for span in self.spans if span.is_held and span.deadline_ms <= now_ms], limits)
+        return self._release(locks_over(self.spans, now_ms), limits)
 
     def _release(self, spans: Sequence[Span], limits: ShareLimits) -> int:
         if not spans:
@@ -291,7 +295,7 @@ class _Taking:
         self._spans = partition.spans
         self._member = member
         self._wish = wish
-        self._deadline_ms = now_ms + limits.lock_ms
+        self._deadline_ms = lock_end_ms(now_ms, limits.lock_ms)
         self._limits = limits
         self._room = partition.room(limits)
         self._taken = 0

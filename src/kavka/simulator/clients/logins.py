@@ -19,21 +19,12 @@ from kavka.client.quota_admin import QuotaAdmin
 from kavka.client.security import SaslMechanism, SaslSettings
 from kavka.client.user_admin import UserAdmin
 from kavka.protocol.sasl_network import NewExchange, SaslNetwork
-from kavka.security.acls import (
-    CLUSTER_NAME,
-    Binding,
-    Entry,
-    EntryFilter,
-    Filter,
-    Operation,
-    Pattern,
-    PatternFilter,
-    Permission,
-    ResourceType,
-)
+from kavka.security.acls import Binding, Entry, EntryFilter, Filter, Operation, Permission
 from kavka.security.plain import client_token
 from kavka.security.quota_limits import Change, Entity
-from kavka.security.scram_exchange import MECHANISMS, ScramMechanism, client_exchange
+from kavka.security.resource_patterns import CLUSTER_NAME, Pattern, PatternFilter, ResourceType
+from kavka.security.scram_credentials import MECHANISMS, ScramMechanism
+from kavka.security.scram_exchange import client_exchange
 from kavka.security.secret import Secret
 from kavka.simulator.host.tls import Certificate, TlsIdentity, TlsNetwork
 from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS

@@ -22,20 +22,10 @@ from kavka.client.security import SaslMechanism, SaslSettings
 from kavka.client.token_admin import TokenAdmin
 from kavka.client.user_admin import UserAdmin
 from kavka.errors import KavkaError
-from kavka.security.acls import (
-    Binding,
-    Entry,
-    EntryFilter,
-    Filter,
-    Operation,
-    Pattern,
-    PatternFilter,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from kavka.security.acls import Binding, Entry, EntryFilter, Filter, Operation, Permission
 from kavka.security.quota_limits import Change, Entity
-from kavka.security.scram_exchange import ScramMechanism
+from kavka.security.resource_patterns import Pattern, PatternFilter, PatternType, ResourceType
+from kavka.security.scram_credentials import ScramMechanism
 from kavka.security.secret import Secret
 from kavka.simulator.clients.logins import (
     APPLICATIONS,

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kavka.errors import ErrorCode
 from kavka.protocol.api_keys import ApiKey
 from kavka.records.batch import iterate_batches
-from kavka.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from kavka.security.acls import Operation, Permission
 from kavka.security.principals import ANONYMOUS, ANY_HOST, EVERYBODY
+from kavka.security.resource_patterns import CLUSTER_NAME, PatternType, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

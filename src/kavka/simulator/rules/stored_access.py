@@ -12,7 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.security.quota_limits import QuotaKind, Share
-from kavka.security.scram_exchange import ScramCredential, ScramMechanism
+from kavka.security.scram_credentials import ScramCredential, ScramMechanism
 from kavka.simulator.host.zookeeper import NODE as ZOOKEEPER
 from kavka.zookeeper.znode_paths import DEFAULT_ENTITY, TOKENS_PATH, desanitize
 

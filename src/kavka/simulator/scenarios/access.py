@@ -15,19 +15,9 @@ from kavka.client.acl_admin import AclAdmin
 from kavka.client.cluster import Cluster
 from kavka.errors import ErrorCode, KavkaError, RequestError
 from kavka.model import BrokerId
-from kavka.security.acls import CLUSTER_NAME as CLUSTER
-from kavka.security.acls import (
-    Binding,
-    Entry,
-    EntryFilter,
-    Filter,
-    Operation,
-    Pattern,
-    PatternFilter,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from kavka.security.acls import Binding, Entry, EntryFilter, Filter, Operation, Permission
+from kavka.security.resource_patterns import CLUSTER_NAME as CLUSTER
+from kavka.security.resource_patterns import Pattern, PatternFilter, PatternType, ResourceType
 from kavka.simulator.scenarios.play import PARTITION, ZOOKEEPER, A, B, C, D, Play
 from kavka.simulator.scenarios.registry import scenario
 

@@ -19,7 +19,8 @@ from kavka.observe.exposure.sightings import (
     TlsSighting,
     ZooKeeperSighting,
 )
-from kavka.security.acls import Binding, Entry, Operation, Pattern, PatternType, Permission, ResourceType
+from kavka.security.acls import Binding, Entry, Operation, Permission
+from kavka.security.resource_patterns import Pattern, PatternType, ResourceType
 
 NOW_MS = 1_800_000_000_000
 GOOD_SUITES = {"TLSv1.2": ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",), "TLSv1.3": ("TLS_AES_256_GCM_SHA384",)}

@@ -22,7 +22,8 @@ from kavka.protocol.messages.describe_configs_response import DescribeConfigsRes
 from kavka.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse as IncrementalResourceResponse,
 )
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
 
 if TYPE_CHECKING:
     from kavka.broker.api.ports import ApiBroker

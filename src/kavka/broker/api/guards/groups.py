@@ -57,7 +57,8 @@ from kavka.protocol.messages.offset_fetch_response import (
 )
 from kavka.protocol.messages.sync_group_request import SyncGroupRequest
 from kavka.protocol.messages.sync_group_response import SyncGroupResponse
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
 
 if TYPE_CHECKING:
     from kavka.broker.api.ports import ApiBroker

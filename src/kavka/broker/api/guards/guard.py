@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kavka.broker.api.security.authorized_operations import NOT_ASKED
 from kavka.errors import ErrorCode
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
 
 if TYPE_CHECKING:
     from kavka.broker.api.ports import ApiBroker

@@ -34,7 +34,8 @@ from kavka.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from kavka.records.batch import CRC_START, HEADER_SIZE, MAGIC, MAGIC_OFFSET, TRANSACTIONAL_FLAG
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -48,7 +48,8 @@ from kavka.protocol.messages.share_group_describe_request import ShareGroupDescr
 from kavka.protocol.messages.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse
 from kavka.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from kavka.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
 
 if TYPE_CHECKING:
     from kavka.broker.api.guards.guard import Guard

@@ -11,7 +11,8 @@ from kavka.protocol.messages.streams_group_describe_request import StreamsGroupD
 from kavka.protocol.messages.streams_group_describe_response import DescribedGroup, StreamsGroupDescribeResponse
 from kavka.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from kavka.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
 
 if TYPE_CHECKING:
     from kavka.broker.api.ports import ApiBroker

@@ -13,8 +13,9 @@ from kavka.protocol.messages.describe_delegation_token_response import (
     DescribedDelegationToken,
     DescribeDelegationTokenResponse,
 )
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
 from kavka.security.principals import Principal
+from kavka.security.resource_patterns import ResourceType
 
 if TYPE_CHECKING:
     from kavka.broker.api.ports import ApiBroker

@@ -28,7 +28,8 @@ from kavka.protocol.messages.describe_topic_partitions_response import (
 )
 from kavka.protocol.messages.metadata_request import MetadataRequest
 from kavka.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -39,7 +39,8 @@ from kavka.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 from kavka.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

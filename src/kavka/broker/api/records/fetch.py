@@ -42,7 +42,8 @@ from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSp
 from kavka.replication.decide.replica import NO_BROKER_EPOCH
 from kavka.replication.purgatory import DelayedOperation
 from kavka.replication.traffic import TopicTraffic
-from kavka.security.acls import Operation, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
 
 if TYPE_CHECKING:
     from kavka.broker.api.records.ports import RecordsBroker

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.security.acls import (
-    Binding,
-    Entry,
-    EntryFilter,
-    Filter,
-    Operation,
-    Pattern,
-    PatternFilter,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from kavka.security.acls import Binding, Entry, EntryFilter, Filter, Operation, Permission
+from kavka.security.resource_patterns import Pattern, PatternFilter, PatternType, ResourceType
 
 if TYPE_CHECKING:
     from kavka.protocol.messages.create_acls_request import AclCreation

@@ -15,7 +15,7 @@ from kavka.broker.api.security.no_authorizer import NO_AUTHORIZER
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.describe_acls_request import DescribeAclsRequest
 from kavka.protocol.messages.describe_acls_response import AclDescription, DescribeAclsResource, DescribeAclsResponse
-from kavka.security.acls import Pattern
+from kavka.security.resource_patterns import Pattern
 
 if TYPE_CHECKING:
     from kavka.broker.api.security.ports import SecurityBroker

@@ -21,8 +21,7 @@ from kavka.protocol.messages.describe_user_scram_credentials_response import (
     DescribeUserScramCredentialsResult,
 )
 from kavka.security.principals import can_be_kept
-from kavka.security.scram_credentials import NO_USER
-from kavka.security.scram_exchange import ScramCredential, ScramMechanism
+from kavka.security.scram_credentials import NO_USER, ScramCredential, ScramMechanism
 
 if TYPE_CHECKING:
     from kavka.broker.api.security.ports import SecurityBroker

@@ -33,7 +33,8 @@ from kavka.protocol.messages.streams_group_heartbeat_response import (
     TaskIds,
     TopicPartition,
 )
-from kavka.security.acls import CLUSTER_NAME, Operation, ResourceType
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import CLUSTER_NAME, ResourceType
 
 if TYPE_CHECKING:
     from kavka.broker.api.streams.ports import StreamsBroker
