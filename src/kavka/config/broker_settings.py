@@ -542,6 +542,7 @@ class BrokerSettings(Settings):
     kavka_decisions_topic_enable = string("auto", one_of("auto", "true", "false"), MEDIUM)
     kavka_decisions_ring_bytes = integer(2 * MIB, at_least(64 * KIB), LOW)
     kavka_decisions_retention_ms = long(30 * DAY_MS, at_least(-1), LOW)
+    kavka_decisions_retention_bytes = long(256 * MIB, at_least(-1), LOW)
     # kavka's own: where the time of requests went (broker/decisions/request_traces.py).
     kavka_slow_request_ms = integer(1_000, at_least(-1), MEDIUM, CLUSTER_WIDE)
     kavka_request_trace_sample = integer(0, at_least(0), MEDIUM, CLUSTER_WIDE)

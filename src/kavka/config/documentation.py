@@ -595,6 +595,8 @@ _BROKER = {
     "kavka.decisions.ring.bytes": "The size of the ring of decisions in the first log directory. kavka why reads it "
     "when no broker answers.",
     "kavka.decisions.retention.ms": "The retention.ms that __kavka_decisions gets when it is created.",
+    "kavka.decisions.retention.bytes": "The retention.bytes that __kavka_decisions gets when it is created, or later "
+    "if nothing bounds its size; its segments are an eighth of that. -1: no bound.",
     "kavka.slow.request.ms": "A request that takes longer than this keeps its stages for kavka trace and leaves a "
     "why-record (kavka why slow). Waiting by design does not count: a fetch for data, a member for others. -1 turns it "
     "off.",

@@ -1,13 +1,16 @@
-"""What a broker decides just before it stops: others can tell it while it is away, or once it is back."""
+"""What becomes of decisions and their topic at a stop and the next start: others can tell what a broker decided just
+before, while it is away, or once it is back; a topic that has no bound gets one."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from kavka.broker.decisions import decision_log
+from kavka.client.admin import Admin, ConfigChange, ConfigOperation, ConfigResource, ResourceType
 from kavka.client.decisions import read_decisions
 from kavka.decisions import (
     DECISIONS_TOPIC,
@@ -69,5 +72,42 @@ def test_the_others_tell_what_a_broker_decided_just_before_it_stopped(
             await cluster.start(leader)
             await until_told(cluster, ["reason 1", "reason 2"])
             assert cluster.halted == {}
+
+    asyncio.run(asyncio.wait_for(scenario(), 90))
+
+
+def change(name: str, value: str | None) -> ConfigChange:
+    return ConfigChange(name, value, ConfigOperation.DELETE if value is None else ConfigOperation.SET)
+
+
+def test_a_topic_of_decisions_without_a_bound_in_bytes_gets_one_and_keeps_one_that_was_set(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        settings = {"kavka.decisions.topic.enable": "true"}
+        async with InProcessCluster(tmp_path, count=1, settings=settings) as cluster:
+
+            def overrides() -> Mapping[str, str]:
+                return cluster.broker(1).configs.overrides(DECISIONS_TOPIC)
+
+            async def start_again_with(**changes: str | None) -> None:
+                resource = ConfigResource(ResourceType.TOPIC, DECISIONS_TOPIC)
+                async with cluster.client() as client:
+                    wanted = [change(name.replace("_", "."), value) for name, value in changes.items()]
+                    await Admin(client).alter_configs({resource: wanted})
+                await cluster.stop(1)
+                await cluster.start(1)
+                broker = cluster.broker(1)
+                number = len(await told(cluster)) + 1
+                broker.record(decided(1, number))
+                await until_told(cluster, [f"reason {each}" for each in range(1, number + 1)])
+
+            await cluster.until(lambda: "retention.bytes" in overrides(), "the topic is made")
+            assert overrides()["retention.bytes"] == str(256 << 20)
+            # As an earlier build made it.
+            await start_again_with(retention_bytes=None, segment_bytes=None)
+            assert (overrides()["retention.bytes"], overrides()["segment.bytes"]) == (str(256 << 20), str(32 << 20))
+            await start_again_with(retention_bytes="-1")
+            assert overrides()["retention.bytes"] == "-1"
+            await start_again_with(retention_bytes="5000000")
+            assert overrides()["retention.bytes"] == "5000000"
 
     asyncio.run(asyncio.wait_for(scenario(), 90))

@@ -37,6 +37,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
         "kavka.metrics.host": "127.0.0.1",
         "kavka.decisions.topic.enable": "true",
         "kavka.decisions.retention.ms": "7200000",
+        "kavka.decisions.retention.bytes": "80000000",
         "kavka.flight.recorder.enable": "false",
         "log.cleaner.backoff.ms": str(HOUR_MS),
     }
@@ -81,7 +82,7 @@ def test_metrics_are_shown_where_it_is_said(broker: RunningBroker) -> None:
         assert b"kafka_server" in answer.read()
 
 
-@pytest.mark.setting("kavka.decisions.topic.enable", "kavka.decisions.retention.ms")
+@pytest.mark.setting("kavka.decisions.topic.enable", "kavka.decisions.retention.ms", "kavka.decisions.retention.bytes")
 def test_decisions_are_kept_in_a_topic_for_so_long(broker: RunningBroker) -> None:
     broker.topic()
 
@@ -91,6 +92,8 @@ def test_decisions_are_kept_in_a_topic_for_so_long(broker: RunningBroker) -> Non
 
     eventually("the topic", found)
     assert topic_value(broker, DECISIONS, "retention.ms") == "7200000"
+    assert topic_value(broker, DECISIONS, "retention.bytes") == "80000000"
+    assert topic_value(broker, DECISIONS, "segment.bytes") == "10000000"
     # However small segments are, a subject's decisions are not compacted to the last one at once.
     assert topic_value(broker, DECISIONS, "min.compaction.lag.ms") == str(7 * 24 * HOUR_MS)
 

@@ -759,7 +759,7 @@ def _new_decision_topic(base: Base, serving: Serving, creation: TopicCreation) -
         _new_peer_connector(base, serving.metadata),
         serving.metadata,
         serving.replicas,
-        config=lambda: base.configs.broker,
+        settings=base.configs,
         create_topic=creation.create_one,
         wall_ms=base.ports.wall_ms,
     )
