@@ -85,6 +85,15 @@ class Secured(NamedTuple):
         return context
 
 
+class Kerberos(NamedTuple):
+    """The members' principal, zookeeper/HOST@REALM, its keys, and Java's way to the KDC. A client is the first part
+    of its principal, as where brokers with one each share lists."""
+
+    principal: str
+    keytab: Path
+    configuration: Path
+
+
 class ZooKeeperEnsemble:
     """Members in processes of their own; `data_dir` gets their configuration, logs and data."""
 
@@ -97,9 +106,11 @@ class ZooKeeperEnsemble:
         heap: str = "-Xmx96M",
         force_sync: bool = False,
         secured: Secured | None = None,
+        kerberos: Kerberos | None = None,
     ) -> None:
-        """`heap`: JVM options of every member. Raises PeerMissing."""
+        """`heap`: JVM options of every member. Either `secured` or `kerberos`. Raises PeerMissing."""
         self._secured = secured
+        self._kerberos = kerberos
         self._class_path = class_path()
         self.data_dir = data_dir.resolve()
         self.tick_ms = tick_ms
@@ -321,6 +332,12 @@ class ZooKeeperEnsemble:
         )
 
     def _security(self, member: int, home: Path) -> list[str]:
+        if self._kerberos is not None:
+            (home / "jaas.conf").write_text(
+                "Server { com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+                f'keyTab="{self._kerberos.keytab}" principal="{self._kerberos.principal}"; }};\n'
+            )
+            return ["authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"]
         if self._secured is None:
             return []
         users = "".join(f' user_{name}="{password}"' for name, password in self._secured.users.items())
@@ -356,11 +373,21 @@ class ZooKeeperEnsemble:
             "-Dzookeeper.preAllocSize=1024",
             f"-Dzookeeper.forceSync={'yes' if self._force_sync else 'no'}",
             f"-Dlog4j.configuration=file:{home / 'log4j.properties'}",
-            *([f"-Djava.security.auth.login.config={home / 'jaas.conf'}"] if self._secured is not None else []),
+            *([f"-Djava.security.auth.login.config={home / 'jaas.conf'}"] if (home / "jaas.conf").exists() else []),
+            *self._kerberos_options(),
             "-cp",
             self._class_path,
             _MAIN,
             str(home / "zoo.cfg"),
+        ]
+
+    def _kerberos_options(self) -> list[str]:
+        if self._kerberos is None:
+            return []
+        return [
+            f"-Djava.security.krb5.conf={self._kerberos.configuration}",
+            "-Dzookeeper.kerberos.removeHostFromPrincipal=true",
+            "-Dzookeeper.kerberos.removeRealmFromPrincipal=true",
         ]
 
     def __enter__(self) -> ZooKeeperEnsemble:

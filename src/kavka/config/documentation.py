@@ -639,8 +639,8 @@ _BROKER = {
     "kavka.metrics.port": "The port on which this broker shows its metrics to Prometheus, under Kafka's names (see "
     "metrics.md). 0 turns it off.",
     "kavka.metrics.host": "The address of the metrics port. If it is empty, the address of the first listener.",
-    "kavka.zookeeper.sasl.jaas.config": "How the broker logs in on ZooKeeper with DIGEST-MD5: what stands in the "
-    "section Client of Kafka's JAAS file, with DigestLoginModule.",
+    "kavka.zookeeper.sasl.jaas.config": "How the broker logs in on ZooKeeper, with DIGEST-MD5 or Kerberos: what stands "
+    "in the section Client of Kafka's JAAS file, with DigestLoginModule or Krb5LoginModule.",
     "kavka.zookeeper.sync": "When a change of metadata is durable. always: it is synced to the disk before it counts. "
     "never: the operating system decides, and a power cut may lose the last changes.",
 }

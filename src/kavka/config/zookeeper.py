@@ -1,21 +1,22 @@
-"""Security towards ZooKeeper: TLS by `zookeeper.ssl.*` (KIP-515), and whether znodes may have access control lists.
+"""Security towards ZooKeeper: TLS by `zookeeper.ssl.*` (KIP-515), a login, and whether znodes may have lists of access.
 
 Decides which values are refused. Must not know files or OpenSSL. Loaded only where a broker has such settings.
 
 I1  Nothing is silently weaker than what was asked for: what cannot be honoured is refused.
 
-Source: Kafka's ZkConfigs and KafkaConfig; ZooKeeper's X509Util, ClientX509Util and KeyStoreFileType.
+Source: Kafka's ZkConfigs and KafkaConfig; ZooKeeper's X509Util, ClientX509Util, KeyStoreFileType, SaslServerPrincipal.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.config.setting import InvalidValue
 from kavka.config.tls import VERSIONS, safe_versions, with_suites
-from kavka.security.jaas import ZOOKEEPER_MODULES, MalformedJaas, parse
+from kavka.security.jaas import ZOOKEEPER_LOGIN_MODULES, MalformedJaas, parse
+from kavka.security.kerberos_login import KerberosLogin, kerberos_login
 from kavka.security.key_stores import StoreSettings
 from kavka.security.secret import Secret
 
@@ -25,8 +26,18 @@ if TYPE_CHECKING:
 _JAAS: Final = "kavka.zookeeper.sasl.jaas.config"
 NETTY: Final = "org.apache.zookeeper.ClientCnxnSocketNetty"
 _PLAIN: Final = "org.apache.zookeeper.ClientCnxnSocketNIO"
+_SERVICE: Final = "zookeeper"
+"""The first part of the servers' principals, unless the option serviceName says otherwise. In Java it is a property of
+the virtual machine, zookeeper.sasl.client.username."""
 _KINDS: Final = {".jks": "JKS", ".pem": "PEM", ".p12": "PKCS12"}
 """ZooKeeper guesses the kind of a store from the end of its name."""
+
+
+class Password(NamedTuple):
+    """A login with DIGEST-MD5."""
+
+    username: str
+    password: Secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +81,18 @@ def check(config: BrokerConfig) -> None:
         )
 
 
-def zookeeper_login(config: BrokerConfig) -> tuple[str, Secret] | None:
-    """The name and password that the broker logs in with; None where it does not. Raises InvalidValue."""
+def zookeeper_login(config: BrokerConfig) -> Password | KerberosLogin | None:
+    """How the broker logs in; None where it does not. Raises InvalidValue."""
     text = config.kavka_zookeeper_sasl_jaas_config
     if text is None:
         return None
     try:
-        login = parse(text, ZOOKEEPER_MODULES)
+        login = parse(text, ZOOKEEPER_LOGIN_MODULES)
+        if login.module == "GSSAPI":
+            named = "serviceName" in login.options
+            return replace(
+                kerberos_login(login.options, None if named else _SERVICE), named_by=f"option serviceName of {_JAAS}"
+            )
         if not login.username or not login.password or login.users:
             raise MalformedJaas("it must have a username and a password, and no users")
         if not (login.username + login.password.reveal()).isascii():
@@ -84,7 +100,7 @@ def zookeeper_login(config: BrokerConfig) -> tuple[str, Secret] | None:
         require_md5()
     except MalformedJaas as error:
         raise InvalidValue(_JAAS, "[hidden]", str(error)) from error
-    return login.username, login.password
+    return Password(login.username, login.password)
 
 
 def require_md5() -> None:

@@ -22,7 +22,8 @@ handshakes         the public-key work of TLS, on a thread of its own, and its b
 broker_tls         TLS of one broker: tls_listener (of one listener), tls_contexts (certificates as OpenSSL takes them)
 security_directory what `kavka up --secure` makes: certificate_authority signs, first_user stores the administrator;
                    secured_listeners: the settings that go with it
-zookeeper_tls      certificates of ZooKeeper's connections, both sides; zookeeper_secure_port: a server's TLS port
+zookeeper_tls      certificates of ZooKeeper's connections, both sides; zookeeper_secure_port: a server's TLS port;
+                   zookeeper_tickets: a broker's login there with Kerberos
 disk               the FileSystem port
 documents          what stands at an https: or file: address, read whole; services: how any service over HTTP is asked
 zookeeper_host     an embedded ZooKeeper; zookeeper_server: its port, or a process of its own

@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from kavka.runtime.metrics_server import MetricsServer
     from kavka.runtime.trace_export import TraceExport
     from kavka.runtime.zookeeper_host import ZooKeeperHost
-    from kavka.security.digest_md5 import DigestLogin
     from kavka.security.key_stores import StoreSettings
+    from kavka.zookeeper.client_session import ZooKeeperLogin
     from kavka.zookeeper.local import EmbeddedZooKeeper
 
 logger = Logger(__name__)
@@ -467,16 +467,20 @@ class Server:
         await host.start()
         return await host.embedded.connect(timeout_ms=timeout_ms)
 
-    def _zookeeper_login(self) -> DigestLogin | None:
+    def _zookeeper_login(self) -> ZooKeeperLogin | None:
         """Who the broker is to ZooKeeper, by SASL."""
         if self._config.kavka_zookeeper_sasl_jaas_config is None:
             return None
         # Late: few brokers need it.
-        from kavka.config.zookeeper import zookeeper_login
+        from kavka.config.zookeeper import Password, zookeeper_login
         from kavka.security.digest_md5 import NONCE_BYTES, DigestLogin
 
         found = zookeeper_login(self._config)
         assert found is not None, "there is a login"
+        if not isinstance(found, Password):
+            from kavka.runtime.zookeeper_tickets import ZooKeeperTickets
+
+            return ZooKeeperTickets(found)
         if not self._config.zookeeper_ssl_client_enable:
             logger.warning(
                 "login on ZooKeeper without TLS",

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -47,6 +47,12 @@ class DigestLogin:
     username: str
     password: Secret
     new_nonce: Callable[[], str]
+
+    async def log_in(self, host: str, ask: Callable[[bytes], Awaitable[bytes]]) -> None:
+        """One exchange with a server; `ask` sends a token, and gives the server's. Raises SaslFailed."""
+        client = DigestClient(self.username, self.password, self.new_nonce())
+        response = client.respond(await ask(b""))
+        client.finish(await ask(response))
 
 
 class DigestClient:

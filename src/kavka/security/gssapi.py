@@ -158,15 +158,15 @@ def client_exchange(context: Context) -> Generator[bytes, bytes, None]:
             break
         answer = yield token
         if not answer:
-            raise ValueError("the broker did not prove who it is")
+            raise ValueError("the server did not prove who it is")
         token = context.step(answer)
     else:
-        raise ValueError("the broker asks for one token after the other")
+        raise ValueError("the server asks for one token after the other")
     offer = context.unwrap((yield token))
     if len(offer) != len(OFFER):
-        raise ValueError("the broker's offer of layers is malformed")
+        raise ValueError("the server's offer of layers is malformed")
     if not offer[0] & AUTH:
-        raise ValueError("the broker asks for layers of GSSAPI that protect what follows, which TLS does here")
+        raise ValueError("the server asks for layers of GSSAPI that protect what follows, which TLS does here")
     yield context.wrap(OFFER)
 
 

@@ -32,7 +32,12 @@ MODULES: Final = {
 }
 """Login modules that kavka knows, and what they are for."""
 ZOOKEEPER_MODULES: Final = {"org.apache.zookeeper.server.auth.DigestLoginModule": "DIGEST"}
-"""Those of logins on ZooKeeper, and of a ZooKeeper server's users."""
+"""Those of a ZooKeeper server's users."""
+ZOOKEEPER_LOGIN_MODULES: Final = {
+    **ZOOKEEPER_MODULES,
+    **{name: kind for name, kind in MODULES.items() if kind == "GSSAPI"},
+}
+"""Those of logins on ZooKeeper."""
 _WITH_USERS: Final = ("PLAIN", "DIGEST")
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _USER: Final = "user_"

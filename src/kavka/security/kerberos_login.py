@@ -33,6 +33,8 @@ class KerberosLogin:
     principal: str | None
     keytab: str | None
     ticket_cache: str | None = None
+    named_by: str = SERVICE_NAME
+    """What says the name of the service, for messages."""
 
 
 def kerberos_login(options: Mapping[str, Secret], service_name: str | None) -> KerberosLogin:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.security.gssapi import EXPIRED, KerberosFailed
-from kavka.security.kerberos_login import SERVICE_NAME, KerberosLogin
+from kavka.security.kerberos_login import KerberosLogin
 
 _NO_CREDENTIALS: Final = (141, 181, 195)
 """MIT's library: nothing fits in the cache; no such key in the keytab; no cache."""
@@ -37,15 +37,15 @@ def no_ticket(failed: KerberosFailed, login: KerberosLogin) -> str:
 
 
 def no_proof(failed: KerberosFailed, login: KerberosLogin, host: str) -> str:
-    """Why an exchange with the broker at `host` failed: there is no ticket for its service, or its proof is wrong."""
+    """Why an exchange with the server at `host` failed: there is no ticket for its service, or its proof is wrong."""
     service = f"{login.service_name}/{host}"
     if failed.code == _UNKNOWN_SERVICE:
         sentence = (
-            f"the KDC knows no service {service}: reach brokers by the names in their principals, whose first part is "
-            f"{SERVICE_NAME}"
+            f"the KDC knows no service {service}: reach servers by the names in their principals, whose first part is "
+            f"{login.named_by}"
         )
     elif failed.code in _WRONG_KEY:
-        sentence = f"the broker at {host} did not prove that it has the key of {service}"
+        sentence = f"the server at {host} did not prove that it has the key of {service}"
     else:
         sentence = _no_ticket(failed, login)
     return _with_text(sentence, failed)

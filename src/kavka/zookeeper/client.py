@@ -40,8 +40,15 @@ from typing import Any, Final, TypeVar
 
 from kavka.errors import ConnectionFailed, InvariantViolation
 from kavka.network import Network
-from kavka.security.digest_md5 import DigestLogin
-from kavka.zookeeper.client_session import ClientSession, ClientSettings, OnAnswer, OnLoss, Phase, error_of
+from kavka.zookeeper.client_session import (
+    ClientSession,
+    ClientSettings,
+    OnAnswer,
+    OnLoss,
+    Phase,
+    ZooKeeperLogin,
+    error_of,
+)
 from kavka.zookeeper.decide.client_watches import WatchTable
 from kavka.zookeeper.decide.connect_string import ConnectString, parse_connect_string
 from kavka.zookeeper.decide.jute import (
@@ -119,7 +126,7 @@ class ClientOptions:
 
     max_in_flight: int = DEFAULT_MAX_IN_FLIGHT
     acl_of: Callable[[str], AclList] = open_acl
-    login: DigestLogin | None = None
+    login: ZooKeeperLogin | None = None
 
 
 USUAL_OPTIONS: Final = ClientOptions()

@@ -38,16 +38,17 @@ import asyncio
 import random
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeAlias, assert_never
+from functools import partial
+from typing import Final, Protocol, TypeAlias, assert_never
 
 from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation
 from kavka.logger import Logger
 from kavka.network import Connection, Network
-from kavka.security.digest_md5 import DigestClient, DigestLogin, SaslFailed
+from kavka.security.digest_md5 import SaslFailed
 from kavka.zookeeper.decide.client_watches import ClientWatches
 from kavka.zookeeper.decide.connect_string import ZooKeeperAddress
 from kavka.zookeeper.decide.jute import (
@@ -200,6 +201,20 @@ class _Call:
             self.answered.set_result(record)
 
 
+class ZooKeeperLogin(Protocol):
+    """Who a client is, by SASL."""
+
+    @property
+    def username(self) -> str:
+        """For messages."""
+        ...
+
+    async def log_in(self, host: str, ask: Callable[[bytes], Awaitable[bytes]]) -> None:
+        """One exchange with the server at `host`; `ask` sends a token, and gives the server's. Raises SaslFailed,
+        ConnectionFailed."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
     """`session_timeout_ms` is what the client asks for (zookeeper.session.timeout.ms); servers have their own bounds.
@@ -211,7 +226,7 @@ class ClientSettings:
     session_timeout_ms: int
     connection_timeout_ms: int
     max_in_flight: int
-    login: DigestLogin | None = None
+    login: ZooKeeperLogin | None = None
     """Who the client is, by SASL; None: nobody, or who its certificate says."""
 
     def __post_init__(self) -> None:
@@ -416,18 +431,16 @@ class ClientSession:
                 connection.send_frame([encode_connect_request(request)])
                 answer = decode_connect_answer(await connection.receive_frame())
                 if answer.timeout_ms > 0 and self._settings.login is not None:
-                    await self._log_in(connection, self._settings.login)
+                    await self._log_in(connection, server.host, self._settings.login)
                 return connection, answer
             except BaseException:
                 connection.close()
                 raise
 
-    async def _log_in(self, connection: Connection, login: DigestLogin) -> None:
+    async def _log_in(self, connection: Connection, host: str, login: ZooKeeperLogin) -> None:
         """Before anything else is asked on the connection. Raises KavkaError."""
-        client = DigestClient(login.username, login.password, login.new_nonce())
         try:
-            response = client.respond(await self._exchange(connection, b""))
-            client.finish(await self._exchange(connection, response))
+            await login.log_in(host, partial(self._exchange, connection))
         except (SaslFailed, ConnectionFailed) as failed:
             why = f"the login of user {login.username} failed: {failed}"
             if why != self._told_login:  # Once, not for each attempt.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kavka.config import BrokerConfig
-from kavka.config.zookeeper import zookeeper_login
+from kavka.config.zookeeper import Password, zookeeper_login
 from kavka.errors import ConnectionFailed
 from kavka.runtime.network import SocketNetwork
 from kavka.security.digest_md5 import DigestLogin
@@ -44,7 +44,7 @@ def test_kavkas_client_logs_in_on_apache_zookeeper(tmp_path: Path) -> None:
     async def connect(address: str, password: str, time_ms: int) -> None:
         text = f'{MODULE} required username="kafka" password="{password}";'
         found = zookeeper_login(BrokerConfig.from_properties({"kavka.zookeeper.sasl.jaas.config": text}))
-        assert found is not None
+        assert isinstance(found, Password)
         client = await ZooKeeperClient.connect(
             SocketNetwork(),
             address,

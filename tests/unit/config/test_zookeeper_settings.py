@@ -7,6 +7,7 @@ import pytest
 from kavka.config import BrokerConfig
 from kavka.config.setting import InvalidValue
 from kavka.config.zookeeper import ZooKeeperTlsSettings, zookeeper_login, zookeeper_tls
+from kavka.security.kerberos_login import KerberosLogin
 from kavka.security.secret import Secret
 
 ON = {"zookeeper.ssl.client.enable": "true"}
@@ -126,6 +127,19 @@ def test_a_login_is_a_name_and_a_password_and_enough_for_lists() -> None:
     )
     assert zookeeper_login(config) == ("k", Secret("p"))
     assert zookeeper_login(BrokerConfig.from_properties({})) is None
+
+
+KERBEROS = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k" principal="kafka/h@R"'
+
+
+def test_a_login_with_kerberos_is_enough_for_lists_and_names_the_service_as_zookeeper_does() -> None:
+    config = BrokerConfig.from_properties({"zookeeper.connect": "h", "zookeeper.set.acl": "true", JAAS: f"{KERBEROS};"})
+    found = zookeeper_login(config)
+    assert isinstance(found, KerberosLogin)
+    assert (found.service_name, found.principal, found.keytab) == ("zookeeper", "kafka/h@R", "/k")
+    other = zookeeper_login(BrokerConfig.from_properties({JAAS: f'{KERBEROS} serviceName="zk";'}))
+    assert isinstance(other, KerberosLogin)
+    assert other.service_name == "zk"
 
 
 @pytest.mark.parametrize(

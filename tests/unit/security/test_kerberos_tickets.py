@@ -45,8 +45,8 @@ def test_each_refusal_is_a_sentence(code: int | None, login: KerberosLogin, sent
 
 
 def test_refusals_of_a_brokers_service() -> None:
-    assert no_proof(KerberosFailed("x", 7), CACHE, "h").startswith("the KDC knows no service kafka/h: reach brokers by")
-    assert no_proof(KerberosFailed("x", 31), CACHE, "h").startswith("the broker at h did not prove that it has the key")
+    assert no_proof(KerberosFailed("x", 7), CACHE, "h").startswith("the KDC knows no service kafka/h: reach servers by")
+    assert no_proof(KerberosFailed("x", 31), CACHE, "h").startswith("the server at h did not prove that it has the key")
     assert no_ticket(KerberosFailed("x", no_keys=True), KEYTAB).startswith("keytab /k cannot be read")
 
 
