@@ -56,7 +56,6 @@ from kavka.zookeeper.decide.jute import (
     PASSWORD_BYTES,
     PING_XID,
     SET_WATCHES_XID,
-    UNIMPLEMENTED,
     WATCH_XID,
     AnswerRecord,
     ConnectAnswer,
@@ -96,6 +95,7 @@ from kavka.zookeeper.port import (
     SessionEvent,
     SessionExpired,
     SessionState,
+    Unimplemented,
     WatchEvent,
 )
 
@@ -130,6 +130,7 @@ _REJECTIONS: Final[dict[int, type[Rejected]]] = {
         NotEmpty,
         NoWatcher,
         SessionExpired,
+        Unimplemented,
     )
 }
 
@@ -651,6 +652,4 @@ def error_of(code: int, path: str) -> Rejected | OutcomeUnknown:
     kind = _REJECTIONS.get(code)
     if kind is not None:
         return kind(path)
-    if code == UNIMPLEMENTED:
-        return Rejected(path, "the server does not know this request")
     return OutcomeUnknown(f"{path}: ZooKeeper's error {code}")

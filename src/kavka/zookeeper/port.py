@@ -133,6 +133,13 @@ class NoWatcher(Rejected):
     reason = "no such watch"
 
 
+class Unimplemented(Rejected):
+    """The server is too old for this kind of request."""
+
+    code = -6
+    reason = "the server does not know this request"
+
+
 class RequestTooLarge(Rejected):
     """The request is longer than `MAX_REQUEST_BYTES`: a server would cut the connection, so it is refused before."""
 
@@ -359,7 +366,7 @@ class ZooKeeper(Protocol):
         ...
 
     async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
-        """Data and stat of many nodes, None for each that does not exist; pipelined, so not one snapshot."""
+        """Data and stat of many nodes, None for each that does not exist; in many requests, so not one snapshot."""
         ...
 
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:

@@ -17,7 +17,7 @@ from kavka.errors import ConnectionFailed, FrameTooLarge, ProtocolViolation
 from kavka.zookeeper.client import ClientOptions, ZooKeeperClient
 from kavka.zookeeper.database import Database
 from kavka.zookeeper.decide.access_control import Identity
-from kavka.zookeeper.decide.jute import ConnectRequest, OpCode, ReplyHeader, Request, frame
+from kavka.zookeeper.decide.jute import UNIMPLEMENTED, ConnectRequest, OpCode, ReplyHeader, Request, frame
 from kavka.zookeeper.decide.session_protocol import ServerConnection, State, negotiate_timeout
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Event, SessionEvent, SessionExpired, WatchEvent
@@ -148,6 +148,11 @@ class MemoryLink:
                             await self._ensemble.before_request(self, message)
                             if self._failure is not None:
                                 return
+                        if message.op in self._ensemble.unknown:
+                            header = ReplyHeader(message.xid, self._ensemble.embedded.tree_zxid, UNIMPLEMENTED)
+                            self.write(self._protocol.reply(header, None))
+                            self.cut("an unknown request")
+                            return
                         answering = asyncio.ensure_future(self._answer(message))
                         self._answering.add(answering)
                         answering.add_done_callback(self._answering.discard)
@@ -205,6 +210,7 @@ class MemoryEnsemble:
     silent          connections are taken, nothing is carried out or answered; those that lost a frame stay silent
     holding         requests are carried out, answers wait for `release`
     before_request  is awaited with each request before it is carried out
+    unknown         ops that the servers are too old for: as ZooKeeper does they say so, and end the connection
     """
 
     def __init__(self) -> None:
@@ -215,6 +221,7 @@ class MemoryEnsemble:
         self.silent: set[str] = set()
         self.holding = False
         self.before_request: Callable[[MemoryLink, Request], Awaitable[None]] | None = None
+        self.unknown: set[int] = set()
         self.requests: list[Request] = []
         self.greetings: list[tuple[str, ConnectRequest]] = []
         self.attempts: list[str] = []

@@ -9,7 +9,7 @@ import pytest
 
 from kavka.errors import ConfigError, ConnectionFailed
 from kavka.zookeeper import client_session
-from kavka.zookeeper.client import ZooKeeperClient
+from kavka.zookeeper.client import READS_IN_ONE, SINGLE_READS, ZooKeeperClient
 from kavka.zookeeper.decide.connect_string import ConnectString, ZooKeeperAddress, parse_connect_string
 from kavka.zookeeper.decide.jute import (
     ConnectAnswer,
@@ -24,6 +24,7 @@ from kavka.zookeeper.decide.jute import (
     encode_reply,
 )
 from kavka.zookeeper.port import (
+    Acl,
     BadArguments,
     Check,
     ConnectionLoss,
@@ -36,7 +37,7 @@ from kavka.zookeeper.port import (
     NodeExists,
     NoNode,
     OutcomeUnknown,
-    Rejected,
+    Permission,
     RequestTooLarge,
     SessionEvent,
     SessionExpired,
@@ -44,6 +45,7 @@ from kavka.zookeeper.port import (
     SetAcl,
     SetData,
     Stat,
+    Unimplemented,
     WatchEvent,
     WatchMode,
     ZooKeeper,
@@ -437,6 +439,86 @@ def test_no_more_requests_are_in_flight_than_allowed() -> None:
     run(scenario)
 
 
+async def make_many(client: ZooKeeper) -> tuple[list[str], list[bytes | None]]:
+    """More nodes than are read one by one, each third of them missing; and what is in them."""
+    numbers = range(SINGLE_READS + 2 * READS_IN_ONE + 1)
+    await client.multi([Create(f"/{number}", str(number).encode()) for number in numbers if number % 3])
+    return [f"/{number}" for number in numbers], [str(n).encode() if n % 3 else None for n in numbers]
+
+
+def test_many_nodes_are_read_with_few_requests() -> None:
+    async def scenario(ensemble: MemoryEnsemble) -> None:
+        client = await ensemble.client(connect_string="z1/chroot")
+        paths, expected = await make_many(client)
+        one_by_one = [await client.get(path) for path in paths[1:3]]
+        ensemble.requests.clear()
+        found = await client.get_many(paths)
+        assert [node and node[0] for node in found] == expected
+        assert found[1:3] == one_by_one
+        asked = ensemble.ops()
+        assert set(asked) == {OpCode.MULTI_READ}
+        assert len(asked) == -(-len(paths) // READS_IN_ONE) + 1, "and one that finds out whether it is known"
+        await client.get_many(paths)
+        assert len(ensemble.ops()) == 2 * len(asked) - 1
+        ensemble.requests.clear()
+        await client.get_many(paths[:SINGLE_READS])
+        assert set(ensemble.ops()) == {OpCode.GET_DATA}
+
+    run(scenario)
+
+
+def test_a_read_of_many_nodes_goes_on_at_the_next_connection() -> None:
+    async def scenario(ensemble: MemoryEnsemble) -> None:
+        client = await ensemble.client()
+        paths, expected = await make_many(client)
+        await client.get_many(paths)
+        ensemble.holding = True
+        reading = asyncio.ensure_future(client.get_many(paths))
+        await asyncio.sleep(0.1)
+        ensemble.holding = False
+        ensemble.cut()
+        assert [node and node[0] for node in await reading] == expected
+
+    run(scenario)
+
+
+def test_of_many_nodes_one_that_may_not_be_read_is_named() -> None:
+    async def scenario(ensemble: MemoryEnsemble) -> None:
+        client = await ensemble.client()
+        paths, _ = await make_many(client)
+        await client.set_acl("/110", (Acl(Permission.WRITE, "world", "anyone"),))
+        with pytest.raises(NoAuth) as refused:
+            await client.get_many(paths)
+        assert refused.value.path == "/110"
+
+    run(scenario)
+
+
+def test_from_a_server_that_is_too_old_many_nodes_are_read_one_by_one() -> None:
+    async def scenario(ensemble: MemoryEnsemble) -> None:
+        client = await ensemble.client()
+        paths, expected = await make_many(client)
+        ensemble.unknown.add(OpCode.MULTI_READ)
+        ensemble.requests.clear()
+        assert [node and node[0] for node in await client.get_many(paths)] == expected
+        assert ensemble.ops().count(OpCode.MULTI_READ) == 1
+        await client.get_many(paths)
+        assert ensemble.ops().count(OpCode.MULTI_READ) == 1, "it is known by now"
+
+    run(scenario)
+
+
+def test_a_session_that_goes_on_at_an_older_server_reads_many_nodes_all_the_same() -> None:
+    async def scenario(ensemble: MemoryEnsemble) -> None:
+        client = await ensemble.client()
+        paths, expected = await make_many(client)
+        await client.get_many(paths)
+        ensemble.unknown.add(OpCode.MULTI_READ)
+        assert [node and node[0] for node in await client.get_many(paths)] == expected
+
+    run(scenario)
+
+
 def test_a_request_that_was_given_up_before_it_was_sent_is_not_sent() -> None:
     async def scenario(ensemble: MemoryEnsemble) -> None:
         client = await ensemble.client(max_in_flight=1)
@@ -761,7 +843,7 @@ def test_a_creation_in_a_multi_that_is_answered_without_its_stat_is_read() -> No
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [(-6, Rejected), (-102, NoAuth), (-127, OutcomeUnknown), (-118, ConnectionLoss)]
+    ("code", "kind"), [(-6, Unimplemented), (-102, NoAuth), (-127, OutcomeUnknown), (-118, ConnectionLoss)]
 )
 def test_error_codes_are_rejections_where_nothing_can_have_happened(code: int, kind: type[Exception]) -> None:
     async def scenario(ensemble: MemoryEnsemble) -> None:
