@@ -188,13 +188,18 @@ class ReplicaManager:
                 self._complete_waiting(partition)
 
     @property
-    def offline_partitions(self) -> frozenset[TopicPartition]:
-        return frozenset(self._offline)
+    def offline_count(self) -> int:
+        """How many partitions were here whose log directory failed."""
+        return len(self._offline)
+
+    def is_offline(self, topic_partition: TopicPartition) -> bool:
+        """Whether the partition's log directory here failed."""
+        return topic_partition in self._offline
 
     def absence(self, topic: str, index: int) -> ErrorCode:
         """Why a partition is not here. A client that is told NOT_LEADER_OR_FOLLOWER looks for the leader anew; of an
         unknown partition it tells the application."""
-        if TopicPartition(topic, index) in self._offline:
+        if self.is_offline(TopicPartition(topic, index)):
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self._is_elsewhere(topic, index):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER

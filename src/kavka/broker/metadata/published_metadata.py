@@ -29,7 +29,7 @@ class PublishedMetadata:
     def shown(self, topic_partition: TopicPartition, published: PartitionMetadata) -> PartitionMetadata:
         """How the partition is shown now; `published` is how the controller has it."""
         self._held_back.pop(topic_partition, None)
-        if topic_partition in self._replicas.offline_partitions:
+        if self._replicas.is_offline(topic_partition):
             return self._without_this_broker(published)
         if published.state.leader == self._broker_id:
             hosted = self._replicas.partition(*topic_partition)

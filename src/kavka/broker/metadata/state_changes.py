@@ -256,7 +256,7 @@ class StateChanges:
         """The partition that the order is for, created if it is new here. None and an error if it is refused."""
         topic_partition = order.topic_partition
         # The logs may be closed between two parts of one message.
-        if self._logs.is_released or topic_partition in self._replicas.offline_partitions:
+        if self._logs.is_released or self._replicas.is_offline(topic_partition):
             return ErrorCode.KAFKA_STORAGE_ERROR, None
         hosted = self._replicas.partition(*topic_partition)
         if hosted is not None:
@@ -520,7 +520,7 @@ class StateChanges:
 
     def _stop(self, stop: Stop) -> ErrorCode:
         topic_partition = stop.topic_partition
-        if topic_partition in self._replicas.offline_partitions:
+        if self._replicas.is_offline(topic_partition):
             return ErrorCode.KAFKA_STORAGE_ERROR
         hosted = self._replicas.partition(*topic_partition)
         if hosted is not None and 0 <= stop.leader_epoch < hosted.leader_epoch:

@@ -214,7 +214,7 @@ def _register_traffic(broker: Broker, registry: Registry) -> None:
     registry.gauge(*_FETCH_SESSIONS, "NumIncrementalFetchSessions", lambda: len(sessions))
     registry.gauge(*_FETCH_SESSIONS, "NumIncrementalFetchPartitionsCached", lambda: sessions.partition_count)
     registry.derive(*_FETCH_SESSIONS, "IncrementalFetchSessionEvictionsPerSec", _counter(lambda: sessions.evictions))
-    registry.gauge(*_REPLICAS, "OfflineReplicaCount", lambda: len(broker.replicas.offline_partitions))
+    registry.gauge(*_REPLICAS, "OfflineReplicaCount", lambda: broker.replicas.offline_count)
     for purgatory in (broker.replicas.produce_purgatory, broker.replicas.fetch_purgatory):
         size = partial(getattr, purgatory, "size")
         registry.gauge(

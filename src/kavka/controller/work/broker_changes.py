@@ -232,14 +232,22 @@ class BrokerChanges:
     async def elect_offline(self, topics: Iterable[str] | None) -> None:
         """Partitions of these topics (None: of all) that have no leader get one if now they may. Eligible leader
         replicas that are void by now are dropped."""
-        named = None if topics is None else set(topics)
+        context = self._context
+        if topics is None:
+            looked_at: Iterable[TopicPartition] = context.states
+        else:
+            # A cluster has many thousand partitions, and a topic whose setting changed a few.
+            found = (context.topics[name] for name in dict.fromkeys(topics) if name in context.topics)
+            looked_at = [each for topic in found for each in topic.topic_partitions() if each in context.states]
         await self._react(
             [
                 partition
-                for partition, known in self._context.states.items()
-                if (known.state.leader not in self._context.brokers or known.state.eligible_leader_replicas)
-                and partition.topic not in self._context.topics_to_delete
-                and (named is None or partition.topic in named)
+                for partition in looked_at
+                if partition.topic not in context.topics_to_delete
+                and (
+                    context.states[partition].state.leader not in context.brokers
+                    or context.states[partition].state.eligible_leader_replicas
+                )
             ]
         )
 

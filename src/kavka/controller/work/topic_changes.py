@@ -15,7 +15,7 @@ Source: Kafka's KafkaController.processTopicChange, processPartitionModification
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -104,9 +104,12 @@ class TopicChanges:
             return
         orders = await self._leaders.initialise(added)
         self._leaders.place_replicas(added)
-        for name in dict.fromkeys(partition.topic for partition in added):
+        by_topic: dict[str, list[TopicPartition]] = {}
+        for partition in added:
+            by_topic.setdefault(partition.topic, []).append(partition)
+        for name, partitions in by_topic.items():
             kind = DecisionKind.PARTITIONS_ADDED if known.get(name) else DecisionKind.TOPIC_CREATED
-            self._note(kind, name, [partition for partition in added if partition.topic == name])
+            self._note(kind, name, partitions)
         await self._term.order(ClusterChange(partitions=tuple(orders)))
 
     async def _read(self, names: Sequence[str]) -> list[TopicPartition]:
@@ -164,5 +167,5 @@ class TopicChanges:
         except NoNode:
             return []
 
-    def _note(self, kind: DecisionKind, name: str, added: Iterable[TopicPartition]) -> None:
-        self._term.record(topic_decision(self._term.stamp(), kind, self._context.topics[name].assignment, list(added)))
+    def _note(self, kind: DecisionKind, name: str, added: Sequence[TopicPartition]) -> None:
+        self._term.record(topic_decision(self._term.stamp(), kind, self._context.topics[name].assignment, added))
