@@ -155,9 +155,10 @@ def test_zookeeper_down_for_longer_than_a_session(start_cluster: StartCluster) -
         eventually("all are registered", lambda: client.cluster.registered() == {0, 1, 2}, timeout_s=60)
         wait_until_whole(client)
         wait_for_progress(load, range(3))
-        # And the cluster can still decide.
+        # And the cluster can still decide. Another one than 0 may have led until now: sessions of 4 s can end while a
+        # busy machine starts ZooKeeper.
         client.cluster.kill(0)
-        client.wait_for_state("1 leads", lambda state: state.leader == 1)
+        client.wait_for_state("another leads", lambda state: state.leader in (1, 2) and 0 not in state.isr)
         eventually("no old registration", lambda: 0 not in client.cluster.registered())
         client.cluster.brokers[0].start()
         wait_until_whole(client)
