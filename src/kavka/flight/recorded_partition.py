@@ -32,6 +32,7 @@ from kavka.flight.format import (
 from kavka.model import NO_OFFSET, BrokerId, LeaderAndIsr, Offset, TopicPartition
 from kavka.replication.decide.partition import Partition
 from kavka.replication.decide.partition_results import (
+    NOTHING_MOVED,
     FollowerFetchResult,
     FollowingChange,
     IsrChange,
@@ -146,21 +147,14 @@ class RecordedPartition(Partition):
     ) -> FollowerFetchResult:
         replica = self.remote_replica(broker_id)
         assert replica is not None
-        if (
-            fetch_offset == leader_end_offset == replica.log_end_offset == replica.last_fetch_leader_end_offset
-            and replica.in_maximal_isr
-            and log_start_offset == replica.log_start_offset
-            and broker_epoch == replica.broker_epoch
-            and self._file == self._recording.file
+        if self._file == self._recording.file and replica.says_the_same(
+            fetch_offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=leader_end_offset,
+            broker_epoch=broker_epoch,
         ):  # I3
-            return super().record_follower_fetch(
-                broker_id,
-                broker_epoch,
-                fetch_offset,
-                leader_end_offset=leader_end_offset,
-                log_start_offset=log_start_offset,
-                now_ms=now_ms,
-            )
+            replica.on_same_fetch(now_ms)
+            return NOTHING_MOVED
         self._begin(replica)
         flags, result = BROKEN, None
         try:

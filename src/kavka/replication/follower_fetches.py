@@ -28,7 +28,7 @@ from kavka.model import NO_EPOCH, BrokerId, Offset, TopicPartition
 from kavka.replication.decide import divergence
 from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.decide.partition import Partition
-from kavka.replication.decide.partition_results import FollowerFetchResult
+from kavka.replication.decide.partition_results import NOTHING_MOVED, FollowerFetchResult
 from kavka.replication.decide.replica import RemoteReplica
 from kavka.replication.purgatory import DelayedOperation, Purgatory
 from kavka.replication.read_failures import READ_FAILURES, ReadFailures
@@ -92,11 +92,20 @@ class FollowerFetches:
         """What the replica on `broker_id` gets now, or an operation that waits for `params.min_bytes`."""
         now_ms = self._now_ms()
         moved: list[tuple[Partition, FollowerFetchResult]] = []
+        partitions: list[Partition] = []
         outcomes: list[FetchOutcome] = []
         remaining, size_bytes, is_news, min_one_batch = params.max_bytes, 0, False, True
         for spec in specs:
+            partition = self._find(spec)
+            if isinstance(partition, ErrorCode):
+                outcomes.append(FetchOutcome(spec, partition))
+                is_news = True
+                continue
+            partitions.append(partition)
             room = spec.max_bytes if spec.max_bytes < remaining else max(remaining, 0)
-            outcome = self._count(spec, room, broker_id, broker_epoch, now_ms, moved, min_one_batch=min_one_batch)
+            outcome = self._count(
+                partition, spec, room, broker_id, broker_epoch, now_ms, moved, min_one_batch=min_one_batch
+            )
             if outcome.size_bytes:
                 size_bytes += outcome.size_bytes
                 remaining -= outcome.size_bytes
@@ -106,17 +115,17 @@ class FollowerFetches:
             outcomes.append(outcome)
         if self._is_prompt:
             is_news |= self._note_high_watermarks(outcomes, broker_id)
-        for partition, result in moved:
-            self._on_moved(partition, result)
+        for moved_one, result in moved:
+            self._on_moved(moved_one, result)
         if is_news or size_bytes >= params.min_bytes or params.max_wait_ms <= 0 or not specs:
             return outcomes
         operation = _DelayedFollowerFetch(self, params, broker_id, outcomes)
-        keys = [found for spec in specs if isinstance(found := self._find(spec), Partition)]
-        self.purgatory.watch(operation, keys, params.max_wait_ms)
+        self.purgatory.watch(operation, partitions, params.max_wait_ms)
         return operation
 
     def _count(  # noqa: PLR0913 - called for every partition of every fetch: no value is made for its arguments
         self,
+        partition: Partition,
         spec: FetchSpec,
         max_bytes: int,
         broker_id: BrokerId,
@@ -127,9 +136,6 @@ class FollowerFetches:
         min_one_batch: bool,
     ) -> FetchOutcome:
         """Reads one partition, and notes what the fetch says of the follower."""
-        partition = self._find(spec)
-        if isinstance(partition, ErrorCode):
-            return FetchOutcome(spec, partition)
         log = partition.log
         leader_end_offset = log.log_end_offset
         outcome = self._read(partition, spec, max_bytes, broker_id, now_ms, min_one_batch=min_one_batch)
@@ -148,6 +154,8 @@ class FollowerFetches:
             return self._failures.outcome(spec, fenced)
         if self._observed and partition in self._observed:
             self._tell_observers(partition, spec, broker_id)
+        if result is NOTHING_MOVED:
+            return outcome
         if result.high_watermark_advanced or result.proposal is not None or result.log_start_moved:
             moved.append((partition, result))
             # The newest high watermark: the follower has it one round earlier.

@@ -550,7 +550,8 @@ class ReplicaManager:
         partition = self._partitions.get(spec.topic_partition)
         if partition is None:
             return self.absence(*spec.topic_partition)
-        if spec.topic_id.int and spec.topic_id != partition.topic_id:
+        topic_id = spec.topic_id.int  # A UUID compares itself in Python, for each partition of each fetch.
+        if topic_id and topic_id != partition.topic_id.int:
             return ErrorCode.INCONSISTENT_TOPIC_ID
         return partition
 

@@ -13,6 +13,7 @@ from kavka.broker.reads.fetch_session import (
     INITIAL_EPOCH,
     MIN_EVICTION_MS,
     NO_SESSION,
+    NOT_RESOLVED,
     FetchContext,
     FetchSessionCache,
 )
@@ -118,7 +119,28 @@ def test_a_topic_id_that_is_unknown_stays_in_the_session() -> None:
     first.worth_sending([FetchOutcome(unknown, ErrorCode.UNKNOWN_TOPIC_ID)])
     again = sessions.context(first.session_id, 1, [], [], 1)
     assert list(again.specs) == [unknown]
-    assert not sessions.context(first.session_id, 2, [], [(topic_id, 0)], 2).specs
+    assert not sessions.context(first.session_id, 2, [], [(topic_id.int, 0)], 2).specs
+
+
+def test_names_that_were_found_stay_in_the_session_until_it_names_another_partition() -> None:
+    sessions = cache()
+    topic_id = uuid.UUID(int=9)
+    nameless = [
+        spec(index)._replace(topic_partition=TopicPartition("", index), topic_id=topic_id) for index in range(3)
+    ]
+    session = sessions.context(NO_SESSION, INITIAL_EPOCH, nameless[:2], [], 0).session
+    assert session is not None
+    assert session.resolved_at == NOT_RESOLVED
+    named = [each._replace(topic_partition=TopicPartition("orders", index)) for index, each in enumerate(nameless)]
+    session.keep_resolved(named[:2], 7)
+    assert list(sessions.context(session.session_id, 1, [], [], 1).specs) == named[:2]
+    assert session.resolved_at == 7
+    assert list(sessions.context(session.session_id, 2, [nameless[2]], [], 2).specs) == [*named[:2], nameless[2]]
+    assert session.resolved_at == NOT_RESOLVED
+    assert [
+        each.topic_partition.partition
+        for each in sessions.context(session.session_id, 3, [], [(topic_id.int, 0)], 3).specs
+    ] == [1, 2]
 
 
 @pytest.mark.parametrize("epoch", [2, 3, 2**31 - 1])

@@ -73,7 +73,11 @@ def broker() -> Any:
         return "named" if topic_id.int else None
 
     metadata = SimpleNamespace(
-        topic_name=topic_name, topic=lambda name: None, topics=list, partition=lambda name, index: None
+        topic_name=topic_name,
+        topics_version=0,
+        topic=lambda name: None,
+        topics=list,
+        partition=lambda name, index: None,
     )
     return SimpleNamespace(
         metadata=metadata,

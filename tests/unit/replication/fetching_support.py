@@ -181,7 +181,7 @@ class Node:
             fetch_sessions=self.sessions,
             now_ms=lambda: NOW_MS + scheduler.now_ms,
             config=SimpleNamespace(fetch_max_bytes=55 * 1024 * 1024),
-            metadata=SimpleNamespace(topic_name=self._topic_name, brokers=list),
+            metadata=SimpleNamespace(topic_name=self._topic_name, topics_version=0, brokers=list),
             on_storage_error=self.storage_errors.append,
             authorization=None,
             quotas=Late(object),

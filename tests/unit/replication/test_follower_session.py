@@ -184,6 +184,7 @@ def _told(leader: FetchSessionCache, request: SessionRequest, now_ms: int) -> Fe
         for topic in request.topics
         for partition in topic.partitions
     ]
+    dropped = [(topic_id.int, index) for topic_id, index in forgotten(request)]
     return leader.context(
-        request.session_id, request.session_epoch, specs, forgotten(request), now_ms, by_topic_id=request.by_topic_id
+        request.session_id, request.session_epoch, specs, dropped, now_ms, by_topic_id=request.by_topic_id
     )

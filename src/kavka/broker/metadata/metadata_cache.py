@@ -70,7 +70,8 @@ class MetadataCache:
         self.controller_id: BrokerId = NO_LEADER
         self._brokers: dict[BrokerId, BrokerMetadata] = {}
         self._topics: dict[str, TopicMetadata] = {}
-        self._names: dict[uuid.UUID, str] = {}
+        self._names: dict[int, str] = {}
+        """By topic id, as a number: a UUID computes its hash in Python, and a fetch asks for each of its partitions."""
         self.topics_version = 0
         """Rises when a topic comes, goes, is made anew or has another number of partitions."""
 
@@ -113,7 +114,7 @@ class MetadataCache:
         return self._topics.get(name)
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
-        return self._names.get(topic_id)
+        return self._names.get(topic_id.int)
 
     def topic_id(self, name: str) -> uuid.UUID:
         """The topic's id, the zero id where the topic is unknown."""
@@ -136,13 +137,13 @@ class MetadataCache:
         if known is None or known.topic_id != topic.topic_id or len(known.partitions) != len(topic.partitions):
             self.topics_version += 1
         if known is not None:
-            self._names.pop(known.topic_id, None)
+            self._names.pop(known.topic_id.int, None)
         self._topics[topic.name] = topic
         if topic.topic_id.int:  # A controller older than topic ids sends zero for every topic.
-            self._names[topic.topic_id] = topic.name
+            self._names[topic.topic_id.int] = topic.name
 
     def remove_topic(self, name: str) -> None:
         topic = self._topics.pop(name, None)
         if topic is not None:
             self.topics_version += 1
-            self._names.pop(topic.topic_id, None)
+            self._names.pop(topic.topic_id.int, None)

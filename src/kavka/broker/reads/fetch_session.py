@@ -37,7 +37,6 @@ Source: Kafka's FetchSessionCache, KIP-227.
 from __future__ import annotations
 
 import random
-import uuid
 from bisect import bisect_left, insort
 from collections.abc import Iterable, KeysView, Sequence
 from typing import NamedTuple
@@ -46,16 +45,18 @@ from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_OFFSET
 from kavka.replication.decide.fetching import FetchOutcome, FetchSpec
 
-PartitionKey = tuple[str | uuid.UUID, int]
-"""A partition as the client names it: by topic name before version 13, by topic id from then on. A topic id that is not
-known here yet stays in the session, and is served as soon as it is."""
+PartitionKey = tuple[str | int, int]
+"""A partition as the client names it: by topic name before version 13, by topic id (as a number) from then on. A topic
+id that is not known here yet stays in the session, and is served as soon as it is."""
 
 
 def partition_key(spec: FetchSpec) -> PartitionKey:
-    return (spec.topic_id if spec.topic_id.int else spec.topic_partition.topic, spec.topic_partition.partition)
+    topic, index = spec.topic_partition
+    return (spec.topic_id.int or topic, index)
 
 
 NO_SESSION = 0
+NOT_RESOLVED = -1
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 MIN_EVICTION_MS = 120_000
@@ -81,8 +82,8 @@ class FetchSession:
     """The partitions that one client fetches, in the order in which they are served."""
 
     __slots__ = (
-        "_sent", "by_topic_id", "created_ms", "epoch", "is_followers", "is_old", "last_used_ms", "rank", "session_id",
-        "specs",
+        "_sent", "by_topic_id", "created_ms", "epoch", "is_followers", "is_old", "last_used_ms", "rank", "resolved_at",
+        "session_id", "specs",
     )  # fmt: skip
 
     def __init__(
@@ -100,11 +101,20 @@ class FetchSession:
         """As the cache has it."""
         self.specs: dict[PartitionKey, FetchSpec] = {partition_key(spec): spec for spec in specs}
         self._sent: dict[PartitionKey, _Sent] = {}
+        self.resolved_at = NOT_RESOLVED
+        """For which topics that are known here the specs have the names of all their topics: see `keep_resolved`."""
+
+    def keep_resolved(self, specs: Iterable[FetchSpec], topics_version: int) -> None:
+        """These are all partitions of the session with the names of their topics, as they are in the broker's
+        `topics_version`."""
+        self.specs = {partition_key(spec): spec for spec in specs}
+        self.resolved_at = topics_version
 
     def update(self, specs: Iterable[FetchSpec], forgotten: Iterable[PartitionKey]) -> None:
         """Takes over what an incremental fetch changed."""
         for spec in specs:
             self.specs[partition_key(spec)] = spec
+            self.resolved_at = NOT_RESOLVED
         for key in forgotten:
             self.specs.pop(key, None)
             self._sent.pop(key, None)

@@ -51,6 +51,7 @@ from kavka.model import (
 from kavka.replication.decide import partition_reasons as reasons
 from kavka.replication.decide.isr_states import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
 from kavka.replication.decide.partition_results import (
+    NOTHING_MOVED,
     FollowerFetchResult,
     FollowingChange,
     IsrChange,
@@ -494,6 +495,14 @@ class Partition:
         (NOT_LEADER_OR_FOLLOWER) for a broker's former self.
         """
         replica = self._remotes[broker_id]
+        if replica.says_the_same(
+            fetch_offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=leader_end_offset,
+            broker_epoch=broker_epoch,
+        ):
+            replica.on_same_fetch(now_ms)
+            return NOTHING_MOVED
         if not 0 <= fetch_offset <= self.log.log_end_offset:
             raise InvariantViolation(
                 f"{self.topic_partition}: a fetch of broker {broker_id} at {fetch_offset} was read, the log ends at "

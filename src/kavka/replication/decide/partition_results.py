@@ -6,7 +6,7 @@ were decided; whoever calls the partition records them before anything else foll
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import LeaderEpoch, Offset
@@ -68,6 +68,9 @@ class FollowerFetchResult(NamedTuple):
     high_watermark_advanced: bool
     proposal: IsrProposal | None
     log_start_moved: bool = False
+
+
+NOTHING_MOVED: Final = FollowerFetchResult(False, None)
 
 
 class Resignation(NamedTuple):

@@ -104,6 +104,23 @@ class RemoteReplica:
         self.broker_epoch = broker_epoch
         return moved
 
+    def says_the_same(
+        self, fetch_offset: Offset, *, log_start_offset: Offset, leader_end_offset: Offset, broker_epoch: int
+    ) -> bool:
+        """Whether such a fetch, of a follower that has everything, differs from its last one in its time alone. That is
+        so for nearly all partitions of nearly all fetches."""
+        return (
+            fetch_offset == leader_end_offset == self.log_end_offset == self.last_fetch_leader_end_offset
+            and self.in_maximal_isr
+            and log_start_offset == self.log_start_offset
+            and broker_epoch == self.broker_epoch
+        )
+
+    def on_same_fetch(self, now_ms: int) -> None:
+        """As `on_fetch` for a fetch that `says_the_same`."""
+        self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        self.last_fetch_ms = now_ms
+
     def forget_caught_up(self) -> None:
         """The replica may not join. Until it fetches again nothing waits for it, because it may be dead."""
         self.last_caught_up_ms = self.last_fetch_ms = NEVER_MS

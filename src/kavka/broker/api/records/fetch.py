@@ -74,7 +74,7 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
             message.session_epoch,
             [_spec(topic, partition) for topic in message.topics for partition in topic.partitions],
             [
-                (topic.topic_id if topic.topic_id.int else topic.topic, index)
+                (topic.topic_id.int or topic.topic, index)
                 for topic in message.forgotten_topics_data
                 for index in topic.partitions
             ],
@@ -87,7 +87,7 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
     specs: Sequence[FetchSpec] = context.specs
     refused: Sequence[FetchOutcome] = ()
     if by_topic_id:
-        specs, refused = _resolve(broker, context.specs)
+        specs, refused = _resolve(broker, context)
     if broker.authorization is not None:
         specs, denied = _ask(broker.authorization.caller(request), specs, to_follower=replica_id >= 0)
         refused = [*refused, *denied]
@@ -125,16 +125,27 @@ def _spec(topic: FetchTopic, partition: FetchPartition) -> FetchSpec:
     )
 
 
-def _resolve(broker: RecordsBroker, specs: Sequence[FetchSpec]) -> tuple[list[FetchSpec], list[FetchOutcome]]:
-    """Finds the topics' names by their ids; ids that are unknown here are answered so."""
+def _resolve(broker: RecordsBroker, context: FetchContext) -> tuple[Sequence[FetchSpec], list[FetchOutcome]]:
+    """Finds the topics' names by their ids; ids that are unknown here are answered so. A session keeps what was found:
+    it names thousands of partitions in each fetch, and topics come and go seldom."""
+    session, version = context.session, broker.metadata.topics_version
+    if session is not None and session.resolved_at == version:
+        return context.specs, []
     resolved, refused = [], []
-    for spec in specs:
-        # A follower may hear of a new topic, and fetch from here, before this broker hears of it by UpdateMetadata.
-        name = broker.metadata.topic_name(spec.topic_id) or broker.replicas.topic_name(spec.topic_id)
+    all_are_known = True
+    for spec in context.specs:
+        name = broker.metadata.topic_name(spec.topic_id)
+        if name is None:
+            # A follower may hear of a new topic, and fetch from here, before this broker hears of it by UpdateMetadata.
+            name, all_are_known = broker.replicas.topic_name(spec.topic_id), False
         if name is None:
             refused.append(FetchOutcome(spec, ErrorCode.UNKNOWN_TOPIC_ID))
+        elif name == spec.topic_partition.topic:
+            resolved.append(spec)
         else:
             resolved.append(spec._replace(topic_partition=TopicPartition(name, spec.topic_partition.partition)))
+    if session is not None and all_are_known:
+        session.keep_resolved(resolved, version)
     return resolved, refused
 
 
