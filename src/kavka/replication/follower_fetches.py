@@ -20,7 +20,8 @@ Source: Kafka's ReplicaManager.fetchMessages and DelayedFetch, 3.9.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from kavka.errors import ErrorCode, RequestError
@@ -80,6 +81,9 @@ class FollowerFetches:
         self._is_prompt = is_prompt
         self._throttle = throttle
         self._appended: dict[Partition, None] = {}
+        self._are_roles_changing = False
+        self._changed: dict[Partition, None] = {}
+        """Of `roles_changing`: those that somebody waits for."""
         self._observed: dict[Partition, list[tuple[Offset, Observer]]] = {}
         """By partition: from which fetch offset on a follower has the records that somebody looks at. Mostly empty."""
         self.purgatory: Purgatory[list[FetchOutcome]] = Purgatory("FollowerFetch", loop)
@@ -299,17 +303,39 @@ class FollowerFetches:
             self.on_append(partition)
 
     def on_role_changed(self, partition: Partition) -> None:
-        """The leader epoch has changed, or the partition left this broker: waiting requests get an error at once."""
-        self.purgatory.check(partition)
+        """The leader epoch has changed, or the partition left this broker: waiting requests get an error at once, or at
+        the end of `roles_changing`."""
+        if not self._are_roles_changing:
+            self.purgatory.check(partition)
+        elif self.purgatory.is_watched(partition):
+            self._touch(partition)
+            self._changed[partition] = None
+
+    @contextmanager
+    def roles_changing(self) -> Iterator[None]:
+        """Roles of many partitions change meanwhile. Who waits for some of them is woken once, at the end: each answer
+        has the follower fetch again, which is to look at all that it follows. Whatever else completes a fetch before
+        tells of all roles that have changed by then."""
+        self._are_roles_changing = True
+        try:
+            yield
+        finally:
+            self._are_roles_changing = False
+            changed, self._changed = self._changed, {}
+            for partition in changed:
+                self.purgatory.check(partition)
 
     def _wake(self) -> None:
         appended, self._appended = self._appended, {}
         for partition in appended:
-            for operation in self.purgatory.watching(partition):
-                assert isinstance(operation, _DelayedFollowerFetch)
-                operation.touch(partition)
+            self._touch(partition)
         for partition in appended:
             self.purgatory.check(partition)
+
+    def _touch(self, partition: Partition) -> None:
+        for operation in self.purgatory.watching(partition):
+            assert isinstance(operation, _DelayedFollowerFetch)
+            operation.touch(partition)
 
     @property
     def is_prompt(self) -> bool:

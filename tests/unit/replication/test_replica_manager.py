@@ -207,6 +207,38 @@ def test_a_follower_that_waits_in_an_epoch_that_ended_is_fenced_at_once(tmp_path
     in_loop(scenario)
 
 
+def test_of_many_roles_that_change_a_waiting_follower_hears_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead()
+        answer = waiting(room.fetch(B, 0, 0))
+        with room.replicas.followers.roles_changing():
+            for partition in room.partitions:
+                room.replicas.lead(partition, LeaderAndIsr(A, 2, (A, B, C), 1), (A, B, C))
+                await asyncio.sleep(0)
+                assert not answer.done()
+        assert answer.done()
+        assert [outcome.error for outcome in await answer] == [ErrorCode.FENCED_LEADER_EPOCH] * 2
+        assert room.replicas.followers.purgatory.size == 0
+
+    in_loop(scenario)
+
+
+def test_an_append_while_roles_change_tells_of_those_that_have_changed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead()
+        answer = waiting(room.fetch(B, 0, 0))
+        with room.replicas.followers.roles_changing():
+            room.replicas.lead(room.partition, LeaderAndIsr(A, 2, (A, B, C), 1), (A, B, C))
+            room.append(1)
+            first, second = await answer
+        assert first.error is ErrorCode.FENCED_LEADER_EPOCH
+        assert second.size_bytes > 0
+
+    in_loop(scenario)
+
+
 def test_who_waits_at_a_leader_that_is_none_any_more_is_told(tmp_path: Path) -> None:
     async def scenario() -> None:
         room = Room(tmp_path)

@@ -32,6 +32,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kavka.broker.late import Late
@@ -228,9 +229,11 @@ class StateChanges:
                 _log_refusal("LeaderAndIsr", request.controller_id, request.controller_epoch, refusal)
                 return refusal, {}
             await self._topics.require_topics(dict.fromkeys(order.topic_partition.topic for order in orders))
-            for start in range(0, len(orders), PARTITIONS_AT_ONCE):
-                self._take_roles(orders[start : start + PARTITIONS_AT_ONCE], errors)
-                await asyncio.sleep(0)
+            are_many = len(orders) > PARTITIONS_AT_ONCE
+            with self._replicas.followers.roles_changing() if are_many else nullcontext():
+                for start in range(0, len(orders), PARTITIONS_AT_ONCE):
+                    self._take_roles(orders[start : start + PARTITIONS_AT_ONCE], errors)
+                    await asyncio.sleep(0)
             return ErrorCode.NONE, errors
 
     def _take_roles(self, orders: Sequence[Order], errors: Errors) -> None:
