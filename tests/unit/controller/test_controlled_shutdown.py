@@ -9,6 +9,7 @@ import pytest
 from kavka.controller.decide.controlled_shutdown import leave
 from kavka.controller.decide.election import Elected
 from kavka.controller.decide.topic_plans import TopicRequest
+from kavka.controller.work import controlled_shutdown
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition
@@ -89,6 +90,29 @@ def test_a_leaving_broker_hands_over_what_it_leads_and_stops_what_it_follows(tmp
         assert cluster[2].inside.leads("followed", 0) == (3, 0, [3, 2]), "it was told to stop, not to follow"
         (why,) = cluster[1].reasons(DecisionKind.BROKER_SHUTTING_DOWN)
         assert "still leads 0 partitions" in why
+
+    run(tmp_path, scenario)
+
+
+def test_what_a_leaving_broker_has_is_handed_over_a_part_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controlled_shutdown, "PARTITIONS_PER_WRITE", 2)
+
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        led = {f"led-{number}": [2, 3] for number in range(3)}
+        await create(cluster, **led, followed=[3, 2])
+        inside = cluster[3].inside
+        before = len(inside.told(ApiKey.LEADER_AND_ISR))
+        remaining = await cluster[1].controller.controlled_shutdown(BrokerId(2), cluster[2].epoch)
+        assert remaining == []
+        for name in (*led, "followed"):
+            assert await cluster.state(name) == PartitionState(BrokerId(3), 1, ids(3), 1)
+        await until(lambda: inside.leads("followed", 0) == (3, 1, [3]))
+        assert [inside.leads(name, 0) for name in led] == [(3, 1, [3])] * 3
+        assert len(inside.told(ApiKey.LEADER_AND_ISR)) == before + 2
+        await until(lambda: len(cluster[2].inside.told(ApiKey.STOP_REPLICA)) == 1)
 
     run(tmp_path, scenario)
 

@@ -18,7 +18,7 @@ from kavka.controller.decide.election import PartitionChange
 from kavka.controller.decide.reasons import broker_decision
 from kavka.controller.orders.orders import ClusterChange, StopOrder
 from kavka.controller.term.controller_term import ControllerTerm
-from kavka.controller.work.leaders import Leaders
+from kavka.controller.work.leaders import PARTITIONS_PER_WRITE, Leaders
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition
@@ -62,6 +62,12 @@ class ControlledShutdown:
             for partition in context.states
             if partition.topic not in context.topics_to_delete and self._is_shared(partition, broker_id)
         ]
+        for start in range(0, len(partitions), PARTITIONS_PER_WRITE):
+            # A part at a time: the brokers carry out the first thousand while the next are decided and written.
+            await self._hand_over_some(broker_id, partitions[start : start + PARTITIONS_PER_WRITE])
+
+    async def _hand_over_some(self, broker_id: BrokerId, partitions: Sequence[TopicPartition]) -> None:
+        context = self._context
         followed = [partition for partition in partitions if context.states[partition].state.leader != broker_id]
         live, shutting_down = tuple(context.reachable_broker_ids()), tuple(context.shutting_down)
 
