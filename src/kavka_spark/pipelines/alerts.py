@@ -8,7 +8,9 @@ once of a run that fails every hour, and tells when one completes again.
 I1  A condition is told as firing once, and as resolved once after that. What was not delivered is due again: with the
     next look, and with the next command.
 I2  A webhook never holds up or fails a run: it is sent to from a thread, with a bound in time.
-I3  The book on disk is whole: it is renamed into its place.
+I3  The book on disk is whole: it is renamed into its place. Where it cannot be written, alerts go on and it is said
+    once: the next command may tell again what this one told.
+I4  An alert that a webhook refuses holds up no other. A webhook that does not answer is asked once in a look.
 
 Source: the form is that of the console's alerts, with a pipeline for a cluster.
 """
@@ -44,11 +46,15 @@ class NotDelivered(Exception):
     """It was refused, or nobody knows: it may be sent again."""
 
 
+class Refused(NotDelivered):
+    """The webhook answered, and not with 2xx."""
+
+
 class Book:
     """What holds, since when, and whether it was told."""
 
     def __init__(self, path: Path, pipeline: str) -> None:
-        self._path = path
+        self.path = path
         self._pipeline = pipeline
         self._entries: dict[str, dict[str, Any]] = _read(path)
 
@@ -74,10 +80,10 @@ class Book:
             self._entries[name]["told"] = True
 
     def save(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        new = self._path.with_suffix(".new")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        new = self.path.with_suffix(".new")
         new.write_text(json.dumps(self._entries), encoding="utf-8")
-        os.replace(new, self._path)
+        os.replace(new, self.path)
 
     def _told(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         since = datetime.fromtimestamp(entry["since"], UTC).isoformat(timespec="seconds")
@@ -104,7 +110,9 @@ class Alerts:
         self._webhook = webhook
         self._conditions = conditions
         self._complain = complain
-        self._has_complained = False
+        self._complained_of: set[tuple[str, str]] = set()
+        """Rules and keys of alerts that were not delivered, and were said."""
+        self._is_book_unwritable = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="kavka-pipeline-alerts", daemon=True)
 
@@ -126,16 +134,29 @@ class Alerts:
         """Sends what is due."""
         conditions, is_over = self._conditions()
         for told in self._book.update(conditions, time.time(), is_over=is_over):
+            name = told["rule"], told["key"]
             try:
                 post(self._webhook, told)
             except NotDelivered as failed:
-                if not self._has_complained:
+                if name not in self._complained_of:
                     self._complain(f"The webhook was not told of '{told['text']}': {failed}. It is tried again.")
-                self._has_complained = True
+                self._complained_of.add(name)
+                if isinstance(failed, Refused):
+                    continue
                 break
-            self._has_complained = False
+            self._complained_of.discard(name)
             self._book.delivered(told)
-        self._book.save()
+        self._save()
+
+    def _save(self) -> None:
+        try:
+            self._book.save()
+        except OSError as problem:
+            if not self._is_book_unwritable:
+                self._complain(f"{self._book.path} cannot be written: {problem.strerror}. Alerts may be told twice.")
+            self._is_book_unwritable = True
+        else:
+            self._is_book_unwritable = False
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -154,7 +175,7 @@ def post(address: str, body: Mapping[str, Any]) -> None:
             answer.read(LONGEST_ANSWER)
     except urllib.error.HTTPError as refused:
         refused.close()
-        raise NotDelivered(f"it answered {refused.code}") from None
+        raise Refused(f"it answered {refused.code}") from None
     except (OSError, ValueError, http.client.HTTPException) as failed:
         raise NotDelivered(str(getattr(failed, "reason", failed)) or type(failed).__name__) from None
 
@@ -165,7 +186,16 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
         entries = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    wanted = {"rule", "key", "since", "told", "severity", "text", "over"}
     if not isinstance(entries, dict):
         return {}
-    return {name: entry for name, entry in entries.items() if isinstance(entry, dict) and wanted <= set(entry)}
+    return {name: entry for name, entry in entries.items() if _is_entry(entry)}
+
+
+def _is_entry(entry: object) -> bool:
+    texts, marks = ("rule", "key", "severity", "text"), ("told", "over")
+    return (
+        isinstance(entry, dict)
+        and all(isinstance(entry.get(name), str) for name in texts)
+        and all(isinstance(entry.get(name), bool) for name in marks)
+        and isinstance(entry.get("since"), int | float)
+    )

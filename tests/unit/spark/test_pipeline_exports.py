@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,7 @@ def test_too_many_broken_rows_are_a_condition_until_a_run_with_fewer() -> None:
 # -- the book, and the webhook
 
 FAILED = Condition("failed", "shop", "critical", "a run of shop failed: why")
+LAG = Condition("lag", "orders", "warning", "orders is 900 records behind")
 
 
 def test_a_condition_is_told_once_and_once_that_it_is_over_also_by_another_command(tmp_path: Path) -> None:
@@ -169,6 +171,36 @@ def test_a_webhook_gets_the_alert_and_one_that_refuses_is_tried_again(tmp_path: 
     assert said == [f"The webhook was not told of '{FAILED.text}': it answered 503. It is tried again."]
     with pytest.raises(NotDelivered, match="refused"):
         post(f"http://127.0.0.1:{free_port()}/", {})
+
+
+def test_an_alert_that_a_webhook_refuses_holds_up_no_other(tmp_path: Path) -> None:
+    said: list[str] = []
+    with HttpReceiver(400) as receiver:
+        book = Book(tmp_path / "alerts.json", "shop")
+        alerts = Alerts(book, receiver.address, lambda: ([FAILED, LAG], lambda rule, key: False), said.append)
+        alerts.look()
+        assert [body["rule"] for body in receiver.bodies] == ["lag"]
+        alerts.look()
+        assert [body["rule"] for body in receiver.bodies] == ["lag", "failed"]
+    assert said == [f"The webhook was not told of '{FAILED.text}': it answered 400. It is tried again."]
+
+
+def test_alerts_go_on_without_a_book_and_past_one_that_is_damaged(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "state").write_text("a file where a folder should be")
+    with HttpReceiver() as receiver:
+        book = Book(tmp_path / "state" / "alerts.json", "shop")
+        alerts = Alerts(book, receiver.address, lambda: ([FAILED], lambda rule, key: False), said.append)
+        alerts.look()
+        alerts.look()
+        assert len(receiver.bodies) == 1
+    assert len(said) == 1
+    assert "cannot be written: " in said[0]
+
+    damaged = tmp_path / "alerts.json"
+    entry = {"rule": "failed", "key": "shop", "since": "soon", "told": False, "severity": "critical", "text": "x"}
+    damaged.write_text(json.dumps({"failed shop": entry | {"over": True}}))
+    assert Book(damaged, "shop").update([], 3.0, is_over=lambda rule, key: True) == []
 
 
 # -- all of it, as a command starts it
