@@ -74,6 +74,7 @@ class OffsetsLog:
         self.error = ErrorCode.NONE
         self.delay_s = delay_s
         self._keeps_failed = keeps_failed
+        self._being_written = 0
 
     def append(
         self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
@@ -85,8 +86,18 @@ class OffsetsLog:
         if error is ErrorCode.NONE or (self._keeps_failed and error is not ErrorCode.NOT_ENOUGH_REPLICAS):
             self.records.extend(records)
         if self.delay_s is not None:
-            await asyncio.sleep(self.delay_s)
+            self._being_written += 1
+            try:
+                await asyncio.sleep(self.delay_s)
+            finally:
+                self._being_written -= 1
         return error
+
+    async def at_rest(self) -> None:
+        """Waits until its writer knows of every record that is in the log."""
+        while self._being_written:
+            assert self.delay_s is not None
+            await asyncio.sleep(self.delay_s)
 
     async def settle(self, partition: int) -> bool:
         return True

@@ -13,7 +13,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kavka.coordinator.groups.streams.decide.group import StreamsGroup
@@ -127,7 +127,8 @@ class Walk:
                 self.case.topics.put(name, 4)
 
     async def start_again(self) -> None:
-        await asyncio.sleep(1)  # what is being written is there
+        await asyncio.sleep(1)
+        await self.case.log.at_rest()
         before = self.group()
         self.case.groups.shut_down()  # its timers would write into the log that is the next one's
         await self.case.start()
@@ -196,7 +197,17 @@ ACTIONS = st.one_of(
 )
 
 
+BEAT = ("beat", 0, False, False)
+TIMER_WRITES_AS_IT_ENDS: list[tuple[Any, ...]] = [
+    *[BEAT, BEAT, ("beat", 1, False, False), BEAT, ("all beat", 1), ("lose topic", CHANGELOG)],
+    *[("beat", 0, False, True), ("beat", 1, False, False), ("beat", 2, False, False)],
+    *[("fail", ErrorCode.REQUEST_TIMED_OUT), ("sleep", 10), ("sleep", 10), ("new coordinator",)],
+]
+"""A member's time is up in the moment in which the coordinator is asked what it knows."""
+
+
 @settings(max_examples=60, deadline=None)
+@example(TIMER_WRITES_AS_IT_ENDS)
 @given(st.lists(ACTIONS, min_size=20, max_size=40))
 def test_no_walk_gives_a_task_to_two_members_and_all_end_stable(actions: list[tuple[Any, ...]]) -> None:
     async def scenario() -> None:
