@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.apache_kafka import VERSIONS, ApacheKafka
+from tests.apache_kafka.cluster import CONTROLLER_DISTANCE
 from tests.kit.kavka_process import CpuSeconds, KavkaProcess
 
 from benchmarks import commits
 from benchmarks.commits import Commit
+from benchmarks.tls_listener import TlsListener
 
 BEFORE = "before"
 """The name of kavka at the commit that is compared with."""
@@ -28,8 +30,9 @@ class Candidate(Protocol):
     def version(self) -> str:
         """What runs, in a few words."""
 
-    def start(self, directory: Path) -> float:
-        """Start on a new directory; returns the seconds from launch to the first Metadata answer."""
+    def start(self, directory: Path, tls: TlsListener | None = None) -> float:
+        """Start on a new directory, with a listener for TLS besides if there is one; returns the seconds from launch to
+        the first Metadata answer."""
 
     def stop(self) -> None:
         """End the broker and delete its directory."""
@@ -62,13 +65,15 @@ class Kavka:
         at = self._commit.described if self._commit else commits.described("--dirty")
         return f"kavka at {at}, Python {'.'.join(map(str, sys.version_info[:3]))}"
 
-    def start(self, directory: Path) -> float:
-        directory.mkdir(parents=True)
+    def start(self, directory: Path, tls: TlsListener | None = None) -> float:
+        directory.mkdir(parents=True, exist_ok=True)
         self._process = KavkaProcess(
             directory / "data",
             log_file=directory / "kavka.log",
             environment=self._commit.environment if self._commit else None,
         )
+        if tls is not None:
+            self._process.settings.update(tls.of_broker(self._process.port))
         return self._process.start()
 
     def stop(self) -> None:
@@ -110,8 +115,11 @@ class Kafka:
         kind = {"zk": "ZooKeeper mode", "kraft": "KRaft, combined mode"}[self.name]
         return f"Apache Kafka {VERSIONS[self.name]}, {kind}"
 
-    def start(self, directory: Path) -> float:
+    def start(self, directory: Path, tls: TlsListener | None = None) -> float:
         self._kafka = ApacheKafka(directory, mode=self.name)
+        if tls is not None:
+            controller = self._kafka.port + CONTROLLER_DISTANCE if self.name == "kraft" else None
+            self._kafka.set(tls.of_broker(self._kafka.port, controller_port=controller))
         self._kafka.start()
         # Neither ZooKeeper's start nor KRaft's formatting of the directory: both are said to cost 0.5 to 1 s more.
         return self._kafka.start_times_s["brokers_first_metadata_s"]

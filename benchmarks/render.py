@@ -33,6 +33,11 @@ ROW_NAMES = {
     "latency_acks_1": "one record at a time, acks=1",
     "latency_end_to_end": "one record at a time, end to end",
     "partitions_1000": "topic of 1,000 partitions",
+    "tls_produce_1k": "TLS: produce 1 KiB, acks=1",
+    "tls_consume_1k": "TLS: consume 1 KiB",
+    "tls_small_requests": "TLS: one record per request, 50 in flight",
+    "tls_small_requests_in_clear": "the same without TLS, of the same broker",
+    "tls_handshakes": "TLS 1.3 handshakes, P-256, two clients without pause",
     "cluster_startup": "start-up of three brokers",
     "cluster_idle": "three idle brokers",
     "cluster_in_one_process": "`kavka up --brokers 3`, all in one process, beside Apache Kafka's three",
@@ -81,6 +86,9 @@ FIGURE_NAMES = {
     "full_isr_after_restart_s": "restart until it is in sync everywhere, s",
     "errors": "records given up by the client",
     "kb_per_replica": "memory per replica, KB",
+    "added_by_tls_us": "broker CPU that TLS adds to each, us",
+    "handshakes_per_s": "handshakes/s",
+    "broker_cpu_us_each": "broker CPU of each, us",
     "brokers_user_s": "user CPU of all brokers, s",
     "brokers_system_s": "system CPU of all brokers, s",
     "controller_failover_s": "kill -9 of the controller until all have a live leader, s",
@@ -98,6 +106,8 @@ same load.
   the first use of memory costs several times as much as the copy into it. This causes most of the spread of the rows
   that write.
 * **CPU seconds** are those of the broker process, user and system apart. The client's are those of the measured time.
+* **TLS** (`python -m benchmarks.run tls`): a listener beside the plain one, with a P-256 certificate. Clients show
+  none. The client's own encryption takes from the same cores.
 * **A ratio** is kavka / Apache Kafka of the same round. Its median is the figure that counts, and the one that has a
   target.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import resource
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,9 +21,11 @@ from tests.kit.kavka_process import CpuSeconds
 
 from benchmarks import load_generator
 from benchmarks.candidates import Candidate
+from benchmarks.tls_listener import TlsListener
 
 PARTITIONS = 1000
 IDLE_S = 5.0
+HANDSHAKES_S = 6.0
 
 # Batch format v2: length, attributes, deltas, key and value lengths and header count, each a byte or two.
 BYTES_OF_A_RECORD_BESIDE_ITS_VALUE = 10
@@ -70,6 +73,8 @@ class Life(NamedTuple):
     directory: Path
     first_answer_s: float
     sizes: Sizes
+    tls: TlsListener | None = None
+    """Its listener with TLS, in groups that want one."""
 
 
 Group = Callable[[Life], Iterator[Measurement]]
@@ -77,9 +82,10 @@ Group = Callable[[Life], Iterator[Measurement]]
 
 def live(candidate: Candidate, directory: Path, group: Group, sizes: Sizes) -> Iterator[Measurement]:
     """Start the candidate on a fresh directory, measure a group, end it."""
+    tls = TlsListener(directory / "tls") if group is under_tls else None
     try:
-        first_answer_s = candidate.start(directory)
-        yield from group(Life(candidate, directory, first_answer_s, sizes))
+        first_answer_s = candidate.start(directory, tls)
+        yield from group(Life(candidate, directory, first_answer_s, sizes, tls))
     finally:
         candidate.stop()
 
@@ -179,6 +185,58 @@ def java(life: Life) -> Iterator[Measurement]:
     yield Measurement("produce_1k_acks_all_java", figures)
 
 
+def under_tls(life: Life) -> Iterator[Measurement]:
+    """The loads of other groups under TLS, small ones in clear besides in the same life; and handshakes alone."""
+    assert life.tls is not None
+    sizes, bootstrap, own = life.sizes, life.candidate.bootstrap, life.tls.of_client()
+    size, records, requests = 1024, sizes.records_1k, sizes.small_requests
+    produce, consume = {**PRODUCE, **own, "acks": "1"}, {**CONSUME, **own}
+    topic = _new_topic(life, "warm")
+    load_generator.run("produce", bootstrap, topic, records // 3, size=size, settings=produce)
+    load_generator.run("consume", bootstrap, topic, records // 3, settings=consume)
+    topic = _new_topic(life, "tls-1k")
+    yield _measured(life, "tls_produce_1k", "produce", topic, records, size, produce)
+    yield _measured(life, "tls_consume_1k", "consume", topic, records, size, consume)
+    clear = {**SMALL_REQUESTS, "acks": "1"}
+    topic = _new_topic(life, "tls-small")
+    for settings in (clear, {**clear, **own}):
+        load_generator.run("produce", bootstrap, topic, requests // 2, settings=settings)
+    in_clear = _measured(life, "tls_small_requests_in_clear", "produce", topic, requests, 100, clear)
+    encrypted = _measured(life, "tls_small_requests", "produce", topic, requests, 100, {**clear, **own})
+    cpu = "broker_cpu_s_per_million"
+    encrypted.figures["added_by_tls_us"] = encrypted.figures[cpu] - in_clear.figures[cpu]
+    yield in_clear
+    yield encrypted
+    _shake_hands(life.tls.address, HANDSHAKES_S / 2)
+    before = life.candidate.cpu_seconds()
+    handshakes = _shake_hands(life.tls.address, HANDSHAKES_S)
+    used = life.candidate.cpu_seconds() - before
+    figures = {"handshakes_per_s": handshakes / HANDSHAKES_S, "broker_cpu_us_each": sum(used) / handshakes * 1e6}
+    yield Measurement("tls_handshakes", figures)
+
+
+def _shake_hands(address: str, seconds: float) -> int:
+    """New connections of TLS 1.3, one after another from each of two clients of OpenSSL's; how many there were."""
+    command = ["openssl", "s_time", "-connect", address, "-new", "-tls1_3", "-time", str(int(seconds))]
+    try:
+        clients = [
+            subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+            for _ in range(2)
+        ]
+    except FileNotFoundError:
+        raise load_generator.LoadFailed("needs the program openssl") from None
+    count = 0
+    for client in clients:
+        printed = client.communicate(timeout=seconds + 60)[0]
+        found = re.search(r"(\d+) connections in [\d.]+ real seconds", printed)
+        if found is None:
+            raise load_generator.LoadFailed(f"{' '.join(command)}: {printed[-500:]}")
+        count += int(found[1])
+    return count
+
+
 def _java_produce(life: Life, topic: str, records: int) -> float:
     configuration = [f"bootstrap.servers={life.candidate.bootstrap}", "acks=all", "linger.ms=5", "batch.size=16384"]
     arguments = ["--topic", topic, "--num-records", str(records), "--record-size", "1024", "--throughput", "-1"]
@@ -196,6 +254,7 @@ GROUPS: dict[str, Group] = {
     "latency": latency,
     "partitions": partitions,
     "java": java,
+    "tls": under_tls,
 }
 
 
