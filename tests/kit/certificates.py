@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 DAY = datetime.timedelta(days=1)
@@ -52,12 +52,13 @@ class Authority:
         *,
         names: Sequence[str] = ("localhost", "127.0.0.1"),
         days: int = 30,
+        rsa_bits: int = 0,
     ) -> Signed:
         """A certificate for `subject`, a common name or pairs such as ("CN", "alice"), and host names or addresses.
 
-        With negative days it has expired.
+        With negative days it has expired. `rsa_bits`: it has a key of RSA of that size, and not one of P-256.
         """
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = rsa.generate_private_key(65537, rsa_bits) if rsa_bits else ec.generate_private_key(ec.SECP256R1())
         pairs = [("CN", subject)] if isinstance(subject, str) else list(subject)
         made = _builder(_name(pairs), self._name, key.public_key(), days=days)
         if names:
@@ -94,7 +95,7 @@ def _host(name: str) -> x509.GeneralName:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, *, days: int
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey, *, days: int
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     ends = now + days * DAY

@@ -248,6 +248,18 @@ def openssl_name(suite: str) -> str:
     return "-".join((*prefix, *parts))
 
 
+def java_name(suite: str) -> str:
+    """Java's name of a suite that has OpenSSL's; those of TLS 1.3 have one name."""
+    if suite.startswith("TLS_"):
+        return suite
+    exchange, authentication, cipher, *rest = suite.split("-")
+    if cipher.startswith("AES"):
+        cipher = f"AES_{cipher.removeprefix('AES')}" + ("" if len(rest) > 1 else "_CBC")
+    elif rest == ["POLY1305"]:
+        rest = ["POLY1305", "SHA256"]
+    return f"TLS_{exchange}_{authentication}_WITH_{'_'.join((cipher, *rest))}"
+
+
 def _joined(parts: Iterable[str]) -> Iterable[str]:
     """AES 128 CBC SHA: AES128 SHA."""
     previous = ""

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from kavka.config.broker import BrokerConfig
     from kavka.config.listeners import Endpoint
-    from kavka.metrics import Registry
+    from kavka.metrics import Member, Registry
     from kavka.runtime.processor import Connect
 
 logger = Logger(__name__)
@@ -111,9 +111,11 @@ class BrokerTls:
         return any(served.settings.client_auth != "none" for served in self._served.values())
 
     def register(self, registry: Registry) -> None:
-        """Gauges for each listener: milliseconds until its certificate expires; and handshakes, which are
-        authentications in Kafka's metrics. Where clients log in besides, the login's gate shows those."""
+        """Gauges for each listener: milliseconds until its certificate expires; open connections by what they speak;
+        and handshakes, which are authentications in Kafka's metrics. Where clients log in besides, the login's gate
+        shows those."""
         group, kind = "kafka.server", "socket-server-metrics"
+        registry.family(group, kind, "connections", self._by_what_they_speak)
         for name, served in self._served.items():
             registry.gauge(group, kind, "certificate-expiry-ms", partial(self._left_ms, name), listener=name)
             shown: dict[str, Callable[[], float]] = {
@@ -123,6 +125,13 @@ class BrokerTls:
             }
             for metric, read in shown.items() if served.settings.names_clients else ():
                 registry.gauge(group, kind, metric, read, listener=name, networkProcessor="0")
+
+    def _by_what_they_speak(self) -> list[Member]:
+        return [
+            ((*spoken.tags, ("listener", name), ("networkProcessor", "0")), count)
+            for name, served in sorted(self._served.items())
+            for spoken, count in sorted(served.listener.open().items())
+        ]
 
     def succeeded(self, listener: str) -> int:
         """Handshakes of a listener after which it was known who the client is."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kavka.protocol.connection import ConnectionContext
     from kavka.runtime.handshakes import Handshakes, Outcome
     from kavka.runtime.processor import Processor
-    from kavka.runtime.tls_listener import TlsListener
+    from kavka.runtime.tls_listener import Spoken, TlsListener
 
 HANDSHAKE: Final = 64
 """A reason to pause: a step of the handshake is under way."""
@@ -60,7 +60,7 @@ class TlsRoom:
 class TlsConnection(SocketConnection):
     """One socket with TLS, and the state of its protocol."""
 
-    __slots__ = ("_channel", "_counted", "_held", "_listener", "_raw", "_reading_on", "_room", "_session")
+    __slots__ = ("_channel", "_counted", "_held", "_listener", "_raw", "_reading_on", "_room", "_session", "_spoken")
 
     turn_bytes = TURN_BYTES
 
@@ -76,6 +76,8 @@ class TlsConnection(SocketConnection):
         self._held = b""
         self._counted = 0
         self._reading_on = False
+        self._spoken: Spoken | None = None
+        """Once the handshake is over, and counted among those that are open."""
 
     def start(self) -> None:
         self._room.handshakes.enter(self)
@@ -167,7 +169,10 @@ class TlsConnection(SocketConnection):
             return
         self.socket = self._channel = TlsChannel(self._raw, session, self._room.received, self._held)
         self._held = b""
-        self._listener.counts(self._processor).succeeded += 1
+        counts = self._listener.counts(self._processor)
+        counts.succeeded += 1
+        self._spoken = self._listener.spoken(session.tls)
+        counts.open[self._spoken] += 1
         self._room.handshakes.leave(self)
         self.resume(HANDSHAKE)
 
@@ -283,6 +288,8 @@ class TlsConnection(SocketConnection):
         if self.closed:
             return
         self._count_held(0)
+        if self._spoken is not None:
+            self._listener.counts(self._processor).open[self._spoken] -= 1
         super().close()
         self._room.handshakes.leave(self)
 
@@ -292,11 +299,19 @@ def failure_text(error: OSError) -> str:
     if not isinstance(error, ssl.SSLError):
         return str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the client's certificate cannot be verified: {error.verify_message}"
+        why = _CERTIFICATE_REASONS.get(error.verify_code, error.verify_message)
+        return f"the client's certificate cannot be verified: {why}"
     reason = error.reason or str(error)
     return _REASONS.get(reason, reason.lower().replace("_", " "))
 
 
+_CERTIFICATE_REASONS: Final = {
+    10: "it has expired, or that of the authority that signed it, which ssl.truststore.location may have",
+    66: "its key is too short: RSA needs 2,048 bits",
+    67: "the key of the authority that signed it is too short: RSA needs 2,048 bits",
+    68: "it is signed with a digest that is too weak, such as SHA-1",
+}
+"""By OpenSSL's numbers (X509_V_ERR_*), where its own words would send a reader to the wrong certificate, or nowhere."""
 _REASONS: Final = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client showed no certificate, and ssl.client.auth=required asks for one",
     "NO_SHARED_CIPHER": "client and listener have no cipher suite in common, or the listener has no certificate",

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ssl
 import time
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
 
+from kavka.config.tls import java_name
 from kavka.runtime.handshakes import Handshakes, HandshakeThread
 from kavka.runtime.tls_connection import TlsConnection, TlsRoom
 from kavka.security.certificates import read_certificate
@@ -26,13 +28,33 @@ if TYPE_CHECKING:
     from kavka.runtime.processor import Processor, SocketConnection
 
 
-class HandshakeCounts:
-    """How handshakes of one listener ended on one processor."""
+class Spoken(NamedTuple):
+    """The cipher suite of a connection, by Java's name, and the version of TLS."""
 
-    __slots__ = ("failed", "succeeded")
+    cipher: str
+    protocol: str
+
+    @property
+    def tags(self) -> tuple[tuple[str, str], ...]:
+        """Of a metric."""
+        return tuple(self._asdict().items())
+
+    @classmethod
+    def on(cls, tls: ssl.SSLObject) -> Spoken:
+        """After the handshake."""
+        found = tls.cipher()
+        assert found is not None, "the handshake is over"
+        return cls(java_name(found[0]), tls.version() or "")
+
+
+class HandshakeCounts:
+    """How handshakes of one listener ended on one processor, and what the connections speak that are open."""
+
+    __slots__ = ("failed", "open", "succeeded")
 
     def __init__(self) -> None:
         self.succeeded = self.failed = 0
+        self.open: Counter[Spoken] = Counter()
 
 
 class TlsListener:
@@ -53,6 +75,10 @@ class TlsListener:
     def room(self, processor: Processor) -> TlsRoom:
         return self._rooms.room(processor)
 
+    def spoken(self, tls: ssl.SSLObject) -> Spoken:
+        """What a connection speaks whose handshake is over."""
+        return Spoken.on(tls)
+
     def counts(self, processor: Processor) -> HandshakeCounts:
         """Where a processor's connections of this listener count how their handshakes ended."""
         return self._counts.setdefault(processor, HandshakeCounts())
@@ -61,6 +87,13 @@ class TlsListener:
     def succeeded(self) -> int:
         """Handshakes after which it was known who the client is."""
         return sum(each.succeeded for each in list(self._counts.values()))
+
+    def open(self) -> Counter[Spoken]:
+        """How many connections there are of each kind."""
+        found: Counter[Spoken] = Counter()
+        for each in list(self._counts.values()):
+            found.update(dict(each.open))
+        return +found
 
     @property
     def failed(self) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.metrics import Gauge
+from kavka.metrics import Family, Gauge
 from kavka.runtime.server import Server
 from tests.kit.certificates import Authority
 from tests.kit.tls_cluster import TlsCluster
@@ -66,6 +66,35 @@ def test_handshakes_of_an_ssl_listener_are_counted(tmp_path: Path) -> None:
             greet(cluster, stranger)
         assert becomes(cluster, "failed", bad + 4)
         assert total(cluster, "successful") == good + 3
+
+
+def test_open_connections_are_told_by_suite_and_version(tmp_path: Path) -> None:
+    """As Kafka tells them: who still speaks TLS 1.2 can be seen before it is switched off."""
+    with TlsCluster(tmp_path, inter_broker="PLAINTEXT") as cluster:
+
+        def spoken() -> dict[str, float]:
+            def read(server: Server) -> dict[str, float]:
+                [family] = [found for name, found in server.metrics.families() if name.name == "connections"]
+                assert isinstance(family, Family)
+                return {f"{dict(tags)['protocol']} {dict(tags)['cipher']}": count for tags, count in family.read()}
+
+            return cluster.on_loop(read)
+
+        older = cluster.context("alice")
+        older.maximum_version = ssl.TLSVersion.TLSv1_2
+        older.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
+        with cluster.connect(older) as one, cluster.connect(cluster.context("bob")) as other:
+            for connection in (one, other):
+                connection.sendall(API_VERSIONS)
+                assert connection.recv(8)[4:] == b"\0\0\0\x07"
+            assert spoken() == {
+                "TLSv1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": 1,
+                "TLSv1.3 TLS_AES_256_GCM_SHA384": 1,
+            }
+        until = time.monotonic() + 10
+        while spoken() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert spoken() == {}
 
 
 def test_failed_handshakes_of_a_sasl_ssl_listener_are_counted_with_the_logins(tmp_path: Path) -> None:

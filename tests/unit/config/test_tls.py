@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 
 from kavka.config import BrokerConfig
 from kavka.config.alter import Change, Operation, alter_broker_incrementally
 from kavka.config.setting import InvalidValue
-from kavka.config.tls import NEWEST_SUITES, TlsSettings, openssl_name, tls_settings
+from kavka.config.tls import NEWEST_SUITES, TlsSettings, java_name, openssl_name, tls_settings
 from kavka.errors import RequestError
 
 STORE = {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/k.pem"}
@@ -166,3 +168,14 @@ def test_passwords_and_texts_of_stores_are_taken_from_the_file_alone() -> None:
 def test_the_way_a_listener_speaks_tls_stays_as_it_was_at_the_start() -> None:
     with pytest.raises(RequestError, match="keeps how its listeners speak TLS"):
         change("listener.name.out.ssl.client.auth", "required")
+
+
+def test_a_suite_has_javas_name_again() -> None:
+    """Of all suites that a listener has: the metric of open connections tells them so, as Kafka's."""
+    suites = [str(each["name"]) for each in ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).get_ciphers()]
+    assert len(suites) > 10
+    for suite in suites:
+        assert suite == (suite if suite.startswith("TLS_") else openssl_name(java_name(suite)))
+    assert java_name("ECDHE-RSA-AES128-SHA256") == "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256"
+    assert java_name("ECDHE-ECDSA-CHACHA20-POLY1305") == "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
+    assert java_name("TLS_AES_128_GCM_SHA256") == "TLS_AES_128_GCM_SHA256"
