@@ -59,6 +59,8 @@ class DecisionKind(Enum):
     GROUP_REBALANCED = "group rebalanced"
     SHARE_RECORDS_RELEASED = "share records released"
     SHARE_RECORDS_ARCHIVED = "share records archived"
+    DEAD_LETTERS_WRITTEN = "dead letters written"
+    DEAD_LETTERS_FAILED = "dead letters failed"
     ACCESS_DENIED = "access denied"
     THROTTLED = "throttled"
     REQUEST_SLOW = "request slow"

@@ -66,7 +66,7 @@ SHARED: Final = (
         "SH5",
         (
             f"{PARTITION}:_leaving",
-            "case AcknowledgeType.RELEASE if span.deliveries < limit:",
+            "case AcknowledgeType.RELEASE if span.deliveries < limits.deliveries:",
             "case AcknowledgeType.RELEASE:",
         ),
     ),
@@ -114,7 +114,7 @@ SHARED: Final = (
         "deliveries are forgotten with a release",
         "a poisonous record is given out for ever",
         "SH9 SH5",
-        (f"{PARTITION}:SharePartition.settle", "span.becomes, span.deliveries)", "span.becomes, 0)"),
+        (f"{PARTITION}:SharePartition.settle", "span.becomes, span.deliveries,", "span.becomes, 0,"),
     ),
     _bug(
         "the own epoch is fenced",

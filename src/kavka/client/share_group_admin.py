@@ -48,6 +48,7 @@ RECORD_STATES: Final[Mapping[int, str]] = {
     0: "available",
     1: "acquired",
     2: "acknowledged",
+    3: "archiving",
     4: "archived",
 }
 """Kafka's names of the states of a record, by their numbers on the wire."""

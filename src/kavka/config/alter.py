@@ -28,6 +28,7 @@ from kavka.config.broker import BrokerConfig, setting_named
 from kavka.config.broker_settings import DynamicOnlySettings
 from kavka.config.effect import IDLE_IN_KAFKA_TOO, Effect, refuse_unsupported, standing, start_only, without_effect
 from kavka.config.group import (
+    DEAD_LETTERS_FROM,
     MAX_PUSH_INTERVAL_MS,
     MIN_PUSH_INTERVAL_MS,
     ClientMetricsSettings,
@@ -56,6 +57,7 @@ class Change(NamedTuple):
     value: str | None
 
 
+_DEAD_LETTERS: Final = "errors.deadletterqueue."
 _GROUP_BOUNDS: Final = {
     "consumer.session.timeout.ms": (
         "group_consumer_min_session_timeout_ms",
@@ -184,9 +186,15 @@ def usable_at_run_time(texts: Mapping[str, str], *, per_broker: bool) -> tuple[d
 
 
 def alter_group_incrementally(
-    group_id: str, current: Mapping[str, str], changes: Sequence[Change], broker: BrokerConfig
+    group_id: str,
+    current: Mapping[str, str],
+    changes: Sequence[Change],
+    broker: BrokerConfig,
+    *,
+    share_version: int = DEAD_LETTERS_FROM,
 ) -> dict[str, str]:
-    """What a group sets after IncrementalAlterConfigs. Raises RequestError."""
+    """What a group sets after IncrementalAlterConfigs, where the feature share.version is at this level. Raises
+    RequestError."""
     refuse_duplicates(change.name for change in changes)
     refuse_nulls(changes)
     if not group_id:
@@ -201,6 +209,11 @@ def alter_group_incrementally(
             found = standing(name, GroupSettings)
             if found.effect is Effect.NONE and current.get(name) != text:
                 raise ConfigError(f"{name} would have no effect: {found.why}")
+            if name.startswith(_DEAD_LETTERS) and share_version < DEAD_LETTERS_FROM and current.get(name) != text:
+                raise ConfigError(
+                    f"{name} would have no effect: the feature share.version is {share_version}, and dead letters take "
+                    f"{DEAD_LETTERS_FROM}"
+                )
             bounds = _GROUP_BOUNDS.get(name)
             if bounds is not None:
                 least, most = (getattr(broker, attribute) if attribute else 0 for attribute in bounds)

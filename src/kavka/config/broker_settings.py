@@ -95,6 +95,8 @@ class BrokerSettings(Settings):
     connections_max_idle_ms = long(10 * MINUTE_MS)
     connections_max_reauth_ms = long(0)
     delete_records_purgatory_purge_interval_requests = integer(1)
+    errors_deadletterqueue_auto_create_topics_enable = boolean(False, MEDIUM, CLUSTER_WIDE, newer=True)
+    errors_deadletterqueue_topic_name_prefix = string("dlq.", importance=MEDIUM, mode=CLUSTER_WIDE, newer=True)
     fetch_max_bytes = integer(55 * MIB, at_least(1 * KIB))
     fetch_purgatory_purge_interval_requests = integer(1_000)
     max_connection_creation_rate = integer(INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE)

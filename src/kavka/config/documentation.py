@@ -119,6 +119,9 @@ _BROKER = {
     "connections.max.idle.ms": "After how long without a request a connection is closed; never where it is negative.",
     "connections.max.reauth.ms": "The longest time between two authentications of a SASL connection; 0 for no bound.",
     "delete.records.purgatory.purge.interval.requests": "Completed DeleteRecords after which their list is swept.",
+    "errors.deadletterqueue.auto.create.topics.enable": "Whether brokers create a dead-letter topic that is missing, "
+    "with the defaults of partitions and replicas.",
+    "errors.deadletterqueue.topic.name.prefix": "How names of dead-letter topics must begin; empty: any name will do.",
     "fetch.max.bytes": "The most that one fetch answer may hold.",
     "fetch.purgatory.purge.interval.requests": "Completed fetches after which the list of waiting ones is swept.",
     "max.connection.creation.rate": "New connections per second that are accepted; more wait.",
@@ -693,9 +696,12 @@ _TOPIC = {
     "segment.jitter.ms": _BROKER["log.roll.jitter.ms"],
     "segment.ms": "The age at which a segment is closed and a new one begun.",
     "unclean.leader.election.enable": _BROKER["unclean.leader.election.enable"],
+    "errors.deadletterqueue.group.enable": "Whether share groups may write dead letters to this topic.",
 }
 
 _GROUP = {name: _BROKER[f"group.{name}"] for name in GroupSettings.rows if f"group.{name}" in _BROKER} | {
+    "errors.deadletterqueue.copy.record.enable": "Whether a dead letter has the record's key and value.",
+    "errors.deadletterqueue.topic.name": "The topic to which a share group's dead letters go; empty for none.",
     "share.auto.offset.reset": "Where a share group without a position starts: earliest, latest, or a duration back.",
     "share.isolation.level": "Whether a share group sees records of open and aborted transactions.",
     "share.renew.acknowledge.enable": "Whether members of a share group may renew the lock of a record they hold.",

@@ -2,7 +2,7 @@
 
 Decides names, types, defaults and ranges. Must not know groups or metrics.
 
-Source: Kafka's GroupConfig and ClientMetricsConfigs of 4.3 (3.9 has the client metrics only).
+Source: Kafka's GroupConfig and ClientMetricsConfigs of 4.3 (3.9 has the client metrics only); dead letters of 4.4.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from kavka.config.setting import (
 )
 from kavka.errors import ConfigError
 
+DEAD_LETTERS_FROM: Final = 2
+"""The share.version from which on records that a share group gives up have dead letters."""
+_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
 
 class AutoOffsetReset(Range):
     """Where a share group starts: an end of the log, or a duration back such as by_duration:PT1H."""
@@ -39,12 +43,30 @@ class AutoOffsetReset(Range):
         return "latest, earliest, by_duration:PnDTnHnMn.nS"
 
 
+class DeadLetterTopic(Range):
+    """The name of a topic that is not the cluster's own; empty for none."""
+
+    __slots__ = ()
+
+    def refusal(self, name: str, value: str) -> tuple[object, str] | None:
+        if value.startswith("__"):
+            return value, "DLQ topic name must not start with '__'"
+        if value and (value in (".", "..") or not _TOPIC_NAME.fullmatch(value)):
+            return value, "No topic can have this name"
+        return None
+
+    def __str__(self) -> str:
+        return "a topic's name that does not start with __"
+
+
 class GroupSettings(Settings):
     """The table of a group's settings."""
 
     consumer_assignment_interval_ms = integer(1_000, at_least(0), newer=True)
     consumer_heartbeat_interval_ms = integer(5_000, at_least(1), newer=True)
     consumer_session_timeout_ms = integer(45_000, at_least(1), newer=True)
+    errors_deadletterqueue_copy_record_enable = boolean(False, MEDIUM, newer=True)
+    errors_deadletterqueue_topic_name = string("", DeadLetterTopic(), newer=True)
     share_assignment_interval_ms = integer(1_000, at_least(0), newer=True)
     share_auto_offset_reset = string("latest", AutoOffsetReset(), newer=True)
     share_delivery_count_limit = integer(5, at_least(2), newer=True)

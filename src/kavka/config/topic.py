@@ -6,7 +6,7 @@ are refused. Must not know logs, znodes or requests.
 I1. A TopicConfig never changes; other overrides or another BrokerConfig make a new one.
 I2. An override that `validate_overrides` accepted can be made into a TopicConfig.
 
-Source: Kafka's LogConfig, TopicConfig and ServerTopicConfigSynonyms of 3.9.
+Source: Kafka's LogConfig, TopicConfig and ServerTopicConfigSynonyms of 3.9; dead letters of 4.4.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def like(row: Setting[T], *, valid: Range | None = None, value: str = "", defaul
     return made
 
 
-def only(kind: Type, default: Value, valid: Range | None = None) -> TopicSetting[Any]:
+def only(kind: Type, default: Value, valid: Range | None = None, *, newer: bool = False) -> TopicSetting[Any]:
     """A topic's setting for which a broker has none."""
-    made: TopicSetting[Any] = TopicSetting(kind, default, valid, MEDIUM, CLUSTER_WIDE)
+    made: TopicSetting[Any] = TopicSetting(kind, default, valid, MEDIUM, CLUSTER_WIDE, newer=newer)
     made.broker_setting = None
     made.broker_attribute = ""
     return made
@@ -80,6 +80,7 @@ class TopicSettings(Settings):
     compression_type = like(BrokerSettings.compression_type)
     compression_zstd_level = like(BrokerSettings.compression_zstd_level)
     delete_retention_ms = like(BrokerSettings.log_cleaner_delete_retention_ms)
+    errors_deadletterqueue_group_enable = only(Type.BOOLEAN, False, newer=True)
     file_delete_delay_ms = like(BrokerSettings.log_segment_delete_delay_ms)
     flush_messages = like(BrokerSettings.log_flush_interval_messages)
     flush_ms = like(
@@ -138,6 +139,7 @@ class TopicConfig:
     compression_type: str
     compression_zstd_level: int
     delete_retention_ms: int
+    errors_deadletterqueue_group_enable: bool
     file_delete_delay_ms: int
     flush_messages: int
     flush_ms: int

@@ -188,7 +188,7 @@ class World:
     async def _let_share(self, cluster: Cluster) -> None:
         """Share groups are on, and the one that there will be begins with the first record."""
         admin = Admin(cluster)
-        refused = await admin.update_features({"share.version": 1}, FeatureUpdateKind.UPGRADE)
+        refused = await admin.update_features({"share.version": 2}, FeatureUpdateKind.UPGRADE)
         group = ConfigResource(ResourceType.GROUP, SHARERS)
         unset = await admin.alter_configs({group: [ConfigChange("share.auto.offset.reset", "earliest")]})
         for failure in (*refused.values(), *unset.values()):

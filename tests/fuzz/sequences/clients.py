@@ -92,7 +92,7 @@ class Fuzz:
             return decode(api(key).response_type, memoryview(frame)[body:], version)
 
         await ask(
-            UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="share.version", max_version_level=1)]), 1
+            UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="share.version", max_version_level=2)]), 1
         )
         topics = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in TOPICS]
         self._knowledge.learn(ApiKey.CREATE_TOPICS, None, await ask(CreateTopicsRequest(topics=topics), 7), nobody())

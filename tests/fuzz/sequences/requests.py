@@ -89,7 +89,7 @@ TOPIC_SETTINGS: Final = (
     ("share.record.lock.duration.ms", ("1000", "2000")),
     ("no.such.setting", ("1",)),
 )
-FEATURES: Final = (("transaction.version", (0, 1, 2)), ("group.version", (0, 1, 1, 1)), ("share.version", (0, 1, 1, 1)))
+FEATURES: Final = (("transaction.version", (0, 1, 2)), ("group.version", (0, 1, 1, 1)), ("share.version", (0, 1, 2, 2)))
 RESOURCE_TYPES: Final = (2, 2, 32, 32, 4, 0)
 """Topics and groups, some brokers."""
 

@@ -140,18 +140,18 @@ def test_features_are_shown_and_changed(run: Run, place: Place) -> None:
         listed = answer(run("features", "describe", "--json"))["features"]
         return {each["feature"]: each["level"] for each in listed}
 
-    assert levels() == {"group.version": 1, "share.version": 1, "streams.version": 1, "transaction.version": 2}
+    assert levels() == {"group.version": 1, "share.version": 2, "streams.version": 1, "transaction.version": 2}
     run("features", "downgrade", "transaction.version=1", "--dry-run")
     assert levels()["transaction.version"] == 2
     run("features", "downgrade", "transaction.version=1", "group.version=0")
-    assert levels() == {"group.version": 0, "share.version": 1, "streams.version": 1, "transaction.version": 1}
+    assert levels() == {"group.version": 0, "share.version": 2, "streams.version": 1, "transaction.version": 1}
     later = answer(run("features", "describe", "--json"))
     assert later["epoch"] > found["epoch"]
     refused = run("features", "upgrade", "transaction.version=2", "group.version=0", status=1)
     assert b"nothing was changed" in refused.stderr
     assert levels()["transaction.version"] == 1
     run("features", "upgrade", "transaction.version=2", "group.version=1")
-    assert levels() == {"group.version": 1, "share.version": 1, "streams.version": 1, "transaction.version": 2}
+    assert levels() == {"group.version": 1, "share.version": 2, "streams.version": 1, "transaction.version": 2}
     assert b"3" in run("features", "upgrade", "transaction.version=3", status=1).stderr
 
 

@@ -119,7 +119,7 @@ def test_share_groups_are_advertised_in_the_versions_of_kafka_4_3(client: Broker
     assert [found[key] for key in (76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92)] == [
         (1, 1), (1, 1), (1, 2), (1, 2), (0, 0), (0, 0), (0, 1), (0, 0), (0, 1), (0, 1), (0, 0), (0, 0),
     ]  # fmt: skip
-    assert ("share.version", 1) in {(each.name, each.max_version_level) for each in answer.finalized_features}
+    assert ("share.version", 2) in {(each.name, each.max_version_level) for each in answer.finalized_features}
 
 
 def test_what_is_accepted_is_not_given_out_again_and_what_is_released_is(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kavka.broker.membership.adoption import share_topic_settings
-from kavka.broker.share.group_settings import share_group_limits, share_settings
+from kavka.broker.share.group_settings import dead_letters, share_group_limits, share_settings
 from kavka.broker.topics.topic_creation import TopicRequests
 from kavka.config.broker import BrokerConfig
+from kavka.share.decide.dead_letters import DeadLetters
+from kavka.share.decide.spans import RecordState
 
 BOUNDS = {
     "group.share.min.delivery.count.limit": "2",
@@ -37,7 +39,7 @@ SCOPES = {
 def limit(name: str, config: dict[str, str], overrides: dict[str, str]) -> int:
     broker = BrokerConfig.from_properties(config)
     field = SCOPES[name][0]
-    records = share_settings(broker, overrides).limits
+    records = share_settings(broker, overrides, 2).limits
     found: int = getattr(records if hasattr(records, field) else share_group_limits(broker, overrides), field)
     return found
 
@@ -84,7 +86,7 @@ def test_what_else_a_group_sets() -> None:
     )
     members = share_group_limits(broker, {})
     assert (members.max_size, members.initialize_retry_ms) == (11, 7)
-    default = share_settings(broker, {})
+    default = share_settings(broker, {}, 2)
     assert (default.reads_committed, default.reset, default.may_renew) == (False, "latest", True)
     own = share_settings(
         broker,
@@ -93,8 +95,17 @@ def test_what_else_a_group_sets() -> None:
             "share.auto.offset.reset": "by_duration:PT1H",
             "share.renew.acknowledge.enable": "false",
         },
+        2,
     )
     assert (own.reads_committed, own.reset, own.may_renew) == (True, "by_duration:PT1H", False)
+
+
+def test_what_a_group_with_a_dead_letter_topic_gives_up_has_dead_letters_from_share_version_2_on() -> None:
+    broker, letters = BrokerConfig.from_properties({}), {"errors.deadletterqueue.topic.name": "dlq.g"}
+    given_up = [share_settings(broker, letters, version).limits.given_up for version in (1, 2)]
+    assert given_up == [RecordState.ARCHIVED, RecordState.ARCHIVING]
+    assert share_settings(broker, {}, 2).limits.given_up is RecordState.ARCHIVED
+    assert dead_letters(broker, letters) == DeadLetters("dlq.g", copies=False, prefix="dlq.", may_create=False)
 
 
 @pytest.mark.setting(

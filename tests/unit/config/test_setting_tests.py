@@ -61,6 +61,8 @@ ASKED_FOR_ANEW = {
     "group.consumer.assignment.interval.ms",
     "group.share.assignment.interval.ms",
     "group.streams.assignment.interval.ms",
+    # By each dead letter.
+    "errors.deadletterqueue.topic.name.prefix",
     # By the next start, and the next stop.
     "num.recovery.threads.per.data.dir",
 }

@@ -52,7 +52,7 @@ def _load(states: _States, *, leader_epoch: int, log_end: int) -> LedShare:
 
     async def load() -> LedShare:
         loop = asyncio.get_running_loop()
-        ports: Any = LeaderPorts(loop, *[None] * 6)  # type: ignore[arg-type]  # nothing of it is asked for here
+        ports: Any = LeaderPorts(loop, *[None] * 7)  # type: ignore[arg-type]  # nothing of it is asked for here
         persister: Any = states
         return await ShareLeaders(replicas, persister, ports).find(KEY, "orders")
 

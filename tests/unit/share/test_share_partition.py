@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from kavka.errors import RequestError
+from kavka.model import StateBatch
 from kavka.share.decide.acquired_records import LogBatch, Wish
 from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, ShareLimits, SharePartition, Write
 from kavka.share.decide.spans import RecordState
@@ -28,8 +29,9 @@ class Offset:
 class Story:
     """One run: the partition, and a dict of offsets that says what must be true of it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, limits: ShareLimits = LIMITS) -> None:
         self.draw = random.Random(seed)
+        self.limits = limits
         self.partition = SharePartition(0)
         self.model: dict[int, Offset] = {}
         self.now_ms = 0
@@ -39,21 +41,21 @@ class Story:
 
     def step(self) -> None:
         self.now_ms += self.draw.randrange(20)
-        getattr(self, self.draw.choice(("acquire", "acknowledge", "release", "expire", "send", "settle")))()
+        getattr(self, self.draw.choice(("acquire", "acknowledge", "release", "expire", "bury", "send", "settle")))()
         self.check()
 
     def acquire(self) -> None:
         member, at = self.draw.choice(MEMBERS), self.partition.next_fetch_offset
         wish = Wish(self.draw.randrange(1, 8), is_exact=self.draw.random() < 0.5)
         batches = [batch for batch in self.log if batch.last >= at]
-        given = self.partition.acquire(member, batches, wish, self.now_ms, LIMITS)
+        given = self.partition.acquire(member, batches, wish, self.now_ms, self.limits)
         offsets = [(offset, piece.deliveries) for piece in given for offset in range(piece.first, piece.last + 1)]
         assert not wish.is_exact or len(offsets) <= wish.max_records
         for offset, count in offsets:
             known = self.model.setdefault(offset, Offset())
             assert (known.state, known.leaving) == (RecordState.AVAILABLE, None), "given out though it was not free"
-            assert count == known.count + 1 <= LIMITS.deliveries
-            self.model[offset] = Offset(RecordState.ACQUIRED, count, member, self.now_ms + LIMITS.lock_ms)
+            assert count == known.count + 1 <= self.limits.deliveries
+            self.model[offset] = Offset(RecordState.ACQUIRED, count, member, self.now_ms + self.limits.lock_ms)
 
     def acknowledge(self) -> None:
         member, kind = self.draw.choice(MEMBERS), self.draw.choice(list(AcknowledgeType))
@@ -68,14 +70,14 @@ class Story:
             for offset in asked
         )
         try:
-            self.partition.acknowledge(member, [Acknowledgement(first, last, [kind])], self.now_ms, LIMITS)
+            self.partition.acknowledge(member, [Acknowledgement(first, last, [kind])], self.now_ms, self.limits)
         except RequestError:
             assert not held
             return
         assert held
         for offset in asked:
             if kind is AcknowledgeType.RENEW:
-                self.model[offset].deadline_ms = self.now_ms + LIMITS.lock_ms
+                self.model[offset].deadline_ms = self.now_ms + self.limits.lock_ms
             else:
                 self.leave(offset, kind)
 
@@ -83,23 +85,41 @@ class Story:
         known = self.model[offset]
         if kind is AcknowledgeType.ACCEPT:
             known.leaving = RecordState.ACKNOWLEDGED
-        elif kind is AcknowledgeType.RELEASE and known.count < LIMITS.deliveries:
+        elif kind is AcknowledgeType.RELEASE and known.count < self.limits.deliveries:
             known.leaving = RecordState.AVAILABLE
         else:
-            known.leaving = RecordState.ARCHIVED
+            known.leaving = RecordState.ARCHIVED if kind is AcknowledgeType.GAP else self.limits.given_up
 
     def release(self) -> None:
         member = self.draw.choice(MEMBERS)
-        self.partition.release(member, LIMITS)
+        self.partition.release(member, self.limits)
         for offset, known in self.model.items():
             if known.state is RecordState.ACQUIRED and known.leaving is None and known.member == member:
                 self.leave(offset, AcknowledgeType.RELEASE)
 
     def expire(self) -> None:
-        self.partition.expire(self.now_ms, LIMITS)
+        self.partition.expire(self.now_ms, self.limits)
         for offset, known in self.model.items():
             if known.state is RecordState.ACQUIRED and known.leaving is None and known.deadline_ms <= self.now_ms:
                 self.leave(offset, AcknowledgeType.RELEASE)
+
+    def bury(self) -> None:
+        """The dead letters of some are written."""
+        due = self.partition.dead_letters()
+        told = {offset for span in due for offset in range(span.first, span.last + 1)}
+        waiting = {
+            offset
+            for offset, known in self.model.items()
+            if known.state is RecordState.ARCHIVING and known.leaving is None
+        }
+        assert told == waiting
+        assert not waiting or self.partition.may_have_dead_letters
+        if due:
+            span = self.draw.choice(due)
+            assert self.partition.archive(span.first, span.last)
+            assert not self.partition.archive(span.first, span.last), "once"
+            for offset in range(span.first, span.last + 1):
+                self.model[offset].leaving = RecordState.ARCHIVED
 
     def send(self) -> None:
         if self.write is None and self.partition.has_unsent:
@@ -124,7 +144,9 @@ class Story:
             assert known.leaving is not None
             if is_committed:
                 self.model[offset] = Offset(known.leaving, known.count)
-            known.leaving = None
+                continue
+            if known.state is not RecordState.ARCHIVING:  # Its dead letter is there, and it is written again.
+                known.leaving = None
         self.write = None
 
     def check(self) -> None:
@@ -138,7 +160,7 @@ class Story:
                 assert known.state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
             else:
                 assert told[offset] == (known.state, known.count, known.leaving), offset
-        assert partition.in_flight <= LIMITS.in_flight
+        assert partition.in_flight <= self.limits.in_flight
         assert all(
             before.last + 1 == after.first
             for before, after in zip(list(partition.spans), list(partition.spans)[1:], strict=False)
@@ -151,3 +173,75 @@ def test_a_share_partition_is_what_a_model_of_single_offsets_says(seed: int) -> 
     for _ in range(200):
         story.step()
     assert story.model
+    assert not story.partition.may_have_dead_letters
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_same_in_a_group_with_dead_letters(seed: int) -> None:
+    story = Story(seed, LIMITS._replace(given_up=RecordState.ARCHIVING))
+    for _ in range(200):
+        story.step()
+    assert story.model
+
+
+def given_up(kind: AcknowledgeType, *, deliveries: int = 3) -> SharePartition:
+    """One record that was delivered once and acknowledged so, in a group with dead letters; it is stored."""
+    partition = SharePartition(0)
+    limits = ShareLimits(deliveries, 100, 12, RecordState.ARCHIVING)
+    partition.acquire("a", [LogBatch(0, 0)], Wish(1), 0, limits)
+    partition.acknowledge("a", [Acknowledgement(0, 0, [kind])], 0, limits)
+    assert not partition.dead_letters(), "before it is stored, a dead letter could be one of a record that goes on"
+    partition.settle(partition.take_write(), is_committed=True)
+    return partition
+
+
+def test_a_rejected_record_has_a_dead_letter_that_says_so() -> None:
+    (span,) = given_up(AcknowledgeType.REJECT).dead_letters()
+    assert (span.first, span.last, span.deliveries, span.is_rejected) == (0, 0, 1, True)
+
+
+def test_a_record_at_its_limit_has_a_dead_letter() -> None:
+    (span,) = given_up(AcknowledgeType.RELEASE, deliveries=1).dead_letters()
+    assert not span.is_rejected
+
+
+def test_where_there_was_no_record_there_is_no_dead_letter() -> None:
+    partition = given_up(AcknowledgeType.GAP)
+    assert not partition.dead_letters()
+    assert partition.start == 1
+
+
+def test_the_start_waits_for_a_dead_letter_and_passes_when_it_is_archived() -> None:
+    partition = given_up(AcknowledgeType.REJECT)
+    assert (partition.start, partition.in_flight) == (0, 1)
+    assert partition.archive(0, 0)
+    write = partition.take_write()
+    assert (write.start_offset, write.batches[0].state) == (1, RecordState.ARCHIVED)
+    partition.settle(write, is_committed=True)
+    assert (partition.start, partition.in_flight, partition.may_have_dead_letters) == (1, 0, True)
+    assert not partition.dead_letters()
+    assert not partition.may_have_dead_letters
+
+
+def test_a_refused_write_of_what_is_archived_is_written_again_without_another_dead_letter() -> None:
+    partition = given_up(AcknowledgeType.REJECT)
+    partition.archive(0, 0)
+    partition.settle(partition.take_write(), is_committed=False)
+    assert not partition.dead_letters()
+    assert partition.has_unsent
+    partition.settle(partition.take_write(), is_committed=True)
+    assert partition.start == 1
+
+
+def test_another_leader_finds_the_dead_letters_that_are_due() -> None:
+    partition = SharePartition(0, [StateBatch(0, 1, RecordState.ARCHIVING, 3), StateBatch(2, 2, 0, 1)])
+    (span,) = partition.dead_letters()
+    assert (span.first, span.last, span.deliveries) == (0, 1, 3)
+    assert partition.next_fetch_offset == 2
+
+
+def test_records_that_the_log_deletes_while_their_dead_letters_are_due_are_done() -> None:
+    partition = given_up(AcknowledgeType.REJECT)
+    partition.archive_below(1)
+    assert not partition.archive(0, 0)
+    assert partition.start == 1

@@ -25,7 +25,7 @@ from kavka.share.decide.spans import RecordState
 
 KEY = ShareKey("workers", uuid.UUID(int=1), 0)
 LIES = [
-    StateBatch(0, 1, 3, 1),
+    StateBatch(0, 1, 5, 1),
     StateBatch(0, 1, 99, 1),
     StateBatch(0, 1, -1, 1),
     StateBatch(5, 4, 0, 1),
@@ -80,7 +80,9 @@ def test_batches_that_overlap_lead_to_what_the_last_of_them_says(seed: int) -> N
         batches = []
         for _number in range(drawn.randint(1, 12)):
             first = drawn.randint(0, 30)
-            batches.append(StateBatch(first, first + drawn.randint(0, 9), drawn.choice((0, 2, 4)), drawn.randint(1, 3)))
+            batches.append(
+                StateBatch(first, first + drawn.randint(0, 9), drawn.choice((0, 2, 3, 4)), drawn.randint(1, 3))
+            )
         split = drawn.randint(0, len(batches))
         start = drawn.randint(-1, 20)
         found = combined(combined((), batches[:split], -1), batches[split:], start)

@@ -18,10 +18,12 @@ from kavka.model import Offset
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.parts import Base
+    from kavka.broker.metadata.features import Features
     from kavka.broker.reads.timestamp_lookups import TimestampLookups
     from kavka.broker.share.persister import SharePersister
     from kavka.broker.share.room import ShareRoom
     from kavka.broker.topics.topic_creation import TopicCreation
+    from kavka.controller.decide.topic_plans import TopicRequest
     from kavka.coordinator.share_state.coordinator import ShareCoordinator
     from kavka.replication.replica_manager import ReplicaManager
 
@@ -32,7 +34,8 @@ CHANGE_PATIENCE_S: Final = 10.0
 
 
 class TopicOfStates:
-    """Creates `__share_group_state` where it is missing; what creates topics is made after what needs it."""
+    """Creates `__share_group_state` where it is missing, and topics of dead letters; what creates topics is made after
+    what needs it."""
 
     def __init__(self) -> None:
         self.creation: TopicCreation | None = None
@@ -42,6 +45,12 @@ class TopicOfStates:
         if self.creation is None:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await self.creation.ensure_internal_topic(SHARE_STATE_TOPIC)
+
+    async def create(self, wish: TopicRequest) -> ErrorCode:
+        """NONE if the topic is there now."""
+        if self.creation is None:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        return await self.creation.create_one(wish)
 
 
 class LateStates:
@@ -100,9 +109,15 @@ class LateShare:
     """The late parts of share groups."""
 
     def __init__(
-        self, base: Base, loop: asyncio.AbstractEventLoop, metadata: MetadataCache, replicas: ReplicaManager
+        self,
+        base: Base,
+        loop: asyncio.AbstractEventLoop,
+        metadata: MetadataCache,
+        replicas: ReplicaManager,
+        features: Features,
     ) -> None:
         self._base = base
+        self.features = features
         self._loop = loop
         self._metadata = metadata
         self._replicas = replicas
@@ -127,7 +142,7 @@ class LateShare:
         def make() -> ShareRoom:
             from kavka.broker.assembly.share_parts import new_share_room
 
-            return new_share_room(self._base, self._loop, self._metadata, self._replicas, self.persister, lookups)
+            return new_share_room(self._base, self._loop, self._metadata, self._replicas, self, lookups)
 
         room = Late(make)
 

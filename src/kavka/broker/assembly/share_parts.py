@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
 from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
+from kavka.broker.share.counts import ShareCounts
+from kavka.broker.share.dead_letters import DeadLetterPorts, DeadLetterWriter
 from kavka.broker.share.fetches import ShareFetches
-from kavka.broker.share.group_settings import share_settings
+from kavka.broker.share.group_settings import dead_letters, share_settings
 from kavka.broker.share.leaders import LeaderPorts, ShareLeaders
 from kavka.broker.share.offsets import ShareOffsets
 from kavka.broker.share.peers import PeerPorts, SharePeers
@@ -27,7 +29,7 @@ from kavka.replication.decide.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.late_share import TopicOfStates
+    from kavka.broker.assembly.late_share import LateShare, TopicOfStates
     from kavka.broker.assembly.parts import Base
     from kavka.broker.late import Late
     from kavka.broker.reads.timestamp_lookups import TimestampLookups
@@ -70,8 +72,15 @@ def new_share_states(
 def new_persister(
     base: Base, metadata: MetadataCache, states: Late[ShareCoordinator], topic: TopicOfStates
 ) -> SharePersister:
-    ports = PeerPorts(base.broker_id, base.config.inter_broker_listener, base.config.request_timeout_ms, base.open_peer)
-    return SharePersister(metadata, states, SharePeers(metadata, ports), topic.ensure)
+    return SharePersister(metadata, states, _new_peers(base, metadata), topic.ensure)
+
+
+def _new_peers(base: Base, metadata: MetadataCache) -> SharePeers:
+    config = base.config
+    return SharePeers(
+        metadata,
+        PeerPorts(base.broker_id, config.inter_broker_listener, config.request_timeout_ms, base.open_peer),
+    )
 
 
 def new_share_room(
@@ -79,10 +88,10 @@ def new_share_room(
     loop: asyncio.AbstractEventLoop,
     metadata: MetadataCache,
     replicas: ReplicaManager,
-    persister: Late[SharePersister],
+    share: LateShare,
     lookups: Late[TimestampLookups],
 ) -> ShareRoom:
-    configs = base.configs
+    configs, persister = base.configs, share.persister
 
     def most_sessions() -> int:
         config = configs.broker
@@ -97,12 +106,15 @@ def new_share_room(
         persister(),
         LeaderPorts(
             loop,
-            settings=lambda group_id: share_settings(configs.broker, configs.group(group_id)),
+            settings=lambda group_id: share_settings(
+                configs.broker, configs.group(group_id), share.features.share_version()
+            ),
             find_offset=find_offset,
             wall_ms=base.ports.wall_ms,
             write_timeout_s=lambda: configs.broker.share_coordinator_write_timeout_ms / 1000,
             spawn=base.tasks.spawn,
             record=base.record,
+            dead_letters=lambda counts: _new_dead_letters(base, loop, metadata, replicas, share, counts),
         ),
     )
     return ShareRoom(
@@ -111,4 +123,32 @@ def new_share_room(
         ShareFetches(loop, replicas, leaders, base.on_storage_error),
         ShareOffsets(metadata, replicas, persister()),
         most_sessions=most_sessions,
+    )
+
+
+def _new_dead_letters(
+    base: Base,
+    loop: asyncio.AbstractEventLoop,
+    metadata: MetadataCache,
+    replicas: ReplicaManager,
+    share: LateShare,
+    counts: ShareCounts,
+) -> DeadLetterWriter:
+    configs = base.configs
+    return DeadLetterWriter(
+        metadata,
+        replicas,
+        _new_peers(base, metadata),
+        counts,
+        DeadLetterPorts(
+            letters=lambda group_id: dead_letters(configs.broker, configs.group(group_id)),
+            topic_config=configs.topic,
+            create=share.topic.create,
+            run_blocking=base.ports.run_blocking,
+            on_storage_error=base.on_storage_error,
+            clock_ms=lambda: int(loop.time() * 1000),
+            wall_ms=base.ports.wall_ms,
+            random=base.ports.random,
+            record=base.record,
+        ),
     )

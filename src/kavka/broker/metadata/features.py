@@ -7,7 +7,7 @@ Reads /feature and every registration, and follows their changes. Which level fo
                          flexible records; 2: brokers add partitions, and each transaction has an epoch of its own
                          (KIP-890)
     group.version        0: classic groups only; 1: consumer groups too (KIP-848)
-    share.version        0: no share groups; 1: share groups (KIP-932)
+    share.version        0: no share groups; 1: share groups (KIP-932); 2: their dead letters too (KIP-1191)
     streams.version      0: no streams groups; 1: streams groups (KIP-1071)
 
 `metadata.version` and `kraft.version` belong to clusters without ZooKeeper.
@@ -47,7 +47,7 @@ STREAMS_PROTOCOL: Final = "streams"
 """What it calls KIP-1071."""
 SUPPORTED: Final[SupportedFeatures] = {
     GROUP_VERSION: (0, 1),
-    SHARE_VERSION: (0, 1),
+    SHARE_VERSION: (0, 2),
     STREAMS_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
 }
@@ -85,7 +85,7 @@ class Features:
         return self.finalized.levels.get(GROUP_VERSION, 0)
 
     def share_version(self) -> int:
-        """0 or 1."""
+        """0, 1 or 2."""
         return self.finalized.levels.get(SHARE_VERSION, 0)
 
     def streams_version(self) -> int:

@@ -6,6 +6,7 @@ Which record is whose is decided in `kavka.share`; what is stored, in `kavka.coo
     leaders.py         the share-partitions that are led here: loaded, written, their locks watched
     fetches.py         reads for members, and waits where there is nothing to give
     sessions.py        who fetches what: sessions of members, which end with their connections
+    dead_letters.py    writes what groups give up to their dead-letter topics (KIP-1191)
     counts.py          what was done here, for metrics
     persister.py       reads and writes states at their coordinator, which may be another broker
     offsets.py         how far groups are, and how much is left for them

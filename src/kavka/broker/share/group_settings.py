@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kavka.config.broker import BrokerConfig
+from kavka.config.group import DEAD_LETTERS_FROM
 from kavka.coordinator.groups.share.decide.group import ShareGroupLimits
+from kavka.share.decide.dead_letters import DeadLetters
 from kavka.share.decide.share_partition import ShareLimits
+from kavka.share.decide.spans import RecordState
 
 
 class ShareSettings(NamedTuple):
@@ -22,8 +25,19 @@ class ShareSettings(NamedTuple):
     may_renew: bool
 
 
-def share_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> ShareSettings:
+def dead_letters(config: BrokerConfig, overrides: Mapping[str, str]) -> DeadLetters:
+    """Of a group that sets `overrides` itself, whatever the cluster's share.version is: it may have been higher."""
+    return DeadLetters(
+        overrides.get("errors.deadletterqueue.topic.name", ""),
+        overrides.get("errors.deadletterqueue.copy.record.enable", "false") == "true",
+        config.errors_deadletterqueue_topic_name_prefix,
+        config.errors_deadletterqueue_auto_create_topics_enable,
+    )
+
+
+def share_settings(config: BrokerConfig, overrides: Mapping[str, str], share_version: int) -> ShareSettings:
     """Of a group that sets `overrides` itself."""
+    has_dead_letters = share_version >= DEAD_LETTERS_FROM and bool(overrides.get("errors.deadletterqueue.topic.name"))
 
     def own(name: str, default: int, lowest: int, highest: int) -> int:
         return max(lowest, min(int(overrides.get(name, default)), highest))
@@ -48,6 +62,7 @@ def share_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> ShareS
                 config.group_share_min_partition_max_record_locks,
                 config.group_share_max_partition_max_record_locks,
             ),
+            RecordState.ARCHIVING if has_dead_letters else RecordState.ARCHIVED,
         ),
         overrides.get("share.isolation.level", "read_uncommitted") == "read_committed",
         overrides.get("share.auto.offset.reset", "latest"),

@@ -16,8 +16,11 @@ Loads their states, writes what was decided, and watches their locks. Decides no
     I6  what is stored of offsets that the log does not have (after an unclean election) is stored as undone before
         anything is given out. Else: 1. an unclean election cuts off what was done; 2. other records are written at its
         offsets; 3. the leader dies before a member has them; 4. the next leader reads that they are done
-    I7  a group without a session here has no share-partition here, once all is written: its positions may be set anew
-        meanwhile, and who comes back is to find those
+    I7  a group without a session here has no share-partition here, once all is written, dead letters too: its positions
+        may be set anew meanwhile, and who comes back is to find those
+    I8  a record that has a dead letter is archived after that is written, or cannot be. Who leads next writes those
+        that are due. The start offset waits for them, nothing else does: they count among the records in flight, so
+        that no more than those wait
 
 Source: Kafka's SharePartitionManager and SharePartition.
 """
@@ -30,6 +33,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from typing import Final, NamedTuple
 
 from kavka.broker.share.counts import ShareCounts
+from kavka.broker.share.dead_letters import DeadLetterWriter, Grave
 from kavka.broker.share.group_settings import ShareSettings
 from kavka.broker.share.persister import SharePersister
 from kavka.coordinator.share_state.decide.records import ShareKey
@@ -46,6 +50,8 @@ from kavka.share.decide.spans import RecordState
 
 logger = Logger(__name__)
 
+REFUSED_PAUSE_S: Final = 1.0
+"""How long after a refused write what must be written all the same is written again."""
 LOAD_PATIENCE_S: Final = 5.0
 """How long a state is asked for, before who waits for it is told to come again."""
 MAX_LED: Final = 20_000
@@ -75,7 +81,8 @@ FindOffset = Callable[[Partition, int], Awaitable[Offset | None]]
 
 
 class LeaderPorts(NamedTuple):
-    """What the broker gives. `write_timeout_s` is how long who acknowledges waits for a coordinator."""
+    """What the broker gives. `write_timeout_s` is how long who acknowledges waits for a coordinator; `dead_letters` is
+    made with the first one."""
 
     loop: asyncio.AbstractEventLoop
     settings: Callable[[str], ShareSettings]
@@ -84,6 +91,7 @@ class LeaderPorts(NamedTuple):
     write_timeout_s: Callable[[], float]
     spawn: Callable[[Coroutine[None, None, None]], None]
     record: RecordDecision
+    dead_letters: Callable[[ShareCounts], DeadLetterWriter]
 
 
 class LedShare:
@@ -103,6 +111,8 @@ class LedShare:
         self.lock_timeouts = 0
         """Records whose lock was over before their member had said anything."""
         self.is_writing = False
+        self.is_burying = False
+        """Dead letters are being written."""
         self.is_dropped = False
         self.is_unused = False
         """No member of the group has a session here (I7)."""
@@ -119,6 +129,7 @@ class ShareLeaders:
         self._persister = persister
         self._ports = ports
         self.counts = ShareCounts()
+        self._writer: DeadLetterWriter | None = None
         self._led: dict[ShareKey, LedShare] = {}
         self._loading: dict[ShareKey, asyncio.Task[LedShare]] = {}
         self._unwanted: set[ShareKey] = set()
@@ -142,7 +153,8 @@ class ShareLeaders:
         """The share-partition, loaded first where it is not. Raises `RequestError`."""
         hosted = self._hosted(key, topic)
         known = self._led.get(key)
-        if known is not None and known.hosted is hosted and known.is_current():
+        is_behind = known is not None and known.is_unused and not known.is_writing
+        if known is not None and known.hosted is hosted and known.is_current() and not is_behind:
             known.is_unused = False
             return known
         if known is not None:
@@ -206,6 +218,7 @@ class ShareLeaders:
         if len(self._led) >= MAX_LED:
             self._drop_idle()
         self._led[key] = led
+        self._bury_soon(led)
         self.counts.load_ms.record(self.now_ms() - began_ms)
         return led
 
@@ -236,7 +249,8 @@ class ShareLeaders:
 
     def _drop_idle(self) -> None:
         for led in list(self._led.values()):
-            if not led.is_current() or (not led.is_writing and led.records.next_deadline_ms() is None):
+            is_busy = led.is_writing or led.is_burying
+            if not led.is_current() or (not is_busy and led.records.next_deadline_ms() is None):
                 self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # -- what members say
@@ -269,9 +283,12 @@ class ShareLeaders:
         for led in list(self._led.values()):
             if led.key.group_id == group_id:
                 led.is_unused = True
-                if not led.is_writing:
-                    self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._drop_unused(led)
         self._unwanted.update(key for key in self._loading if key.group_id == group_id)
+
+    def _drop_unused(self, led: LedShare) -> None:
+        if led.is_unused and not led.is_dropped and not led.is_writing and not led.is_burying:
+            self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _wait_for(self, led: LedShare, change: int) -> asyncio.Future[ErrorCode]:
         answer: asyncio.Future[ErrorCode] = self._ports.loop.create_future()
@@ -280,13 +297,15 @@ class ShareLeaders:
         return answer
 
     def _tell_why(self, led: LedShare, change: int, cause: Cause) -> None:
-        limit = self._ports.settings(led.key.group_id).limits.deliveries
-        place = Place(
-            self._persister.peers.broker_id, led.key.group_id, led.hosted.topic_partition, led.leader_epoch, limit
-        )
+        place = self._place(led)
         left = led.records.left_by(change)
         for decision in led.telling.of(place, cause, left, self.now_ms(), self._ports.wall_ms()):
             self._ports.record(decision)
+
+    def _place(self, led: LedShare) -> Place:
+        limit = self._ports.settings(led.key.group_id).limits.deliveries
+        broker_id = self._persister.peers.broker_id
+        return Place(broker_id, led.key.group_id, led.hosted.topic_partition, led.leader_epoch, limit)
 
     # -- locks
 
@@ -336,19 +355,20 @@ class ShareLeaders:
     async def _write_all(self, led: LedShare) -> None:
         try:
             while led.records.has_unsent and not led.is_dropped:
-                await self._write(led, led.records.take_write())
+                error = await self._write(led, led.records.take_write())
+                if error is not ErrorCode.NONE and led.records.may_have_dead_letters:
+                    await asyncio.sleep(REFUSED_PAUSE_S)
         finally:
             led.is_writing = False
-        if led.is_unused and not led.is_dropped:
-            self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._drop_unused(led)
 
-    async def _write(self, led: LedShare, write: Write) -> None:
-        """Stores one write, and has it hold, or not."""
+    async def _write(self, led: LedShare, write: Write) -> ErrorCode:
+        """Stores one write, and has it hold, or not. Returns the error for which it does not."""
         error = ErrorCode.NONE
         while True:
             if not led.is_current():
                 self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                return
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER
             try:
                 await self._persister.write(
                     led.key,
@@ -364,15 +384,42 @@ class ShareLeaders:
             if error in _GONE:
                 logger.warning("share group state is another's", share_partition=str(led.key), why=error.name)
                 self._drop(led, _load_error(error))
-                return
+                return error
             if error not in _UNKNOWN:
                 break
             self._tell(led, write.last_change, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         led.records.settle(write, is_committed=error is ErrorCode.NONE)
         self._tell(led, write.last_change, error)
+        self._bury_soon(led)
         self.watch(led)
         if led.records.next_fetch_offset < led.records.end or error is ErrorCode.NONE:
             self._replicas.fetch_purgatory.check(led.key)
+        return error
+
+    # -- dead letters
+
+    def _bury_soon(self, led: LedShare) -> None:
+        if led.records.may_have_dead_letters and not led.is_burying and not led.is_dropped:
+            led.is_burying = True
+            self._ports.spawn(self._bury_all(led))
+
+    async def _bury_all(self, led: LedShare) -> None:
+        """Writes the dead letters that are due, and archives their records (I8)."""
+        if self._writer is None:
+            self._writer = self._ports.dead_letters(self.counts)
+        try:
+            while not led.is_dropped and (due := led.records.dead_letters()):
+                grave = Grave(self._place(led), led.hosted, led.telling, led.is_current)
+                for span in await self._writer.bury(grave, due):
+                    led.records.archive(span.first, span.last)
+                if not led.is_current():
+                    self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                    return
+                if led.records.has_unsent:
+                    self._write_soon(led)
+        finally:
+            led.is_burying = False
+        self._drop_unused(led)
 
     def _tell(self, led: LedShare, last_change: int | None, error: ErrorCode) -> None:
         """Answers who waits for changes up to `last_change`; None: for any."""
@@ -414,6 +461,8 @@ class ShareLeaders:
 
     def close(self) -> None:
         """Stops serving."""
+        if self._writer is not None:
+            self._writer.close()
         for loading in list(self._loading.values()):
             loading.cancel()
         for led in list(self._led.values()):

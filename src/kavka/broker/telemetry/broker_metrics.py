@@ -293,6 +293,7 @@ def _register_share_groups(broker: Broker, registry: Registry) -> None:
         return [((("group", group),), getattr(times, name)) for group, times in sorted(found.items())]
 
     registry.family(*_SHARE, "RecordAcknowledgementsPerSec", said, is_counter=True)
+    _register_dead_letters(broker, registry)
     registry.derive(*_SHARE, "PartitionLoadTimeMs", load_ms)
     registry.summaries(*_SHARE, "RequestTopicPartitionsFetchRatio", partial(of_groups, "fetch_ratio"))
     registry.summaries(*_SHARE, "TopicPartitionsAcquireTimeMs", partial(of_groups, "acquire_ms"))
@@ -331,6 +332,21 @@ def _register_share_groups(broker: Broker, registry: Registry) -> None:
         ]
 
     registry.family(*_SHARE_STATES, "last-pruned-offset", cuts)
+
+
+def _register_dead_letters(broker: Broker, registry: Registry) -> None:
+    share = broker.inner.share
+
+    def by_group(name: str) -> list[Member]:
+        found = {} if share.made is None else getattr(share.made.leaders.counts, name)
+        return [((("group", group),), count) for group, count in sorted(found.items())]
+
+    for metric, name in (
+        ("DeadLetterQueueRecordCount", "dead_letters"),
+        ("DeadLetterQueueTotalProduceRequestsPerSec", "dead_letter_requests"),
+        ("DeadLetterQueueFailedProduceRequestsPerSec", "dead_letter_failures"),
+    ):
+        registry.family(*_SHARE, metric, partial(by_group, name), is_counter=True)
 
 
 def _of_late(part: Late[_T], read: Callable[[_T], float]) -> float:

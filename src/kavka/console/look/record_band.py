@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 WIDTH: Final = 1_000
 LEAST: Final = 2.0
 """The width of the narrowest run."""
-COLOURS: Final = {"acquired": "led", "available": "f1", "acknowledged": "in", "archived": "none"}
+COLOURS: Final = {
+    "acquired": "led",
+    "available": "f1",
+    "acknowledged": "in",
+    "archiving": "out",
+    "archived": "none",
+}
 """Classes of the style sheet, by the state of a record."""
 
 

@@ -6,5 +6,6 @@ share_partition.py   acquire, acknowledge, release, expire, and what of it is to
 in_flight.py         which records are in flight, as an administrator sees it
 acquisition_lock.py  how long a member holds records, and which locks are over
 acquired_records.py  how much of what was read a member is given
+dead_letters.py      where the dead letters of what is given up go, and what they say
 reasons.py           why records are given out again, or not any more
 """

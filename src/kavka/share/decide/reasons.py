@@ -9,7 +9,7 @@ stored, so nobody knows of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, assert_never
 
@@ -53,8 +53,17 @@ class Telling:
     """What was recorded of one share-partition."""
 
     def __init__(self) -> None:
-        self._told_ms: dict[tuple[Cause, Fate], int] = {}
-        self._untold: dict[tuple[Cause, Fate], int] = {}
+        self._told_ms: dict[Hashable, int] = {}
+        self._untold: dict[Hashable, int] = {}
+
+    def turn(self, what: Hashable, count: int, now_ms: int) -> int | None:
+        """How many of these were not told before; None where these `count` are not told now either."""
+        told_ms = self._told_ms.get(what)
+        if told_ms is not None and now_ms - told_ms < PAUSE_MS:
+            self._untold[what] = self._untold.get(what, 0) + count
+            return None
+        self._told_ms[what] = now_ms
+        return self._untold.pop(what, 0)
 
     def of(self, place: Place, cause: Cause, left: Sequence[Span], now_ms: int, at_ms: int) -> list[Decision]:
         """Of spans that leave their members; `now_ms` is the clock that never jumps, `at_ms` the wall's."""
@@ -65,18 +74,17 @@ class Telling:
                 fates.setdefault(fate, []).append(span)
         decisions = []
         for fate, spans in fates.items():
-            told_ms = self._told_ms.get((cause, fate))
-            if told_ms is not None and now_ms - told_ms < PAUSE_MS:
-                self._untold[cause, fate] = self._untold.get((cause, fate), 0) + sum(span.size for span in spans)
-                continue
-            self._told_ms[cause, fate] = now_ms
-            decisions.append(_decision(place, cause, fate, spans, at_ms, self._untold.pop((cause, fate), 0)))
+            untold = self.turn((cause, fate), sum(span.size for span in spans), now_ms)
+            if untold is not None:
+                decisions.append(_decision(place, cause, fate, spans, at_ms, untold))
         return decisions
 
 
 def _fate(span: Span, limit: int) -> Fate | None:
     if span.becomes is RecordState.AVAILABLE:
         return Fate.AGAIN
+    if span.becomes is RecordState.ARCHIVING:
+        return Fate.REJECTED if span.is_rejected else Fate.LIMIT
     if span.becomes is not RecordState.ARCHIVED:
         return None
     return Fate.LIMIT if span.deliveries >= limit else Fate.REJECTED

@@ -8,10 +8,15 @@ coordinator, timers or requests.
     (not read)    acquire                                        ACQUIRED(1)   no
     AVAILABLE(n)  acquire                                        ACQUIRED(n+1) no
     ACQUIRED      accept                                         ACKNOWLEDGED  yes
-    ACQUIRED      release; its session or its lock is over       AVAILABLE, or ARCHIVED at the limit of deliveries; yes
-    ACQUIRED      reject, gap                                    ARCHIVED      yes
+    ACQUIRED      release; its session or its lock is over       AVAILABLE, or given up at the limit of deliveries; yes
+    ACQUIRED      reject                                         given up      yes
+    ACQUIRED      gap                                            ARCHIVED      yes
     ACQUIRED      renew                                          ACQUIRED, with a new deadline; no
     AVAILABLE     the log has no record there; it was aborted    ARCHIVED      with a later write
+    ARCHIVING     its dead letter is written, or cannot be       ARCHIVED      yes
+
+Given up is ARCHIVED, or ARCHIVING in a group with a dead-letter topic. So it is stored that a dead letter is due before
+one is written, and the member has its answer; another leader writes it if this one cannot.
 
     I1  at most one member holds an offset, and nobody else changes it
     I2  a change that is being written is neither given out nor undone before its outcome is known: it then holds
@@ -21,9 +26,10 @@ coordinator, timers or requests.
     I5  records in flight never exceed the limit
     I6  an acknowledgement is judged whole: all of it counts, or none
     I7  nothing is given out for the first time while there are MOST_SPANS runs of states
+    I8  ARCHIVING is left by `archive` alone, and a refused write does not undo that: the dead letter is there
 
-Source: KIP-932; Kafka's SharePartition. Kafka keeps the state before a write in order to roll back to it, and does not
-always look at it (KAFKA-18084, KAFKA-19476); I2 has no such second state.
+Source: KIP-932, KIP-1191; Kafka's SharePartition. Kafka keeps the state before a write in order to roll back to it, and
+does not always look at it (KAFKA-18084, KAFKA-19476); I2 has no such second state.
 """
 
 from __future__ import annotations
@@ -59,11 +65,13 @@ class Acknowledgement(NamedTuple):
 
 
 class ShareLimits(NamedTuple):
-    """What holds for the group: deliveries of a record, the length of a lock, records in flight in one partition."""
+    """What holds for the group: deliveries of a record, the length of a lock, records in flight in one partition, and
+    what becomes of records that are given up: ARCHIVED, or ARCHIVING where dead letters are written."""
 
     deliveries: int
     lock_ms: int
     in_flight: int
+    given_up: RecordState = RecordState.ARCHIVED
 
 
 class Write(NamedTuple):
@@ -92,6 +100,8 @@ class SharePartition:
         self.spans = Spans(start)
         self._last_change = _NOTHING
         self._last_sent = _NOTHING
+        self.may_have_dead_letters = False
+        """Whether it is worth asking for `dead_letters`: never true in a group that had none."""
         for batch in sorted(batches):
             first = max(batch.first_offset, self.spans.end)
             if batch.last_offset < first:
@@ -102,6 +112,7 @@ class SharePartition:
             if state is RecordState.ACQUIRED:  # It is never stored; a lock would have no holder here.
                 state = RecordState.AVAILABLE
             self.spans.append(Span(first, batch.last_offset, state, batch.deliveries))
+            self.may_have_dead_letters |= state is RecordState.ARCHIVING
         self._trim()
 
     # -- questions
@@ -205,10 +216,11 @@ class SharePartition:
                 )
                 continue
             is_written = True
-            self.spans.change(first, last, partial(_leaving, kind=kind, change=change, limit=limits.deliveries))
+            self.spans.change(first, last, partial(_leaving, kind=kind, change=change, limits=limits))
         if not is_written:
             return _NOTHING
         self._last_change = change
+        self.may_have_dead_letters |= limits.given_up is RecordState.ARCHIVING
         return change
 
     def _check_held(self, member: str, first: Offset, last: Offset) -> None:
@@ -243,7 +255,8 @@ class SharePartition:
         if not spans:
             return _NOTHING
         self._last_change += 1
-        release = partial(_leaving, kind=AcknowledgeType.RELEASE, change=self._last_change, limit=limits.deliveries)
+        self.may_have_dead_letters |= limits.given_up is RecordState.ARCHIVING
+        release = partial(_leaving, kind=AcknowledgeType.RELEASE, change=self._last_change, limits=limits)
         for span in spans:
             self.spans.change(span.first, span.last, release)
         return self._last_change
@@ -251,6 +264,34 @@ class SharePartition:
     def left_by(self, change: int) -> list[Span]:
         """What leaves its members by this change, while that is not written yet."""
         return [span for span in self.spans if span.becomes is not None and span.change == change]
+
+    # -- dead letters
+
+    def dead_letters(self) -> list[Span]:
+        """The records whose dead letters are to be written: it is stored that they are due, and nothing of them is
+        being written."""
+        due = [span for span in self.spans if span.state is RecordState.ARCHIVING and span.becomes is None]
+        if not due:
+            self.may_have_dead_letters = any(span.becomes is RecordState.ARCHIVING for span in self.spans)
+        return due
+
+    def archive(self, first: Offset, last: Offset) -> int:
+        """The dead letters of these offsets are written, or never will be. Returns the number of the change, 0 where
+        nothing is to be written: the log may have deleted the records meanwhile."""
+        due = [
+            span
+            for span in self.spans.within(first, last)
+            if span.state is RecordState.ARCHIVING and span.becomes is None
+        ]
+        if not due:
+            return _NOTHING
+        self._last_change += 1
+        change = self._last_change
+        for span in due:
+            self.spans.change(
+                span.first, span.last, lambda left: left._replace(becomes=RecordState.ARCHIVED, change=change)
+            )
+        return change
 
     # -- writing
 
@@ -267,14 +308,19 @@ class SharePartition:
         return Write(self._last_change, start, batches, complete)
 
     def settle(self, write: Write, *, is_committed: bool) -> None:
-        """The outcome of a write is known (I2)."""
+        """The outcome of a write is known (I2). What is archived is to be written again if it was refused (I8)."""
+        again = self._last_change + 1
 
         def settled(span: Span) -> Span:
             if span.becomes is None or span.change > write.last_change:
                 return span
-            if not is_committed:
-                return span._replace(becomes=None, change=_NOTHING)
-            return Span(span.first, span.last, span.becomes, span.deliveries)
+            if is_committed:
+                is_rejected = span.is_rejected and span.becomes is RecordState.ARCHIVING
+                return Span(span.first, span.last, span.becomes, span.deliveries, is_rejected=is_rejected)
+            if span.state is RecordState.ARCHIVING:
+                self._last_change = again
+                return span._replace(change=again)
+            return span._replace(becomes=None, change=_NOTHING, is_rejected=False)
 
         self.spans.change_all(settled)
         self._trim()
@@ -383,15 +429,18 @@ def _runs(each: Acknowledgement, start: Offset) -> Iterator[tuple[Offset, Offset
         begin = last + 1
 
 
-def _leaving(span: Span, *, kind: AcknowledgeType, change: int, limit: int) -> Span:
+def _leaving(span: Span, *, kind: AcknowledgeType, change: int, limits: ShareLimits) -> Span:
     match kind:
         case AcknowledgeType.ACCEPT:
             becomes = RecordState.ACKNOWLEDGED
-        case AcknowledgeType.RELEASE if span.deliveries < limit:
+        case AcknowledgeType.RELEASE if span.deliveries < limits.deliveries:
             becomes = RecordState.AVAILABLE
-        case _:
+        case AcknowledgeType.GAP:
             becomes = RecordState.ARCHIVED
-    return span._replace(becomes=becomes, change=change)
+        case _:
+            becomes = limits.given_up
+    is_rejected = kind is AcknowledgeType.REJECT and becomes is RecordState.ARCHIVING
+    return span._replace(becomes=becomes, change=change, is_rejected=is_rejected)
 
 
 def _archived(span: Span) -> Span:

@@ -17,11 +17,13 @@ from kavka.model import Offset
 
 
 class RecordState(IntEnum):
-    """The states of a record, with the numbers that Kafka's records have. 3 is for dead letters, which are not here."""
+    """The states of a record, with the numbers that Kafka's records have. ARCHIVING: the group has given it up, and its
+    dead letter is to be written (KIP-1191)."""
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
     ARCHIVED = 4
 
 
@@ -33,7 +35,8 @@ class Span(NamedTuple):
     """Offsets from `first` to `last`, both included; `deliveries`: how often they were delivered.
 
     Who acquired them, and until when (ms of the loop's clock), is in `member` and `deadline_ms`. `becomes` is the state
-    that change number `change` gives them once it is written; until then nobody else gets them.
+    that change number `change` gives them once it is written; until then nobody else gets them. `is_rejected`: a member
+    said so, and that is what their dead letters tell; it is not stored.
     """
 
     first: Offset
@@ -44,6 +47,7 @@ class Span(NamedTuple):
     deadline_ms: int = 0
     becomes: RecordState | None = None
     change: int = 0
+    is_rejected: bool = False
 
     @property
     def size(self) -> int:

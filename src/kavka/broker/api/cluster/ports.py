@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from kavka.broker.late import Late
     from kavka.broker.metadata.features import Features
     from kavka.broker.metadata.metadata_cache import MetadataCache
+    from kavka.broker.settings.dynamic_configs import DynamicConfigs
     from kavka.broker.telemetry.client_telemetry import ClientTelemetry
     from kavka.broker.upkeep.log_moves import LogMoves
     from kavka.config.broker import BrokerConfig
@@ -40,6 +41,10 @@ class ClusterBroker(Protocol):
     @property
     def config(self) -> BrokerConfig:
         """The broker's settings in force: the largest push of metrics."""
+
+    @property
+    def configs(self) -> DynamicConfigs:
+        """Which groups have a dead-letter topic."""
 
     @property
     def logs(self) -> LogManager:

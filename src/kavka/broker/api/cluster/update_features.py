@@ -2,7 +2,8 @@
 
 Behaviour   A safe downgrade that would switch off a kind of groups is INVALID_REQUEST while a group of that kind has
             members, or is a share group, whose positions nobody could use: an unsafe one does it (Apache Kafka makes no
-            difference between the two here). The other rules are in `controller.decide.feature_levels`. Up to version 1
+            difference between the two here). So is one of share.version below 2 while a group has a dead-letter topic:
+            what it gives up would be lost. The other rules are in `controller.decide.feature_levels`. Up to version 1
             each feature succeeds or fails for itself. From version 2 on one refusal leaves all features unchanged, and
             the error stands above all. The answer comes when this broker shows the new levels to clients, or after
             AWAIT_LEVELS_S. Only the controller answers; others say NOT_CONTROLLER.
@@ -14,11 +15,14 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
+from kavka.broker.metadata.features import SHARE_VERSION
+from kavka.config.group import DEAD_LETTERS_FROM
 from kavka.controller.decide.feature_levels import FeatureUpdate, UpgradeType
 from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from kavka.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
+from kavka.zookeeper.znode_paths import GROUPS_ENTITY
 
 if TYPE_CHECKING:
     from kavka.broker.api.cluster.ports import ClusterBroker
@@ -74,7 +78,11 @@ async def _update(broker: ClusterBroker, message: UpdateFeaturesRequest, version
 
 async def _refuse_loss(broker: ClusterBroker, wish: FeatureUpdate) -> None:
     """Raises `RequestError` for a safe downgrade that would not be safe."""
-    if wish.level != 0 or wish.upgrade_type != UpgradeType.SAFE_DOWNGRADE:
+    if wish.upgrade_type != UpgradeType.SAFE_DOWNGRADE:
+        return
+    if wish.name == SHARE_VERSION and wish.level < DEAD_LETTERS_FROM:
+        _refuse_lost_letters(broker)
+    if wish.level != 0:
         return
     groups = await broker.group_census.in_use(wish.name)
     if groups:
@@ -83,6 +91,22 @@ async def _refuse_loss(broker: ClusterBroker, wish: FeatureUpdate) -> None:
             ErrorCode.INVALID_REQUEST,
             f"{count} could not go on without {wish.name}, for example {groups[0]}: end or delete what is in use, or "
             "ask for an unsafe downgrade",
+        )
+
+
+def _refuse_lost_letters(broker: ClusterBroker) -> None:
+    configs = broker.configs
+    with_letters = [
+        group_id
+        for group_id in configs.named(GROUPS_ENTITY)
+        if configs.group(group_id).get("errors.deadletterqueue.topic.name")
+    ]
+    if with_letters:
+        count = "1 group has a" if len(with_letters) == 1 else f"{len(with_letters)} groups have a"
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"{count} dead-letter topic, for example {with_letters[0]}: what they give up would be lost. Take their "
+            "errors.deadletterqueue.topic.name back, or ask for an unsafe downgrade",
         )
 
 

@@ -4,6 +4,7 @@ subscription, and levels of a broker's loggers (KIP-339, KIP-412, KIP-714, KIP-8
 Behaviour   Settings that the request does not name stay. Each resource is changed for itself; one that is named twice
             is INVALID_REQUEST. validate_only runs every check and writes nothing. REQUEST_TIMED_OUT: ZooKeeper did not
             say whether the change is written.
+            A group's dead letters (errors.deadletterqueue.*) take share.version 2: INVALID_CONFIG below it.
             Settings of groups and subscriptions are kept in znodes that Apache Kafka does not read
             (`broker.settings.dynamic_configs`). Levels of loggers hold until the broker stops
             (`broker.settings.broker_loggers`).
@@ -82,7 +83,9 @@ async def _alter(broker: ConfigsBroker, resource: AlterConfigsResource, *, valid
             await configs.change_other(
                 GROUPS_ENTITY,
                 name,
-                lambda current: alter_group_incrementally(name, current, changes, configs.broker),
+                lambda current: alter_group_incrementally(
+                    name, current, changes, configs.broker, share_version=broker.features.share_version()
+                ),
                 validate_only=validate_only,
             )
         case ResourceType.CLIENT_METRICS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from kavka.broker.metadata.features import Features
     from kavka.broker.metadata.metadata_cache import MetadataCache
     from kavka.broker.quotas.quota_store import QuotaStore
     from kavka.broker.settings.dynamic_configs import DynamicConfigs
@@ -23,6 +24,10 @@ class ConfigsBroker(Protocol):
     @property
     def metadata(self) -> MetadataCache:
         """Which topics and live brokers exist."""
+
+    @property
+    def features(self) -> Features:
+        """The levels of the cluster's features."""
 
     @property
     def quota_store(self) -> QuotaStore:

@@ -31,7 +31,7 @@ _VALUE_VERSION: Final = 0
 NO_EPOCH: Final = -1
 UNKNOWN_START: Final = -1
 UNKNOWN_COUNT: Final = -1
-_STATES: Final = (0, 1, 2, 4)
+_STATES: Final = (0, 1, 2, 3, 4)
 """The numbers of records' states (`share.decide.spans.RecordState`)."""
 
 
