@@ -7,6 +7,7 @@ what is checked (observe.health.checks). Works without the console's extra.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
@@ -62,6 +63,7 @@ def health(
     settings = cluster_settings(bootstrap, zookeeper, metrics)
     from kavka.runtime.loop import run
 
+    gc.disable()  # What is read becomes a few objects for each partition, and the process ends with them.
     snapshot, silent, found = run(_look(settings))
     if as_json:
         show_json({**_fields(snapshot, found), "silent_brokers": silent})

@@ -64,9 +64,19 @@ def share_files(limit: int) -> FileShares:
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Runs `main` to its end on a new loop, as asyncio.run does."""
+    """Runs `main` to its end on a new loop, as asyncio.run does.
+
+    Its result is not that of the runner's task: where the runner gives SIGINT back, the interpreter writes that task
+    out with all of its result, and throws it away. Of a cluster with many partitions that is a long one.
+    """
+    results: list[Result] = []
+
+    async def keep() -> None:
+        results.append(await main)
+
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(main)
+        runner.run(keep())
+    return results[0]
 
 
 def raise_file_limit() -> int:
