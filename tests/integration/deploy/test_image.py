@@ -86,6 +86,45 @@ def podman() -> Podman:
     return podman
 
 
+class Compose:
+    """Docker Compose, with Podman's service in the place of Docker's."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self.program = program
+        self._socket = folder / "socket"
+
+    @contextmanager
+    def running(self, podman: Podman, file: Path, variables: Mapping[str, str], *, brokers: int) -> Iterator[None]:
+        environment = {**os.environ, **variables, "DOCKER_HOST": f"unix://{self._socket}"}
+
+        def compose(*words: str) -> str:
+            command = [self.program, "--project-name", "kavka-tested", "--file", str(file), *words]
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=RUN_S + STOP_S, check=False
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done.stdout
+
+        with served([podman.program, "system", "service", "--time", "0", f"unix://{self._socket}"], self._socket):
+            try:
+                compose("up", "--detach", "--no-build")
+                eventually("they serve", lambda: compose("logs").count(RUNNING) >= brokers, timeout_s=RUN_S)
+                yield
+            finally:
+                compose("down", "--volumes")
+
+
+@pytest.fixture
+def compose(tmp_path: Path) -> Compose:
+    found = subprocess.run(
+        [ROOT / "tools" / "setup_compose.sh"], capture_output=True, text=True, timeout=BUILD_S, check=False
+    )
+    if found.returncode == TOOLCHAIN_MISSING:
+        pytest.skip(found.stderr.strip().splitlines()[-1])
+    assert found.returncode == 0, found.stderr
+    return Compose(found.stdout.strip().splitlines()[-1], tmp_path)
+
+
 def test_a_single_node_is_nobody_in_particular_and_its_volume_outlives_it(podman: Podman) -> None:
     """As `docker run -p 9092:9092`, with another port on this side; then a new container on the same volume."""
     port = free_port()
@@ -140,6 +179,54 @@ def test_three_nodes_as_a_file_for_apache_kafka_has_them(podman: Podman) -> None
             made.result(30)
         assert write_and_read(f"localhost:{ports[2]}", "orders") == [b"one"]
         assert sorted(admin.list_topics(timeout=30).brokers) == [1, 2, 3]
+
+
+SINGLE_NODE = """
+services:
+  broker:
+    image: ${IMAGE}
+    hostname: broker
+    ports: ["127.0.0.1:${PORT_1}:9092"]
+    read_only: true
+    tmpfs: [/tmp]
+    environment:
+      KAFKA_NODE_ID: 1
+      KAFKA_PROCESS_ROLES: broker,controller
+      KAFKA_LISTENER_SECURITY_PROTOCOL_MAP: CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT
+      KAFKA_ADVERTISED_LISTENERS: PLAINTEXT_HOST://localhost:${PORT_1},PLAINTEXT://broker:19092
+      KAFKA_LISTENERS: CONTROLLER://:29093,PLAINTEXT_HOST://:9092,PLAINTEXT://:19092
+      KAFKA_INTER_BROKER_LISTENER_NAME: PLAINTEXT
+      KAFKA_CONTROLLER_LISTENER_NAMES: CONTROLLER
+      KAFKA_CONTROLLER_QUORUM_VOTERS: 1@broker:29093
+      KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1
+      KAFKA_LOG_DIRS: /tmp/kraft-combined-logs
+      CLUSTER_ID: ${CLUSTER_ID}
+"""
+"""As people write it for apache/kafka in KRaft mode."""
+
+
+def test_compose_starts_a_file_for_apache_kafka(podman: Podman, compose: Compose, tmp_path: Path) -> None:
+    file = tmp_path / "compose.yaml"
+    file.write_text(SINGLE_NODE)
+    port = free_port()
+    with compose.running(podman, file, {"IMAGE": IMAGE, "PORT_1": str(port), "CLUSTER_ID": CLUSTER_ID}, brokers=1):
+        assert write_and_read(f"localhost:{port}", "orders") == [b"one"]
+
+
+def test_compose_starts_the_three_brokers_that_we_publish(podman: Podman, compose: Compose, tmp_path: Path) -> None:
+    """deploy/container/compose.yaml, with other ports on this side and the image that was built already."""
+    ports = {published: free_port() for published in ("29092", "39092", "49092")}
+    text = (ROOT / "deploy" / "container" / "compose.yaml").read_text().replace("image: kavka", f"image: {IMAGE}")
+    for published, port in ports.items():
+        text = text.replace(published, str(port))
+    file = tmp_path / "compose.yaml"
+    file.write_text(text)
+    with compose.running(podman, file, {}, brokers=3):
+        admin = AdminClient({"bootstrap.servers": f"localhost:{ports['39092']}"})
+        eventually("three brokers", lambda: sorted(admin.list_topics(timeout=30).brokers) == [1, 2, 3])
+        for made in admin.create_topics([NewTopic("orders", 3, 3)]).values():
+            made.result(30)
+        assert write_and_read(f"localhost:{ports['49092']}", "orders") == [b"one"]
 
 
 def test_testcontainers_module_for_apache_kafka_starts_it(podman: Podman, tmp_path: Path) -> None:
