@@ -1,11 +1,12 @@
 """The bugs that are put back, one by one, to see that the simulator finds them; `mutation` tells how.
 
 By theme, as the scenarios are: the four TLA+ variants that are not safe, divergence, the ISR, the controller, disks,
-producers. Each says whose bug it was.
+producers; `access_mutants` has those of access. Each says whose bug it was.
 """
 
 from __future__ import annotations
 
+from tests.simulation.access_mutants import ACCESS_MUTANTS
 from tests.simulation.mutation import Change, Mutant, put_back
 
 __all__ = ["MUTANTS", "Change", "Mutant", "put_back"]
@@ -19,10 +20,6 @@ DIVERGENCE = "kavka.replication.decide.divergence"
 FETCH_STATE = "kavka.replication.decide.fetch_state:FetchState"
 FOLLOWED = "kavka.replication.decide.followed_partitions:FollowedPartitions"
 LOG = "kavka.log.unified_log:UnifiedLog"
-ACL_STORE = "kavka.broker.authorization.acl_store:AclStore"
-CHANGE_FOLLOWER = "kavka.zookeeper.change_nodes:ChangeFollower"
-AUTHORIZATION = "kavka.broker.authorization.authorization"
-FETCH = "kavka.broker.api.records.fetch"
 STATE_CHANGES = "kavka.broker.metadata.state_changes:StateChanges"
 
 NO_FENCE = Change(
@@ -684,62 +681,5 @@ MUTANTS = [
         (Change("kavka.broker.api.groups.offset_fetch:handle", "if message.require_stable else", "if False else"),),
         ("S49",),
     ),
-    # Access control.
-    Mutant(
-        "a remembered right outlives its list",
-        "a cache that is not cleared when the generation rises",
-        (Change(f"{AUTHORIZATION}:Authorization.is_allowed", "session.generation != generation", "False"),),
-        ("S52",),
-    ),
-    Mutant(
-        "a right that was there when the fetch came is enough",
-        "Apache Kafka: a fetch that waits is answered with records after its right was removed",
-        (Change(f"{FETCH}:_await_outcomes", "generation != authorization.authorizer.generation", "False"),),
-        ("S52",),
-    ),
-    Mutant(
-        "change nodes alone are read after a lost session",
-        "Apache Kafka: what was purged meanwhile is never heard of",
-        (
-            Change(f"{CHANGE_FOLLOWER}._on_event", "self._must_read_all = True", "pass"),
-            Change(f"{CHANGE_FOLLOWER}._misses_some", "return any(", "return False and any("),
-        ),
-        ("S53",),
-    ),
-    Mutant(
-        "lists are written over each other",
-        "a write that does not look at the version",
-        (Change(f"{ACL_STORE}._change", "_encode(wanted), before.version", "_encode(wanted), -1"),),
-        ("S54",),
-    ),
-    Mutant(
-        "a change is in force on the broker that wrote it only",
-        "the change node is forgotten",
-        (Change(f"{ACL_STORE}._change", "multi([write, _change_node(pattern)])", "multi([write])"),),
-        ("S52", "S54"),
-    ),
-    Mutant(
-        "a denial counts only where nothing allows",
-        "deny after allow",
-        (
-            Change(
-                "kavka.security.authorizer:_decide_among",
-                "if permission is Permission.DENY:",
-                "if permission is Permission.DENY and allowed is None:",
-            ),
-        ),
-        ("S55",),
-    ),
-    Mutant(
-        "whoever fetches as a replica gets records",
-        "replica fetches are not asked for ClusterAction",
-        (Change(f"{FETCH}:_ask", "None if caller.may_on_cluster(Operation.CLUSTER_ACTION) else set[str]()", "None"),),
-        ("S55",),
-    ),
-    Mutant(
-        "prefixes match at the end of a name",
-        "a prefix that is not one",
-        (Change("kavka.security.authorizer:AclIndex.about", "name[:length]", "name[-length:]"),),
-        ("S55",),
-    ),
+    *ACCESS_MUTANTS,
 ]

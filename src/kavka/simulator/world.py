@@ -36,6 +36,7 @@ from kavka.simulator.host.trace import current_trace
 from kavka.simulator.host.wire import Wire
 from kavka.simulator.host.zookeeper import SimulatedZooKeeper
 from kavka.simulator.rules.invariants import Observer, Violation
+from kavka.simulator.rules.session_rules import SessionRules
 from kavka.simulator.rules.stored_access import LOOK_S, StoredAccess
 from kavka.simulator.rules.transaction_rules import LEDGER
 from kavka.zookeeper.client import ZooKeeperClient
@@ -113,9 +114,9 @@ class World:
         self.partitions = [TopicPartition(TOPIC, index) for index in range(partitions)]
         self.replicas = min(replicas, brokers)
         self.observer = Observer(self.zookeeper, allow_loss=allow_loss, trace=self.events)
-        wire = Wire(self.observer.watchers)
-        for broker in self.brokers.values():
-            broker.wire, broker.on_decision = wire, self.observer.states.on_decision
+        self.stored_access = StoredAccess(self.scheduler, self.network, self.zookeeper, self.brokers, self.observer)
+        self.sessions = SessionRules(self.observer, self.zookeeper, self.stored_access)
+        self._watch()
         self.observer.has_eligible_leaders = _has_eligible_leaders(own)
         self._bootstrap = [(broker.node, PORT) for broker in self.brokers.values()]
         self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.bugs, self.logins)
@@ -132,7 +133,6 @@ class World:
         self.faults = Faults(self, self.mix, schedule=schedule)
         settling_s = 1.5 * int(own["zookeeper.session.timeout.ms"]) / 1_000 + 2.0
         self.liveness = Liveness(self, self.scheduler.new_random(), settling_s=settling_s)
-        self.stored_access = StoredAccess(self.scheduler, self.network, self.zookeeper, self.brokers, self.observer)
         self.insisting = 0  # administrators at work who will not give up
         self.trace: list[str] = []
         self.swarm_steps = range(0)
@@ -142,6 +142,13 @@ class World:
         self.observer.access.principal_of = logins.principal_of
         for broker in self.brokers.values():
             broker.tls.certificate = broker_certificate(broker.node)
+
+    def _watch(self) -> None:
+        """The rules learn of what brokers are asked, answer and decide."""
+        self.observer.watchers.append(self.sessions)
+        wire = Wire(self.observer.watchers, self.sessions)
+        for broker in self.brokers.values():
+            broker.wire, broker.on_decision = wire, self.observer.states.on_decision
 
     def note(self, what: str) -> None:
         """Adds a line to the trace."""
@@ -170,7 +177,6 @@ class World:
         self.run_for(1.0)  # Brokers learn of each other.
         if self.logins is not None:
             self.let_users_in()
-            self._look_at_access()
         if self.is_sharing:
             self.run_in_client("admin", lambda cluster: self._let_share(cluster))
         self.run_in_client("admin", lambda cluster: self._create(cluster, TOPIC, len(self.partitions)))
@@ -179,11 +185,14 @@ class World:
     def _look_at_access(self) -> None:
         """Looks whether brokers know who may do what, every now and then, for good."""
         self.stored_access.look()
+        self.sessions.look_at_tokens()
         self.scheduler.after(LOOK_S, self._look_at_access)
 
     def let_users_in(self) -> None:
-        """Applications get passwords and rights, from an administrator."""
+        """Applications get passwords and rights, from an administrator. From then on brokers are compared with what is
+        stored."""
         self.run_in_client("admin", lambda cluster: give_access(cluster))
+        self._look_at_access()
 
     async def _let_share(self, cluster: Cluster) -> None:
         """Share groups are on, and the one that there will be begins with the first record."""

@@ -18,7 +18,7 @@ from kavka.client.acl_admin import AclAdmin
 from kavka.client.quota_admin import QuotaAdmin
 from kavka.client.security import SaslMechanism, SaslSettings
 from kavka.client.user_admin import UserAdmin
-from kavka.protocol.sasl_network import NewExchange, SaslNetwork
+from kavka.protocol.sasl_network import Login, NewExchange, SaslNetwork
 from kavka.security.acls import Binding, Entry, EntryFilter, Filter, Operation, Permission
 from kavka.security.plain import client_token
 from kavka.security.quota_limits import Change, Entity
@@ -138,6 +138,10 @@ class Logins:
         """A network whose connections have logged in before they are given out. `sasl`: otherwise than usual."""
         chosen = sasl or self.settings(loop.name)
         return SaslNetwork(self.network(network, loop), chosen.mechanism.value, self._exchange(chosen), client_id="sim")
+
+    def login(self, sasl: SaslSettings) -> Login:
+        """One login, whose frames somebody else sends."""
+        return Login(sasl.mechanism.value, self._exchange(sasl)(""), "sim")
 
     def _exchange(self, sasl: SaslSettings) -> NewExchange:
         def plain(_host: str) -> Generator[bytes, bytes, None]:

@@ -94,10 +94,10 @@ class Clients:
             settings = replace(settings, sasl=sasl or self.logins.settings(loop.name))
         return Cluster(network, self._bootstrap, settings, random=self._scheduler.new_random())
 
-    def logged_in(self, loop: NodeLoop) -> Network:
-        """The network of who sends requests itself."""
+    def logged_in(self, loop: NodeLoop, sasl: SaslSettings | None = None) -> Network:
+        """The network of who sends requests itself. `sasl`: it logs in otherwise than usual."""
         network = self._network.port_of(loop.name, loop)
-        return network if self.logins is None else self.logins.logged_in(network, loop)
+        return network if self.logins is None else self.logins.logged_in(network, loop, sasl)
 
     def add_producer(self, *, mean_pause_s: float, acks: int = -1) -> None:
         """A producer that writes a few records at a time, to all partitions, until `is_writing` is False.

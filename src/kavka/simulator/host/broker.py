@@ -48,7 +48,7 @@ from kavka.simulator.host.network import Endpoint, NodeNetwork, SimulatedNetwork
 from kavka.simulator.host.scheduler import NodeLoop, Scheduler
 from kavka.simulator.host.tls import TlsAcceptor, TlsIdentity, TlsNetwork
 from kavka.simulator.host.trace import Trace
-from kavka.simulator.host.wire import Exchange, Wire
+from kavka.simulator.host.wire import Exchange, SaslMessage, Wire, sasl_message
 from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
 from kavka.zookeeper.client import ClientOptions, ZooKeeperClient
 
@@ -100,7 +100,7 @@ class SimulatedBroker:
         self.log_directories = tuple(self._settings["log.dirs"].split(","))
         self._bugs = around.bugs
         self._halts = around.halts
-        self.disk = SimulatedDisk(scheduler.new_random(), wall_ms=self._wall_ms)
+        self.disk = SimulatedDisk(scheduler.new_random(), wall_ms=self.wall_ms)
         self.disk_delay_s = 0.0
         self.clock_skew_ms = 0
         self.is_given_up = False
@@ -121,6 +121,15 @@ class SimulatedBroker:
         self.wire: Wire | None = None
         """Is told what this broker is asked and what it answers."""
         self.on_decision: RecordDecision = forget
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What its next life is started with; but for what each life is told besides."""
+        return self._settings
+
+    def set(self, settings: Mapping[str, str]) -> None:
+        """Its properties file is edited: its next life goes by that."""
+        self._settings = {**self._settings, **settings}
 
     @property
     def is_alive(self) -> bool:
@@ -253,7 +262,7 @@ class SimulatedBroker:
             zookeeper,
             filesystem,
             rng,
-            self._wall_ms,
+            self.wall_ms,
             self._run_blocking,
             self._halt,
             MAX_OPEN_SEGMENTS,
@@ -283,7 +292,7 @@ class SimulatedBroker:
         """How it reaches the others: with TLS, where their listener for brokers has it."""
         if config.security_protocols.get(config.inter_broker_listener) not in TLS_PROTOCOLS:
             return network
-        return TlsNetwork(network, self.tls, self._wall_ms)
+        return TlsNetwork(network, self.tls, self.wall_ms)
 
     def _own_principal(self, config: BrokerConfig) -> str:
         certificate = self.tls.certificate
@@ -295,7 +304,7 @@ class SimulatedBroker:
         tls = None
         if listener.security_protocol in TLS_PROTOCOLS:
             client_auth = "none" if listener.security_protocol in SASL_PROTOCOLS else config.ssl_client_auth
-            tls = TlsAcceptor(self.tls, self._wall_ms, client_auth)
+            tls = TlsAcceptor(self.tls, self.wall_ms, client_auth)
         return Door(listener.listener, tls, broker if listener.security_protocol in SASL_PROTOCOLS else None)
 
     def _on_made(self, broker: Broker) -> None:
@@ -328,7 +337,8 @@ class SimulatedBroker:
 
     # -- ports
 
-    def _wall_ms(self) -> int:
+    def wall_ms(self) -> int:
+        """The time by its machine's clock."""
         return WALL_CLOCK_START_MS + round(self._scheduler.now_ms * self.clock_rate) + self.clock_skew_ms
 
     async def _run_blocking(self, work: Callable[[], None]) -> None:
@@ -448,12 +458,15 @@ class _Connection:
     async def _take_through(self, gate: Gate, frame: memoryview, loop: NodeLoop) -> None:
         """A frame on a connection with a gate. Until that is open the next one is not read before this is answered."""
         is_open = gate.is_open
+        message = sasl_message(frame, was_open=is_open)
         if is_open:
             header, position = decode_request_header(frame)
             request = Request(header, frame[position:], self._context)
         else:
             request = Request(UNREAD, frame, self._context)
         outcome = gate.handle(request, self._serve)
+        if message is not None:
+            outcome = self._logged_in(message, outcome)
         if isinstance(outcome, Response):
             self._slots.answer(request.header, outcome)
             self._send()
@@ -461,6 +474,22 @@ class _Connection:
         task = self._defer(request, outcome, None, loop)
         if not is_open:
             await asyncio.wait([task])
+
+    def _logged_in(self, message: SaslMessage, outcome: Outcome) -> Outcome:
+        """Those who watch the wire learn of a message of a login and its answer, when there is one."""
+        wire = self._broker.wire
+        if wire is None:
+            return outcome
+        if isinstance(outcome, Response):
+            wire.on_sasl(self._broker, self._context, message, outcome)
+            return outcome
+
+        async def later() -> Response:
+            response = await outcome
+            wire.on_sasl(self._broker, self._context, message, response)
+            return response
+
+        return later()
 
     def _serve(self, request: Request) -> Outcome:
         """What the gate lets pass."""

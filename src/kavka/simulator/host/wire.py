@@ -10,12 +10,14 @@ decoded from its bytes before the broker's own handler gets them, an answer afte
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from kavka.errors import ProtocolViolation
 from kavka.model import chunk_bytes
-from kavka.protocol.api import api
+from kavka.protocol.api import api, decode_request_header, response_header_version
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.codec import decode
+from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 
 if TYPE_CHECKING:
     from kavka.model import Offset, TopicPartition
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 NOT_WATCHED: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.METADATA})
 """What tells nothing of records, leaders or groups."""
 
-EMPTY_FETCH: Final = (12, b"\0\0")
-"""A Fetch answer that tells nothing, in a flexible version: so many bytes, of which the fifth and sixth, its error, are
-zero."""
+EMPTY_FETCH: Final = (12, bytes(6))
+"""A Fetch answer that tells nothing, in a flexible version: so many bytes, of which the first six, for how long to wait
+and its error, are zero."""
+ERROR_BYTES: Final = 2
 
 
 class Exchange:
@@ -81,11 +84,54 @@ class Watcher(Protocol):
     def on_answer(self, exchange: Exchange) -> None: ...
 
 
+class SaslMessage(NamedTuple):
+    """A SaslAuthenticate. `was_open`: the connection had logged in before."""
+
+    token: bytes
+    version: int
+    was_open: bool
+
+    def is_accepted(self, response: Response) -> bool:
+        """Whether the answer has no error."""
+        body = b"".join(map(chunk_bytes, response.chunks))
+        if not self.was_open:  # The gate's own frame: a correlation id, and in newer versions tagged fields.
+            body = body[4 + response_header_version(ApiKey.SASL_AUTHENTICATE, self.version) :]
+        return body[:ERROR_BYTES] == bytes(ERROR_BYTES)
+
+
+def sasl_message(frame: memoryview, *, was_open: bool) -> SaslMessage | None:
+    """None for any other request."""
+    try:
+        header, position = decode_request_header(frame)
+        if header.api_key != ApiKey.SASL_AUTHENTICATE:
+            return None
+        request = decode(SaslAuthenticateRequest, frame[position:], header.api_version)
+    except ProtocolViolation:
+        return None
+    return SaslMessage(bytes(request.auth_bytes), header.api_version, was_open)
+
+
+class WatchesLogins(Protocol):
+    """Learns of logins."""
+
+    def on_sasl(self, broker: SimulatedBroker, context: ConnectionContext, message: SaslMessage) -> None:
+        """A message of a login was accepted, and its answer is about to be sent."""
+        ...
+
+
 class Wire:
     """Decodes, and passes it to the watchers."""
 
-    def __init__(self, watchers: Sequence[Watcher]) -> None:
+    def __init__(self, watchers: Sequence[Watcher], logins: WatchesLogins) -> None:
         self._watchers = tuple(watchers)
+        self._logins = logins
+
+    def on_sasl(
+        self, broker: SimulatedBroker, context: ConnectionContext, message: SaslMessage, response: Response
+    ) -> None:
+        """The broker has an answer to a message of a login."""
+        if message.is_accepted(response):
+            self._logins.on_sasl(broker, context, message)
 
     def on_request(self, broker: SimulatedBroker, request: Request) -> Exchange | None:
         """What to give `on_answer` with the answer. None if no watcher wants it."""
@@ -111,7 +157,7 @@ class Wire:
             return  # None is sent, or the connection closes.
         if exchange.key is ApiKey.FETCH and len(chunks) == 1:
             only = chunk_bytes(chunks[0])
-            if (len(only), only[4:6]) == EMPTY_FETCH and not exchange.expected:
+            if (len(only), only[:6]) == EMPTY_FETCH and not exchange.expected:
                 return  # The most frequent one, at the end of a long poll.
         with exchange.broker.disk.without_faults():  # Records are read once more than a broker does.
             body = memoryview(b"".join(map(chunk_bytes, response.chunks)))

@@ -70,13 +70,18 @@ class StoredAccess:
         for broker in self._brokers.values():
             if not self._is_calm(broker, now_s):
                 self._calm_since_s.pop(broker.broker_id, None)
-                continue
-            life, since_s = self._calm_since_s.get(broker.broker_id, (0, 0.0))
-            if life != broker.life:
+            elif self._calm_since_s.get(broker.broker_id, (0, 0.0))[0] != broker.life:
                 self._calm_since_s[broker.broker_id] = (broker.life, now_s)
-            elif now_s - since_s >= SETTLED_S and now_s - self._changed_s >= CHANGE_S:
+            elif self.must_know(broker):
                 self.looks += 1
                 self.require_same(broker)
+
+    def must_know(self, broker: SimulatedBroker) -> bool:
+        """Whether the broker must have what ZooKeeper has, as far as that was looked at."""
+        now_s = self._scheduler.now_ns / 1e9
+        life, since_s = self._calm_since_s.get(broker.broker_id, (0, 0.0))
+        is_settled = life == broker.life and now_s - since_s >= SETTLED_S
+        return is_settled and self._is_calm(broker, now_s) and now_s - self._changed_s >= CHANGE_S
 
     def require_same(self, broker: SimulatedBroker) -> None:
         """All of it, of one broker that must know (R24)."""

@@ -12,11 +12,13 @@ broken on the way. Leader A, followers B and C, controller D: see `play`.
     producers   S42 and S43: what is sent twice is there once
     transactions  S44 to S49: all or nothing
     access        S52 to S55: who may do what, while it changes
+    sessions      S56 to S60: logins, and what ends them
     play          the words in which a scenario is told; play_clients, play_wire: its clients and its requests
     registry      the list of scenarios
 """
 
-from kavka.simulator.scenarios import articles, divergence, isr, controller, storage, producers, transactions, access  # isort: skip # in the order they are listed
+from kavka.simulator.scenarios import articles, divergence, isr, controller, storage  # isort: skip # as they are listed
+from kavka.simulator.scenarios import producers, transactions, access, sessions  # isort: skip
 from kavka.simulator.scenarios.isr import lose_last_standing
 from kavka.simulator.scenarios.registry import LAGGING, SCENARIOS, Scenario, play, scenario
 
@@ -33,6 +35,7 @@ __all__ = [
     "play",
     "producers",
     "scenario",
+    "sessions",
     "storage",
     "transactions",
 ]

@@ -7,7 +7,6 @@ Source: docs/design/known-bugs.md.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -112,7 +111,7 @@ def _(seed: int) -> None:
     denied = [_binding(Operation.ALL, host="nobody", permission=Permission.DENY), _binding(Operation.ALL, name="other")]
     _change(play, lambda admin: admin.add(denied))
     play.run_for(6.0)  # The session is over.
-    _delete_change_nodes(play)
+    play.delete_below(CHANGES)
     play.heal(B, ZOOKEEPER)
     play.until(lambda: len(_lists(play, B).find(Filter())) == 3, "B has read the lists", within_s=60)
     _all_have_the_lists_of_zookeeper(play)
@@ -194,17 +193,3 @@ async def _create(acls: _Lists, bindings: Sequence[Binding], outcomes: dict[str,
         (outcomes[name],) = await acls.create(bindings)
     except KavkaError as failure:
         outcomes[name] = failure
-
-
-def _delete_change_nodes(play: Play) -> None:
-    """As they are purged after a quarter of an hour."""
-    server = play.world.zookeeper
-
-    async def delete() -> None:
-        session = await server.embedded.connect()
-        for name in await session.children(CHANGES):
-            await session.delete(f"{CHANGES}/{name}")
-
-    task: asyncio.Task[None] = server.loop.create_task(delete())
-    play.until(task.done, "the nodes are deleted")
-    task.result()

@@ -20,6 +20,7 @@ from typing import Final
 
 from kavka.client.admin import Admin, ElectionType, NewTopic, ResourceType
 from kavka.client.cluster import Cluster
+from kavka.client.security import SaslSettings
 from kavka.decisions import Decision, DecisionKind, RecordDecision
 from kavka.errors import ErrorCode, KavkaError
 from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -82,8 +83,10 @@ class Play:
         partitions: int = 1,
         topic: Mapping[str, str] | None = None,
         allow_loss: bool = False,
+        secured: bool = False,
     ) -> None:
-        """`settings` are those of all brokers, `topic` those of the topic."""
+        """`settings` are those of all brokers, `topic` those of the topic. `secured`: with logins, TLS and access
+        control (`clients.logins`)."""
         self._settings = {**SETTINGS, **(settings or {})}
         calm = FaultMix({"kill": 1.0}, 1.0)  # never started
         self.world = World(
@@ -94,6 +97,7 @@ class Play:
             mix=calm,
             replicas=len(replicas),
             allow_loss=allow_loss,
+            secured=secured,
         )
         self._written = 0
         self._asked: list[asyncio.Task[None]] = []
@@ -112,6 +116,8 @@ class Play:
                 brokers[broker_id].start()
         self.until(self.world.is_healthy, "all brokers serve")
         self.run_for(1.0)
+        if secured:
+            self.world.let_users_in()
         self._replicas = tuple(replicas)
         self._topic_settings = dict(topic or {})
         self.create_topic()
@@ -432,6 +438,19 @@ class Play:
         self.until(task.done, "the node is deleted")
         task.result()
 
+    def delete_below(self, path: str) -> None:
+        """Deletes the znodes right below `path`, as old change nodes are purged."""
+        server = self.world.zookeeper
+
+        async def delete() -> None:
+            session = await server.embedded.connect()
+            for name in await session.children(path):
+                await session.delete(f"{path}/{name}")
+
+        task = server.loop.create_task(delete())
+        self.until(task.done, "the nodes are deleted")
+        task.result()
+
     def _note(self, what: str, broker_id: BrokerId) -> None:
         self.world.note(f"{what} broker {broker_id}")
 
@@ -578,6 +597,14 @@ class Play:
         )
         self.until(task.done, "an answer")
         return task.result()
+
+    def log_in(self, user: str, *, sasl: SaslSettings | None = None, once: bool = False) -> None:
+        """From now on `write`, `fetch` and the like come from another node, as this user. `sasl`: how it logs in, if
+        not with the user's password; `once`: at the beginning of a connection, and never again."""
+        logins = self.world.logins
+        assert logins is not None, "the world is secured"
+        self._client = WireClient(self.world, sasl=sasl, logs_in_once=once)
+        logins.owners[self.client_node] = user
 
     def lose_answers(self, broker_id: BrokerId) -> None:
         """Drops the broker's answers to `write`."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
+from kavka.client.security import SaslSettings
 from kavka.client.settings import ConsumerSettings, OffsetReset, ProducerSettings
 from kavka.client.transactions import GroupMetadata
 from kavka.errors import KavkaError
@@ -89,10 +90,19 @@ class Reader:
 class Writer:
     """A transactional producer of kavka's. Each method waits for its end, and returns the error, if there was one."""
 
-    def __init__(self, play: Play, transactional_id: str) -> None:
+    def __init__(
+        self, play: Play, transactional_id: str, *, timeout_ms: int = 60_000, sasl: SaslSettings | None = None
+    ) -> None:
+        """`timeout_ms`: of its transactions. `sasl`: it logs in with that, as User:transactor."""
         self._play = play
         self._loop = play.world.clients.node("writer")
-        self._settings = ProducerSettings(acks=-1, linger_ms=0, transactional_id=transactional_id)
+        self._sasl = sasl
+        if sasl is not None:
+            assert play.world.logins is not None, "the world is secured"
+            play.world.logins.owners[self._loop.name] = "transactor"
+        self._settings = ProducerSettings(
+            acks=-1, linger_ms=0, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
+        )
         self._producer: Producer | None = None
 
     def init(self) -> KavkaError | None:
@@ -145,7 +155,7 @@ class Writer:
     async def _run(self, work: Callable[[Producer], Awaitable[None]]) -> KavkaError | None:
         world = self._play.world
         if self._producer is None:
-            cluster = world.clients.cluster(self._loop)
+            cluster = world.clients.cluster(self._loop, self._sasl)
             now_ms = lambda: WALL_CLOCK_START_MS + world.scheduler.now_ms  # noqa: E731
             self._producer = Producer(cluster, self._settings, now_ms=now_ms)
         try:

@@ -6,6 +6,7 @@ none came. The observer learns what was acknowledged.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.errors import ConnectionFailed, ErrorCode
@@ -18,10 +19,13 @@ from kavka.protocol.messages.incremental_alter_configs_response import Increment
 from kavka.protocol.messages.produce_request import ProduceRequest
 from kavka.protocol.messages.produce_response import ProduceResponse
 from kavka.protocol.peer import PeerConnection
+from kavka.protocol.sasl_network import Login, Parts
 from kavka.records.batch import iterate_batches
 from kavka.simulator.host.broker import PORT
 
 if TYPE_CHECKING:
+    from kavka.client.security import SaslSettings
+    from kavka.network import Connection, Network
     from kavka.simulator.world import World
 
 PRODUCE_VERSION: Final = 9
@@ -50,11 +54,36 @@ class Fetched(NamedTuple):
     diverges_at: Offset = -1
 
 
+class LoginOnce:
+    """A network whose connections log in, and never again. `login` begins one; see `protocol.sasl_network`."""
+
+    def __init__(self, network: Network, new_login: Callable[[], Login]) -> None:
+        self._network = network
+        self._new_login = new_login
+
+    async def connect(self, host: str, port: int, *, max_frame_bytes: int = 256 * 1024 * 1024) -> Connection:
+        """Raises ConnectionFailed."""
+        connection = await self._network.connect(host, port, max_frame_bytes=max_frame_bytes)
+        login = self._new_login()
+        frame: Parts | None = login.begin()
+        while frame is not None:
+            connection.send_frame(frame)
+            try:
+                frame = login.answered(await connection.receive_frame())
+            except ValueError as refused:
+                connection.close()
+                raise ConnectionFailed(str(refused)) from refused
+        return connection
+
+
 class WireClient:
     """One client machine, with a connection to each life of a broker that it has asked."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, sasl: SaslSettings | None = None, logs_in_once: bool = False) -> None:
+        """`sasl`: how it logs in, if not as usual. `logs_in_once`: it does so at the beginning of a connection only."""
         self._world = world
+        self._sasl = sasl
+        self._logs_in_once = logs_in_once
         self.loop = world.clients.node("client")
         self._connections: dict[tuple[BrokerId, int], PeerConnection] = {}
 
@@ -112,8 +141,15 @@ class WireClient:
         key = (broker_id, broker.life)
         peer = self._connections.get(key)
         if peer is None or not peer.is_open:
-            network = self._world.clients.logged_in(self.loop)
             peer = self._connections[key] = await PeerConnection.open(
-                network, broker.node, PORT, client_id="play", connect_timeout_ms=500
+                self._network(), broker.node, PORT, client_id="play", connect_timeout_ms=500
             )
         return peer
+
+    def _network(self) -> Network:
+        if not self._logs_in_once:
+            return self._world.clients.logged_in(self.loop, self._sasl)
+        logins = self._world.logins
+        assert logins is not None, "the world is secured"
+        network = logins.network(self._world.network.port_of(self.loop.name, self.loop), self.loop)
+        return LoginOnce(network, lambda: logins.login(self._sasl or logins.settings(self.loop.name)))

@@ -1,0 +1,128 @@
+"""Rules about sessions: who has logged in is served for as long as that login is good, and nobody else is.
+
+Decides from the messages of logins, from ZooKeeper and from the clocks of brokers, and does not look into a gate.
+
+    R27  on a listener with SASL a request is served only in a session: after a login, for connections.max.reauth.ms at
+         most, and for no longer than the client's token was good when it logged in, by its broker's clock then. Clocks
+         that are set later end no session, and prolong none
+    R28  who logs in by SCRAM has a credential or a token in ZooKeeper, or had it a second ago, where the broker must
+         know (`stored_access`)
+    R29  a client that was told to wait for so many milliseconds (throttle_time_ms) is not heard before
+
+Source: docs/design/rules.md; KIP-368, KIP-48, KIP-219.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kavka.zookeeper.znode_paths import USERS_ENTITY, entity_config_path, sanitize, token_path
+
+if TYPE_CHECKING:
+    from kavka.protocol.connection import ConnectionContext
+    from kavka.simulator.host.broker import SimulatedBroker
+    from kavka.simulator.host.wire import Exchange, SaslMessage
+    from kavka.simulator.host.zookeeper import SimulatedZooKeeper
+    from kavka.simulator.rules.replica_view import View
+    from kavka.simulator.rules.stored_access import StoredAccess
+
+SLACK_S: Final = 0.002
+"""Brokers count whole milliseconds."""
+_NAME: Final = re.compile(rb"n,,n=([^,]*),")
+"""How the first message of a SCRAM exchange begins."""
+_PROOF: Final = b",p="
+_Place = tuple[str, str]
+"""A broker's node, and the id of a connection to it."""
+
+
+class _Session(NamedTuple):
+    """`ends_s`: by the clock of the broker that cannot be set; None: never."""
+
+    ends_s: float | None
+
+
+class SessionRules:
+    """Watches the wire, and logins on it."""
+
+    def __init__(self, view: View, zookeeper: SimulatedZooKeeper, stored: StoredAccess) -> None:
+        self._view = view
+        self._zookeeper = zookeeper
+        self._stored = stored
+        self._names: dict[_Place, bytes] = {}
+        """Who an exchange that is under way is for."""
+        self._sessions: dict[_Place, _Session] = {}
+        self._mutes: dict[_Place, float] = {}
+        """Until when a client is not heard."""
+        self._ends_ms: dict[str, int] = {}
+        """By token, the latest end that it was seen with: what a broker knows may be a moment old."""
+
+    def on_sasl(self, broker: SimulatedBroker, context: ConnectionContext, message: SaslMessage) -> None:
+        """A message of a login was accepted."""
+        place = (broker.node, context.connection_id)
+        begins = _NAME.match(message.token)
+        if begins is not None:
+            self._names[place] = begins[1]
+            return
+        assert broker.loop is not None
+        ends = []
+        longest_ms = int(broker.settings.get("connections.max.reauth.ms", "0"))
+        if longest_ms:
+            ends.append(longest_ms)
+        if _PROOF in message.token:
+            name = self._names.pop(place).replace(b"=2C", b",").replace(b"=3D", b"=").decode()
+            if context.is_by_token:
+                ends.append(self._rest_ms(broker, name))
+            self._require_known(broker, name, is_token=context.is_by_token)
+        now_s = broker.loop.time()
+        self._sessions[place] = _Session(now_s + min(ends) / 1000 if ends else None)
+
+    def _rest_ms(self, broker: SimulatedBroker, token_id: str) -> int:
+        self.look_at_tokens()
+        return max(self._ends_ms.get(token_id, 0) - broker.wall_ms(), 0)
+
+    def look_at_tokens(self) -> None:
+        """Notes until when tokens are good."""
+        tree = self._zookeeper.embedded.database.tree.by_path
+        prefix = token_path("")
+        for path, node in tree.items():
+            if path.startswith(prefix) and node.data:
+                token = json.loads(node.data)
+                ends_ms = min(int(token["expiryTimestamp"]), int(token["maxTimestamp"]))
+                name = path.removeprefix(prefix)
+                self._ends_ms[name] = max(self._ends_ms.get(name, 0), ends_ms)
+
+    def _require_known(self, broker: SimulatedBroker, name: str, *, is_token: bool) -> None:
+        if not self._stored.must_know(broker):
+            return
+        tree = self._zookeeper.embedded.database.tree.by_path
+        of_user = entity_config_path(f"{USERS_ENTITY}/{sanitize(name)}")
+        node = tree.get(token_path(name) if is_token else of_user)
+        is_known = node is not None and (is_token or b"SCRAM-" in (node.data or b""))
+        self._view.require("R28", is_known, f"{broker.node} let in {name}, which ZooKeeper does not have")
+
+    def on_request(self, exchange: Exchange) -> None:
+        """Whether it may be served now."""
+        broker, context = exchange.broker, exchange.context
+        assert broker.loop is not None
+        place, now_s = (broker.node, context.connection_id), broker.loop.time()
+        if context.gate is not None:
+            session = self._sessions.get(place)
+            what = f"{broker.node} serves {exchange.key.name} of {exchange.host}"
+            self._view.require("R27", session is not None, f"{what}, which has not logged in")
+            ends_s = None if session is None else session.ends_s
+            late_s = 0.0 if ends_s is None else now_s - ends_s
+            self._view.require("R27", late_s <= SLACK_S, f"{what}, {late_s:.3f} s after the end of its session")
+        until_s = self._mutes.pop(place, 0.0)
+        what = f"{broker.node} hears {exchange.host} {until_s - now_s:.3f} s too early"
+        self._view.require("R29", now_s >= until_s - SLACK_S, what)
+
+    def on_answer(self, exchange: Exchange) -> None:
+        """Notes how long the client is to wait."""
+        throttle_ms: int = getattr(exchange.answer, "throttle_time_ms", 0)
+        if throttle_ms > 0:
+            assert exchange.broker.loop is not None
+            place = (exchange.broker.node, exchange.context.connection_id)
+            until_s = exchange.broker.loop.time() + throttle_ms / 1000
+            self._mutes[place] = max(self._mutes.get(place, 0.0), until_s)

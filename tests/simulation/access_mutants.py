@@ -1,0 +1,153 @@
+"""The bugs of access that are put back: of access control lists, logins and sessions, tokens, quotas, certificates."""
+
+from __future__ import annotations
+
+from tests.simulation.mutation import Change, Mutant
+
+ACL_STORE = "kavka.broker.authorization.acl_store:AclStore"
+CHANGE_FOLLOWER = "kavka.zookeeper.change_nodes:ChangeFollower"
+AUTHORIZATION = "kavka.broker.authorization.authorization"
+FETCH = "kavka.broker.api.records.fetch"
+GATE = "kavka.broker.authentication.gate:SaslGate"
+SASL_SERVER = "kavka.security.sasl_server:SaslServer"
+TOKEN_STORE = "kavka.broker.authentication.token_store:TokenStore"
+
+ACCESS_MUTANTS = [
+    # Access control lists.
+    Mutant(
+        "a remembered right outlives its list",
+        "a cache that is not cleared when the generation rises",
+        (Change(f"{AUTHORIZATION}:Authorization.is_allowed", "session.generation != generation", "False"),),
+        ("S52",),
+    ),
+    Mutant(
+        "a right that was there when the fetch came is enough",
+        "Apache Kafka: a fetch that waits is answered with records after its right was removed",
+        (Change(f"{FETCH}:_await_outcomes", "generation != authorization.authorizer.generation", "False"),),
+        ("S52",),
+    ),
+    Mutant(
+        "change nodes alone are read after a lost session",
+        "Apache Kafka: what was purged meanwhile is never heard of",
+        (
+            Change(f"{CHANGE_FOLLOWER}._on_event", "self._must_read_all = True", "pass"),
+            Change(f"{CHANGE_FOLLOWER}._misses_some", "return any(", "return False and any("),
+        ),
+        ("S53",),
+    ),
+    Mutant(
+        "lists are written over each other",
+        "a write that does not look at the version",
+        (Change(f"{ACL_STORE}._change", "_encode(wanted), before.version", "_encode(wanted), -1"),),
+        ("S54",),
+    ),
+    Mutant(
+        "a change is in force on the broker that wrote it only",
+        "the change node is forgotten",
+        (Change(f"{ACL_STORE}._change", "multi([write, _change_node(pattern)])", "multi([write])"),),
+        ("S52", "S54"),
+    ),
+    Mutant(
+        "a denial counts only where nothing allows",
+        "deny after allow",
+        (
+            Change(
+                "kavka.security.authorizer:_decide_among",
+                "if permission is Permission.DENY:",
+                "if permission is Permission.DENY and allowed is None:",
+            ),
+        ),
+        ("S55",),
+    ),
+    Mutant(
+        "whoever fetches as a replica gets records",
+        "replica fetches are not asked for ClusterAction",
+        (Change(f"{FETCH}:_ask", "None if caller.may_on_cluster(Operation.CLUSTER_ACTION) else set[str]()", "None"),),
+        ("S55",),
+    ),
+    Mutant(
+        "prefixes match at the end of a name",
+        "a prefix that is not one",
+        (Change("kavka.security.authorizer:AclIndex.about", "name[:length]", "name[-length:]"),),
+        ("S55",),
+    ),
+    # Sessions.
+    Mutant(
+        "a session outlives its token",
+        "the token's end is looked at when its holder logs in, and never again",
+        (
+            Change(
+                "kavka.broker.authentication.token_logins:TokenLogins.find",
+                ", rest_ms=partial(self._rest_ms, token_id)",
+                "",
+            ),
+        ),
+        ("S56", "S57"),
+    ),
+    Mutant(
+        "sessions end by a clock that can be set",
+        "a clock that is set back prolongs every session, and one that is set ahead ends all at once",
+        (Change(f"{GATE}._now_ms", "int(self._ports.loop.time() * 1000)", "self._ports.failures._wall_ms()"),),
+        ("S57",),
+    ),
+    Mutant(
+        "nobody has to log in again",
+        "KAFKA-9241: a session's end is told, and not kept to",
+        (Change(f"{SASL_SERVER}.is_expired", "now_ms > self._expires_ms", "False"),),
+        ("S58",),
+    ),
+    Mutant(
+        "a deleted user can still log in",
+        "a credential that is gone from ZooKeeper stays with the brokers",
+        (
+            Change(
+                "kavka.broker.authentication.credential_store:CredentialStore._apply",
+                "self._users.pop(user, None)",
+                "pass",
+            ),
+        ),
+        ("S58",),
+    ),
+    Mutant(
+        "a wait is told, and not kept to",
+        "KIP-219: a client that has used up its quota is heard all the same",
+        (
+            Change(
+                "kavka.broker.dispatcher:_charged",
+                "encode_chunks(answer, version), delay_ms",
+                "encode_chunks(answer, version)",
+            ),
+        ),
+        ("S59",),
+    ),
+    Mutant(
+        "with a quota of nothing one waits for ever",
+        "the time until a rate is down to 0",
+        (
+            Change(
+                "kavka.broker.quotas.client_quotas:delay_ms",
+                "min(rate.samples * rate.window_ms, MAX_DELAY_MS)",
+                "MAX_DELAY_MS",
+            ),
+        ),
+        ("S59",),
+    ),
+    Mutant(
+        "a token is known to the broker that made it",
+        "its change node is forgotten",
+        (Change(f"{TOKEN_STORE}._change", "multi([write, _change_node(token_id)])", "multi([write])"),),
+        ("S60",),
+    ),
+    Mutant(
+        "who becomes the controller removes no tokens",
+        "only who is the controller when its broker starts looks after them",
+        (
+            Change(
+                "kavka.broker.authentication.token_expiry:TokenExpiry.run",
+                "while True:",
+                "while self._is_controller():",
+            ),
+        ),
+        ("S60",),
+    ),
+]
