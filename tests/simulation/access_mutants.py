@@ -150,4 +150,29 @@ ACCESS_MUTANTS = [
         ),
         ("S60",),
     ),
+    # Certificates and listeners.
+    Mutant(
+        "a handshake that fails ends a fetcher",
+        "a follower tries again only where nobody listens",
+        (
+            Change(
+                "kavka.replication.fetcher:ReplicaFetcher._run",
+                "await self._on_lost(failure)",
+                "await self._on_lost(failure)\n            if not isinstance(failure, ConnectionRefused): return",
+            ),
+        ),
+        ("S61",),
+    ),
+    Mutant(
+        "brokers are reached at the first of their listeners",
+        "followers take no notice of the listener that is for brokers",
+        (
+            Change(
+                "kavka.broker.metadata.state_changes:StateChanges._endpoints",
+                "broker.endpoints.get(self._inter_broker_listener)",
+                "next(iter(broker.endpoints.values()), None)",
+            ),
+        ),
+        ("S62",),
+    ),
 ]

@@ -75,7 +75,7 @@ def test_brokers_without_an_authorizer_are_not_looked_at() -> None:
 
 def test_a_request_in_another_name_than_that_of_the_login_breaks_r25() -> None:
     play = Play(settings=SETTINGS)
-    play.world.observer.access.principal_of = lambda host: "User:somebody"
+    play.world.observer.access.principal_of = lambda host, listener: "User:somebody"
     with pytest.raises(Violation, match="R25"):
         play.write_ok()
 
@@ -183,7 +183,9 @@ def test_where_clients_must_show_certificates_they_are_who_those_say() -> None:
     logins = world.logins
     assert logins is not None
     usual = logins.principal_of
-    world.observer.access.principal_of = lambda node: f"User:CN={node}" if node.startswith("broker-") else usual(node)
+    world.observer.access.principal_of = lambda node, listener: (
+        f"User:CN={node}" if node.startswith("broker-") else usual(node, listener)
+    )
     world.start()
     world.brokers[2].tls.certificate = Certificate("CN=broker-2", ("broker-2",), "somebody")
     world.brokers[2].kill()

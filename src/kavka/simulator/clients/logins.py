@@ -121,7 +121,7 @@ class Logins:
         """Who logs in from there."""
         return self.owners.get(node) or node.partition("-")[0]
 
-    def principal_of(self, node: str) -> str:
+    def principal_of(self, node: str, listener: str) -> str:
         return f"User:{self.user_of(node)}"
 
     def network(self, network: Network, loop: NodeLoop) -> TlsNetwork:

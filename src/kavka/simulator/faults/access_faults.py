@@ -12,6 +12,7 @@ What was changed is set back by an administrator who does not give up, in the en
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from kavka.client.acl_admin import AclAdmin
@@ -58,9 +59,15 @@ class AccessFaults(FaultGroup):
     _is_changed = False
     """Whether there is something to be set back."""
 
+    @cached_property
+    def _shown_badly(self) -> dict[int, bool]:
+        """Brokers whose certificates were made bad."""
+        return {}
+
     def heal(self, brokers: Collection[int]) -> None:
         for broker_id in brokers:
-            self._certify(broker_id)
+            if self._shown_badly.pop(broker_id, False):
+                self._certify(broker_id)
         if self._is_changed:
             self._set_back()
 
@@ -166,6 +173,7 @@ class AccessFaults(FaultGroup):
 
     def bad_certificate(self, broker: int, how: str, ms: int) -> bool:
         shown = self.world.brokers[broker]
+        self._shown_badly[broker] = True
         good = broker_certificate(shown.node)
         shown.tls.certificate = {
             ISSUER: Certificate(good.subject, good.names, "somebody"),

@@ -122,7 +122,7 @@ class WatchesLogins(Protocol):
 class Wire:
     """Decodes, and passes it to the watchers."""
 
-    def __init__(self, watchers: Sequence[Watcher], logins: WatchesLogins) -> None:
+    def __init__(self, watchers: Sequence[Watcher], logins: WatchesLogins | None = None) -> None:
         self._watchers = tuple(watchers)
         self._logins = logins
 
@@ -130,7 +130,7 @@ class Wire:
         self, broker: SimulatedBroker, context: ConnectionContext, message: SaslMessage, response: Response
     ) -> None:
         """The broker has an answer to a message of a login."""
-        if message.is_accepted(response):
+        if self._logins is not None and message.is_accepted(response):
             self._logins.on_sasl(broker, context, message)
 
     def on_request(self, broker: SimulatedBroker, request: Request) -> Exchange | None:

@@ -60,12 +60,13 @@ class AccessRules:
     def __init__(self, view: View, zookeeper: SimulatedZooKeeper) -> None:
         self._view = view
         self._zookeeper = zookeeper
-        self.principal_of: Callable[[str], str] = lambda host: str(ANONYMOUS)
-        """Who logs in from a node."""
+        self.principal_of: Callable[[str, str], str] = lambda host, listener: str(ANONYMOUS)
+        """Who logs in from a node, on a listener."""
 
     def on_request(self, exchange: Exchange) -> None:
         """Notes which topics may not be written, and where replicas are whose fetches are to be refused."""
-        who, logged_in = exchange.context.principal, self.principal_of(exchange.host)
+        context = exchange.context
+        who, logged_in = context.principal, self.principal_of(exchange.host, context.listener_name)
         self._view.require("R25", who == logged_in, f"{exchange.broker.node} takes {exchange.host} for {who}")
         acls = _acls(exchange.broker)
         if acls is None:

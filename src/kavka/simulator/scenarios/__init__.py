@@ -13,12 +13,13 @@ broken on the way. Leader A, followers B and C, controller D: see `play`.
     transactions  S44 to S49: all or nothing
     access        S52 to S55: who may do what, while it changes
     sessions      S56 to S60: logins, and what ends them
+    rollouts      S61, S62: certificates and listeners that change broker by broker
     play          the words in which a scenario is told; play_clients, play_wire: its clients and its requests
     registry      the list of scenarios
 """
 
 from kavka.simulator.scenarios import articles, divergence, isr, controller, storage  # isort: skip # as they are listed
-from kavka.simulator.scenarios import producers, transactions, access, sessions  # isort: skip
+from kavka.simulator.scenarios import producers, transactions, access, sessions, rollouts  # isort: skip
 from kavka.simulator.scenarios.isr import lose_last_standing
 from kavka.simulator.scenarios.registry import LAGGING, SCENARIOS, Scenario, play, scenario
 
@@ -34,6 +35,7 @@ __all__ = [
     "lose_last_standing",
     "play",
     "producers",
+    "rollouts",
     "scenario",
     "sessions",
     "storage",
