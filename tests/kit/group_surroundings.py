@@ -66,7 +66,7 @@ class OffsetsLog:
 
     `error` answers the next append. Its records are not in the log then; with `keeps_failed` they are, but for
     NOT_ENOUGH_REPLICAS, as with a leader that does not know the outcome. `delay_s` is how long a write takes; None: it
-    is committed at once, as with one replica.
+    is committed at once, as with one replica. `uncommitted`: how many records at the end are not committed yet.
     """
 
     def __init__(self, *, delay_s: float | None, keeps_failed: bool = False) -> None:
@@ -75,6 +75,7 @@ class OffsetsLog:
         self.delay_s = delay_s
         self._keeps_failed = keeps_failed
         self._being_written = 0
+        self.uncommitted = 0
 
     def append(
         self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
@@ -98,6 +99,9 @@ class OffsetsLog:
         while self._being_written:
             assert self.delay_s is not None
             await asyncio.sleep(self.delay_s)
+
+    def ends(self, partition: int) -> tuple[int, int] | None:
+        return len(self.records) - self.uncommitted, len(self.records)
 
     async def settle(self, partition: int) -> bool:
         return True

@@ -39,6 +39,10 @@ class MemoryLog:
         self.error = ErrorCode.NONE
         self.settled: asyncio.Future[bool] | None = None
 
+    def ends(self, partition: int) -> tuple[int, int] | None:
+        count = len(self.records.get(partition, ()))
+        return count, count
+
     async def settle(self, partition: int) -> bool:
         return self.settled is None or await self.settled
 

@@ -388,6 +388,42 @@ def test_topics_that_come_with_a_write_of_unknown_outcome_are_not_missed() -> No
     in_virtual_time(scenario)
 
 
+def test_nobody_is_told_what_is_not_committed() -> None:
+    """Found by the simulator: after a write that timed out the next heartbeat was answered from what it had changed. A
+    leader that was replaced then had it cut off, and the next coordinator gave the tasks to another member."""
+
+    async def scenario() -> None:
+        case = StreamsCase()
+        case.log = OffsetsLog(delay_s=0.001, keeps_failed=True)
+        await case.start()
+        await case.beat("one")
+        await case.beat("two")
+        await case.beat("one", 2, has={"0": [0, 1, 2, 3]})
+        case.log.error, case.log.uncommitted = ErrorCode.REQUEST_TIMED_OUT, 1
+        for _ in range(2):
+            assert code(await case.refused("one", 2, has={"0": [0, 1]})) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        case.log.uncommitted = 0
+        one = await case.beat("one", 2, has={"0": [0, 1]})
+        assert (one.member_epoch, active(one)) == (3, {"0": [0, 1]})
+
+    in_virtual_time(scenario)
+
+
+def test_what_is_loaded_and_not_committed_is_told_nobody() -> None:
+    async def scenario() -> None:
+        case = StreamsCase()
+        await case.start()
+        await case.beat("one")
+        case.log.uncommitted = 1
+        case.groups.shut_down()
+        await case.start()
+        assert code(await case.refused("one", 2, has={"0": [0]})) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        case.log.uncommitted = 0
+        assert active(await case.beat("one", 2, has={"0": [0]})) == {"0": [0, 1, 2, 3]}
+
+    in_virtual_time(scenario)
+
+
 def commit(member: str, epoch: int, *topics: str, partition: int = 0) -> CommitRequest:
     offsets = [OffsetToCommit(topic, partition, 7, -1, "") for topic in topics]
     return CommitRequest(APPLICATION, member, None, epoch, offsets, api_version=9)

@@ -20,7 +20,7 @@ def test_a_change_that_is_cancelled_before_it_begins_gives_the_turn_on() -> None
     group's turn hears that the group is not here."""
 
     async def scenario() -> None:
-        active = ActiveGroupShard(0, GroupShard(LIMITS, offset_metadata_max_bytes=4_096), 1)
+        active = ActiveGroupShard(0, GroupShard(LIMITS, offset_metadata_max_bytes=4_096), 1, lambda: (0, 0))
 
         async def written() -> ErrorCode:
             return ErrorCode.NONE

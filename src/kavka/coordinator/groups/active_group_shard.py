@@ -1,7 +1,11 @@
 """ActiveGroupShard: the groups of one partition that is loaded here, with what the flows around them need.
 
-Keeps the order of appends (positions), the timer of each group, whose turn it is, and the ends of transactions that
-were heard of while the log was being read.
+Keeps the order of appends (positions), the timer of each group, whose turn it is, the ends of transactions that
+were heard of while the log was being read, and up to where the state may have records that are not committed.
+
+    I1  nobody is told of a state that is not committed: a write of unknown outcome is replayed, and so is what a new
+        leader finds above its high watermark. Of a leader that is replaced it may be cut off, and the next coordinator
+        gives what it gave to another member
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from kavka.coordinator.groups.decide.shard import GroupShard
 from kavka.coordinator.groups.turns import Turns
 from kavka.coordinator.shared.active_shards import ActiveShard
 from kavka.errors import ErrorCode, RequestError
-from kavka.model import LeaderEpoch
+from kavka.model import LeaderEpoch, Offset
 
 _T = TypeVar("_T")
 
@@ -34,10 +38,19 @@ class Ending(NamedTuple):
 class ActiveGroupShard(ActiveShard):
     """`partition` of `__consumer_offsets`."""
 
-    __slots__ = ("_position", "endings", "shard", "timers", "turns")
+    __slots__ = ("_ends", "_open_until", "_position", "endings", "shard", "timers", "turns")
 
-    def __init__(self, partition: int, shard: GroupShard, leader_epoch: LeaderEpoch) -> None:
+    def __init__(
+        self,
+        partition: int,
+        shard: GroupShard,
+        leader_epoch: LeaderEpoch,
+        ends: Callable[[], tuple[Offset, Offset] | None],
+    ) -> None:
+        """`ends`: the log's high watermark and its end; None if it is not led here."""
         super().__init__(partition, leader_epoch)
+        self._ends = ends
+        self._open_until: Offset | None = None
         self.shard = shard
         self.timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         self.endings: list[Ending] = []
@@ -48,6 +61,22 @@ class ActiveGroupShard(ActiveShard):
         """The place of the next append in the order of the log."""
         self._position += 1
         return self._position
+
+    def on_uncommitted(self) -> None:
+        """Records were replayed, or are about to be, of which it is not known whether they are committed."""
+        ends = self._ends()
+        if ends is not None and ends[0] < ends[1]:
+            self._open_until = ends[1]
+
+    def require_committed(self) -> None:
+        """Before somebody is told what the state is (I1). Raises `RequestError` (COORDINATOR_NOT_AVAILABLE) while it
+        has records that are not committed."""
+        if self._open_until is None:
+            return
+        ends = self._ends()
+        if ends is None or ends[0] < self._open_until:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._open_until = None
 
     async def in_turn(
         self,

@@ -104,6 +104,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
     ) -> None:
         """`share` and `streams` are what groups of these kinds need; without it there are none."""
         super().__init__(log, missing_topic=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._log = log
         self.rebalances: Counter[str] = Counter()
         """By kind of group: how often groups have rebalanced here."""
         around = around._replace(on_rebalance=_counting(self.rebalances, around.on_rebalance))
@@ -137,7 +138,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     def _new_shard(self, partition: int, leader_epoch: LeaderEpoch) -> ActiveGroupShard:
         shard = GroupShard(self._limits, offset_metadata_max_bytes=self._offset_metadata_max_bytes)
-        return ActiveGroupShard(partition, shard, leader_epoch)
+        return ActiveGroupShard(partition, shard, leader_epoch, partial(self._log.ends, partition))
 
     def _on_read(self, active: ActiveGroupShard, found: Sequence[CoordinatorRecord] | OpenTransaction) -> None:
         if isinstance(found, OpenTransaction):
@@ -148,6 +149,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     def _on_loaded(self, active: ActiveGroupShard) -> None:
         shard = active.shard
+        active.on_uncommitted()
         effects = Effects()
         shard.on_loaded(self.now_ms(), effects)
         active.loading = False
@@ -259,6 +261,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         active = self.shard_of(group_id)
         consumers = active.shard.consumer_groups.get(group_id)
         if consumers is not None:
+            active.require_committed()
             try:
                 return answer_sync(consumers, request, self._around.topics, self.now_ms())
             finally:

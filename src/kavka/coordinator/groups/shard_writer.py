@@ -22,6 +22,7 @@ from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_f
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, split_version
 from kavka.errors import ErrorCode, ProtocolViolation
 from kavka.logger import Logger
+from kavka.model import Offset
 
 logger = Logger(__name__)
 
@@ -39,6 +40,10 @@ class OffsetsLog(ShardLog, Protocol):
 
         The order of calls is the order of the log: what is awaited first writes before it waits for anything.
         """
+        ...
+
+    def ends(self, partition: int) -> tuple[Offset, Offset] | None:
+        """The high watermark and the end of the log; None if this broker does not lead it."""
         ...
 
 
@@ -113,6 +118,8 @@ class ShardWriter:
                 return ErrorCode.NOT_COORDINATOR
             position = active.next_position()
             outcome = await self._log.append(active.partition, batch)
+            if outcome in OUTCOME_UNKNOWN:
+                active.on_uncommitted()
             if outcome is ErrorCode.NONE or outcome in OUTCOME_UNKNOWN:
                 for record in batch:
                     self.replay(active, record, position, loading=False)

@@ -142,6 +142,7 @@ class ConsumerGroupFlow:
 
         try:
             answer = await self.in_turn(active, group_id, decide)
+            active.require_committed()
         except RequestError as refused:
             if refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE and request.member_epoch > LEAVING_EPOCH:
                 # It could not be written; but the member is there, and must not be removed for its silence.
@@ -349,6 +350,7 @@ class ConsumerGroupFlow:
             return self._decide_join(group, request, new_member_id)
 
         answer = await self.in_turn(active, group_id, decide)
+        active.require_committed()
         group = active.shard.consumer_groups.get(group_id)
         if answer is not None and answer.error is ErrorCode.NONE and group is not None:
             # It may be gone by now: others had their turn before it is told.

@@ -160,6 +160,7 @@ class ShareGroupFlow:
 
         try:
             decision = await self._in_turn(active, group_id, decide)
+            active.require_committed()
         except RequestError as refused:
             if refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 # It could not be written; but the member is there, and must not be removed for its silence.
