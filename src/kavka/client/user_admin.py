@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from kavka.client.answers import raise_for
 from kavka.client.cluster import Cluster
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,
@@ -68,12 +68,29 @@ class UserAdmin:
                     name=user, mechanism=mechanism.number, iterations=iterations, salt=salt, salted_password=made
                 )
             )
-        await self._alter(AlterUserScramCredentialsRequest(deletions=[], upsertions=upsertions), f"add user {user}")
+        each = [AlterUserScramCredentialsRequest(deletions=[], upsertions=[one]) for one in upsertions]
+        whole = AlterUserScramCredentialsRequest(deletions=[], upsertions=upsertions)
+        await self._alter_together(whole, each, f"add user {user}")
 
     async def remove(self, user: str, mechanisms: Sequence[ScramMechanism]) -> None:
         """Takes credentials away. Raises RequestError: RESOURCE_NOT_FOUND where one is not there."""
         deletions = [ScramCredentialDeletion(name=user, mechanism=mechanism.number) for mechanism in mechanisms]
-        await self._alter(AlterUserScramCredentialsRequest(deletions=deletions, upsertions=[]), f"remove user {user}")
+        each = [AlterUserScramCredentialsRequest(deletions=[one], upsertions=[]) for one in deletions]
+        whole = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=[])
+        await self._alter_together(whole, each, f"remove user {user}")
+
+    async def _alter_together(
+        self, whole: AlterUserScramCredentialsRequest, each: Sequence[AlterUserScramCredentialsRequest], what: str
+    ) -> None:
+        """All or nothing, where the cluster can. Apache Kafka in KRaft mode takes one change of a user in a request: it
+        says that a second one is a duplicate, and carries out none."""
+        try:
+            await self._alter(whole, what)
+        except RequestError as refused:
+            if refused.code is not ErrorCode.DUPLICATE_RESOURCE or len(each) < 2:
+                raise
+            for request in each:
+                await self._alter(request, what)
 
     async def _alter(self, request: AlterUserScramCredentialsRequest, what: str) -> None:
         async def alter() -> None:
