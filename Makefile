@@ -129,6 +129,7 @@ fuzz: setup ## malformed requests for every API; a million well-formed ones in a
 	@$(PYTHON) -m tests.fuzz.sequences.run --requests $(REQUESTS)
 	@$(PYTHON) -m tests.fuzz.sequences.run --virtual --seeds 100
 	@$(PYTHON) -m tests.fuzz.sequences.mutants
+	@$(PYTHON) -m tests.fuzz.property_mutants
 	@$(PYTHON) -m tests.fuzz.unauthenticated
 	@$(PYTHON) -m tests.fuzz.parsers --inputs 100000
 	@$(PYTHON) -m tests.fuzz.guided --seconds $(GUIDED_SECONDS)

@@ -11,6 +11,7 @@ import __future__
 
 import importlib
 import inspect
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -56,14 +57,15 @@ def put_back(mutant: Mutant) -> Iterator[None]:
     try:
         for target in dict.fromkeys(change.target for change in mutant.changes):
             changes = [change for change in mutant.changes if change.target == target]
-            undo.append(_apply(target, changes))
+            undo += _apply(target, changes)
         yield
     finally:
         for owner, name, before in reversed(undo):
             setattr(owner, name, before)
 
 
-def _apply(target: str, changes: Sequence[Change]) -> tuple[Any, str, Any]:
+def _apply(target: str, changes: Sequence[Change]) -> list[tuple[Any, str, Any]]:
+    """What was there before, by owner and name: a module that imported the function by its name has it, too."""
     module_name, _, path = target.partition(":")
     owner: Any = importlib.import_module(module_name)
     *owners, name = path.split(".")
@@ -84,7 +86,17 @@ def _apply(target: str, changes: Sequence[Change]) -> tuple[Any, str, Any]:
     mutated = FunctionType(after.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
     mutated.__kwdefaults__ = function.__kwdefaults__
     setattr(owner, name, property(mutated) if isinstance(before, property) else mutated)
-    return owner, name, before
+    undo = [(owner, name, before)]
+    for module_with_it, its_name in _imported(function):
+        undo.append((module_with_it, its_name, function))
+        setattr(module_with_it, its_name, mutated)
+    return undo
+
+
+def _imported(function: FunctionType) -> list[tuple[Any, str]]:
+    """Modules that have the function, by `from ... import`, and as what."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("kavka.")]
+    return [(module, name) for module in modules for name, value in vars(module).items() if value is function]
 
 
 ORDERS = 4

@@ -6,6 +6,8 @@ of a topic that was deleted, a commit of a stranger, two group protocols in one 
 knowledge.py   what answers have told: members, transactions, topics, sessions
 requests.py    requests made of what is known, right for the most part
 clients.py     connections that send them, and the rules that every answer must keep
+asker.py       one connection, over which one request is answered after the other
+relations.py   questions in two ways, and answers that must agree
 run.py         the same against a broker in a process of its own, and in virtual time; `make fuzz`
 mutants.py     bugs put back, and whether a sequence shows them
 """

@@ -4,6 +4,7 @@
     K2  every request is answered in the time that it allows, and PATIENCE_S
     K3  no answer says UNKNOWN_SERVER_ERROR: an exception that nobody expected
     K4  an answer can be decoded in its request's version, to its last byte
+    V1 to V4 of relations.py: one more client asks for the same in two ways, and both answers agree
 
 Whether the broker lives on, and what it holds in memory, is asked by whoever started it.
 """
@@ -20,18 +21,23 @@ from typing import Any, Final
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError
 from kavka.network import Connection, Network
 from kavka.protocol.api import ApiKey, RequestHeader, api, decode_response_header, encode_request_header
-from kavka.protocol.codec import decode, encode
+from kavka.protocol.codec import decode
 from kavka.protocol.messages import ApiVersionsRequest, CreateTopicsRequest, MetadataRequest, UpdateFeaturesRequest
 from kavka.protocol.messages.create_topics_request import CreatableTopic
 from kavka.protocol.messages.metadata_request import MetadataRequestTopic
 from kavka.protocol.messages.update_features_request import FeatureUpdateKey
-from kavka.protocol.schema import Message, Struct
+from kavka.protocol.schema import Struct
+from tests.fuzz.sequences.asker import CLIENT_ID, Asker
 from tests.fuzz.sequences.knowledge import TOPICS, Knowledge, Member, Session, Subject, Topic, Transaction
+from tests.fuzz.sequences.relations import Disagree, Relations
 from tests.fuzz.sequences.requests import Asked, Requests
 
 PATIENCE_S: Final = 30.0
 """Longer than any wait that a request here can ask for, on a machine that does other things as well."""
 CLIENTS: Final = 32
+BETWEEN_ROUNDS_S: Final = 0.5
+ROUND_S: Final = 300.0
+"""Some eighty requests, amid those of all clients, on a machine that does other things as well."""
 REMEMBERED: Final = 60
 """Requests that a finding is told with."""
 FINDINGS: Final = 20
@@ -47,6 +53,8 @@ class Report:
     errors: Counter[str] = field(default_factory=Counter)
     """Answers by API and error."""
     findings: list[str] = field(default_factory=list)
+    compared: Counter[str] = field(default_factory=Counter)
+    """Pairs of answers by relation."""
     latest: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     requests: int = 0
 
@@ -68,6 +76,7 @@ class Fuzz:
         """`pauses`: so many requests are followed by one, in which sessions, locks and transactions time out."""
         self._network, self._address, self._pauses = network, address, pauses
         self._rng = random.Random(seed)
+        self._related = Relations(Asker(network, address), random.Random(f"{seed} related"))
         self._left = requests
         self._knowledge = Knowledge(self._rng)
         self.report = Report()
@@ -75,22 +84,33 @@ class Fuzz:
     async def run(self) -> Report:
         """Ends when all requests are answered, or with FINDINGS findings."""
         requests = Requests(self._rng, self._knowledge, await self._served())
-        await asyncio.gather(*(self._client(requests) for _ in range(CLIENTS)))
+        await asyncio.gather(self._relate(), *(self._client(requests) for _ in range(CLIENTS)))
         return self.report
+
+    async def _relate(self) -> None:
+        """Rounds of relations for as long as there are requests, and one at least."""
+        while len(self.report.findings) < FINDINGS:
+            try:
+                async with asyncio.timeout(ROUND_S):
+                    await self._related.round()
+            except Disagree as wrong:
+                self.report.find(str(wrong))
+            except ConnectionFailed as failure:
+                self.report.find(f"K1: the connection of relations was closed: {failure}")
+                break
+            except TimeoutError:
+                self.report.find(f"K2: a round of relations took over {ROUND_S} s")
+                break
+            if self._left <= 0:
+                break
+            await asyncio.sleep(BETWEEN_ROUNDS_S)
+        self._related.close()
+        self.report.compared += self._related.count
 
     async def _served(self) -> dict[int, tuple[int, int]]:
         """What the broker serves, once share groups are switched on and the topics are there."""
-        connection = await self._network.connect(*self._address)
-
-        async def ask(request: Message, version: int) -> Any:
-            key = ApiKey(type(request)._schema.api_key or 0)
-            connection.send_frame(
-                [encode_request_header(RequestHeader(key, version, 1, "fuzz")), encode(request, version)]
-            )
-            frame = await connection.receive_frame()
-            _, body = decode_response_header(key, version, frame)
-            return decode(api(key).response_type, memoryview(frame)[body:], version)
-
+        asker = Asker(self._network, self._address)
+        ask = asker.ask
         await ask(
             UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="share.version", max_version_level=2)]), 1
         )
@@ -99,7 +119,7 @@ class Fuzz:
         answer = await ask(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in TOPICS]), 12)
         self._knowledge.learn(ApiKey.METADATA, None, answer, nobody())
         answer = await ask(ApiVersionsRequest(), 0)
-        connection.close()
+        asker.close()
         # Produce below 3 is advertised for old librdkafka, and refused.
         lowest = {int(ApiKey.PRODUCE): 3}
         return {
@@ -139,7 +159,7 @@ class Fuzz:
                 await asyncio.sleep(self._rng.expovariate(1.0))
 
     def _header(self, asked: Asked) -> bytes:
-        return encode_request_header(RequestHeader(asked.key, asked.version, 7, "fuzz"))
+        return encode_request_header(RequestHeader(asked.key, asked.version, 7, CLIENT_ID))
 
     def _answered(self, asked: Asked, frame: bytes) -> None:
         try:

@@ -2,17 +2,20 @@
 
     python -m tests.fuzz.sequences.mutants
 
-The first is a defect that kavka had, and by which any client could halt a broker. The others are what keeps clients'
-choices away from what only kavka itself may do, taken out.
+The first is a defect that kavka had, and by which any client could halt a broker. Of the others MUTANTS are what keeps
+clients' choices away from what only kavka itself may do, taken out; WRONG_ANSWERS and ON_ONE_REPLICA are defects by
+which the broker closed connections, or answered what Apache Kafka does not.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from typing import Final
 
 from kavka.logger import set_level
-from tests.fuzz.sequences.run import in_virtual_time
+from tests.fuzz.sequences.relations import Disagree
+from tests.fuzz.sequences.run import in_virtual_time, on_three_brokers
 from tests.simulation.mutation import Change, Mutant, put_back
 
 CLASSIC: Final = "kavka.coordinator.groups.classic.decide"
@@ -60,6 +63,87 @@ MUTANTS: Final = (
         ),
     ),
 )
+WRONG_ANSWERS: Final = (
+    Mutant(
+        "records that cannot be read, at a search by time",
+        "one batch that nobody can read closed everybody's connection who searched the topic by time",
+        (
+            Change(
+                "kavka.broker.api.records.list_offsets:_look_up",
+                "except (RequestError, RecordsError) as refused",
+                "except RequestError as refused",
+            ),
+        ),
+    ),
+    Mutant(
+        "a timestamp of more than 64 bits",
+        "a base timestamp near the end and a delta: an answer that could not be written closed the connection",
+        (
+            Change(
+                "kavka.records.record:iterate_records",
+                "add_timestamps(base_timestamp, delta",
+                "int.__add__(base_timestamp, delta",
+            ),
+        ),
+    ),
+    Mutant(
+        "a topic's id beside a name",
+        "Metadata by topic id as Java's admin client asks it, with an empty name, did not know any topic",
+        (
+            Change(
+                "kavka.broker.api.topics.metadata:handle",
+                "topic.topic_id: None for topic in topics if topic.topic_id.int",
+                "topic.topic_id: None for topic in topics if topic.topic_id.int and topic.name is None",
+            ),
+        ),
+    ),
+    Mutant(
+        "a member by its instance id alone",
+        "administrators could not take a static member out of a group of the newer protocol",
+        (
+            Change(
+                f"{CONSUMER}.classic_members:decide_leave",
+                'leaver.member_id or ("" if static is None else static.member_id)',
+                "leaver.member_id",
+            ),
+        ),
+    ),
+    Mutant(
+        "a static member's subscription, byte by byte",
+        "it holds what the member owned and in which generation, so each restart disturbed the whole group",
+        (
+            Change(
+                f"{CLASSIC}.group:ClassicGroup._reads_otherwise",
+                "differ_in_topics(old.metadata(self.protocol), new.metadata(self.protocol))",
+                "old.metadata(self.protocol) != new.metadata(self.protocol)",
+            ),
+        ),
+    ),
+    Mutant(
+        "the first bad record only",
+        "a refusal named one bad record of many, and clients told the good ones from the bad ones by it",
+        (
+            Change(
+                "kavka.records.validation:_refuse_bad_records",
+                "if len(bad) == LISTED_RECORDS:",
+                "if bad:",
+            ),
+        ),
+    ),
+)
+"""Defects that a reading found: the broker lives on, and tells a client what is wrong or nothing."""
+ON_ONE_REPLICA: Final = Mutant(
+    "producers, by the leader alone",
+    "DescribeProducers at a follower was refused, so hanging transactions could not be looked for on any broker",
+    (
+        Change(
+            "kavka.broker.api.transactions.describe_producers:_describe",
+            "if partition is None:",
+            "if partition is None or not partition.is_leader:",
+        ),
+    ),
+)
+"""What one broker cannot show."""
 
 
 def hunt(mutant: Mutant) -> tuple[int, str] | None:
@@ -75,14 +159,26 @@ def hunt(mutant: Mutant) -> tuple[int, str] | None:
     return None
 
 
+def hunt_on_replicas(mutant: Mutant) -> tuple[int, str] | None:
+    """As `hunt`, in a cluster of three in which nothing else happens."""
+    with put_back(mutant):
+        for seed in range(1, SEEDS + 1):
+            try:
+                on_three_brokers(seed)
+            except Disagree as broken:
+                return seed, str(broken)
+    return None
+
+
 def main() -> int:
     set_level("error")
     living = 0
-    for mutant in MUTANTS:
-        found = hunt(mutant)
+    for mutant in (*MUTANTS, *WRONG_ANSWERS, ON_ONE_REPLICA):
+        began_s = time.process_time()
+        found = hunt_on_replicas(mutant) if mutant is ON_ONE_REPLICA else hunt(mutant)
         living += found is None
         said = f"lives after {SEEDS} seeds" if found is None else f"seed {found[0]}: {found[1][:200]}"
-        print(f"{mutant.name:50} {said}", flush=True)
+        print(f"{time.process_time() - began_s:6.1f} s CPU  {mutant.name:50} {said}", flush=True)
     return int(living > 0)
 
 

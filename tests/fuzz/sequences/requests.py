@@ -25,6 +25,7 @@ from kavka.protocol.schema import ZERO_UUID, Field, Message, Struct
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
 from tests.fuzz.sequences.knowledge import INSTANCES, Knowledge, Subject
+from tests.kit.believed_batches import KINDS, LATEST_MS, believed, over_the_end
 
 WEIGHTS: Final[dict[ApiKey, float]] = {
     ApiKey.JOIN_GROUP: 10,
@@ -73,6 +74,10 @@ NEVER_ODD: Final = frozenset({"entity_name", "broker_ids", "replicas"})
 """Nor are times: a quota of nobody's (the default's) silences all clients, and a wait of a year is a wait of a year."""
 GARBAGE: Final = 0.1
 """How often what only members read has nothing that they could read."""
+BELIEVED: Final = 0.01
+"""How often a batch is one that the broker does not look into, with records that nobody can read."""
+OVER_THE_END: Final = 0.02
+"""How often a timestamp is more than 64 bits hold."""
 ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 ODD_INTEGERS: Final = (0, 1, -1, -2, -3, 2, 127, 255, 2**15 - 1, -(2**15), 2**31 - 1, -(2**31), 2**62, 2**63 - 1)
 ODD_NAMES: Final = ("", "nobody", "__consumer_offsets", "__transaction_state", "__share_group_state", "..", "x" * 249)
@@ -83,6 +88,7 @@ TOPIC_SETTINGS: Final = (
     ("retention.bytes", ("65536", "-1")),
     ("segment.bytes", ("65536", "1048576")),
     ("message.timestamp.type", ("CreateTime", "LogAppendTime")),
+    ("message.timestamp.after.max.ms", (str(LATEST_MS), str(LATEST_MS), "3600000")),
     ("max.message.bytes", ("500", "1048588")),
     ("consumer.session.timeout.ms", ("1000", "2000")),
     ("share.auto.offset.reset", ("earliest", "latest")),
@@ -219,11 +225,15 @@ class Requests:
     def batch(self, subject: Subject) -> bytes:
         """Records of the subject's producer, or of none."""
         rng, transaction = self._rng, subject.transaction
+        if self.patience == 1 and rng.random() < BELIEVED:
+            return believed(rng.choice(tuple(KINDS)))
+        if rng.random() < OVER_THE_END:
+            return over_the_end()
         compression = rng.choice((Compression.NONE, Compression.NONE, *Compression))
         builder = BatchBuilder(compression)
         now_ms = 1_790_000_000_000
         for _ in range(rng.randint(1, 3)):
-            timestamp = now_ms if rng.random() < 0.95 else rng.choice((0, -1, 2**62, 1))
+            timestamp = now_ms if rng.random() < 0.95 else rng.choice((0, -1, 2**62, LATEST_MS - 1, 1))
             builder.append(timestamp, rng.choice((b"key", b"", None)), rng.choice((b"value", b"", None)))
         if transaction.producer_id < 0 or rng.random() < 0.3:
             return bytes(builder.build())

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kavka.simulator.world import BrokerBug
-from tests.fuzz.sequences.mutants import MUTANTS, hunt
-from tests.fuzz.sequences.run import in_process, in_virtual_time
+from tests.fuzz.sequences.mutants import MUTANTS, ON_ONE_REPLICA, WRONG_ANSWERS, hunt, hunt_on_replicas
+from tests.fuzz.sequences.run import in_process, in_virtual_time, on_three_brokers
 from tests.simulation.mutation import Mutant
 
 
@@ -23,6 +23,11 @@ def test_no_sequence_of_requests_in_virtual_time_breaks_a_rule(seed: int) -> Non
     report = in_virtual_time(seed, 800)
     assert report.findings == []
     assert report.accepted > 200
+    assert {"V1", "V2", "V3", "V4", "V5"} <= set(report.compared), "each relation has compared something"
+
+
+def test_each_broker_of_three_answers_what_any_of_them_may_be_asked_for() -> None:
+    assert len(on_three_brokers(1)) == 5
 
 
 def test_the_same_seed_sends_the_same_requests() -> None:
@@ -35,7 +40,18 @@ def test_a_halt_that_any_client_could_cause_is_found_when_it_is_put_back() -> No
     assert BrokerBug.__name__ in found[1]
 
 
+def test_an_answer_about_another_topic_than_the_one_asked_for_is_found_when_it_is_put_back() -> None:
+    (mutant,) = [each for each in WRONG_ANSWERS if "topic's id" in each.name]
+    found = hunt(mutant)
+    assert found is not None
+    assert found[1].startswith("V1")
+
+
+def test_an_answer_of_leaders_alone_is_found_when_it_is_put_back() -> None:
+    assert hunt_on_replicas(ON_ONE_REPLICA) is not None
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("mutant", MUTANTS[1:], ids=lambda mutant: mutant.name)
-def test_what_keeps_clients_choices_away_from_kavkas_own_moves_is_missed(mutant: Mutant) -> None:
+@pytest.mark.parametrize("mutant", [*MUTANTS[1:], *WRONG_ANSWERS], ids=lambda mutant: mutant.name)
+def test_a_bug_that_is_put_back_is_found(mutant: Mutant) -> None:
     assert hunt(mutant) is not None

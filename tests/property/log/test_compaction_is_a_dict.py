@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,11 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kavka.errors import ErrorCode, RecordsError
+from kavka.records.batch import iterate_batches
 from kavka.records.builder import ProducerStamp
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType
 from tests.kit.memory_directory import in_memory, memory_directory
-from tests.unit.log.compaction_support import RETENTION_MS, Pair, Seen, Store, committed, table
+from tests.unit.log.compaction_support import RETENTION_MS, Pair, Seen, Store, committed, headers, table
 
 KEYS = [b"k%d" % number for number in range(6)] + [b"long" * 20, b"long" * 19 + b"LONG"]
 PAIRS = st.lists(
@@ -94,6 +96,30 @@ class CompactionMachine(RuleBasedStateMachine):
             if offset < stable and one.record.key is not None and offset < latest[one.record.key]
         ]
         assert not superseded, "below the offset up to which it is clean a key has one record"
+        self.nothing_empty_is_left_that_has_no_purpose(untouched)
+
+    def nothing_empty_is_left_that_has_no_purpose(self, untouched: int) -> None:
+        """Consumers of kafka-go, and of sarama up to 1.45.1, learn nothing from a batch without records."""
+        log = self.store.log
+        empty = [each for each in headers(log) if not each.record_count and each.base_offset < untouched]
+        useless = [each for each in empty if each.producer_id < 0 and each.last_offset + 1 != log.cleaned_to]
+        assert not useless, "a batch without records tells where a producer is, or where the clean part ends"
+        of_producers = Counter(each.producer_id for each in empty if each.producer_id >= 0 and not each.is_control)
+        assert max(of_producers.values(), default=0) <= 1, "of a producer its last batch tells where it is"
+
+    @rule(max_bytes=st.sampled_from([1, 200, 1 << 20]))
+    def read_from_record_to_record(self, max_bytes: int) -> None:
+        """As those consumers do: they go on behind the last record that they got, not behind the last batch."""
+        log = self.store.log
+        offset, end = log.log_start_offset, log.high_watermark
+        last = max((each.last_offset for each in headers(log) if each.record_count), default=-1)
+        while offset <= last:
+            found = log.read_records(offset, max_bytes, max_offset=end, min_one_batch=True)
+            data = memoryview(b"".join(chunk.tobytes() for chunk in found.chunks))
+            ends = [each.header.last_offset + 1 for each in iterate_batches(data) if each.header.record_count]
+            after = max(ends, default=offset)
+            assert after > offset, f"no record at {offset}, and the last one is at {last}"
+            offset = after
 
     @rule()
     def pass_time(self) -> None:

@@ -14,7 +14,7 @@ from kavka.filesystem import FileSystem
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.log.unified_log import UnifiedLog
-from kavka.records.batch import batch_at, iterate_batches
+from kavka.records.batch import BatchHeader, batch_at, iterate_batches
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType
@@ -119,6 +119,11 @@ def pairs_batch(
     for number, (key, value) in enumerate(pairs):
         builder.append(now_ms + number, key, value, [("h", b"%d" % number)])
     return bytearray(builder.build(stamp or ProducerStamp()))
+
+
+def headers(log: UnifiedLog) -> list[BatchHeader]:
+    """Of all batches, in order."""
+    return [header for segment in log.segments for _, header in segment.headers()]
 
 
 def committed(log: UnifiedLog) -> list[Seen]:

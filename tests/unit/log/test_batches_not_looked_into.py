@@ -6,77 +6,22 @@ these records; nothing else of the log may suffer.
 
 from __future__ import annotations
 
-import gzip
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from kavka.errors import RecordsError
 from kavka.log.log_config import LogConfig
-from kavka.records.batch import iterate_batches, read_header
-from kavka.records.builder import BatchBuilder, seal
-from kavka.records.compression import Compression
-from kavka.records.record import encode_varint
-from kavka.records.validation import INFLATED_RECORDS_BYTES
+from kavka.records.batch import iterate_batches
 from kavka_spark.decoder import Wanted, decode_batches
 from kavka_spark.errors import CorruptBatchError
+from tests.kit.believed_batches import KINDS, believed
 from tests.unit.log.compaction_support import COMPACTED, Store
 from tests.unit.log.log_support import NOW_MS, find_time, reopen
 
 DELETED = LogConfig(segment_bytes=1 << 20, index_interval_bytes=150, file_delete_delay_ms=0, retention_ms=1000)
-NOTHING_MORE = encode_varint(0)
-
-
-def record(offset_delta: int, value: bytes = b"v", *, timestamp_delta: int = 0, headers: bytes = NOTHING_MORE) -> bytes:
-    fields = encode_varint(timestamp_delta) + encode_varint(offset_delta) + encode_varint(1) + b"k"
-    body = b"\0" + fields + encode_varint(len(value)) + value + headers
-    return encode_varint(len(body)) + body
-
-
-def sealed(records: bytes, count: int, **fields: int) -> bytes:
-    """A batch that says that it has `count` records, and has these bytes."""
-    builder = BatchBuilder()
-    builder.append(NOW_MS, b"k", b"v")
-    header = read_header(builder.build())
-    said = {"attributes": int(Compression.GZIP), "record_count": count, "last_offset_delta": count - 1, **fields}
-    return seal(header._replace(**said), gzip.compress(records, 1))
-
-
-def noise() -> bytes:
-    piece = random.Random(7).randbytes(30_000)
-    return piece * (INFLATED_RECORDS_BYTES // len(piece) + 1)
-
-
-def first() -> bytes:
-    return record(0, bytes(INFLATED_RECORDS_BYTES + 1))
-
-
-KINDS: dict[str, Callable[[], bytes]] = {
-    "noise": lambda: sealed(noise(), 5_000),
-    "fewer than it says": lambda: sealed(first() + record(1), 10),
-    "more than it says": lambda: sealed(first() + record(1) + record(2), 2),
-    "a length over the end": lambda: sealed(first() + encode_varint(1_000) + b"\0\0", 2),
-    "a key of negative length": lambda: sealed(
-        first() + encode_varint(6) + b"\0\0\x02" + encode_varint(-7) + b"\0\0", 2
-    ),
-    "headers without end": lambda: sealed(first() + record(1, headers=encode_varint(1_000)), 2),
-    "a header's name that is no text": lambda: sealed(first() + record(1, headers=b"\x02\x04\xff\xfe\x02x"), 2),
-    "offsets that jump": lambda: sealed(first() + record(5_000), 2),
-    "offsets that go back": lambda: sealed(first() + record(0) + record(0), 3),
-    "timestamps over the end": lambda: sealed(
-        first() + record(1, timestamp_delta=1 << 62), 2, base_timestamp=(1 << 63) - 5
-    ),
-    "a negative largest timestamp": lambda: sealed(first() + record(1), 2, max_timestamp=-5),
-}
-
-
-@cache
-def bad_batch(kind: str) -> bytes:
-    return KINDS[kind]()
 
 
 @pytest.fixture(params=KINDS)
@@ -84,7 +29,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A log with good records around one bad batch, which begins at offset 2 and is the last of its segment."""
     found = Store(tmp_path, config=DELETED)
     found.put((b"a", b"1"), (b"b", b"2"))
-    found.log.append_as_leader(bytearray(bad_batch(request.param)), 0, NOW_MS)
+    found.log.append_as_leader(bytearray(believed(request.param)), 0, NOW_MS)
     found.log.advance_high_watermark(found.log.log_end_offset)
     found.roll()
     found.put((b"a", b"3"), (b"k", b"4"))

@@ -16,13 +16,21 @@ from kavka.log.cleaner_choice import filthiest, look_at
 from kavka.log.decide.offset_map import DIRECT_KEY_BYTES, OffsetMap
 from kavka.log.log_config import LogConfig
 from kavka.log.segment import LOG_SUFFIX
-from kavka.log.unified_log import UnifiedLog
 from kavka.model import NO_TIMESTAMP
-from kavka.records.batch import HEADER_SIZE, BatchHeader, batch_at, iterate_batches
+from kavka.records.batch import HEADER_SIZE, batch_at, iterate_batches
 from kavka.records.builder import BatchBuilder, ProducerStamp, seal
 from kavka.records.control import ControlType
 from kavka.runtime.disk import LocalFileSystem
-from tests.unit.log.compaction_support import COMPACTED, RETENTION_MS, Pair, Store, committed, pairs_batch, table
+from tests.unit.log.compaction_support import (
+    COMPACTED,
+    RETENTION_MS,
+    Pair,
+    Store,
+    committed,
+    headers,
+    pairs_batch,
+    table,
+)
 from tests.unit.log.killable_disk import KillableFileSystem, Killed
 from tests.unit.log.log_support import NOW_MS, PARTITION
 
@@ -30,10 +38,6 @@ from tests.unit.log.log_support import NOW_MS, PARTITION
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "logs")
-
-
-def headers(log: UnifiedLog) -> list[BatchHeader]:
-    return [header for segment in log.segments for _, header in segment.headers()]
 
 
 def offsets(store: Store) -> list[int]:
