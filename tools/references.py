@@ -1,6 +1,6 @@
 """Every number and every link of the project leads somewhere: python tools/references.py prints those that do not.
 
-    R1, P1, SH1    a rule of docs/design/rules.md, whose row names the files that check it
+    R1, P1, SH1, ST1    a rule of docs/design/rules.md, whose row names the files that check it
     S1             a row of docs/design/known-bugs.md, which a scenario of that number plays, or a file named above it
     article 001    a part of docs/design/articles.md, whose rows name where a claim is shown
     I1             an invariant of the module that cites it, which stands in the module's opening; another module's is
@@ -34,8 +34,8 @@ ARTICLES: Final = "docs/design/articles.md"
 INDEX: Final = "docs/index.md"
 GUIDES: Final = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/design/choices.md")
 
-_NUMBER: Final = re.compile(r"\b(?:(?:SH|[RPGS])\d{1,2}|[Aa]rticle \d{3})\b(?!-)")
-_ROW: Final = re.compile(r"^\| ((?:SH|[RPGS])\d{1,2}) \|", re.MULTILINE)
+_NUMBER: Final = re.compile(r"\b(?:(?:SH|ST|[RPGS])\d{1,2}|[Aa]rticle \d{3})\b(?!-)")
+_ROW: Final = re.compile(r"^\| ((?:SH|ST|[RPGS])\d{1,2}) \|", re.MULTILINE)
 _ARTICLE: Final = re.compile(r"^## (article \d{3})", re.MULTILINE)
 _FILE: Final = re.compile(r"\b(?:[a-z_]+/)+[a-z_]+\.py\b")
 _LINK: Final = re.compile(r"\]\((?P<page>[^()#\s:]*\.md)?(?:#(?P<heading>[^()\s]+))?\)")

@@ -40,17 +40,19 @@ class Shared(NamedTuple):
     rules: tuple[str, ...]
     is_shown: bool = True
     story: str = STORY
+    world: str = "sharing"
 
 
-def _bug(
+def bug(
     name: str, why: str, rules: str, *changes: tuple[str, str, str], is_shown: bool = True, story: str = STORY
 ) -> Shared:
+    """Changes are a function, what is in it, and what stands there instead."""
     mutant = Mutant(name, why, tuple(Change(*each) for each in changes))
     return Shared(mutant, tuple(rules.split()), is_shown, story)
 
 
 SHARED: Final = (
-    _bug(
+    bug(
         "what is being written is given out",
         "KAFKA-18084: a record whose release is being written was acquired again, and its lock leaked",
         "SH1 SH2 SH7 SH9",
@@ -60,7 +62,7 @@ SHARED: Final = (
             "self.will_be is RecordState.AVAILABLE",
         ),
     ),
-    _bug(
+    bug(
         "the limit of deliveries is not looked at",
         "KAFKA-19476: after a write that failed a record went on beyond its limit",
         "SH5",
@@ -70,7 +72,7 @@ SHARED: Final = (
             "case AcknowledgeType.RELEASE:",
         ),
     ),
-    _bug(
+    bug(
         "a lock is stored",
         "a state has records in a state that only a leader knows",
         "SH9",
@@ -80,7 +82,7 @@ SHARED: Final = (
             "RecordState.ACQUIRED if span.becomes is RecordState.AVAILABLE else span.becomes, span.deliveries)",
         ),
     ),
-    _bug(
+    bug(
         "an unknown write counts as made",
         "the start passed records that no state has as done",
         "SH9",
@@ -91,59 +93,59 @@ SHARED: Final = (
         ),
         is_shown=False,
     ),
-    _bug(
+    bug(
         "an unknown write is undone",
         "as Apache Kafka: a record is given out again though its state may have it as done",
         "SH2 SH4 SH9",
         (f"{LEADERS}._write", "if error not in _UNKNOWN:", "if True:"),
         is_shown=False,
     ),
-    _bug(
+    bug(
         "a session outlives its connection",
         "what a dead member holds waits for its locks",
         "SH6",
         ("kavka.broker.api.share.share_fetch:_session", "request.context.hold(session)", "pass"),
     ),
-    _bug(
+    bug(
         "a lock is over at half time",
         "two members work on one record",
         "SH6",
         (f"{PARTITION}:_Taking.__init__", "now_ms + limits.lock_ms", "now_ms + limits.lock_ms // 2"),
     ),
-    _bug(
+    bug(
         "deliveries are forgotten with a release",
         "a poisonous record is given out for ever",
         "SH9 SH5",
         (f"{PARTITION}:SharePartition.settle", "span.becomes, span.deliveries,", "span.becomes, 0,"),
     ),
-    _bug(
+    bug(
         "the own epoch is fenced",
         "who has read the state may not write it",
         "R20 SH13",
         (f"{SHARD}._checked", "state.leader_epoch > leader_epoch", "state.leader_epoch >= leader_epoch"),
         is_shown=False,
     ),
-    _bug(
+    bug(
         "former leaders are not fenced",
         "two leaders write, and the later one's state is lost",
         "SH9 SH2 SH4",
         (f"{SHARD}._checked", "if leader_epoch != NO_EPOCH and state.leader_epoch > leader_epoch:", "if False:"),
         story=ASLEEP,
     ),
-    _bug(
+    bug(
         "any epoch of a session will do",
         "a request that was sent twice counts twice",
         "SH8",
         (f"{SESSIONS}.known", "if epoch not in (FINAL_EPOCH, session.epoch):", "if False:"),
     ),
-    _bug(
+    bug(
         "anybody may acknowledge",
         "a record is done that its holder is still working on",
         "SH7",
         (f"{PARTITION}:SharePartition._check_held", "if span.member != member:", "if False:"),
         is_shown=False,
     ),
-    _bug(
+    bug(
         "done is done again",
         "a record that was given back is accepted by who had it before",
         "SH7 SH2",
@@ -151,20 +153,20 @@ SHARED: Final = (
         (f"{PARTITION}:SharePartition._check_held", "if span.member != member:", "if False:"),
         is_shown=False,
     ),
-    _bug(
+    bug(
         "locks are never over",
         "a member that hangs keeps its records for ever",
         "SH6 R20",
         (f"{LEADERS}._on_time", "self._expire(led, self.now_ms())", "pass"),
     ),
-    _bug(
+    bug(
         "a new leader forgets what is done",
         "the state is read, and only its start is taken",
         "SH2",
         (f"{LEADERS}._load", "SharePartition(begin, kept)", "SharePartition(begin)"),
         is_shown=False,
     ),
-    _bug(
+    bug(
         "told before it is stored",
         "an acknowledgement is answered while its write is under way",
         "SH3",
@@ -174,13 +176,13 @@ SHARED: Final = (
             "self._write_soon(led)\n    return None",
         ),
     ),
-    _bug(
+    bug(
         "a snapshot of what was",
         "the write that comes with a snapshot is in no record",
         "SH9 SH10 SH3",
         (f"{SHARD}._change", "after = _merged(state, update)._replace(", "after = state._replace("),
     ),
-    _bug(
+    bug(
         "too much of the log is cut",
         "a state's own snapshot is removed, and its next leader finds nothing",
         "SH10 SH2 SH4 R20",
@@ -190,7 +192,7 @@ SHARED: Final = (
             "min([high_watermark,",
         ),
     ),
-    _bug(
+    bug(
         "a new session leaves the locks of the one before",
         "what a member held before its connection broke waits for its locks",
         "SH6",
@@ -210,7 +212,7 @@ def runs(shared: Shared, points: int, seeds: int) -> Iterator[tuple[str, str, st
             found = run(story, point)
             yield point.command, found.rule, found.violation
     for seed in range(1, seeds + 1):
-        result: SeedResult = run_seed(seed, hours=HOURS, sharing=True)
+        result: SeedResult = run_seed(seed, hours=HOURS, **{shared.world: True})  # type: ignore[arg-type]
         yield f"seed {seed}", result.rule, result.violation
 
 
@@ -224,13 +226,13 @@ def hunt(shared: Shared, points: int = POINTS, seeds: int = SEEDS) -> tuple[int,
     return tried, "", ""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, bugs: Sequence[Shared] = SHARED) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", help="beginnings of names; default: all")
     names = tuple(parser.parse_args(argv).names)
     be_quiet()
     alive = 0
-    for shared in SHARED:
+    for shared in bugs:
         if names and not shared.mutant.name.startswith(names):
             continue
         began_s = time.process_time()
@@ -243,7 +245,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             else "LIVES"
         )
         print(f"{time.process_time() - began_s:6.1f} s CPU  {shared.mutant.name}: {told}", flush=True)
-    print(f"{alive} of {len(SHARED)} bugs live")
+    print(f"{alive} of {len(bugs)} bugs live")
     return 1 if alive else 0
 
 

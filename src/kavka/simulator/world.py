@@ -23,6 +23,15 @@ from kavka.simulator.clients.logins import SECURED, Logins, broker_certificate, 
 from kavka.simulator.clients.members import GROUP, Members
 from kavka.simulator.clients.share_members import GROUP as SHARERS
 from kavka.simulator.clients.share_members import ShareMembers, share_bounds, share_settings
+from kavka.simulator.clients.streams_members import (
+    COUNTING,
+    READING,
+    REPARTITION,
+    REPARTITIONS,
+    STREAMING,
+    StreamsMembers,
+)
+from kavka.simulator.clients.streams_members import GROUP as STREAMERS
 from kavka.simulator.clients.transactors import GROUP as TRANSFORMERS
 from kavka.simulator.clients.transactors import PARTITIONS as LEDGER_PARTITIONS
 from kavka.simulator.clients.transactors import Transactors
@@ -61,9 +70,10 @@ HASTY_PAUSE: Final = 3
 OPERATOR_SESSION_MS: Final = 6_000
 
 
-def _settings(brokers: int, *, secured: bool, sharing: bool) -> dict[str, str]:
+def _settings(brokers: int, *, secured: bool, sharing: bool, streaming: bool) -> dict[str, str]:
     """Of each of so many brokers."""
-    return {**SETTINGS, **(SECURED if secured else {}), **(share_settings(brokers) if sharing else {})}
+    groups = (share_settings(brokers) if sharing else {}) | (dict(STREAMING) if streaming else {})
+    return {**SETTINGS, **(SECURED if secured else {}), **groups}
 
 
 def _has_eligible_leaders(settings: Mapping[str, str]) -> bool:
@@ -92,9 +102,11 @@ class World:
         clock_drift: float = 0.0,
         secured: bool = False,
         sharing: bool = False,
+        streaming: bool = False,
     ) -> None:
         """`clock_drift`: by how much, at most, a second of a broker's clocks is longer or shorter than one. `secured`:
-        with logins and access control (`clients.logins`). `sharing`: with share groups (`clients.share_members`)."""
+        with logins and access control (`clients.logins`). `sharing`: with share groups (`clients.share_members`).
+        `streaming`: with streams groups (`clients.streams_members`)."""
         self.scheduler = Scheduler(seed)
         self.events = current_trace()
         if self.events is not None:
@@ -104,7 +116,7 @@ class World:
         self.zookeeper = SimulatedZooKeeper(self.scheduler, self.network)
         self.network.trace = self.zookeeper.trace = self.events
         self.logins = Logins(self.scheduler) if secured else None
-        own = _settings(brokers, secured=secured, sharing=sharing) | dict(settings or {})
+        own = _settings(brokers, secured=secured, sharing=sharing, streaming=streaming) | dict(settings or {})
         self.bugs: list[BaseException] = []
         self.halts: list[Halt] = []
         around = BrokerSurroundings(
@@ -124,12 +136,9 @@ class World:
             self._secure(self.logins)
         for broker in self.brokers.values():
             broker.clock_rate = 1.0 + clock_drift * (2 * random.random() - 1)
-        self.members, self.transactors = Members(self, TOPIC), Transactors(self, TOPIC)
-        self.sharers, self.is_sharing = ShareMembers(self, [TOPIC]), sharing
-        if sharing:
-            self.observer.shares.begin(share_bounds(own))
+        self._make_groups(own, sharing=sharing, streaming=streaming)
         self._min_in_sync = int(own["min.insync.replicas"])
-        self.mix = mix or FaultMix.draw(random, kinds_of(secured=secured, sharing=sharing))
+        self.mix = mix or FaultMix.draw(random, kinds_of(secured=secured, sharing=sharing, streaming=streaming))
         self.faults = Faults(self, self.mix, schedule=schedule)
         settling_s = 1.5 * int(own["zookeeper.session.timeout.ms"]) / 1_000 + 2.0
         self.liveness = Liveness(self, self.scheduler.new_random(), settling_s=settling_s)
@@ -137,6 +146,15 @@ class World:
         self.trace: list[str] = []
         self.swarm_steps = range(0)
         """The steps from the moment when faults began to the end of the swarm."""
+
+    def _make_groups(self, own: Mapping[str, str], *, sharing: bool, streaming: bool) -> None:
+        self.members, self.transactors = Members(self, TOPIC), Transactors(self, TOPIC)
+        self.sharers, self.is_sharing = ShareMembers(self, [TOPIC]), sharing
+        if sharing:
+            self.observer.shares.begin(share_bounds(own))
+        self.streamers, self.is_streaming = StreamsMembers(self, TOPIC), streaming
+        if streaming:
+            self.observer.streams.begin(STREAMERS, {TOPIC: READING, REPARTITION: COUNTING})
 
     def _secure(self, logins: Logins) -> None:
         self.observer.access.principal_of = logins.principal_of
@@ -179,6 +197,8 @@ class World:
             self.let_users_in()
         if self.is_sharing:
             self.run_in_client("admin", lambda cluster: self._let_share(cluster))
+        if self.is_streaming:
+            self.run_in_client("admin", lambda cluster: self._let_stream(cluster))
         self.run_in_client("admin", lambda cluster: self._create(cluster, TOPIC, len(self.partitions)))
         self.run_until(self.is_fully_replicated, within_s=60)
 
@@ -201,6 +221,12 @@ class World:
         group = ConfigResource(ResourceType.GROUP, SHARERS)
         unset = await admin.alter_configs({group: [ConfigChange("share.auto.offset.reset", "earliest")]})
         for failure in (*refused.values(), *unset.values()):
+            raise failure
+
+    async def _let_stream(self, cluster: Cluster) -> None:
+        """Streams groups are on."""
+        refused = await Admin(cluster).update_features({"streams.version": 1}, FeatureUpdateKind.UPGRADE)
+        for failure in refused.values():
             raise failure
 
     async def _create(self, cluster: Cluster, topic: str, partitions: int) -> None:
@@ -289,10 +315,12 @@ class World:
         members: int = 0,
         transactors: int = 0,
         sharers: int = 0,
+        streamers: int = 0,
     ) -> None:
         """Writes, reads and faults for so long. `hasty`: one more producer, which is content with its leader's word;
         `members`: of a consumer group; `transactors`: producers with transactions, all but the first of which make
-        something of what they read; `sharers`: members of a share group, in a world that is sharing."""
+        something of what they read; `sharers`: members of a share group, in a world that is sharing; `streamers`: of a
+        streams group, in one that is streaming."""
         for _ in range(producers):
             self.clients.add_producer(mean_pause_s=mean_pause_s)
         if hasty:
@@ -305,6 +333,8 @@ class World:
             self.members.add()
         for _ in range(sharers):
             self.sharers.add()
+        for _ in range(streamers):
+            self.streamers.add()
         if members or transactors:
             self._look_at_groups()
         if transactors:
@@ -353,6 +383,8 @@ class World:
         if len(self.sharers):
             ends = {partition: self.observer.bound(partition) for partition in partitions}
             found += self.sharers.missing(partitions) + self.observer.shares.missing(SHARERS, ends)
+        counts = {READING: len(partitions), COUNTING: REPARTITIONS}
+        found += self.observer.streams.missing(self.streamers.running(), counts) if len(self.streamers) else []
         return found
 
     # -- steps

@@ -1,7 +1,8 @@
 """Random walks of streams groups (KIP-1071): honest members, lost answers, crashes, failed writes, topics that go and
 come back, other numbers of standbys, new coordinators.
 
-G1  no active task is run by two members that the group still knows; a process has a task once
+ST1 no active task is run by two members that the group still knows
+ST5 a process has a task once
 G2  a group's epoch only rises, and a member's but when it begins anew
 G6  left alone, the group is Stable, with every task active somewhere
 and what a new coordinator reads from the log is what the one before had.

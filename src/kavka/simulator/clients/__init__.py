@@ -6,6 +6,7 @@ workload     producers that number their records, readers, a monitor
 places       what the members of any group are
 members      a consumer group's members
 share_members  a share group's members
+streams_members  a streams group's members
 transactors  transactional producers
 logins       how a cluster is secured, who its users are, and how each node gets in
 """

@@ -8,6 +8,7 @@ network_faults     between nodes, and of ZooKeeper
 place_faults       members of any group
 member_faults      members of a consumer group
 share_faults       members of a share group
+streams_faults     members of a streams group, and its settings
 transactor_faults  transactional producers
 operations         what administrators do
 access_faults      changes of who may do what, in secured clusters

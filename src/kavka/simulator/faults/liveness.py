@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.errors import RequestError
 from kavka.simulator.clients.share_members import GROUP as SHARERS
+from kavka.simulator.clients.streams_members import COUNTING, REPARTITIONS
 from kavka.simulator.clients.transactors import GROUP as TRANSFORMERS
 from kavka.simulator.host.scheduler import SimulationStuck
 from kavka.simulator.host.zookeeper import NODE as ZOOKEEPER
@@ -81,7 +82,7 @@ class Liveness:
         world = self._world
         world.faults.heal()
         world.clients.is_writing = world.transactors.is_writing = False
-        world.sharers.is_honest = True
+        world.sharers.is_honest = world.streamers.is_honest = True
         found, ledger = self._audit()
         observer = world.observer
         observer.check_nothing_lost(found)
@@ -91,6 +92,9 @@ class Liveness:
         if len(world.sharers):
             observer.shares.check_nothing_lost(SHARERS, found, observer.log_starts())
             observer.shares.check_states(world.brokers.values())
+        if len(world.streamers):
+            observer.streams.check_standbys({COUNTING: REPARTITIONS})
+            observer.streams.check_states(world.brokers.values())
         different = convergence.differing_bytes(observer)
         observer.require("R20", not different, f"{different}")
 

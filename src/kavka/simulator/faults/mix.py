@@ -7,7 +7,8 @@ Pauses, cuts, kills and lost sessions may hit all of them at once: they cost ava
 The kinds are those of one broker (`broker_faults`) and its disks (`disk_faults`), of the network and ZooKeeper
 (`network_faults`), of members of a consumer group (`member_faults`), of transactional producers (`transactor_faults`),
 and what administrators do in the middle of it (`operations`); in secured worlds also changes of who may do what
-(`access_faults`), in those with share groups also what happens to their members (`share_faults`).
+(`access_faults`), in those with share or streams groups also what happens to their members (`share_faults`,
+`streams_faults`).
 
 A fault is a `Strike`: when, which kind, and everything random about it. Strikes are recorded, and can be given instead
 of a mix: then exactly these happen, and leaving one out does not change the others (`shrink`).
@@ -33,6 +34,7 @@ from kavka.simulator.faults import (
     network_faults,
     operations,
     share_faults,
+    streams_faults,
     transactor_faults,
 )
 from kavka.simulator.faults.access_faults import AccessFaults
@@ -43,6 +45,7 @@ from kavka.simulator.faults.member_faults import MemberFaults
 from kavka.simulator.faults.network_faults import NetworkFaults
 from kavka.simulator.faults.operations import Operations
 from kavka.simulator.faults.share_faults import ShareFaults
+from kavka.simulator.faults.streams_faults import StreamsFaults
 from kavka.simulator.faults.transactor_faults import TransactorFaults
 from kavka.simulator.host.trace import SIMULATOR
 
@@ -60,14 +63,15 @@ KINDS: Final = (
 )
 SECURED_KINDS: Final = (*KINDS, *access_faults.KINDS)
 """In a secured world."""
-ALL_KINDS: Final = (*SECURED_KINDS, *share_faults.KINDS)
+ALL_KINDS: Final = (*SECURED_KINDS, *share_faults.KINDS, *streams_faults.KINDS)
 FIRST: Final = 0.0
 """The lot of a strike among what is due at its instant. It is not drawn: a strike left out takes no chance along."""
 
 
-def kinds_of(*, secured: bool, sharing: bool) -> tuple[str, ...]:
+def kinds_of(*, secured: bool, sharing: bool, streaming: bool) -> tuple[str, ...]:
     """What may go wrong in a world."""
-    return (SECURED_KINDS if secured else KINDS) + (share_faults.KINDS if sharing else ())
+    groups = (share_faults.KINDS if sharing else ()) + (streams_faults.KINDS if streaming else ())
+    return (SECURED_KINDS if secured else KINDS) + groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,7 @@ class Faults:
         writers = TransactorFaults(world, self._random, bearable)
         keepers = AccessFaults(world, self._random, bearable)
         sharers = ShareFaults(world, self._random, bearable)
+        streamers = StreamsFaults(world, self._random, bearable)
         self._groups: tuple[FaultGroup, ...] = (
             network,
             brokers,
@@ -149,6 +154,7 @@ class Faults:
             writers,
             keepers,
             sharers,
+            streamers,
         )
         self._group_of: dict[str, FaultGroup] = {
             **dict.fromkeys(network_faults.KINDS, network),
@@ -159,6 +165,7 @@ class Faults:
             **dict.fromkeys(transactor_faults.KINDS, writers),
             **dict.fromkeys(access_faults.KINDS, keepers),
             **dict.fromkeys(share_faults.KINDS, sharers),
+            **dict.fromkeys(streams_faults.KINDS, streamers),
         }
         self._active = False
         self._began_ns = 0

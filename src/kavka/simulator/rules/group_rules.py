@@ -127,7 +127,7 @@ class GroupRules:
             exchange.key is ApiKey.OFFSET_FETCH
             and exchange.version < FIRST_FETCH_OF_SEVERAL
             and request.topics is not None
-            and self._leads(exchange.broker, request.group_id)
+            and self.leads(exchange.broker, request.group_id)
         ):
             asked = [TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
             known = {partition: self._acknowledged.get((request.group_id, partition), -1) for partition in asked}
@@ -139,7 +139,7 @@ class GroupRules:
             case ApiKey.OFFSET_COMMIT if asked is not None:
                 self._on_commit(exchange, asked)
             case ApiKey.OFFSET_FETCH if asked is not None and exchange.answer.error_code == ErrorCode.NONE:
-                if self._leads(exchange.broker, exchange.request.group_id):
+                if self.leads(exchange.broker, exchange.request.group_id):
                     self._on_fetch(exchange, asked)
             case ApiKey.SYNC_GROUP if exchange.answer.error_code == ErrorCode.NONE:
                 self._on_sync(exchange)
@@ -157,7 +157,7 @@ class GroupRules:
         for topic in exchange.answer.topics:
             for each in topic.partitions:
                 partition = TopicPartition(topic.name, each.partition_index)
-                if each.error_code != ErrorCode.NONE or self._is_excused(group):
+                if each.error_code != ErrorCode.NONE or self.is_excused(group):
                     continue
                 if 0 <= generation < asked.generation:
                     text = f"{group}: a commit of generation {generation} was taken, {asked.generation} was there"
@@ -176,7 +176,7 @@ class GroupRules:
 
     def _on_fetch(self, exchange: Exchange, asked: _Asked) -> None:
         group = exchange.request.group_id
-        if self._is_excused(group):
+        if self.is_excused(group):
             return
         for topic in exchange.answer.topics:
             for each in topic.partitions:
@@ -196,7 +196,7 @@ class GroupRules:
         request = exchange.request
         if request.protocol_type not in (None, "consumer") or not exchange.answer.assignment:
             return
-        if self._is_excused(request.group_id):
+        if self.is_excused(request.group_id):
             return  # The record of the generation may be lost, and the generation begin again.
         owners = self._owners.setdefault((request.group_id, request.generation_id), {})
         for partition in decode_assignment(bytes(exchange.answer.assignment)):
@@ -211,7 +211,7 @@ class GroupRules:
         count = sum(partition.topic == TOPIC for partition in self._view.stored)
         return TopicPartition(TOPIC, partition_for(group, count)) if count else None
 
-    def _leads(self, broker: SimulatedBroker, group: str) -> bool:
+    def leads(self, broker: SimulatedBroker, group: str) -> bool:
         """True if the broker leads the group's partition, and knows it."""
         home = self._home(group)
         if home is None:
@@ -226,7 +226,8 @@ class GroupRules:
             and seen.look.state.leader_epoch == stored.leader_epoch
         )
 
-    def _is_excused(self, group: str) -> bool:
+    def is_excused(self, group: str) -> bool:
+        """True where records of the group's partition may have been lost."""
         home = self._home(group)
         return home is None or self._view.allows_loss(home)
 
@@ -252,7 +253,7 @@ class GroupRules:
 
     def _rebalance(self, broker: SimulatedBroker, group: str, min_in_sync: int) -> tuple[object, int] | None:
         """(what phase of which rebalance, how long it may take), where one is under way that can end."""
-        if broker.broker is None or broker.is_paused or not self._leads(broker, group):
+        if broker.broker is None or broker.is_paused or not self.leads(broker, group):
             return None
         home = self._home(group)
         if home is None or len(self._view.stored[home].state.isr) < min_in_sync:
@@ -283,7 +284,7 @@ class GroupRules:
             last = commits[-1]
             if key not in self.delivered:
                 continue  # No group of members.
-            if last is None or partition not in values or self._view.allows_loss(partition) or self._is_excused(group):
+            if last is None or partition not in values or self._view.allows_loss(partition) or self.is_excused(group):
                 continue
             given = self.delivered.get(key, {})
             missed = [offset for offset in values[partition] if offset < last and offset not in given]

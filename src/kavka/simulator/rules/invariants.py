@@ -52,6 +52,7 @@ from kavka.simulator.rules.replica_view import Look, Seen, Stored, View
 from kavka.simulator.rules.replica_view import Violation as Violation
 from kavka.simulator.rules.share_log import TOPIC as SHARE_TOPIC
 from kavka.simulator.rules.share_rules import ShareRules
+from kavka.simulator.rules.streams_rules import StreamsRules
 from kavka.simulator.rules.transaction_rules import LEDGER, TransactionRules
 from kavka.zookeeper.znode_paths import (
     CONTROLLER_EPOCH_PATH,
@@ -122,6 +123,8 @@ class Observer(View):
         self.watchers.append(self.transactions)
         self.shares = ShareRules(self)
         self.watchers.append(self.shares)
+        self.streams = StreamsRules(self, self.groups)
+        self.watchers.append(self.streams)
         """Who is told of what is asked and answered."""
         self._zxid = -1
         self._topics_pzxid = -1
@@ -477,7 +480,9 @@ class Observer(View):
         if high_watermark > known:
             self.true_high_watermark[partition] = high_watermark
             if partition.topic == OFFSETS_TOPIC:
-                self.groups.on_committed(partition, seen.batches(known, high_watermark))
+                batches = seen.batches(known, high_watermark)
+                self.groups.on_committed(partition, batches)
+                self.streams.on_committed(batches)
             elif partition.topic == SHARE_TOPIC:
                 self.shares.on_committed(seen.batches(known, high_watermark))
             elif partition.topic == LEDGER:

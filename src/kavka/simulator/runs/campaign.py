@@ -36,7 +36,7 @@ SEEDS_PER_PROCESS = 8
 """A simulated node is never collected: a process gives its memory back by ending."""
 
 
-def run_seeds(
+def run_seeds(  # noqa: PLR0913 - each campaign names what is not as usual
     seeds: Iterable[int],
     *,
     hours: float,
@@ -44,9 +44,10 @@ def run_seeds(
     processes: int,
     secured: bool = False,
     sharing: bool = False,
+    streaming: bool = False,
 ) -> Iterator[SeedResult]:
     """Results as they come, in no order."""
-    run = partial(_run_quietly, hours=hours, brokers=brokers, secured=secured, sharing=sharing)
+    run = partial(_run_quietly, hours=hours, brokers=brokers, secured=secured, sharing=sharing, streaming=streaming)
     if processes == 1:
         yield from map(run, seeds)
         return
@@ -55,13 +56,15 @@ def run_seeds(
         yield from pool.imap_unordered(run, seeds)
 
 
-def _run_quietly(seed: int, *, hours: float, brokers: int | None, secured: bool, sharing: bool) -> SeedResult:
+def _run_quietly(
+    seed: int, *, hours: float, brokers: int | None, secured: bool, sharing: bool, streaming: bool
+) -> SeedResult:
     # A request of a connection that ended before its handler began: its coroutine never runs, as intended.
     warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
     set_level("error")  # What a broker warns of is what is made to happen here.
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)  # What is simulated is not collected in any case.
-    return run_seed(seed, hours=hours, brokers=brokers, secured=secured, sharing=sharing)
+    return run_seed(seed, hours=hours, brokers=brokers, secured=secured, sharing=sharing, streaming=streaming)
 
 
 def put_mutants_back(report: str) -> MutantFigures:
@@ -88,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--brokers", type=int, help="how many; drawn by each seed otherwise")
     parser.add_argument("--secured", action="store_true", help="with TLS, logins and access control, which change")
     parser.add_argument("--sharing", action="store_true", help="with share groups, whose members come, go and lie")
+    parser.add_argument("--streaming", action="store_true", help="with a streams group, whose members come and go")
     parser.add_argument("--minutes", type=float, help="take no more results after so long")
     parser.add_argument(
         "--shrink-seconds", type=float, default=SHRINK_SECONDS, help="for each failing seed to be made smaller; 0: not"
@@ -110,6 +114,7 @@ def main() -> int:
         again += f" --brokers {arguments.brokers}"
     again += " --secured" if arguments.secured else ""
     again += " --sharing" if arguments.sharing else ""
+    again += " --streaming" if arguments.streaming else ""
     figures = Figures()
     runs = run_seeds(
         seeds,
@@ -118,6 +123,7 @@ def main() -> int:
         processes=processes,
         secured=arguments.secured,
         sharing=arguments.sharing,
+        streaming=arguments.streaming,
     )
     for result in runs:
         figures.add(result)

@@ -188,6 +188,7 @@ def run(story: Story, point: Point | None = None) -> Outcome:
         settings=plan.settings,
         schedule=story.strikes,
         sharing=plan.sharers > 0,
+        streaming=plan.streamers > 0,
     )
     made: list[bool] = []
 

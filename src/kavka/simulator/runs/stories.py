@@ -37,6 +37,7 @@ FOLLOWER: Final = 2
 ORDERS: Final = TopicPartition(TOPIC, 0)
 INVOICES: Final = TopicPartition("invoices", 0)
 TRANSACTIONS: Final = TopicPartition("__transaction_state", 0)
+OFFSETS: Final = TopicPartition("__consumer_offsets", 0)
 
 
 class Milestone(NamedTuple):
@@ -241,6 +242,17 @@ def _is_loaded_again(witness: Witness) -> bool:
     return witness.world.observer.shares.moves["loaded"] >= 2
 
 
+def _streamed(name: str, move: str, times: int = 1) -> Milestone:
+    return Milestone(name, lambda witness: witness.world.observer.streams.moves[move] >= times)
+
+
+def _has_new_coordinator(witness: Witness) -> bool:
+    """Another broker leads the group's partition, and has moved the group on."""
+    home = witness.world.observer.stored.get(OFFSETS)
+    assignments = witness.world.observer.streams.kept.assignment_epoch
+    return home is not None and home.state.leader_epoch > 0 and assignments > 3
+
+
 def _are_ten_done(witness: Witness) -> bool:
     return any(kept.start >= 10 for kept in witness.world.observer.shares.log.kept.values())
 
@@ -258,12 +270,21 @@ def _plan(
     members: int = 0,
     transactors: int = 0,
     sharers: int = 0,
+    streamers: int = 0,
 ) -> Plan:
     own = {"offsets.topic.replication.factor": "3", "zookeeper.session.timeout.ms": "4000", **(settings or {})}
     if transactors:
         own |= {"transaction.state.log.num.partitions": "1", "transaction.state.log.replication.factor": "3"}
         own |= {"transaction.state.log.min.isr": "2"}
-    return Plan(seed, mean_pause_s=0.2, settings=own, members=members, transactors=transactors, sharers=sharers)
+    return Plan(
+        seed,
+        mean_pause_s=0.2,
+        settings=own,
+        members=members,
+        transactors=transactors,
+        sharers=sharers,
+        streamers=streamers,
+    )
 
 
 def strike(at_ms: int, kind: str, **arguments: object) -> Strike:
@@ -396,6 +417,36 @@ STORIES: Final[Mapping[str, Story]] = {
             _decided("another leader is elected", DecisionKind.LEADER_ELECTED),
             Milestone("it has read the group's state", _is_loaded_again),
             _shared("some are given out again", "given again"),
+        ),
+    ),
+    # One leaves and comes back, and is given tasks that the others must give back first; another is killed.
+    "streams group": Story(
+        _plan(streamers=3, settings={"group.streams.session.timeout.ms": "2000"}),
+        11.0,
+        (
+            strike(2_500, "streams member leaves", place=2, ms=2_000),
+            strike(7_000, "streams member crashes", place=0, ms=1_500),
+            strike(9_000, "change standbys", count=2),
+        ),
+        (
+            _streamed("a task is given back and given to another", "task given back"),
+            _streamed("a task of who was killed is given to another", "member gone"),
+            _streamed("standby tasks are given", "standby given"),
+            _streamed("offsets of tasks are committed", "committed"),
+        ),
+    ),
+    "a streams group's coordinator": Story(
+        _plan(streamers=2),
+        9.0,
+        (
+            strike(2_000, "session", broker=1),
+            strike(3_000, "session", broker=2),
+            strike(4_000, "session", broker=3),
+            strike(6_000, "streams member leaves", place=0, ms=800),
+        ),
+        (
+            _streamed("tasks are given", "task given later"),
+            Milestone("another broker coordinates the group, and assigns", _has_new_coordinator),
         ),
     ),
     # Small segments, so that the log was flushed before: what a stop has to sync is not all of it.

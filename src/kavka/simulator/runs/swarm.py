@@ -45,9 +45,18 @@ class Plan:
     """Whether there are TLS, logins and access control, and changes of them among the faults."""
     sharers: int = 0
     """Members of a share group; 0: there are no share groups."""
+    streamers: int = 0
+    """Members of a streams group; 0: there are no streams groups."""
 
     @staticmethod
-    def draw(seed: int, *, brokers: int | None = None, secured: bool = False, sharing: bool = False) -> Plan:
+    def draw(
+        seed: int,
+        *,
+        brokers: int | None = None,
+        secured: bool = False,
+        sharing: bool = False,
+        streaming: bool = False,
+    ) -> Plan:
         """Small values where they make rare things frequent: short lags, small segments, few in flight."""
         random = Random(f"plan {seed}")
         count = random.choices((3, 5, 2), (0.75, 0.15, 0.10))[0]
@@ -86,6 +95,7 @@ class Plan:
             secured=secured,
             # Of a lot of its own, so that all else of a seed is as it is without.
             sharers=Random(f"sharers {seed}").choice((2, 3, 4)) if sharing else 0,
+            streamers=Random(f"streamers {seed}").choice((2, 3, 4)) if streaming else 0,
         )
 
 
@@ -119,7 +129,7 @@ class SeedResult:
         return asdict(self)
 
 
-def run_seed(
+def run_seed(  # noqa: PLR0913 - each caller names what is not as usual
     seed: int,
     *,
     hours: float = HOURS,
@@ -127,9 +137,11 @@ def run_seed(
     mix: FaultMix | None = None,
     secured: bool = False,
     sharing: bool = False,
+    streaming: bool = False,
 ) -> SeedResult:
     """Runs a seed to its end, or to the first rule that it breaks. `mix`: other faults than the seed would draw."""
-    return run_plan(Plan.draw(seed, brokers=brokers, secured=secured, sharing=sharing), hours=hours, mix=mix)
+    plan = Plan.draw(seed, brokers=brokers, secured=secured, sharing=sharing, streaming=streaming)
+    return run_plan(plan, hours=hours, mix=mix)
 
 
 def run_plan(
@@ -153,6 +165,7 @@ def run_plan(
         clock_drift=plan.clock_drift,
         secured=plan.secured,
         sharing=plan.sharers > 0,
+        streaming=plan.streamers > 0,
     )
     world.scheduler.look_closely(closely)
     violation, rule, detail = play_plan(world, plan, hours)
@@ -192,6 +205,7 @@ def play_plan(world: World, plan: Plan, hours: float) -> tuple[str, str, str]:
             members=plan.members,
             transactors=plan.transactors,
             sharers=plan.sharers,
+            streamers=plan.streamers,
         )
         world.settle(core_first=plan.core_first)
     except (Violation, BrokerBug) as failure:
