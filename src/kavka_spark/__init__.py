@@ -10,7 +10,7 @@ pyspark_kavka*; this package does the work.
 
     From topics to rows
     offsets             topics, timestamps and JSON as offsets
-    bounds, push_down   filters that reach the source
+    filter_bounds, push_down   filters that reach the source
     read_tasks, trigger_limits    ranges as tasks; how far a micro-batch goes
     reader, connections    a range read, whoever leads; a worker's connections
     backfill            ranges before a stream's beginning
@@ -25,7 +25,7 @@ pyspark_kavka*; this package does the work.
     row_encoder, key_partitions, encoder    rows as batches of partitions
     stable              the same rows in the same tasks
     exactly_once, markers, marker_topic   each micro-batch once
-    layouts, settlement    how many tasks write, and how that may change
+    writer_layouts, layout_settlement    how many tasks write, and how that may change
 
     Records with schemas
     registry            columns of a schema registry's types, and back

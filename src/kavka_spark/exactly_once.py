@@ -8,7 +8,7 @@ that comes again does. It must not know columns or record batches' bytes.
                         and what it had decided to commit is committed before the answer comes
     2 read the markers  up to their end of that time: so the task's last committed batch is known, and none can follow
                         but by this attempt, or by one that has fenced it
-      and the layout    of another number of tasks, or not settled: see to that (`settlement`), and begin again with 1
+      and the layout    of another number of tasks, or not settled: see to that (`layout_settlement`), and go back to 1
     3 compare           with an earlier batch: write; with this one: skip; with a later one: refuse (`StaleBatchError`)
     4 rows and marker   in one transaction
     5 commit
@@ -20,7 +20,7 @@ Invariants
   I2  A batch that is skipped is compared with what was committed (`BatchChangedError`): a source that does not give the
       same rows again is told, not hidden.
   I3  Where it is unknown whether the commit came through, the task fails; its next attempt reads the marker.
-  I4  All committed rows of a batch were written by tasks of one layout (`layouts`): no row is in two of them.
+  I4  All committed rows of a batch were written by tasks of one layout (`writer_layouts`): no row is in two of them.
 
 What this cannot give: a micro-batch becomes visible task by task, not at once. And it holds where a repeated
 micro-batch has the same rows, which Spark promises for a source that can be replayed and steps without chance. `stable`
@@ -43,11 +43,11 @@ from kavka.client.transactions import ProducerFenced
 from kavka_spark.connections import WorkerConnection
 from kavka_spark.deliveries import Deliveries
 from kavka_spark.errors import BatchChangedError, DeliveryError, StaleBatchError, TaskFencedError
-from kavka_spark.layouts import Layout
+from kavka_spark.layout_settlement import BatchOfTask, Settlement, end, is_fenced
 from kavka_spark.marker_topic import MarkerTopic
 from kavka_spark.markers import Marker
 from kavka_spark.row_encoder import RowEncoder
-from kavka_spark.settlement import BatchOfTask, Settlement, end, is_fenced
+from kavka_spark.writer_layouts import Layout
 
 MOST_ROUNDS: Final = 10
 """How often an attempt settles a layout that another one has changed by the time that it could write."""

@@ -19,7 +19,7 @@ from os.path import dirname
 
 from pyspark.sql.datasource import EqualNullSafe, EqualTo, Filter, In, StringStartsWith
 
-from kavka_spark.bounds import Bounds
+from kavka_spark.filter_bounds import Bounds
 from kavka_spark.log_segments import LogPiece
 
 _TEXTS = (("topic",), ("file",))

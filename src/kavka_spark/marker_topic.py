@@ -26,8 +26,8 @@ from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from kavka.protocol.messages.fetch_response import FetchResponse, PartitionData
 from kavka.records.batch import iterate_batches
-from kavka_spark.layouts import Layout, layout_key
 from kavka_spark.markers import CommittedMarkers, Marker, Task
+from kavka_spark.writer_layouts import Layout, layout_key
 
 PARTITION_COUNT: Final = 16
 MOST_REPLICAS: Final = 3

@@ -16,7 +16,7 @@ Invariants
 | key    | query, partition |
 | value  | batch, rows, bytes, sum |
 
-Beside the markers lies a record of each query's layout (`layouts`), for which I1 and I2 hold as well.
+Beside the markers lies a record of each query's layout (`writer_layouts`), for which I1 and I2 hold as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 from kavka.errors import CorruptRecords
 from kavka.records.batch import RecordBatch
 from kavka.records.control import ControlType, read_marker
-from kavka_spark.layouts import Layout, layout_key, parse_layout
+from kavka_spark.writer_layouts import Layout, layout_key, parse_layout
 
 MOST_TASKS: Final = 100_000
 """Tasks, of all queries of all times, whose markers a worker process remembers for one partition of the topic."""

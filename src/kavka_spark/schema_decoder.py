@@ -30,7 +30,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from kavka.schema_registry.avro import AvroType, NotAvro, parse_avro
-from kavka.schema_registry.avro_resolution import misfits
+from kavka.schema_registry.avro_compatibility import misfits
 from kavka.schema_registry.client import RegistryClient, RegistryFailed, SchemaUnknown
 from kavka.schema_registry.formats import Schema, SchemaMismatch, decode_with, fastavro_schema
 from kavka_spark.errors import BadRecordError

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 )
 
 from kavka.errors import ConfigError
-from kavka_spark.bounds import Bounds
+from kavka_spark.filter_bounds import Bounds
 from kavka_spark.push_down import filters_may_come
 
 if TYPE_CHECKING:

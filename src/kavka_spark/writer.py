@@ -28,9 +28,9 @@ from kavka_spark.connections import WorkerConnection, connection
 from kavka_spark.deliveries import Deliveries
 from kavka_spark.errors import SinkError
 from kavka_spark.exactly_once import ExactlyOnce
+from kavka_spark.layout_settlement import BatchOfTask
 from kavka_spark.markers import Task
 from kavka_spark.row_encoder import RowEncoder, TopicPartitions, chunks
-from kavka_spark.settlement import BatchOfTask
 from kavka_spark.sink_options import SinkOptions
 from kavka_spark.sink_schema import SinkColumns
 from kavka_spark.stable import TASK_BITS, TASK_COLUMN

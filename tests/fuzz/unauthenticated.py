@@ -34,8 +34,8 @@ from pathlib import Path
 from struct import pack
 from typing import Any, Final, NamedTuple, cast
 
-from kavka.broker.authentication.failures import Failures
-from kavka.broker.authentication.gate import GatePorts, Gates
+from kavka.broker.authentication.failed_authentications import Failures
+from kavka.broker.authentication.sasl_gate import GatePorts, Gates
 from kavka.config.sasl import SaslListener
 from kavka.model import BrokerId
 from kavka.protocol.api import ApiKey, RequestHeader, encode_request_header
@@ -44,13 +44,13 @@ from kavka.protocol.connection import ConnectionContext, Outcome, Request, Respo
 from kavka.protocol.frames import BufferPool
 from kavka.protocol.messages import ApiVersionsRequest, SaslAuthenticateRequest, SaslHandshakeRequest
 from kavka.runtime.certificate_authority import CertificateAuthority
-from kavka.runtime.handshakes import step
 from kavka.runtime.tls_channel import SCRATCH_BYTES, TlsChannel, TlsSession
+from kavka.runtime.tls_handshakes import step
 from kavka.security import der
 from kavka.security.certificates import read_certificate
 from kavka.security.digest_md5 import REALM, DigestClient, DigestServer, SaslFailed
 from kavka.security.distinguished_name import name_text
-from kavka.security.guessing import Guessing
+from kavka.security.failed_login_delay import Guessing
 from kavka.security.jaas import MalformedJaas, parse
 from kavka.security.json_web_tokens import MalformedKeySet, TokenRules, read_key_set, verify
 from kavka.security.key_stores import KeyStoreError, StoreSettings, _java_password, read_authorities, read_identity

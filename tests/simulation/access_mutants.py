@@ -8,9 +8,9 @@ ACL_STORE = "kavka.broker.authorization.acl_store:AclStore"
 CHANGE_FOLLOWER = "kavka.zookeeper.change_nodes:ChangeFollower"
 AUTHORIZATION = "kavka.broker.authorization.authorization"
 FETCH = "kavka.broker.api.records.fetch"
-GATE = "kavka.broker.authentication.gate:SaslGate"
+GATE = "kavka.broker.authentication.sasl_gate:SaslGate"
 SASL_SERVER = "kavka.security.sasl_server:SaslServer"
-TOKEN_STORE = "kavka.broker.authentication.token_store:TokenStore"
+TOKEN_STORE = "kavka.broker.authentication.delegation_token_store:TokenStore"
 
 ACCESS_MUTANTS = [
     # Access control lists.
@@ -77,7 +77,7 @@ ACCESS_MUTANTS = [
         "the token's end is looked at when its holder logs in, and never again",
         (
             Change(
-                "kavka.broker.authentication.token_logins:TokenLogins.find",
+                "kavka.broker.authentication.delegation_token_logins:TokenLogins.find",
                 ", rest_ms=partial(self._rest_ms, token_id)",
                 "",
             ),
@@ -143,7 +143,7 @@ ACCESS_MUTANTS = [
         "only who is the controller when its broker starts looks after them",
         (
             Change(
-                "kavka.broker.authentication.token_expiry:TokenExpiry.run",
+                "kavka.broker.authentication.delegation_token_expiry:TokenExpiry.run",
                 "while True:",
                 "while self._is_controller():",
             ),

@@ -23,7 +23,7 @@ from kavka.simulator.runs.swarm import SeedResult, run_seed
 from tests.simulation.mutation import Change, Mutant, put_back
 
 PARTITION: Final = "kavka.share.decide.share_partition"
-LEADERS: Final = "kavka.broker.share.leaders:ShareLeaders"
+LEADERS: Final = "kavka.broker.share.led_share_partitions:ShareLeaders"
 SHARD: Final = "kavka.coordinator.share_state.decide.shard:ShareStateShard"
 SESSIONS: Final = "kavka.broker.share.sessions:ShareSessions"
 STORY: Final = "share group"

@@ -21,7 +21,8 @@ Decides what users type and read: options, help, tables, JSON, errors with a nex
     shared_options.py                   several options that mean one thing, taken by several commands
     help.py       how help looks, and how a mistake on the command line is reported
     output.py     tables, JSON, colours, errors with a next step; setting_hints.py: for a setting that a broker refuses
-    near.py       topics and groups that are not there, and the names that were probably meant
+    missing_names.py
+                  topics and groups that are not there, and the names that were probably meant
     user_rights.py what `kavka users add` gives besides a password
     login.py      which cluster a command talks to, and how it gets in
     session.py    a client of the cluster that a command talks to

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from kavka.cli.help import CommandLine
-from kavka.cli.near import require_groups
+from kavka.cli.missing_names import require_groups
 from kavka.cli.options import Bootstrap, BootstrapHabit, Json, ListHabit, Yes
 from kavka.cli.output import Failure, Table, confirm, counted, note, one_of, plain_words, show, show_json, usage
 from kavka.cli.session import with_cluster

@@ -109,7 +109,7 @@ async def _look(settings: ClusterSettings) -> tuple[ClusterSnapshot, list[int], 
 
 
 async def _silent_brokers(snapshot: ClusterSnapshot, found: ClusterSettings) -> list[int]:
-    from kavka.cli.answers import silent_brokers
+    from kavka.cli.answering_brokers import silent_brokers
     from kavka.client.cluster import Cluster, parse_bootstrap
     from kavka.client.settings import ClientSettings
     from kavka.errors import KavkaError

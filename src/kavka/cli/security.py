@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kavka.client.login import ClientLogin
-    from kavka.observe.exposure.judgement import Finding
+    from kavka.observe.exposure.findings import Finding
     from kavka.observe.exposure.look import Wanted
     from kavka.observe.exposure.sightings import Sightings
 
@@ -114,7 +114,7 @@ def _login(file: str | None) -> ClientLogin:
 
 def _look(wanted: Wanted) -> tuple[Sightings, Sequence[Finding]]:
     from kavka.logger import set_level
-    from kavka.observe.exposure.judgement import judge
+    from kavka.observe.exposure.findings import judge
     from kavka.observe.exposure.look import look
     from kavka.runtime.loop import run
 

@@ -101,7 +101,7 @@ def with_cluster(
                 try:
                     return await work(cluster)
                 except RequestError as refused:
-                    from kavka.cli.near import topic_meant  # late: what goes well needs none
+                    from kavka.cli.missing_names import topic_meant  # late: what goes well needs none
 
                     raise explain(refused, addresses, meant=await topic_meant(cluster, refused)) from refused
         finally:

@@ -21,7 +21,7 @@ from kavka.security.principals import Principal
 
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
-    from kavka.client.token_admin import ShownToken
+    from kavka.client.delegation_token_admin import ShownToken
 
 app = CommandLine(name="tokens", help="Create, list, renew and end delegation tokens.")
 
@@ -65,7 +65,7 @@ def create(
     descriptor = None if file is None else _new_file(file)
 
     async def work(session: Cluster) -> ShownToken:
-        from kavka.client.token_admin import TokenAdmin
+        from kavka.client.delegation_token_admin import TokenAdmin
 
         return await TokenAdmin(session).create(of, renewers, lifetime_ms)
 
@@ -144,7 +144,7 @@ def _change(token_id: str, period: str | None, as_json: bool, bootstrap: str | N
     period_ms = None if period is None else parse_duration(period, "--for")
 
     async def work(session: Cluster) -> int | None:
-        from kavka.client.token_admin import TokenAdmin
+        from kavka.client.delegation_token_admin import TokenAdmin
 
         admin = TokenAdmin(session)
         for token in await admin.list():
@@ -162,7 +162,7 @@ def _change(token_id: str, period: str | None, as_json: bool, bootstrap: str | N
 
 def _listed(bootstrap: str | None, owners: list[Principal] | None) -> list[ShownToken]:
     async def work(session: Cluster) -> list[ShownToken]:
-        from kavka.client.token_admin import TokenAdmin
+        from kavka.client.delegation_token_admin import TokenAdmin
 
         return await TokenAdmin(session).list(owners)
 

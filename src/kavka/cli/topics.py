@@ -10,7 +10,7 @@ import typer
 
 from kavka.cli.configs import require_known
 from kavka.cli.help import CommandLine
-from kavka.cli.near import require_topics
+from kavka.cli.missing_names import require_topics
 from kavka.cli.options import Bootstrap, BootstrapHabit, DryRun, Json, ListHabit, TopicHabit
 from kavka.cli.output import Failure, Table, confirm, counted, done, note, show, show_json, usage
 from kavka.cli.session import with_cluster

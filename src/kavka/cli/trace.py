@@ -194,7 +194,7 @@ async def _read(cluster: Cluster, found: Findings) -> Findings:
 
 async def _directories(cluster: Cluster) -> tuple[list[str], list[int]]:
     """The log directories that are on this machine, and the brokers of which none is."""
-    from kavka.cli.log_directories import is_of_cluster
+    from kavka.cli.local_log_directories import is_of_cluster
     from kavka.client.admin import Admin
 
     cluster_id = (await Admin(cluster).describe_cluster()).cluster_id

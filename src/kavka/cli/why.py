@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kavka.cli.help import CommandLine
-from kavka.cli.near import LISTED_TOPICS, next_step
+from kavka.cli.missing_names import LISTED_TOPICS, next_step
 from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Failure, counted, note, usage
 from kavka.cli.session import bootstrap_of
@@ -291,7 +291,7 @@ def _from_cluster(bootstrap: str | None, since_ms: int) -> list[RecordedDecision
 
 def _is_of(directory: str, cluster_id: str | None) -> bool:
     """Whether a log directory of this cluster, with a ring of decisions, is on this machine."""
-    from kavka.cli.log_directories import is_of_cluster
+    from kavka.cli.local_log_directories import is_of_cluster
     from kavka.decisions import RING_FILES
 
     has_ring = any(os.path.exists(os.path.join(directory, name)) for name in RING_FILES)

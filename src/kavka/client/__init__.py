@@ -16,7 +16,8 @@ transaction_admin  transactions, producers, transactions that hang
 acl_admin          access control lists
 quota_admin        quotas of clients
 user_admin         users' SCRAM credentials
-token_admin        delegation tokens
+delegation_token_admin
+                   delegation tokens
 reassignment_plan  where replicas should be, with as little moved as possible
 durability         what a cluster can afford to lose now; rolling_restart: brokers one after the other, by its word
 decisions          why-records, read from their topic or from brokers' directories
@@ -26,9 +27,13 @@ assignor           partitions to the members of a group
 answers            error codes in answers, and their exceptions
 backoff            how long to wait before the next try
 security settings for TLS and SASL; sasl: which exchange a login has (kavka.security)
-access_tokens  tokens of OAUTHBEARER: taken, kept, taken anew; token_login: where the settings say they come from
-ticket_login   tickets of GSSAPI: whose, and with which keys, as the settings say
-ticket_threads where Kerberos' library waits for a KDC
+oauthbearer_tokens
+               tokens of OAUTHBEARER: taken, kept, taken anew
+oauthbearer_login
+               where the settings say that they come from
+gssapi_login   tickets of GSSAPI: whose, and with which keys, as the settings say
+kerberos_threads
+               where Kerberos' library waits for a KDC
 login    login and TLS, as Kafka's client settings ask for them; login_files: a login as files for clients;
          client_file: such a file is read
 settings the settings of clients

@@ -228,7 +228,7 @@ class BrokerConnection(RequestPipeline):
 
     async def _beside(self, call: Callable[[], Result]) -> Result:
         """A call of Kerberos' library, which waits for a KDC that does not answer longer than this connection does."""
-        from kavka.client.ticket_threads import beside  # late: few clients have tickets
+        from kavka.client.kerberos_threads import beside  # late: few clients have tickets
 
         try:
             async with asyncio.timeout(self._settings.connect_timeout_ms / 1000):

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kavka.client.gssapi_login import SETTINGS as TICKET_SETTINGS
+from kavka.client.gssapi_login import ticket_settings
+from kavka.client.oauthbearer_login import SETTINGS as TOKEN_SETTINGS
+from kavka.client.oauthbearer_login import token_settings
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
-from kavka.client.ticket_login import SETTINGS as TICKET_SETTINGS
-from kavka.client.ticket_login import ticket_settings
-from kavka.client.token_login import SETTINGS as TOKEN_SETTINGS
-from kavka.client.token_login import token_settings
 from kavka.errors import ConfigError
 from kavka.security.jaas import Login, MalformedJaas, parse
 from kavka.security.key_stores import KeyStoreError, StoreSettings, load, read_authorities, read_identity, to_pem

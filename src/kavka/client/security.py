@@ -25,7 +25,7 @@ from kavka.errors import ConfigError
 if TYPE_CHECKING:
     import ssl
 
-    from kavka.client.access_tokens import AccessTokens
+    from kavka.client.oauthbearer_tokens import AccessTokens
     from kavka.security.kerberos_tickets import Tickets
 
 

@@ -533,7 +533,7 @@ class BrokerSettings(Settings):
     # kavka's own: tokens (config/oauthbearer.py).
     kavka_oauthbearer_allowed_urls = string_list("", importance=MEDIUM)
     kavka_oauthbearer_unsecured = boolean(False, MEDIUM)
-    # kavka's own: guessing passwords (security/guessing.py).
+    # kavka's own: guessing passwords (security/failed_login_delay.py).
     kavka_authentication_free_failures = integer(20, between(0, 1_000_000), LOW)
     kavka_authentication_max_delay_ms = integer(10_000, between(100, 600_000), LOW)
     # kavka's own: no listener in clear where others reach it.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.config.broker_settings import BrokerSettings
 from kavka.config.setting import InvalidValue
 from kavka.security.key_stores import StoreSettings
-from kavka.security.principal_rules import PrincipalRules
+from kavka.security.ssl_principal_rules import PrincipalRules
 
 if TYPE_CHECKING:
     import ssl

@@ -9,7 +9,7 @@ settings_file      settings that such a process is started with, for its eyes on
 process            signals that end a process in order, failures that end it at once
 loop               a broker's event loop, and how many descriptors it may have; loop_watch: when it stood still
 socket_server      listener, processor and request_channel of one broker, put together
-listener           accepts connections; named_hosts: bounds by host; connection_log: log lines about them;
+listener           accepts connections; connection_limits_by_host: bounds; connection_log: log lines about them;
                    connection_rates: how fast they may come; giving_way: which are closed where there are too many
 processor          reads requests from sockets and writes answers; processor_thread: one with its own thread;
                    processor_ports: what both are given; memory_shortage: who goes on while half-received requests
@@ -18,14 +18,15 @@ request_channel    a request's way from its socket to its handler, with Kafka's 
 ports              sockets bound to an address
 network            the Network port; tls_network: the same over TLS; client_network: which of them a client needs
 tls_channel        a socket whose bytes are encrypted; tls_connection: a listener's connection over one
-handshakes         the public-key work of TLS, on a thread of its own, and its bounds
+tls_handshakes     the public-key work of TLS, on a thread of its own, and its bounds
 broker_tls         TLS of one broker: tls_listener (of one listener), tls_contexts (certificates as OpenSSL takes them)
 security_directory what `kavka up --secure` makes: certificate_authority signs, first_user stores the administrator;
                    secured_listeners: the settings that go with it
 zookeeper_tls      certificates of ZooKeeper's connections, both sides; zookeeper_secure_port: a server's TLS port;
                    zookeeper_tickets: a broker's login there with Kerberos
 disk               the FileSystem port
-documents          what stands at an https: or file: address, read whole; services: how any service over HTTP is asked
+documents          what stands at an https: or file: address, read whole
+http_services      how any service over HTTP is asked
 zookeeper_host     an embedded ZooKeeper; zookeeper_server: its port, or a process of its own
 metrics_server     GET /metrics
 trace_export       traces of requests to an OpenTelemetry collector

@@ -40,8 +40,8 @@ from kavka.runtime.tls_contexts import (
 from kavka.runtime.tls_listener import TlsListener, TlsRooms
 from kavka.runtime.tls_network import TlsNetwork
 from kavka.security.certificate_changes import refusal
-from kavka.security.principal_rules import PrincipalRules
 from kavka.security.principals import ANONYMOUS, USER
+from kavka.security.ssl_principal_rules import PrincipalRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,7 +29,7 @@ from kavka.runtime.loop import FileShares, raise_file_limit, share_files
 from kavka.runtime.process import halt
 from kavka.runtime.server import Prepare, Server, Started, Surroundings, log_recovery
 from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
-from kavka.zookeeper.local import DEFAULT_SESSION_TIMEOUT_MS
+from kavka.zookeeper.embedded import DEFAULT_SESSION_TIMEOUT_MS
 
 logger = Logger(__name__)
 

@@ -22,7 +22,7 @@ from typing import Final
 from urllib.parse import unquote, urlencode, urlsplit
 
 from kavka.errors import ConfigError, ConnectionFailed
-from kavka.runtime.services import cut_after, in_own_thread
+from kavka.runtime.http_services import cut_after, in_own_thread
 from kavka.runtime.tls_contexts import web_context
 from kavka.security.key_stores import StoreSettings
 

@@ -49,10 +49,10 @@ from kavka.network import Network
 from kavka.protocol.api import ApiKey, api
 from kavka.protocol.connection import ConnectionContext, Gate, Outcome, Request
 from kavka.runtime import process
+from kavka.runtime.connection_limits_by_host import by_address, has_names
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.listener import Acceptor
 from kavka.runtime.loop import FileShares, raise_file_limit, share_files
-from kavka.runtime.named_hosts import by_address, has_names
 from kavka.runtime.network import SocketNetwork
 from kavka.runtime.ports import patiently
 from kavka.runtime.process import RESTART_VARIABLE, halt, wall_ms
@@ -60,7 +60,7 @@ from kavka.runtime.socket_server import IdleShare, SocketServer, SocketServerLim
 from kavka.zookeeper.port import ZooKeeper
 
 if TYPE_CHECKING:
-    from kavka.broker.authentication.gate import Gates
+    from kavka.broker.authentication.sasl_gate import Gates
     from kavka.runtime.broker_tls import BrokerTls
     from kavka.runtime.loop_watch import GarbageWatch, LoopWatch
     from kavka.runtime.metrics_server import MetricsServer
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from kavka.runtime.zookeeper_host import ZooKeeperHost
     from kavka.security.key_stores import StoreSettings
     from kavka.zookeeper.client_session import ZooKeeperLogin
-    from kavka.zookeeper.local import EmbeddedZooKeeper
+    from kavka.zookeeper.embedded import EmbeddedZooKeeper
 
 logger = Logger(__name__)
 

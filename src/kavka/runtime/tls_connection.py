@@ -1,7 +1,7 @@
 """A connection under TLS: what differs from one without, before and after its handshake.
 
 Decides when a handshake begins, who is at the other end, and when plaintext is read though the socket is silent. It
-must not know how keys are made (`handshakes`), nor how records are encrypted (`tls_channel`).
+must not know how keys are made (`tls_handshakes`), nor how records are encrypted (`tls_channel`).
 
     HELLO         bytes are held until the first record is whole; no SSLObject yet
     HANDSHAKING   the handshake thread has the SSLObject during a step, and the socket is not read
@@ -26,13 +26,13 @@ from kavka.model import Chunk, FileSlice
 from kavka.runtime.processor import _FILE_ERRORS, SocketConnection, _SliceTooShort
 from kavka.runtime.tls_channel import RECEIVE_BYTES, SCRATCH_BYTES, TURN_BYTES, TlsChannel, TlsSession
 from kavka.security.der import MalformedDer
-from kavka.security.principal_rules import NoMatchingRule
+from kavka.security.ssl_principal_rules import NoMatchingRule
 from kavka.security.tls_records import HEADER_BYTES, LARGEST_RECORD_BYTES, NotTls, require_hello, whole_records
 
 if TYPE_CHECKING:
     from kavka.protocol.connection import ConnectionContext
-    from kavka.runtime.handshakes import Handshakes, Outcome
     from kavka.runtime.processor import Processor
+    from kavka.runtime.tls_handshakes import Handshakes, Outcome
     from kavka.runtime.tls_listener import Spoken, TlsListener
 
 HANDSHAKE: Final = 64

@@ -14,11 +14,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.config.tls import java_name
-from kavka.runtime.handshakes import Handshakes, HandshakeThread
 from kavka.runtime.tls_connection import TlsConnection, TlsRoom
+from kavka.runtime.tls_handshakes import Handshakes, HandshakeThread
 from kavka.security.certificates import read_certificate
-from kavka.security.principal_rules import PrincipalRules
 from kavka.security.principals import ANONYMOUS, USER
+from kavka.security.ssl_principal_rules import PrincipalRules
 
 if TYPE_CHECKING:
     import socket

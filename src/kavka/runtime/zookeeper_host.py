@@ -19,7 +19,7 @@ from kavka.config.broker import BrokerConfig
 from kavka.filesystem import File, FileSystem, make_durable_directory
 from kavka.runtime.process import wall_ms
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import DEFAULT_TICK_MS, EmbeddedZooKeeper
+from kavka.zookeeper.embedded import DEFAULT_TICK_MS, EmbeddedZooKeeper
 
 if TYPE_CHECKING:
     from kavka.runtime.zookeeper_server import ZooKeeperServer

@@ -27,7 +27,7 @@ from kavka.runtime.connection_log import ConnectionLog
 from kavka.runtime.tls_connection import failure_text
 from kavka.security.certificates import subject
 from kavka.security.der import MalformedDer
-from kavka.security.guessing import group_of
+from kavka.security.failed_login_delay import group_of
 from kavka.zookeeper.decide.access_control import Identity
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ from kavka.zookeeper.decide.session_protocol import (
     State,
     negotiate_timeout,
 )
-from kavka.zookeeper.local import DEFAULT_TICK_MS, EmbeddedZooKeeper
+from kavka.zookeeper.embedded import DEFAULT_TICK_MS, EmbeddedZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Event, SessionEvent, SessionExpired, WatchEvent
 from kavka.zookeeper.request_handler import Logins, RequestHandler
 

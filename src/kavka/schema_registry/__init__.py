@@ -11,11 +11,12 @@ state             what the topic's records add up to; records: their bytes
 topic             the topic, read to its end and written by one at a time
 subject_name      subjects and their contexts
 schemas           a schema of any type, made ready to be compared
-avro              Avro: text to types and back; avro_resolution: what can be read with what; avro_schema: both together
-json_schema       JSON Schema: text to shapes; json_difference: what accepts what another one did
+avro              Avro: text to types and back; avro_compatibility: what can be read with what;
+                  avro_schema: both together
+json_schema       JSON Schema: text to shapes; json_compatibility: what accepts what another one did
 protobuf          Protobuf: proto_compiler makes descriptors of texts, proto_text texts of descriptors;
-                  proto_difference: what can be read with what
-misfit            one reason against; pairwise: two schemas compared part by part, each pair once
+                  proto_compatibility: what can be read with what
+incompatibility   one reason against; pairwise: two schemas compared part by part, each pair once
 
 For readers of records, the console and Spark:
 

@@ -14,8 +14,8 @@ Decides, for each request, before any path is looked at.
 I1  What is refused reaches no handler. A request's role is read off the same path that chooses its handler: as it was
     sent, for %2F is a slash in a name and no end of one.
 I2  A name that is not there costs as much time as a wrong password.
-I3  An address that fails waits longer each time (security/guessing.py), and while it waits no password is looked at.
-    Tries that came at once wait for each other, and count one after the other.
+I3  An address that fails waits longer each time (security/failed_login_delay.py), and while it waits no password is
+    looked at. Tries that came at once wait for each other, and count one after the other.
 I4  What is remembered of a password that was right is a digest with a key of this process, for REMEMBER_S.
 
 Source: RFC 7617 (Basic).
@@ -44,7 +44,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 from kavka.errors import ConfigError
-from kavka.security.guessing import Guessing
+from kavka.security.failed_login_delay import Guessing
 from kavka.security.passwords import NO_HASH, SaltedHash, is_password, parse_password
 
 if TYPE_CHECKING:

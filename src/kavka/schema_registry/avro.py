@@ -1,6 +1,6 @@
 """Avro schemas: text to types, and types to the one text that equal schemas share.
 
-Decides what is an Avro schema. Must not know registries, nor whether two schemas fit (avro_resolution.py).
+Decides what is an Avro schema. Must not know registries, nor whether two schemas fit (avro_compatibility.py).
 
 I1  `canonical_text` of what it returned is the same text again: a schema that is registered once more is found.
 I2  What is parsed here, fastavro parses: what is registered can be read.

@@ -1,6 +1,6 @@
 """AvroSchema: an Avro schema with what it refers to, as the registry compares it.
 
-Decides nothing of its own: avro.py parses, avro_resolution.py compares.
+Decides nothing of its own: avro.py parses, avro_compatibility.py compares.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kavka.schema_registry.avro import AvroType, NotAvro, canonical_text, parse_avro
-from kavka.schema_registry.avro_resolution import misfits
+from kavka.schema_registry.avro_compatibility import misfits
 from kavka.schema_registry.schemas import ParsedSchema, SchemaProblem
 
 

@@ -1,7 +1,7 @@
 """JSON Schema: text to shapes that can be compared.
 
 Decides what is a JSON Schema, what its references mean, and which shape a schema has. Must not know whether two fit
-(json_difference.py).
+(json_compatibility.py).
 
 I1  Nothing is fetched: a reference leads into the same text, or to a schema that the registry has.
 I2  A shape is made once for each schema in a text, so that a pair of shapes can be known by their identities.
@@ -127,7 +127,7 @@ class JsonSchema:
         return None
 
     def misfits(self, written: ParsedSchema) -> list[str]:
-        from kavka.schema_registry.json_difference import misfits
+        from kavka.schema_registry.json_compatibility import misfits
 
         assert isinstance(written, JsonSchema)
         return [str(each) for each in misfits(self.root, written.root)]

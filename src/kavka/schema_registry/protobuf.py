@@ -1,7 +1,7 @@
 """ProtobufSchema: a .proto file with what it imports, as the registry compares it.
 
 Decides what is a schema of Protobuf: the text of a file, or its descriptor in base64, as Python's client sends it. Must
-not know whether two fit (proto_difference.py).
+not know whether two fit (proto_compatibility.py).
 
 A text is kept as it came, with its comments; a descriptor as proto_text.py writes it.
 """
@@ -88,7 +88,7 @@ class ProtobufSchema:
         return base64.b64encode(self._file.SerializeToString()).decode() if form == "serialized" else None
 
     def misfits(self, written: ParsedSchema) -> list[str]:
-        from kavka.schema_registry.proto_difference import misfits
+        from kavka.schema_registry.proto_compatibility import misfits
 
         assert isinstance(written, ProtobufSchema)
         return [str(each) for each in misfits(self, written)]

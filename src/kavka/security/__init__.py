@@ -15,7 +15,8 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     authorizer       may a principal do this? The decision, its reason, and the rule that would change it
     sasl             a step of an exchange, and how one fails
     sasl_server      the states of a connection that must authenticate
-    guessing         how long an address that fails has to wait
+    failed_login_delay
+                     how long an address that fails has to wait
     passwords        passwords of the console's and the schema registry's users, as they are kept
     plain            the mechanism PLAIN
     scram_exchange   the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512, both sides
@@ -27,14 +28,16 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     kerberos_names   principals, and sasl.kerberos.principal.to.local.rules; kerberos_login: a login's options
     kerberos_library the machine's Kerberos library: no pure decision, and imported at need only; kerberos_tickets: a
                      client's login with it
-    tokens           delegation tokens: how long they are good, who may renew or end them, and their passwords
+    delegation_tokens
+                     delegation tokens: how long they are good, who may renew or end them, and their passwords
     digest_md5       the mechanism DIGEST-MD5 of ZooKeeper, both sides
     jaas             the text of a login, as Kafka's settings have it
     secret           a text that must not be shown
     key_stores       PEM, JKS and PKCS12 stores as one kind of value; which settings of them are refused
     certificates     what a certificate says; distinguished_name: its subject as Java prints it; der: the encoding;
                      certificate_changes: which one may take another's place
-    principal_rules  ssl.principal.mapping.rules: a principal's name of a distinguished name
+    ssl_principal_rules
+                     ssl.principal.mapping.rules: a principal's name of a distinguished name
     bounded_patterns regular expressions of such rules, in bounded time and with Java's meaning
     tls_records      where whole TLS records end, and what first bytes look like
 """

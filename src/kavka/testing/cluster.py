@@ -37,7 +37,7 @@ from kavka.testing.line_file import LineFile
 from kavka.testing.ports import free_ports
 from kavka.testing.zookeeper_thread import ZooKeeperThread
 from kavka.zookeeper.database import SyncPolicy
-from kavka.zookeeper.local import LocalZooKeeper
+from kavka.zookeeper.embedded import LocalZooKeeper
 from kavka.zookeeper.port import NoNode, SessionExpired
 from kavka.zookeeper.znode_paths import CONTROLLER_PATH, TOPICS_PATH, partition_state_path, topic_path
 from kavka.zookeeper.znodes import ControllerNode, PartitionState, TopicAssignment

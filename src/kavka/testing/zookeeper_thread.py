@@ -17,7 +17,7 @@ from kavka.logger import Level, LogLevels, Sink, levels, sink
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import new_event_loop
 from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
-from kavka.zookeeper.local import LocalZooKeeper
+from kavka.zookeeper.embedded import LocalZooKeeper
 
 Result = TypeVar("Result")
 

@@ -4,7 +4,8 @@ port             what flows depend on: ZooKeeper's operations, and what it means
 znode_paths      where Kafka's znodes stand: every path
 znodes           what stands in them: the form of each; pure
 znode_acls       who may read and write them, where zookeeper.set.acl is on; pure
-token_znode      the form of one more: a delegation token
+delegation_token_znode
+                 the form of one more: a delegation token
 change_nodes     what brokers tell each other by sequential nodes, followed without a gap
 old_changes      those nodes deleted when they are old, beside what else a broker does
 decide/          the tree and the wire protocol, without a clock or a socket: `decide/__init__.py` is its map
@@ -12,7 +13,7 @@ decide/          the tree and the wire protocol, without a clock or a socket: `d
 client           the port over ZooKeeper's wire protocol
 client_session   one session, kept over as many connections as it takes
 
-local            the embedded server, and the port served by it in this process
+embedded         the embedded server, and the port served by it in this process
 database         the tree made durable: a transaction log and snapshots
 request_handler  the requests of one session of the wire protocol, carried out on the embedded server
 """

@@ -66,7 +66,7 @@ from kavka.zookeeper.decide.jute import (
     WatchRequest,
 )
 from kavka.zookeeper.decide.watches import WatchKind
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.port import (
     BadArguments,
     Check,

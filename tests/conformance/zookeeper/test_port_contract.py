@@ -18,7 +18,7 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import (
     OPEN_ACL,
     Acl,

@@ -50,7 +50,7 @@ from kavka.protocol.messages.update_metadata_response import UpdateMetadataRespo
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper import znode_paths, znodes
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.port import Create, CreateMode, Stat
 from kavka.zookeeper.znodes import (
     BrokerRegistration,

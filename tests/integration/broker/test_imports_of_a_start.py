@@ -16,8 +16,8 @@ Before you raise it: can what is new be a late part (`kavka.broker.late`)?
 """
 LATE: Final = (
     "kavka.broker.api.groups",
-    "kavka.broker.assembly.group_room",
-    "kavka.broker.assembly.transaction_room",
+    "kavka.broker.assembly.group_coordinator",
+    "kavka.broker.assembly.transaction_coordinator",
     "kavka.broker.reads.timestamp_lookups",
     "kavka.broker.telemetry.client_telemetry",
     "kavka.broker.upkeep.log_moves",

@@ -25,7 +25,7 @@ from kavka.runtime.network import SocketNetwork
 from kavka.runtime.process import wall_ms
 from kavka.runtime.server import Server, Surroundings
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.port import NoNode, ZooKeeper
 from kavka.zookeeper.znode_paths import partition_state_path
 from kavka.zookeeper.znodes import PartitionState

@@ -26,7 +26,7 @@ from kavka.runtime.network import SocketNetwork
 from kavka.runtime.process import wall_ms
 from kavka.runtime.server import Server
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.port import Listener
 
 

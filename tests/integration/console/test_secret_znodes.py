@@ -12,7 +12,7 @@ from kavka.runtime.network import SocketNetwork
 from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.database import Database, DatabaseSettings
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.znode_paths import UNKNOWN_USERS_PATH
 from tests.unit.zookeeper.memory_disk import MemoryDisk
 

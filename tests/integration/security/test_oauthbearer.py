@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.authentication import key_source
+from kavka.broker.authentication import issuer_keys
 from kavka.errors import ConfigError
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.metadata_request import MetadataRequest
@@ -161,14 +161,14 @@ def test_the_settings_name_the_claims(tmp_path: Path) -> None:
 def test_a_new_key_of_the_issuer_is_found_and_unknown_ones_do_not_make_it_asked_again_and_again(
     tmp_path: Path, server: KeysServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_source, "LOOK_AGAIN_MS", 10**9)
+    monkeypatch.setattr(issuer_keys, "LOOK_AGAIN_MS", 10**9)
 
     def work(port: int) -> None:
         assert server.asked == 1
         for _ in range(20):
             assert answers(port, token(kid="RS256-3"))[-1] == "closed"
         assert server.asked == 1
-        monkeypatch.setattr(key_source, "LOOK_AGAIN_MS", 0)
+        monkeypatch.setattr(issuer_keys, "LOOK_AGAIN_MS", 0)
         server.document = key_set("RS256-3")
         wait_until(lambda: answers(port, token(kid="RS256-3"))[0][2] is False)
         # What the issuer has taken back is good for nothing.
@@ -286,9 +286,9 @@ def test_tokens_that_nobody_signed_are_believed_where_the_settings_say_so(tmp_pa
 
 
 def test_without_the_package_the_broker_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kavka.broker.assembly import token_verifiers
+    from kavka.broker.assembly import oauthbearer_verifiers
 
-    monkeypatch.setattr(token_verifiers, "find_spec", lambda name: None)
+    monkeypatch.setattr(oauthbearer_verifiers, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install '.*\[security\]'"):
         on_kavka(tmp_path, settings_of("file:///nothing"), lambda port: None)
 

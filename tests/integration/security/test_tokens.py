@@ -15,10 +15,10 @@ from kavka.decisions import DecisionKind
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.metadata_request import MetadataRequest
 from kavka.security.acls import Operation
+from kavka.security.delegation_tokens import TokenKey
 from kavka.security.resource_patterns import ResourceType
 from kavka.security.scram_credentials import ScramMechanism
 from kavka.security.secret import Secret
-from kavka.security.tokens import TokenKey
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.sasl_script import Wire
 from tests.kit.token_script import (

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from kavka.security.delegation_tokens import TokenKey, password
 from kavka.security.secret import Secret
-from kavka.security.tokens import TokenKey, password
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.command_line import run_alone
 from tests.kit.token_script import LISTENER, SECRET, settings

@@ -30,14 +30,14 @@ from kavka_spark.errors import (
     StaleBatchError,
     TaskFencedError,
 )
-from kavka_spark.layouts import Layout, layout_key, parse_layout
+from kavka_spark.layout_settlement import Settlement
 from kavka_spark.markers import Digest, Marker, Task
 from kavka_spark.row_encoder import CHUNK_BYTES
-from kavka_spark.settlement import Settlement
 from kavka_spark.sink_options import DEFAULT_MARKER_TOPIC, sink_options
 from kavka_spark.sink_schema import sink_columns
 from kavka_spark.stable import TASK_BITS, TASK_COLUMN
 from kavka_spark.writer import BATCH_ID, QUERY_ID, TaskIdentity, WrittenRows, write_rows
+from kavka_spark.writer_layouts import Layout, layout_key, parse_layout
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.process_cluster import eventually
 from tests.kit.topic_contents import contents, create, decided
@@ -414,7 +414,7 @@ def test_an_intent_of_a_process_that_died_is_gone_on_with(
     kavka_broker: KavkaProcess, topic: str, tasks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether what comes next is what was intended (2), the old layout (4) or a third one."""
-    monkeypatch.setattr("kavka_spark.settlement.PATIENCE_S", 0.2)
+    monkeypatch.setattr("kavka_spark.layout_settlement.PATIENCE_S", 0.2)
     sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
     sink.write(rows(b"0"), batch=0, tasks=4)
 

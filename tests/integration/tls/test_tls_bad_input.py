@@ -12,7 +12,7 @@ from struct import pack
 
 import pytest
 
-from kavka.runtime import handshakes
+from kavka.runtime import tls_handshakes
 from kavka.runtime.tls_listener import TlsListener
 from kavka.security.tls_records import LARGEST_RECORD_BYTES
 from tests.kit.tls_cluster import HOST, TlsCluster
@@ -228,7 +228,7 @@ def test_what_waits_for_its_handshake_holds_one_record_and_counts_as_memory(
     cluster: TlsCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest of what a client sends before it was answered stays in the kernel."""
-    monkeypatch.setattr(handshakes, "STALLED_S", 600)  # Nobody's turn comes while this looks.
+    monkeypatch.setattr(tls_handshakes, "STALLED_S", 600)  # Nobody's turn comes while this looks.
     first = hello(cluster)
     eager = first + (b"\x17\x03\x03\x3f\xfb" + bytes(16_379)) * 3
     others = held_bytes(cluster) + 16_384

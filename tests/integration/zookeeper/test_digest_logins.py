@@ -20,7 +20,7 @@ from kavka.zookeeper.client import ClientOptions, ZooKeeperClient
 from kavka.zookeeper.database import Database, DatabaseSettings
 from kavka.zookeeper.decide import jute
 from kavka.zookeeper.decide.jute import OpCode, PathRequest, Request, TokenRequest, WatchedPathRequest
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.port import Acl, NoAuth, Permission
 from kavka.zookeeper.znode_acls import secure_acl
 from tests.kit.switched_network import SwitchedNetwork

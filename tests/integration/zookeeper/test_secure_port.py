@@ -22,7 +22,7 @@ from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSetti
 from kavka.runtime.zookeeper_tls import ZooKeeperTls, server_certificates
 from kavka.zookeeper.client import ClientOptions, ZooKeeperClient
 from kavka.zookeeper.database import Database, DatabaseSettings
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.port import Acl, NoAuth, Permission
 from kavka.zookeeper.znode_acls import secure_acl
 from tests.kit.certificates import Authority

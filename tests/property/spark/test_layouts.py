@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kavka_spark.layouts import Layout, Replace, Verdict, Write, next_step
+from kavka_spark.writer_layouts import Layout, Replace, Verdict, Write, next_step
 
 LAYOUT_ID = -1
 BATCH = 1

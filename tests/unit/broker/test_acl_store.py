@@ -21,7 +21,7 @@ from kavka.security.principals import ANONYMOUS, Principal
 from kavka.security.resource_patterns import Pattern, PatternFilter, PatternType, ResourceType
 from kavka.zookeeper import change_nodes as room
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.old_changes import CHANGE_RETENTION_MS, PURGE_INTERVAL_MS
 from kavka.zookeeper.port import ANY_VERSION, ConnectionLoss, SessionEvent, SessionState
 from tests.kit.virtual_time import in_virtual_time

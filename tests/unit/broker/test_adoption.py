@@ -35,7 +35,7 @@ from kavka.model import BrokerId, TopicPartition
 from kavka.records.builder import BatchBuilder
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Create, Operation, OperationResult
 from kavka.zookeeper.znode_paths import (
     CLUSTER_ID_PATH,

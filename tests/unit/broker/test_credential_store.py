@@ -15,7 +15,7 @@ from kavka.controller.work.config_admin import ConfigAdmin
 from kavka.runtime.disk import LocalFileSystem
 from kavka.security.scram_credentials import ScramCredential, ScramMechanism, stand_in
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import SessionEvent, SessionState
 from kavka.zookeeper.znode_paths import UNKNOWN_USERS_PATH
 from kavka.zookeeper.znodes import ConfigEntity, MalformedZNode, UnknownUsers

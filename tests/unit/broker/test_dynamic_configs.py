@@ -19,7 +19,7 @@ from kavka.controller.work.config_admin import ConfigAdmin
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.old_changes import CHANGE_RETENTION_MS, delete_old
 from kavka.zookeeper.port import ConnectionLoss, Stat, ZooKeeper
 from kavka.zookeeper.znode_paths import topic_config_path, topic_path

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.authentication import failures
-from kavka.broker.authentication.failures import INTERVAL_MS, MAX_RECORDS, Attempt, Failures
+from kavka.broker.authentication import failed_authentications
+from kavka.broker.authentication.failed_authentications import INTERVAL_MS, MAX_RECORDS, Attempt, Failures
 from kavka.decisions import Decision
 from kavka.model import BrokerId
 from kavka.security.sasl import AuthenticationFailed, FailureReason
@@ -39,6 +39,6 @@ def test_who_has_many_addresses_leaves_no_flood_of_records() -> None:
 
 def test_kinds_are_bounded() -> None:
     failed, _recorded = new()
-    for number in range(failures.MAX_KINDS + 10):
+    for number in range(failed_authentications.MAX_KINDS + 10):
         failed.on_failed(attempt(str(number)), WRONG, 1_000)
-    assert failed.kinds <= failures.MAX_KINDS
+    assert failed.kinds <= failed_authentications.MAX_KINDS

@@ -11,7 +11,7 @@ from kavka.broker.metadata.features import SUPPORTED, Features
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import Create
 from kavka.zookeeper.znode_paths import FEATURE_PATH, PERSISTENT_PATHS, broker_path
 from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration, FeatureNode

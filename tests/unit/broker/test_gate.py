@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from kavka.broker.authentication.failures import Failures
-from kavka.broker.authentication.gate import GatePorts, Gates, SaslGate
+from kavka.broker.authentication.failed_authentications import Failures
+from kavka.broker.authentication.sasl_gate import GatePorts, Gates, SaslGate
 from kavka.config.sasl import SaslListener
 from kavka.decisions import Decision
 from kavka.model import BrokerId
@@ -17,7 +17,7 @@ from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.codec import encode_chunks
 from kavka.protocol.connection import CLOSE_CONNECTION, UNREAD, ConnectionContext, Outcome, Request, Response
 from kavka.protocol.messages import MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
-from kavka.security.guessing import Guessing
+from kavka.security.failed_login_delay import Guessing
 from kavka.security.plain import PlainServer, client_token
 from kavka.security.secret import Secret
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.api import patience
+from kavka.broker.api import zookeeper_patience
 from kavka.broker.api.configs import alter_client_quotas, describe_client_quotas
 from kavka.broker.api.security import (
     alter_user_scram_credentials,
@@ -62,7 +62,7 @@ def acl(principal: str) -> AclCreation:
 
 
 def ask(monkeypatch: pytest.MonkeyPatch, handler: Any, message: Any) -> tuple[Any, Silent]:
-    monkeypatch.setattr(patience, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(zookeeper_patience, "PATIENCE_S", 0.05)
     silent = Silent()
     broker = SimpleNamespace(
         controller=SimpleNamespace(is_active=True),
@@ -144,7 +144,7 @@ def test_removals_of_access_control_lists_are_answered(monkeypatch: pytest.Monke
 
 
 def test_what_comes_in_time_is_given_and_what_comes_too_late_is_never_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(zookeeper_patience, "PATIENCE_S", 0.05)
     begun = []
 
     async def work() -> int:
@@ -152,7 +152,7 @@ def test_what_comes_in_time_is_given_and_what_comes_too_late_is_never_begun(monk
         return 7
 
     async def run() -> None:
-        waits = patience.Patience()
+        waits = zookeeper_patience.Patience()
         assert await waits.wait(work()) == 7
         await asyncio.sleep(0.1)
         with pytest.raises(OutcomeUnknown, match="did not answer"):

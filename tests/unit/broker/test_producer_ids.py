@@ -14,7 +14,7 @@ from kavka.errors import RequestError
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.znode_paths import PRODUCER_ID_BLOCK_PATH
 from kavka.zookeeper.znodes import ProducerIdBlock
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from kavka.broker.api.share.describe_share_group_offsets import handle
-from kavka.broker.share.leaders import LedShare, ShareLeaders
+from kavka.broker.share.led_share_partitions import LedShare, ShareLeaders
 from kavka.coordinator.share_state.decide.records import ShareKey
 from kavka.model import TopicPartition
 from kavka.protocol.messages import DescribeShareGroupOffsetsRequest

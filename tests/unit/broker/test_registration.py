@@ -25,7 +25,7 @@ from kavka.errors import ConfigError
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.port import CreateMode
 from kavka.zookeeper.znode_paths import CONTROLLER_PATH, broker_path
 from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration

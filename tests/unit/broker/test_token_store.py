@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.authentication import token_store as room
-from kavka.broker.authentication.token_expiry import TokenExpiry
-from kavka.broker.authentication.token_records import Asker, TokenRecords
-from kavka.broker.authentication.token_store import TokenStore
+from kavka.broker.authentication import delegation_token_store as room
+from kavka.broker.authentication.delegation_token_expiry import TokenExpiry
+from kavka.broker.authentication.delegation_token_records import Asker, TokenRecords
+from kavka.broker.authentication.delegation_token_store import TokenStore
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
+from kavka.security.delegation_tokens import Lifetimes, Token, TokenKey, Wish, password
 from kavka.security.principals import Principal
 from kavka.security.scram_credentials import ScramMechanism
 from kavka.security.secret import Secret
-from kavka.security.tokens import Lifetimes, Token, TokenKey, Wish, password
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.old_changes import CHANGE_RETENTION_MS, PURGE_INTERVAL_MS
 from kavka.zookeeper.port import ConnectionLoss, SessionExpired
 

@@ -13,7 +13,7 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.security_directory import ADMIN, MECHANISM, SecurityDirectory
 from kavka.security.scram_credentials import MECHANISMS, ScramCredential, credential_of, salted
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.port import ZooKeeper
 from kavka.zookeeper.znodes import ConfigEntity
 

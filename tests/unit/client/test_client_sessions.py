@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from kavka.client.access_tokens import AccessTokens, TokenFile, UnsecuredToken
 from kavka.client.connection import BrokerConnection
+from kavka.client.oauthbearer_tokens import AccessTokens, TokenFile, UnsecuredToken
 from kavka.client.security import SaslMechanism, SaslSettings
 from kavka.client.settings import ClientSettings
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError

@@ -7,8 +7,8 @@ from base64 import urlsafe_b64decode
 
 import pytest
 
-from kavka.client.access_tokens import RefreshRules, TokenEndpoint
 from kavka.client.login import client_login
+from kavka.client.oauthbearer_tokens import RefreshRules, TokenEndpoint
 from kavka.client.security import SaslSettings
 from kavka.errors import ConfigError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.client.access_tokens import RefreshRules, TokenEndpoint
 from kavka.client.login import sasl_settings
+from kavka.client.oauthbearer_tokens import RefreshRules, TokenEndpoint
 from kavka.config.broker import BrokerConfig
 from kavka.config.oauthbearer import HANDLERS, UNSECURED_HANDLER, VALIDATORS, OAuthBearerSettings
 from kavka.config.sasl import open_secrets, own_login, sasl_listeners

@@ -21,7 +21,7 @@ from kavka.protocol.messages.stop_replica_response import StopReplicaResponse
 from kavka.protocol.messages.update_metadata_response import UpdateMetadataResponse
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import Create, CreateMode
 from kavka.zookeeper.znode_paths import PERSISTENT_PATHS, broker_path, partition_state_path
 from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration, PartitionState

@@ -25,7 +25,7 @@ from kavka.decisions import Decision
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import (
     BadVersion,
     ConnectionLoss,

@@ -13,7 +13,7 @@ from kavka.controller.decide.topic_plans import PartitionsRequest, TopicRequest,
 from kavka.controller.term.controller_term import NotController
 from kavka.errors import ConfigError, ErrorCode
 from kavka.model import BrokerId, TopicPartition
-from kavka.zookeeper.local import LocalZooKeeper
+from kavka.zookeeper.embedded import LocalZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Create, Operation, OperationResult, RequestTooLarge
 from kavka.zookeeper.znodes import ConfigEntity, PartitionState, TopicAssignment
 from tests.unit.controller.cluster_support import Cluster, run

@@ -22,7 +22,7 @@ from kavka.replication.isr_changes import IsrChanges
 from kavka.replication.zookeeper_isr_writer import MAX_SILENCE_MS, QUIET_MS, ZooKeeperIsrWriter
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import BadVersion, ConnectionLoss, Create, Stat, ZooKeeper
 from kavka.zookeeper.znode_paths import (
     ISR_CHANGES_PATH,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from kavka.runtime.handshakes import Handshakes
+from kavka.runtime.tls_handshakes import Handshakes
 
 
 class Steps:

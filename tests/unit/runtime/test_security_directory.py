@@ -17,7 +17,7 @@ from kavka.runtime.security_directory import CLIENT_RULES, NotSecurable, Securit
 from kavka.runtime.tls_contexts import require_handshake, tls_contexts
 from kavka.security.certificates import Certificate, read_certificate
 from kavka.security.key_stores import StoreSettings, read_identity
-from kavka.security.principal_rules import PrincipalRules
+from kavka.security.ssl_principal_rules import PrincipalRules
 
 NOW_MS = int(time.time()) * 1000
 """OpenSSL has a clock of its own: certificates must be valid now."""

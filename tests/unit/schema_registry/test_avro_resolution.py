@@ -11,7 +11,7 @@ import fastavro
 import pytest
 
 from kavka.schema_registry.avro import parse_avro
-from kavka.schema_registry.avro_resolution import misfits
+from kavka.schema_registry.avro_compatibility import misfits
 from kavka.schema_registry.schemas import SchemaProblem
 
 E_AB = '{"type":"enum","name":"E","symbols":["A","B"]}'

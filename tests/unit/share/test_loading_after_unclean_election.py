@@ -7,7 +7,7 @@ import uuid
 from types import SimpleNamespace
 from typing import Any
 
-from kavka.broker.share.leaders import LeaderPorts, LedShare, ShareLeaders
+from kavka.broker.share.led_share_partitions import LeaderPorts, LedShare, ShareLeaders
 from kavka.broker.share.persister import StoredState
 from kavka.coordinator.share_state.decide.records import ShareKey, UpdateRecord, decode_share_state_record
 from kavka.coordinator.share_state.decide.shard import ShareStateShard

@@ -25,8 +25,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryProgress
 
 from kavka.model import TopicPartition
-from kavka_spark.bounds import Bounds
 from kavka_spark.errors import DataLossError
+from kavka_spark.filter_bounds import Bounds
 from kavka_spark.lag import KEPT_QUERIES, Lag, LagListener
 from kavka_spark.offsets import Offsets
 from kavka_spark.read_tasks import SHARED_BYTES, SHARED_OFFSETS, OffsetRange, ReadTask, as_tasks, cut, may_share

@@ -19,7 +19,7 @@ from kavka.zookeeper.database import Database
 from kavka.zookeeper.decide.access_control import Identity
 from kavka.zookeeper.decide.jute import UNIMPLEMENTED, ConnectRequest, OpCode, ReplyHeader, Request, frame
 from kavka.zookeeper.decide.session_protocol import ServerConnection, State, negotiate_timeout
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Event, SessionEvent, SessionExpired, WatchEvent
 from kavka.zookeeper.request_handler import RequestHandler
 from tests.unit.zookeeper.memory_disk import MemoryDisk

@@ -11,7 +11,7 @@ import pytest
 
 from kavka.errors import StorageError
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
-from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import (
     OPEN_ACL,
     BadVersion,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kavka.zookeeper.database import Database, DatabaseSettings
-from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.old_changes import CHANGE_RETENTION_MS, PURGE_INTERVAL_MS, OldChanges, delete_old
 from kavka.zookeeper.port import ConnectionLoss, CreateMode, Stat
 from tests.unit.zookeeper.memory_disk import MemoryDisk

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kavka.zookeeper.token_znode import TokenNode
+from kavka.zookeeper.delegation_token_znode import TokenNode
 from kavka.zookeeper.znodes import MalformedZNode
 
 BY_KAFKA = (

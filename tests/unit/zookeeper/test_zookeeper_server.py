@@ -16,7 +16,7 @@ from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSetti
 from kavka.zookeeper.database import Database, DatabaseSettings
 from kavka.zookeeper.decide import jute
 from kavka.zookeeper.decide.jute import OpCode, Request
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.port import OPEN_ACL, EventType
 from tests.unit.zookeeper.memory_disk import MemoryDisk
 

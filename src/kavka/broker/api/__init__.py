@@ -18,7 +18,8 @@ Each module opens with what the API does here (Behaviour), which versions it has
     ports         what a broker must have so that all of this can be served; each room has a `ports` of its own
     endpoints     where clients reach the live brokers
     by_topic      partitions gathered by topic, as answers list them
-    patience      how long a request waits for ZooKeeper
+    zookeeper_patience
+                  how long a request waits for ZooKeeper
     found_group   the group that a describe is about, of any of the newer protocols
     topology_names  the topics that an application of Kafka Streams names
     acknowledgements  what both requests of share groups say of records

@@ -74,7 +74,7 @@ def version_refusal() -> Any:
 def guard(key: ApiKey) -> Guard:
     """What asks for the rights of an API, and takes out what is refused. Raises LookupError if it has none: such an
     API is not served with an authorizer."""
-    from kavka.broker.api.guards import configs, groups, records, share, streams, tokens, topics, transactions, whole
+    from kavka.broker.api.guards import cluster, configs, groups, records, share, streams, tokens, topics, transactions
     from kavka.broker.api.guards.guard import nothing_to_ask
     from kavka.broker.api_rights import API_RIGHTS
 
@@ -114,7 +114,7 @@ def guard(key: ApiKey) -> Guard:
         ApiKey.CREATE_TOPICS: topics.create_topics,
         ApiKey.CREATE_PARTITIONS: topics.create_partitions,
         ApiKey.DELETE_TOPICS: topics.delete_topics,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: whole.alter_user_scram_credentials,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: cluster.alter_user_scram_credentials,
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.ALTER_CONFIGS: configs.alter_configs,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
@@ -132,7 +132,7 @@ def guard(key: ApiKey) -> Guard:
 
 def whole_refusal(key: ApiKey, message: Any) -> Any:
     """The answer to a request that is refused as a whole for want of a right on the cluster."""
-    from kavka.broker.api.guards.whole import refusal
+    from kavka.broker.api.guards.cluster import refusal
 
     return refusal(key, message)
 

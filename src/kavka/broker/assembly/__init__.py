@@ -13,15 +13,20 @@ room must not decide anything about records, groups, topics or transactions.
     local_requests.py    requests that the broker sends to itself
     authorizers.py       the authorizer that the settings name, on brokers with one
     authentication.py    SASL: of clients that come in, and of this broker where it logs in
-    tokens.py            delegation tokens, on brokers that have them
+    delegation_tokens.py
+                         delegation tokens, on brokers that have them
     kerberos_acceptors.py  GSSAPI: the keytabs of listeners, and the thread that checks tickets
-    own_token.py         OAUTHBEARER: the token that this broker logs in with on the others
-    own_tickets.py       GSSAPI: how this broker logs in on the others, and who it is to them
-    token_verifiers.py   OAUTHBEARER: whose tokens listeners believe, verified beside the loop
+    own_oauthbearer_token.py
+                         OAUTHBEARER: the token that this broker logs in with on the others
+    own_kerberos_tickets.py
+                         GSSAPI: how this broker logs in on the others, and who it is to them
+    oauthbearer_verifiers.py
+                         OAUTHBEARER: whose tokens listeners believe, verified beside the loop
     following.py         fetchers, made when the first partition is to be followed
-    group_room.py        the coordinator of groups; made late
+    group_coordinator.py the coordinator of groups; made late
     group_parts.py       parts beside the coordinator of groups
     share_parts.py       the parts of share groups; late_share.py: made with the first use
     late_parts.py        traces of requests, searches by time, telemetry of clients: made late
-    transaction_room.py  the parts that a broker needs for transactions; made late
+    transaction_coordinator.py
+                         the parts that a broker needs for transactions; made late
 """

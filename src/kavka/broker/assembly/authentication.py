@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.authentication.credential_store import CredentialStore
-from kavka.broker.authentication.failures import Failures
-from kavka.broker.authentication.gate import GatePorts, Gates
+from kavka.broker.authentication.failed_authentications import Failures
+from kavka.broker.authentication.sasl_gate import GatePorts, Gates
 from kavka.config.sasl import SaslListener, open_secrets, own_login, sasl_listeners
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.protocol.sasl_network import SaslNetwork
+from kavka.security.failed_login_delay import Guessing
 from kavka.security.gssapi import MECHANISM as GSSAPI
-from kavka.security.guessing import Guessing
 from kavka.security.oauthbearer import MECHANISM as OAUTHBEARER
 from kavka.security.plain import MECHANISM as PLAIN
 from kavka.security.plain import PlainServer, client_token
@@ -28,8 +28,8 @@ from kavka.security.scram_exchange import ScramServer, TokenLogins, client_excha
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.kerberos_acceptors import KerberosAcceptors
+    from kavka.broker.assembly.oauthbearer_verifiers import TokenVerifiers
     from kavka.broker.assembly.ports import Fetch, Ports
-    from kavka.broker.assembly.token_verifiers import TokenVerifiers
     from kavka.config.broker import BrokerConfig
     from kavka.decisions import RecordDecision
     from kavka.network import Network
@@ -150,7 +150,7 @@ def _tokens(listeners: Mapping[str, SaslListener], ports: AuthenticationPorts) -
     if not believed:
         return None
     # Late: few brokers take tokens.
-    from kavka.broker.assembly.token_verifiers import TokenVerifiers
+    from kavka.broker.assembly.oauthbearer_verifiers import TokenVerifiers
 
     return TokenVerifiers(believed, fetch=ports.fetch, wall_ms=ports.wall_ms, spawn=ports.spawn)
 
@@ -166,12 +166,12 @@ def logging_in(network: Network, config: BrokerConfig, listener: str, ports: Por
     ConfigError."""
     login, client_id = own_login(config, listener), str(config.broker_id)
     if login.mechanism == OAUTHBEARER:
-        from kavka.broker.assembly.own_token import OwnToken  # late: few brokers have one
+        from kavka.broker.assembly.own_oauthbearer_token import OwnToken  # late: few brokers have one
 
         token = OwnToken(ports.own_tokens(login.tokens), ports.run_blocking)
         return SaslNetwork(network, OAUTHBEARER, token.exchange, client_id=client_id, prepare=token.prepare)
     if login.kerberos is not None:
-        from kavka.broker.assembly.own_tickets import OwnTickets  # late: few brokers have them
+        from kavka.broker.assembly.own_kerberos_tickets import OwnTickets  # late: few brokers have them
 
         tickets = OwnTickets(login.kerberos)
         return SaslNetwork(

@@ -90,7 +90,7 @@ def _brokers(config: BrokerConfig, own_principal: Principal) -> Principal | None
 
     login = own_login(config, config.inter_broker_listener)
     if login.kerberos is not None:
-        from kavka.broker.assembly.own_tickets import own_name  # late: few brokers have tickets
+        from kavka.broker.assembly.own_kerberos_tickets import own_name  # late: few brokers have tickets
 
         return own_name(login.kerberos)
     return None if login.username is None else Principal(USER, login.username)

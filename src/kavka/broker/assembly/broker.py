@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from kavka.broker.assembly.following import Following
     from kavka.broker.assembly.group_parts import GroupParts
     from kavka.broker.assembly.tasks import Tasks
-    from kavka.broker.assembly.transaction_room import TransactionRoom
-    from kavka.broker.authentication.gate import Gates
-    from kavka.broker.authentication.tokens import Tokens
+    from kavka.broker.assembly.transaction_coordinator import TransactionRoom
+    from kavka.broker.authentication.delegation_tokens import Tokens
+    from kavka.broker.authentication.sasl_gate import Gates
     from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.decisions.request_traces import RequestTraces
     from kavka.broker.membership.registrar import Registrar

@@ -61,8 +61,8 @@ from kavka.zookeeper.znode_paths import IPS_ENTITY
 if TYPE_CHECKING:
     from kavka.broker.assembly.authentication import Authentication
     from kavka.broker.assembly.group_parts import GroupParts
-    from kavka.broker.assembly.transaction_room import TransactionRoom
-    from kavka.broker.authentication.tokens import Tokens
+    from kavka.broker.assembly.transaction_coordinator import TransactionRoom
+    from kavka.broker.authentication.delegation_tokens import Tokens
     from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.quotas.client_quotas import ClientQuotas
     from kavka.broker.quotas.quota_store import QuotaStore
@@ -464,7 +464,7 @@ def _late_groups(
     loop = asyncio.get_running_loop()
 
     def make() -> GroupCoordinator:
-        from kavka.broker.assembly.group_room import new_groups
+        from kavka.broker.assembly.group_coordinator import new_groups
 
         return new_groups(base, loop, metadata, replicas, features, states)
 
@@ -482,7 +482,7 @@ def _late_transactions(
     loop, config = asyncio.get_running_loop(), base.configs.broker
 
     def make() -> TransactionRoom:
-        from kavka.broker.assembly.transaction_room import TransactionPorts, TransactionRoom
+        from kavka.broker.assembly.transaction_coordinator import TransactionPorts, TransactionRoom
 
         return TransactionRoom(
             base.broker_id,
@@ -560,7 +560,7 @@ def _new_authentication(base: Base, tokens: Tokens | None) -> Authentication:
 
 def _new_tokens(base: Base, control: Control, secret: str) -> Tokens:
     # Late: most brokers have none.
-    from kavka.broker.assembly.tokens import TokenPorts, new_tokens
+    from kavka.broker.assembly.delegation_tokens import TokenPorts, new_tokens
 
     ports, controller = base.ports, control.controller
     tokens = new_tokens(

@@ -16,7 +16,7 @@ from kavka.broker.share.counts import ShareCounts
 from kavka.broker.share.dead_letters import DeadLetterPorts, DeadLetterWriter
 from kavka.broker.share.fetches import ShareFetches
 from kavka.broker.share.group_settings import dead_letters, share_settings
-from kavka.broker.share.leaders import LeaderPorts, ShareLeaders
+from kavka.broker.share.led_share_partitions import LeaderPorts, ShareLeaders
 from kavka.broker.share.offsets import ShareOffsets
 from kavka.broker.share.peers import PeerPorts, SharePeers
 from kavka.broker.share.persister import SharePersister

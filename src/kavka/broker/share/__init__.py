@@ -3,7 +3,8 @@
 Which record is whose is decided in `kavka.share`; what is stored, in `kavka.coordinator.share_state`.
 
     room.py            ShareRoom: what of these handlers use
-    leaders.py         the share-partitions that are led here: loaded, written, their locks watched
+    led_share_partitions.py
+                       the share-partitions that are led here: loaded, written, their locks watched
     fetches.py         reads for members, and waits where there is nothing to give
     sessions.py        who fetches what: sessions of members, which end with their connections
     dead_letters.py    writes what groups give up to their dead-letter topics (KIP-1191)

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.broker.share.leaders import LedShare, ShareLeaders
+from kavka.broker.share.led_share_partitions import LedShare, ShareLeaders
 from kavka.broker.share.sessions import PartitionId
 from kavka.coordinator.share_state.decide.records import ShareKey
 from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kavka.broker.share.fetches import ShareFetches
-from kavka.broker.share.leaders import ShareLeaders
+from kavka.broker.share.led_share_partitions import ShareLeaders
 from kavka.broker.share.offsets import ShareOffsets
 from kavka.broker.share.persister import SharePersister
 from kavka.broker.share.sessions import ShareSessions

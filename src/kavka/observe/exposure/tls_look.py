@@ -20,9 +20,9 @@ from typing import Final
 
 from kavka.client.security import TlsSettings
 from kavka.errors import ConnectionFailed, ConnectionRefused, HostUnknown
-from kavka.observe.exposure.hellos import MAX_ANSWER_BYTES, Answer, Version, hello, read_answer
 from kavka.observe.exposure.sightings import ClientAuth, SeenCertificate, TlsSighting
-from kavka.observe.exposure.suites import NEWEST, OLDER
+from kavka.observe.exposure.tls_hellos import MAX_ANSWER_BYTES, Answer, Version, hello, read_answer
+from kavka.observe.exposure.tls_suites import NEWEST, OLDER
 from kavka.security import der
 from kavka.security.certificates import read_certificate
 from kavka.security.tls_records import NotTls

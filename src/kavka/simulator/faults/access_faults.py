@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.client.acl_admin import AclAdmin
 from kavka.client.cluster import Cluster
+from kavka.client.delegation_token_admin import TokenAdmin
 from kavka.client.offsets import LATEST, list_offsets
 from kavka.client.quota_admin import QuotaAdmin
 from kavka.client.security import SaslMechanism, SaslSettings
-from kavka.client.token_admin import TokenAdmin
 from kavka.client.user_admin import UserAdmin
 from kavka.errors import KavkaError
 from kavka.security.acls import Binding, Entry, EntryFilter, Filter, Operation, Permission

@@ -22,7 +22,7 @@ from kavka.zookeeper.database import Database, DatabaseSettings
 from kavka.zookeeper.decide.access_control import Identity
 from kavka.zookeeper.decide.jute import ConnectRequest, ReplyHeader, Request
 from kavka.zookeeper.decide.session_protocol import ServerConnection, State
-from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Event, SessionEvent, SessionExpired, WatchEvent
 from kavka.zookeeper.request_handler import RequestHandler
 

@@ -43,7 +43,7 @@ from kavka.simulator.rules.share_log import TOPIC, ShareLog
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from kavka.broker.share.leaders import LedShare
+    from kavka.broker.share.led_share_partitions import LedShare
     from kavka.broker.share.room import ShareRoom
     from kavka.model import Offset
     from kavka.protocol.connection import ConnectionContext

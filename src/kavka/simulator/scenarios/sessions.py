@@ -13,17 +13,17 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from kavka.client.cluster import Cluster
+from kavka.client.delegation_token_admin import ShownToken, TokenAdmin
 from kavka.client.quota_admin import QuotaAdmin
 from kavka.client.security import SaslMechanism, SaslSettings
-from kavka.client.token_admin import ShownToken, TokenAdmin
 from kavka.client.user_admin import UserAdmin
 from kavka.errors import KavkaError
 from kavka.model import BrokerId
+from kavka.security.delegation_tokens import Token, Wish
 from kavka.security.principals import Principal
 from kavka.security.quota_limits import Change, Entity
 from kavka.security.scram_credentials import ScramMechanism
 from kavka.security.secret import Secret
-from kavka.security.tokens import Token, Wish
 from kavka.simulator.clients.logins import ITERATIONS, password_of
 from kavka.simulator.scenarios.play import ZOOKEEPER, A, B, C, D, Play, Writer
 from kavka.simulator.scenarios.registry import scenario

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.observe.exposure.hellos import Answer, Version, hello, read_answer
-from kavka.observe.exposure.suites import NEWEST, OLDER, is_broken, keeps_no_secret
+from kavka.observe.exposure.tls_hellos import Answer, Version, hello, read_answer
+from kavka.observe.exposure.tls_suites import NEWEST, OLDER, is_broken, keeps_no_secret
 from kavka.security.tls_records import NotTls
 from tests.kit.certificates import Authority
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.patience import Patience
+from kavka.broker.api.zookeeper_patience import Patience
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
 from kavka.protocol.messages.alter_client_quotas_request import EntryData as Alteration

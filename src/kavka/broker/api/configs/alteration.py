@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kavka.broker.api.configs.resources import require_topic
-from kavka.broker.api.patience import Patience
+from kavka.broker.api.zookeeper_patience import Patience
 from kavka.config.alter import is_this_broker
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.zookeeper.port import RequestTooLarge

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kavka.broker.api.patience import Patience
+from kavka.broker.api.zookeeper_patience import Patience
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from kavka.protocol.messages.describe_client_quotas_response import (

@@ -13,6 +13,6 @@ its answer is changed), an answer (the handler is not asked), or an awaitable of
     I3  by name, a topic that is denied and one that does not exist look alike
 
     guard                                             no API: what guards share
-    whole                                             requests that are refused as a whole
+    cluster                                           requests that are refused as a whole
     records, groups, streams, transactions, topics, configs, tokens    one module per room
 """

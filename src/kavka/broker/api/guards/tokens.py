@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.api.guards.guard import Then
-from kavka.broker.api.security.token_requests import asker, is_taken_from, owner_of, refusal_of
+from kavka.broker.api.security.delegation_token_requests import asker, is_taken_from, owner_of, refusal_of
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from kavka.protocol.messages.describe_delegation_token_request import DescribeDelegationTokenRequest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kavka.broker.api.guards.cluster import refusal
 from kavka.broker.api.guards.guard import Then, joined, sort_out, then_add, then_join
-from kavka.broker.api.guards.whole import refusal
 from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS
 from kavka.controller.decide.topic_plans import topic_name_error
 from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.patience import Patience
+from kavka.broker.api.zookeeper_patience import Patience
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest

@@ -3,8 +3,8 @@
 Behaviour   Any broker makes it, and answers when ZooKeeper has it; the others know it a moment later. In this order:
             DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to clients that did not prove who they are, or did it with a token;
             DELEGATION_TOKEN_AUTHORIZATION_FAILED where the owner is another and the client lacks CreateTokens on it
-            (`api/guards/tokens.py`); INVALID_PRINCIPAL_TYPE for a renewer that is no user, or an owner without a type
-            (Apache Kafka has an internal error for that); DELEGATION_TOKEN_AUTH_DISABLED without
+            (`api/guards/tokens.py`); INVALID_PRINCIPAL_TYPE for a renewer that is no user, or an owner
+            without a type (Apache Kafka has an internal error for that); DELEGATION_TOKEN_AUTH_DISABLED without
             delegation.token.secret.key; INVALID_REQUEST, POLICY_VIOLATION: too many renewers, or tokens of one owner.
             REQUEST_TIMED_OUT: ZooKeeper did not say whether it is written.
 Versions    1; 2 flexible; 3 for another owner (KIP-373).
@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.patience import Patience
-from kavka.broker.api.security.token_requests import (
+from kavka.broker.api.security.delegation_token_requests import (
     asker,
     is_taken_from,
     owner_of,
@@ -26,15 +25,16 @@ from kavka.broker.api.security.token_requests import (
     require_tokens,
     whose,
 )
+from kavka.broker.api.zookeeper_patience import Patience
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from kavka.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
+from kavka.security.delegation_tokens import Wish
 from kavka.security.principals import Principal
-from kavka.security.tokens import Wish
 
 if TYPE_CHECKING:
     from kavka.broker.api.security.ports import SecurityBroker
-    from kavka.broker.authentication.tokens import Tokens
+    from kavka.broker.authentication.delegation_tokens import Tokens
     from kavka.protocol.connection import Request
 
 

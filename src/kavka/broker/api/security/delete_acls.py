@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.patience import Patience
 from kavka.broker.api.security.acl_forms import filter_of
 from kavka.broker.api.security.no_authorizer import NO_AUTHORIZER
+from kavka.broker.api.zookeeper_patience import Patience
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.protocol.messages.delete_acls_request import DeleteAclsRequest
 from kavka.protocol.messages.delete_acls_response import (

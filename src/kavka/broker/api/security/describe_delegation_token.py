@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.security.token_requests import is_taken_from, refused, require_tokens
+from kavka.broker.api.security.delegation_token_requests import is_taken_from, refused, require_tokens
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
 from kavka.protocol.messages.describe_delegation_token_response import (
@@ -20,8 +20,8 @@ from kavka.protocol.messages.describe_delegation_token_response import (
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenResponse,
 )
+from kavka.security.delegation_tokens import Token
 from kavka.security.principals import Principal
-from kavka.security.tokens import Token
 
 if TYPE_CHECKING:
     from kavka.broker.api.security.ports import SecurityBroker

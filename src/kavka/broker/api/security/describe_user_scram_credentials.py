@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.patience import Patience
+from kavka.broker.api.zookeeper_patience import Patience
 from kavka.errors import ErrorCode, ZooKeeperError, clipped
 from kavka.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 from kavka.protocol.messages.describe_user_scram_credentials_response import (

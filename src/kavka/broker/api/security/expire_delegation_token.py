@@ -13,15 +13,22 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.patience import Patience
-from kavka.broker.api.security.token_requests import NO_TIME, asker, is_taken_from, refused, require_tokens, whose
+from kavka.broker.api.security.delegation_token_requests import (
+    NO_TIME,
+    asker,
+    is_taken_from,
+    refused,
+    require_tokens,
+    whose,
+)
+from kavka.broker.api.zookeeper_patience import Patience
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from kavka.protocol.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
 
 if TYPE_CHECKING:
     from kavka.broker.api.security.ports import SecurityBroker
-    from kavka.broker.authentication.tokens import Tokens
+    from kavka.broker.authentication.delegation_tokens import Tokens
     from kavka.protocol.connection import Request
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from kavka.broker.authentication.tokens import Tokens
+    from kavka.broker.authentication.delegation_tokens import Tokens
     from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.settings.dynamic_configs import DynamicConfigs
     from kavka.config.broker import BrokerConfig

@@ -1,7 +1,7 @@
 """SaslAuthenticate (key 36): a client's SASL tokens.
 
 Behaviour   ILLEGAL_SASL_STATE, as Apache Kafka answers on a listener without SASL. On one with SASL such requests never
-            come here: `broker.authentication.gate` answers them.
+            come here: `broker.authentication.sasl_gate` answers them.
 Versions    0; 1 session lifetime (KIP-368); 2 flexible.
 """
 

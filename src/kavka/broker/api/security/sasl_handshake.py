@@ -1,7 +1,7 @@
 """SaslHandshake (key 17): which SASL mechanism a client is going to use.
 
 Behaviour   ILLEGAL_SASL_STATE, as Apache Kafka answers on a listener without SASL. On one with SASL such requests never
-            come here: `broker.authentication.gate` answers them.
+            come here: `broker.authentication.sasl_gate` answers them.
 Versions    0; 1 SaslAuthenticate follows (KIP-152).
 """
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.security.guessing import FIRST_DELAY_MS, MAX_ADDRESSES, Guessing, group_of
+from kavka.security.failed_login_delay import FIRST_DELAY_MS, MAX_ADDRESSES, Guessing, group_of
 
 HOST, LISTENER = "10.0.0.1", "CLIENTS"
 FREE, LONGEST_MS = 20, 10_000

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.authentication.token_records import Asker
+from kavka.broker.authentication.delegation_token_records import Asker
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.protocol.api import ApiKey
@@ -16,7 +16,7 @@ from kavka.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from kavka.broker.api.security.ports import SecurityBroker
-    from kavka.broker.authentication.tokens import Tokens
+    from kavka.broker.authentication.delegation_tokens import Tokens
     from kavka.config.broker import BrokerConfig
     from kavka.protocol.connection import ConnectionContext, Request
     from kavka.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kavka.observe.exposure.judgement import DAY_MS, judge
+from kavka.observe.exposure.findings import DAY_MS, judge
 from kavka.observe.exposure.sightings import (
     Authorizer,
     BrokerSighting,

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from kavka.security.principal_rules import NoMatchingRule, PrincipalRules
+from kavka.security.ssl_principal_rules import NoMatchingRule, PrincipalRules
 
 DUKE = "CN=Duke,OU=ServiceUsers,O=Org,C=US"
 SME = "CN=duke,OU=SME,O=mycp,L=Fulton,ST=MD,C=US"

@@ -1,9 +1,9 @@
 """TokenStore: delegation tokens in ZooKeeper, as Kafka 3.9 keeps them: read, followed and changed.
 
 Keeps what was last read, and answers from it without waiting. Any broker may write, of either brand; a change node
-tells the others. Must not decide who may do what with a token: that is `kavka.security.tokens`.
+tells the others. Must not decide who may do what with a token: that is `kavka.security.delegation_tokens`.
 
-    /delegation_token/tokens/<id>                   a token (`zookeeper.token_znode`)
+    /delegation_token/tokens/<id>                   a token (`zookeeper.delegation_token_znode`)
     /delegation_token/token_changes/token_change_N  the id of one that was changed
 
     I1  a token that cannot be read lets nobody in and is not shown; it is told of, and stays where it is
@@ -26,9 +26,7 @@ from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
-from kavka.security.principals import Principal
-from kavka.security.scram_credentials import ScramCredential, ScramMechanism
-from kavka.security.tokens import (
+from kavka.security.delegation_tokens import (
     MAX_OWNERS_BYTES,
     MAX_TOKENS_OF_OWNER,
     Lifetimes,
@@ -39,7 +37,10 @@ from kavka.security.tokens import (
     new_token,
     renewed,
 )
+from kavka.security.principals import Principal
+from kavka.security.scram_credentials import ScramCredential, ScramMechanism
 from kavka.zookeeper.change_nodes import ChangeFollower
+from kavka.zookeeper.delegation_token_znode import TokenNode
 from kavka.zookeeper.old_changes import OldChanges
 from kavka.zookeeper.port import (
     BadVersion,
@@ -53,7 +54,6 @@ from kavka.zookeeper.port import (
     SetData,
     ZooKeeper,
 )
-from kavka.zookeeper.token_znode import TokenNode
 from kavka.zookeeper.znode_paths import (
     TOKEN_CHANGE_PREFIX,
     TOKEN_CHANGES_PATH,

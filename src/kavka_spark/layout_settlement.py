@@ -1,6 +1,6 @@
 """Settlement: one attempt sees to it that a layout of its own number of tasks is settled, or that it is refused.
 
-Decides who acts, who waits, and in which order producers are made; `layouts` decides what is to be done.
+Decides who acts, who waits, and in which order producers are made; `writer_layouts` decides what is to be done.
 
 Invariants
   I1  Every record is written by a producer that took the layout's transactional id over before it read what it acts on.
@@ -26,7 +26,9 @@ from kavka.client.settings import ProducerSettings
 from kavka.client.transactions import ProducerFenced
 from kavka.errors import ErrorCode, KavkaError, RequestError
 from kavka_spark.errors import LayoutChangedError, SinkError, StaleBatchError
-from kavka_spark.layouts import (
+from kavka_spark.marker_topic import MarkerTopic
+from kavka_spark.markers import Task
+from kavka_spark.writer_layouts import (
     Layout,
     Replace,
     Verdict,
@@ -35,8 +37,6 @@ from kavka_spark.layouts import (
     layout_transactional_id,
     next_step,
 )
-from kavka_spark.marker_topic import MarkerTopic
-from kavka_spark.markers import Task
 
 PATIENCE_S: Final = 30.0
 POLL_S: Final = 0.1

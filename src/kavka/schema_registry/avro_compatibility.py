@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kavka.schema_registry.avro import ABSENT, AvroField, AvroType
-from kavka.schema_registry.misfit import Misfit, cut
+from kavka.schema_registry.incompatibility import Incompatibility, cut
 from kavka.schema_registry.pairwise import Pairwise, settle
 
 MOST_REASONS: Final = 50
@@ -30,7 +30,7 @@ _PROMOTIONS: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
-def misfits(reader: AvroType, writer: AvroType) -> list[Misfit]:
+def misfits(reader: AvroType, writer: AvroType) -> list[Incompatibility]:
     """Why a reader with the one schema cannot read what was written with the other; empty where it can."""
     return settle(lambda pairs: _Resolution(pairs).check(reader, writer, ""))[:MOST_REASONS]
 
@@ -38,13 +38,13 @@ def misfits(reader: AvroType, writer: AvroType) -> list[Misfit]:
 class _Resolution:
     """One look at all pairs."""
 
-    def __init__(self, pairs: Pairwise[Misfit]) -> None:
+    def __init__(self, pairs: Pairwise[Incompatibility]) -> None:
         self._pairs = pairs
 
-    def check(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+    def check(self, reader: AvroType, writer: AvroType, path: str) -> list[Incompatibility]:
         return self._pairs.check(reader, writer, lambda: self._check(reader, writer, path))
 
-    def _check(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+    def _check(self, reader: AvroType, writer: AvroType, path: str) -> list[Incompatibility]:
         if writer.kind == "union":
             return self._from_union(reader, writer, path)
         if reader.kind == "union":
@@ -52,21 +52,25 @@ class _Resolution:
                 return []
             name = cut(writer.name or writer.kind)
             text = f"The union at path '{path or '/'}' has no type that reads what was written as {name}"
-            return [Misfit("MISSING_UNION_BRANCH", path, text, name)]
+            return [Incompatibility("MISSING_UNION_BRANCH", path, text, name)]
         if reader.kind == writer.kind:
             return self._same_kind(reader, writer, path)
         if writer.kind in _PROMOTIONS.get(reader.kind, ()):
             return []
         text = f"The type {reader.kind} at path '{path or '/'}' does not read what was written as {writer.kind}"
-        return [Misfit("TYPE_MISMATCH", path, text, f"reader type: {reader.kind} not compatible with {writer.kind}")]
+        return [
+            Incompatibility(
+                "TYPE_MISMATCH", path, text, f"reader type: {reader.kind} not compatible with {writer.kind}"
+            )
+        ]
 
-    def _from_union(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
-        found: list[Misfit] = []
+    def _from_union(self, reader: AvroType, writer: AvroType, path: str) -> list[Incompatibility]:
+        found: list[Incompatibility] = []
         for each in writer.branches:
             found += self.check(reader, each, path)
         return found
 
-    def _same_kind(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+    def _same_kind(self, reader: AvroType, writer: AvroType, path: str) -> list[Incompatibility]:
         match reader.kind:
             case "array" | "map":
                 assert reader.inner is not None
@@ -82,20 +86,24 @@ class _Resolution:
             case _:
                 return []
 
-    def _name(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+    def _name(self, reader: AvroType, writer: AvroType, path: str) -> list[Incompatibility]:
         if reader.short_name == writer.short_name or writer.name in reader.aliases:
             return []
         names = cut(reader.name), cut(writer.name)
         text = f"The {reader.kind} at path '{path or '/'}' is called {names[0]}, and {names[1]} was written"
-        return [Misfit("NAME_MISMATCH", f"{path}/name", text, f"expected: {names[1]}")]
+        return [Incompatibility("NAME_MISMATCH", f"{path}/name", text, f"expected: {names[1]}")]
 
-    def _size(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+    def _size(self, reader: AvroType, writer: AvroType, path: str) -> list[Incompatibility]:
         if reader.size == writer.size:
             return []
         text = f"{cut(reader.name)} at path '{path or '/'}' has {reader.size} bytes, and {writer.size} were written"
-        return [Misfit("FIXED_SIZE_MISMATCH", f"{path}/size", text, f"expected: {writer.size}, found: {reader.size}")]
+        return [
+            Incompatibility(
+                "FIXED_SIZE_MISMATCH", f"{path}/size", text, f"expected: {writer.size}, found: {reader.size}"
+            )
+        ]
 
-    def _symbols(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+    def _symbols(self, reader: AvroType, writer: AvroType, path: str) -> list[Incompatibility]:
         known = frozenset(reader.symbols)
         self._pairs.take(len(reader.symbols) + len(writer.symbols))
         missing = [each for each in writer.symbols if each not in known]
@@ -104,12 +112,12 @@ class _Resolution:
         text = (
             f"{cut(reader.name)} at path '{path or '/'}' lacks symbols that may have been written, and has no default"
         )
-        return [Misfit("MISSING_ENUM_SYMBOLS", f"{path}/symbols", text, f"[{cut(', '.join(missing))}]")]
+        return [Incompatibility("MISSING_ENUM_SYMBOLS", f"{path}/symbols", text, f"[{cut(', '.join(missing))}]")]
 
-    def _fields(self, reader: AvroType, writer: AvroType, path: str) -> list[Misfit]:
+    def _fields(self, reader: AvroType, writer: AvroType, path: str) -> list[Incompatibility]:
         written = {each.name: each for each in writer.fields}
         self._pairs.take(len(reader.fields) + len(writer.fields))
-        found: list[Misfit] = []
+        found: list[Incompatibility] = []
         for index, each in enumerate(reader.fields):
             where = f"{path}/fields/{index}"
             source = _source(each, written)
@@ -118,7 +126,7 @@ class _Resolution:
             elif each.default is ABSENT and not (each.type.kind == "enum" and each.type.default_symbol is not None):
                 name = cut(each.name)
                 text = f"The field '{name}' at path '{where}' has no default value, and was not written"
-                found.append(Misfit("READER_FIELD_MISSING_DEFAULT_VALUE", where, text, name))
+                found.append(Incompatibility("READER_FIELD_MISSING_DEFAULT_VALUE", where, text, name))
         return found
 
 

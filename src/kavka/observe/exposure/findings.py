@@ -22,7 +22,7 @@ from kavka.observe.exposure.sightings import (
     TlsSighting,
     ZooKeeperSighting,
 )
-from kavka.observe.exposure.suites import is_broken, keeps_no_secret
+from kavka.observe.exposure.tls_suites import is_broken, keeps_no_secret
 from kavka.security.acls import Binding, Operation, Permission
 from kavka.security.resource_patterns import ResourceType
 

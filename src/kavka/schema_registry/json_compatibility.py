@@ -29,8 +29,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+from kavka.schema_registry.incompatibility import Incompatibility
 from kavka.schema_registry.json_schema import Kind, Shape
-from kavka.schema_registry.misfit import Misfit
 from kavka.schema_registry.pairwise import Pairwise, settle
 
 MOST_REASONS: Final = 50
@@ -48,29 +48,29 @@ STEPS: Final = 200
 _UP, _DOWN = "INCREASED", "DECREASED"
 
 
-def misfits(reader: Shape, writer: Shape) -> list[Misfit]:
+def misfits(reader: Shape, writer: Shape) -> list[Incompatibility]:
     """Why the one does not accept all that the other does; empty where it does."""
     return settle(lambda pairs: _Difference(pairs).compare(writer, reader, "#"))[:MOST_REASONS]
 
 
-def _misfit(kind: str, path: str, text: str, about: str = "") -> Misfit:
-    return Misfit.of(kind, path, text, about)
+def _misfit(kind: str, path: str, text: str, about: str = "") -> Incompatibility:
+    return Incompatibility.of(kind, path, text, about)
 
 
 class _Difference:
     """One look at all pairs; `old` accepted what `new` has to accept."""
 
-    def __init__(self, pairs: Pairwise[Misfit]) -> None:
+    def __init__(self, pairs: Pairwise[Incompatibility]) -> None:
         self._pairs = pairs
 
-    def compare(self, old: Shape | None, new: Shape | None, path: str) -> list[Misfit]:
+    def compare(self, old: Shape | None, new: Shape | None, path: str) -> list[Incompatibility]:
         if new is None or old is new:
             return []
         if old is None:
             return [_misfit("SCHEMA_ADDED", path, "The new schema restricts what was anything before")]
         return self._pairs.check(new, old, lambda: self._compare(old, new, path))
 
-    def _compare(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
+    def _compare(self, old: Shape, new: Shape, path: str) -> list[Incompatibility]:
         if self._fits_a_part(old, new, path):
             return []
         if old.kind is not new.kind:
@@ -101,7 +101,7 @@ class _Difference:
 
     # ---------------------------------------------------------------------------------------------------------- values
 
-    def _strings(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
+    def _strings(self, old: Shape, new: Shape, path: str) -> list[Incompatibility]:
         found = _bound(old, new, path, "maxLength", "MAX_LENGTH", _DOWN)
         found += _bound(old, new, path, "minLength", "MIN_LENGTH", _UP)
         was, is_now = old.keywords.get("pattern"), new.keywords.get("pattern")
@@ -110,7 +110,7 @@ class _Difference:
             found.append(_misfit(kind, f"{path}/pattern", "The pattern is another one in the new schema", str(is_now)))
         return found
 
-    def _numbers(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
+    def _numbers(self, old: Shape, new: Shape, path: str) -> list[Incompatibility]:
         found = _bound(old, new, path, "maximum", "MAXIMUM", _DOWN)
         found += _bound(old, new, path, "minimum", "MINIMUM", _UP)
         found += _bound(old, new, path, "exclusiveMaximum", "EXCLUSIVE_MAXIMUM", _DOWN)
@@ -120,7 +120,7 @@ class _Difference:
             found.append(_misfit("TYPE_NARROWED", path, "The type was number and is integer in the new schema"))
         return found
 
-    def _enums(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
+    def _enums(self, old: Shape, new: Shape, path: str) -> list[Incompatibility]:
         before, after = self._listed(old.keywords.get("enum")), self._listed(new.keywords.get("enum"))
         missing = [each for each in before if each not in after]
         if not missing:
@@ -133,23 +133,23 @@ class _Difference:
         self._pairs.take(len(found))
         return found
 
-    def _consts(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
+    def _consts(self, old: Shape, new: Shape, path: str) -> list[Incompatibility]:
         if _values([old.keywords["const"]]) == _values([new.keywords["const"]]):
             return []
         return [_misfit("ENUM_ARRAY_CHANGED", f"{path}/const", "The value is another one in the new schema")]
 
     # ----------------------------------------------------------------------------------------------------- combinations
 
-    def _negations(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
+    def _negations(self, old: Shape, new: Shape, path: str) -> list[Incompatibility]:
         if not self.compare(new.parts[0], old.parts[0], f"{path}/not"):
             return []
         return [_misfit("NOT_TYPE_EXTENDED", f"{path}/not", "The new schema excludes more")]
 
-    def _combinations(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
+    def _combinations(self, old: Shape, new: Shape, path: str) -> list[Incompatibility]:
         if not _may_become(old, new):
             text = f"{old.criterion} became {new.criterion} in the new schema"
             return [_misfit("COMBINED_TYPE_CHANGED", path, text)]
-        found: list[Misfit] = []
+        found: list[Incompatibility] = []
         if len(old.parts) < len(new.parts) and new.criterion == "allOf":
             found.append(_misfit("PRODUCT_TYPE_EXTENDED", path, "The new schema asks for more"))
         if len(old.parts) > len(new.parts) and old.criterion != "allOf":
@@ -172,10 +172,10 @@ class _Difference:
 
     # ---------------------------------------------------------------------------------------------------------- objects
 
-    def _objects(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
+    def _objects(self, old: Shape, new: Shape, path: str) -> list[Incompatibility]:
         before, after = _schemas(old, "properties"), _schemas(new, "properties")
         needed_before, needed = _names(old.keywords.get("required")), _names(new.keywords.get("required"))
-        found: list[Misfit] = []
+        found: list[Incompatibility] = []
         self._pairs.take(len(before) + len(after) + len(needed_before) + len(needed))
         for name in {**before, **after}:
             where = f"{path}/properties/{name}"
@@ -195,7 +195,7 @@ class _Difference:
         found += _bound(old, new, path, "minProperties", "MIN_PROPERTIES", _UP)
         return found
 
-    def _property_gone(self, gone: Shape, new: Shape, name: str, path: str) -> list[Misfit]:
+    def _property_gone(self, gone: Shape, new: Shape, name: str, path: str) -> list[Incompatibility]:
         if _is_open(new):
             return []
         covering, why = self._covering(new, name)
@@ -211,7 +211,7 @@ class _Difference:
         text = f"{name} is gone, and the new schema allows no further properties"
         return [_misfit("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", path, text, name)]
 
-    def _property_new(self, old: Shape, new: Shape, name: str, path: str, *, is_needed: bool) -> list[Misfit]:
+    def _property_new(self, old: Shape, new: Shape, name: str, path: str, *, is_needed: bool) -> list[Incompatibility]:
         schema = _schemas(new, "properties")[name]
         added = new.inner(schema)
         if _is_open(old):
@@ -222,7 +222,7 @@ class _Difference:
                 what = "REQUIRED_PROPERTY_WITH_DEFAULT" if _has_default(schema) else "REQUIRED_PROPERTY"
             text = f"{name} is restricted in the new schema, and could be anything before"
             return [_misfit(f"{what}_ADDED_TO_OPEN_CONTENT_MODEL", path, text, name)]
-        found: list[Misfit] = []
+        found: list[Incompatibility] = []
         covering, why = self._covering(old, name)
         wrong = [] if covering is None else self.compare(covering, added, path)
         if why or wrong:
@@ -234,8 +234,8 @@ class _Difference:
             found.append(_misfit("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", path, text, name))
         return found
 
-    def _dependencies(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
-        found: list[Misfit] = []
+    def _dependencies(self, old: Shape, new: Shape, path: str) -> list[Incompatibility]:
+        found: list[Incompatibility] = []
         before, after = _dependencies(old), _dependencies(new)
         self._pairs.take(len(before) + len(after))
         for name, wanted in after.items():
@@ -255,7 +255,7 @@ class _Difference:
 
     # ----------------------------------------------------------------------------------------------------------- arrays
 
-    def _arrays(self, old: Shape, new: Shape, path: str) -> list[Misfit]:
+    def _arrays(self, old: Shape, new: Shape, path: str) -> list[Incompatibility]:
         before, after = _tuple_of(old), _tuple_of(new)
         self._pairs.take(len(before) + len(after))
         found = self.compare(_items_of(old), _items_of(new), f"{path}/items")
@@ -277,7 +277,7 @@ class _Difference:
             found.append(_misfit("UNIQUE_ITEMS_ADDED", f"{path}/uniqueItems", "Items must differ in the new schema"))
         return found
 
-    def _item_gone(self, gone: Shape, new: Shape, path: str) -> list[Misfit]:
+    def _item_gone(self, gone: Shape, new: Shape, path: str) -> list[Incompatibility]:
         permits, schema = _rest_of(new, _REST_OF_ITEMS)
         if permits and schema is None:
             return []
@@ -289,7 +289,7 @@ class _Difference:
             return []
         return [_misfit("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL", path, "The new schema allows no further items")]
 
-    def _item_new(self, old: Shape, added: Shape, path: str) -> list[Misfit]:
+    def _item_new(self, old: Shape, added: Shape, path: str) -> list[Incompatibility]:
         permits, schema = _rest_of(old, _REST_OF_ITEMS)
         if permits and schema is None:
             if added.kind is Kind.EMPTY:
@@ -319,7 +319,7 @@ class _Difference:
                 return shape.inner(unevaluated), ""
         return schema, ""
 
-    def _rest(self, old: Shape, new: Shape, path: str, keyword: str, kind: str) -> list[Misfit]:
+    def _rest(self, old: Shape, new: Shape, path: str, keyword: str, kind: str) -> list[Incompatibility]:
         """additionalProperties or additionalItems."""
         where = f"{path}/{'additionalItems' if keyword == _REST_OF_ITEMS else keyword}"
         permitted, before = _rest_of(old, keyword)
@@ -332,7 +332,7 @@ class _Difference:
             return [_misfit(f"{kind}_NARROWED", where, "The new schema restricts what could be anything before")]
         return self.compare(before, after, where)
 
-    def _unevaluated(self, old: Shape, new: Shape, path: str, keyword: str, kind: str) -> list[Misfit]:
+    def _unevaluated(self, old: Shape, new: Shape, path: str, keyword: str, kind: str) -> list[Incompatibility]:
         after = new.keywords.get(keyword)
         if after is None or after is True:
             return []
@@ -360,7 +360,7 @@ def _are_both_bytes(old: Shape, new: Shape) -> bool:
     return old.keywords.get("connect.type") == new.keywords.get("connect.type") == "bytes"
 
 
-def _bound(old: Shape, new: Shape, path: str, keyword: str, kind: str, stricter: str) -> list[Misfit]:
+def _bound(old: Shape, new: Shape, path: str, keyword: str, kind: str, stricter: str) -> list[Incompatibility]:
     """A limit that is new, or stricter than before."""
     before, after = _number(old.keywords.get(keyword)), _number(new.keywords.get(keyword))
     if after is None or before == after:
@@ -373,7 +373,7 @@ def _bound(old: Shape, new: Shape, path: str, keyword: str, kind: str, stricter:
     return []
 
 
-def _multiple(old: Shape, new: Shape, path: str) -> list[Misfit]:
+def _multiple(old: Shape, new: Shape, path: str) -> list[Incompatibility]:
     before, after = _number(old.keywords.get("multipleOf")), _number(new.keywords.get("multipleOf"))
     if after is None or before == after or after == 0:
         return []

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.broker.authentication.token_expiry import TokenExpiry
-from kavka.broker.authentication.token_logins import TokenLogins
-from kavka.broker.authentication.token_records import TokenRecords
-from kavka.broker.authentication.token_store import TokenStore
-from kavka.broker.authentication.tokens import Tokens
+from kavka.broker.authentication.delegation_token_expiry import TokenExpiry
+from kavka.broker.authentication.delegation_token_logins import TokenLogins
+from kavka.broker.authentication.delegation_token_records import TokenRecords
+from kavka.broker.authentication.delegation_token_store import TokenStore
+from kavka.broker.authentication.delegation_tokens import Tokens
 from kavka.model import BrokerId
+from kavka.security.delegation_tokens import Lifetimes, TokenKey
 from kavka.security.secret import Secret
-from kavka.security.tokens import Lifetimes, TokenKey
 
 if TYPE_CHECKING:
     from kavka.config.broker import BrokerConfig

@@ -29,7 +29,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.security.guessing import group_of
+from kavka.security.failed_login_delay import group_of
 
 if TYPE_CHECKING:
     from kavka.runtime.tls_channel import TlsSession

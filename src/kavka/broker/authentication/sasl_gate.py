@@ -16,7 +16,7 @@ decision; here it is read from bytes, answered, counted and, where it failed, de
         further ones fail. Those who are in go on
 
 Source: Kafka's SaslServerAuthenticator, Selector (delayed close), SocketServer.Processor (expired sessions). I5 is
-kavka's own (`security.guessing`).
+kavka's own (`security.failed_login_delay`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.api_table import SERVED
-from kavka.broker.authentication.failures import Attempt, Failures
+from kavka.broker.authentication.failed_authentications import Attempt, Failures
 from kavka.errors import ErrorCode, ProtocolViolation
 from kavka.metrics import Registry
 from kavka.protocol.api import ApiKey, RequestHeader, api, decode_request_header, response_header_version
@@ -47,7 +47,7 @@ from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRe
 from kavka.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kavka.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
-from kavka.security.guessing import Guessing, group_of
+from kavka.security.failed_login_delay import Guessing, group_of
 from kavka.security.sasl import FailureReason, ServerExchange
 from kavka.security.sasl_server import Phase, Reaction, SaslServer
 

@@ -10,11 +10,7 @@ from dataclasses import replace
 import pytest
 
 from kavka.errors import ErrorCode, RequestError
-from kavka.security.principals import Principal
-from kavka.security.scram_credentials import ScramMechanism, salted
-from kavka.security.scram_exchange import client_exchange
-from kavka.security.secret import Secret
-from kavka.security.tokens import (
+from kavka.security.delegation_tokens import (
     MAX_NAMES_CHARS,
     MAX_RENEWERS,
     Lifetimes,
@@ -26,6 +22,10 @@ from kavka.security.tokens import (
     password,
     renewed,
 )
+from kavka.security.principals import Principal
+from kavka.security.scram_credentials import ScramMechanism, salted
+from kavka.security.scram_exchange import client_exchange
+from kavka.security.secret import Secret
 
 ALICE, BOB, CAROL, DAVE = (Principal("User", name) for name in ("alice", "bob", "carol", "dave"))
 LIMITS = Lifetimes(max_ms=1000, renewal_ms=100)

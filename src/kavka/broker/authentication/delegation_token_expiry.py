@@ -2,8 +2,8 @@
 
 A flow that runs on every broker with tokens, and does something on the controller only: when it becomes the controller,
 and every delegation.token.expiry.check.interval.ms from then on. Nobody gets in with such a token before it is gone
-(`kavka.security.tokens`). Two brokers that both believe to be the controller do no harm: a token is removed only as it
-was read.
+(`kavka.security.delegation_tokens`). Two brokers that both believe to be the controller do no harm: a token is
+removed only as it was read.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from kavka.broker.authentication.token_records import TokenRecords
-from kavka.broker.authentication.token_store import TokenStore
+from kavka.broker.authentication.delegation_token_records import TokenRecords
+from kavka.broker.authentication.delegation_token_store import TokenStore
 from kavka.errors import RequestError, ZooKeeperError
 from kavka.logger import Logger
 

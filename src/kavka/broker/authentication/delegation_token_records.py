@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId
-from kavka.security.tokens import Token
+from kavka.security.delegation_tokens import Token
 
 INTERVAL_MS: Final = 60_000
 """How long further refusals of a kind are counted only."""

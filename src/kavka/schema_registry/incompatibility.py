@@ -1,4 +1,4 @@
-"""Misfit: one reason why a schema does not read what was written with another."""
+"""Incompatibility: one reason why a schema does not read what was written with another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LONGEST: Final = 500
 """Characters of each part: names have up to a megabyte, and each reason has them."""
 
 
-class Misfit(NamedTuple):
+class Incompatibility(NamedTuple):
     """One reason: its kind, where in the reader's schema, a sentence, and what it is about."""
 
     kind: str
@@ -17,7 +17,7 @@ class Misfit(NamedTuple):
     about: str
 
     @classmethod
-    def of(cls, kind: str, path: str, text: str, about: str) -> Misfit:
+    def of(cls, kind: str, path: str, text: str, about: str) -> Incompatibility:
         """text: a sentence, without the path and its end."""
         path, text, about = cut(path), cut(text), cut(about)
         return cls(kind, path, f"{text} at path '{path}'", about)

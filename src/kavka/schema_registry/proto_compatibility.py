@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from kavka.schema_registry.misfit import Misfit
+from kavka.schema_registry.incompatibility import Incompatibility
 from kavka.schema_registry.pairwise import Pairwise, settle
 from kavka.schema_registry.protobuf import ENUM_WORD, ProtobufSchema, ProtoField, ProtoMessage
 
@@ -36,33 +36,33 @@ _GROUPS: Final = (
 _TEXTS: Final = _GROUPS[2]
 
 
-def misfits(reader: ProtobufSchema, writer: ProtobufSchema) -> list[Misfit]:
+def misfits(reader: ProtobufSchema, writer: ProtobufSchema) -> list[Incompatibility]:
     """Why a reader with the one schema cannot read what was written with the other; empty where it can."""
     return settle(lambda pairs: _Difference(pairs, writer, reader).files())[:MOST_REASONS]
 
 
-def _misfit(kind: str, path: str, text: str, about: str = "") -> Misfit:
-    return Misfit.of(kind, path, text, about)
+def _misfit(kind: str, path: str, text: str, about: str = "") -> Incompatibility:
+    return Incompatibility.of(kind, path, text, about)
 
 
 class _Difference:
     """One look at all pairs of messages."""
 
-    def __init__(self, pairs: Pairwise[Misfit], old: ProtobufSchema, new: ProtobufSchema) -> None:
+    def __init__(self, pairs: Pairwise[Incompatibility], old: ProtobufSchema, new: ProtobufSchema) -> None:
         self._pairs = pairs
         self._old = old
         self._new = new
 
-    def files(self) -> list[Misfit]:
+    def files(self) -> list[Incompatibility]:
         found = self._all(self._old.own, self._new.own, "#")
         if self._old.package != self._new.package:
             text = f"The package was {self._old.package!r} and is {self._new.package!r} in the new schema"
             found.insert(0, _misfit("PACKAGE_CHANGED", "#/", text))
         return found
 
-    def _all(self, old: Sequence[ProtoMessage], new: Sequence[ProtoMessage], path: str) -> list[Misfit]:
+    def _all(self, old: Sequence[ProtoMessage], new: Sequence[ProtoMessage], path: str) -> list[Incompatibility]:
         after = {each.name: each for each in new}
-        found: list[Misfit] = []
+        found: list[Incompatibility] = []
         for each in old:
             where = f"{path}/{each.name.rpartition('.')[2]}"
             if each.name in after:
@@ -71,10 +71,10 @@ class _Difference:
                 found.append(_misfit("MESSAGE_REMOVED", where, f"The new schema has no message {each.name}", each.name))
         return found
 
-    def _messages(self, old: ProtoMessage, new: ProtoMessage, path: str) -> list[Misfit]:
+    def _messages(self, old: ProtoMessage, new: ProtoMessage, path: str) -> list[Incompatibility]:
         return self._pairs.check(new, old, lambda: self._compare(old, new, path))
 
-    def _compare(self, old: ProtoMessage, new: ProtoMessage, path: str) -> list[Misfit]:
+    def _compare(self, old: ProtoMessage, new: ProtoMessage, path: str) -> list[Incompatibility]:
         found = [*_oneofs(old, new, path)]
         staying = {each.oneof for number, each in old.fields.items() if number in new.fields}
         staying |= {each.oneof for each in new.fields.values()}
@@ -93,7 +93,7 @@ class _Difference:
                 found += self._fields(before, after, where)
         return found + self._all(old.nested, new.nested, path)
 
-    def _fields(self, old: ProtoField, new: ProtoField, path: str) -> list[Misfit]:
+    def _fields(self, old: ProtoField, new: ProtoField, path: str) -> list[Incompatibility]:
         if _kind(old) != _kind(new):
             text = f"{new.name} was a {_kind(old)} and is a {_kind(new)} in the new schema"
             return [_misfit("FIELD_KIND_CHANGED", path, text, new.name)]
@@ -107,7 +107,7 @@ class _Difference:
         assert new.value is not None
         return self._fields(old.key, new.key, f"{path}/key") + self._fields(old.value, new.value, f"{path}/value")
 
-    def _scalars(self, old: ProtoField, new: ProtoField, path: str) -> list[Misfit]:
+    def _scalars(self, old: ProtoField, new: ProtoField, path: str) -> list[Incompatibility]:
         group = next(each for each in _GROUPS if old.scalar in each)
         if new.scalar not in group:
             text = f"{new.name} was {old.scalar} and is {new.scalar} in the new schema"
@@ -117,7 +117,7 @@ class _Difference:
             return [_misfit("FIELD_NUMERIC_LABEL_CHANGED", path, text, new.name)]
         return []
 
-    def _named(self, old: ProtoField, new: ProtoField, path: str) -> list[Misfit]:
+    def _named(self, old: ProtoField, new: ProtoField, path: str) -> list[Incompatibility]:
         before, after = self._old.messages.get(old.message), self._new.messages.get(new.message)
         names = (before.name if before else old.message, after.name if after else new.message)
         if names[0] != names[1]:
@@ -134,7 +134,7 @@ def _kind(found: ProtoField) -> str:
     return "scalar" if found.scalar else "message" if found.message else "map"
 
 
-def _gone(gone: ProtoField, staying: Collection[str], path: str) -> list[Misfit]:
+def _gone(gone: ProtoField, staying: Collection[str], path: str) -> list[Incompatibility]:
     """staying: oneofs of which at least a field is left."""
     if gone.oneof:
         if gone.oneof not in staying:
@@ -147,7 +147,7 @@ def _gone(gone: ProtoField, staying: Collection[str], path: str) -> list[Misfit]
     return []
 
 
-def _oneofs(old: ProtoMessage, new: ProtoMessage, path: str) -> Iterator[Misfit]:
+def _oneofs(old: ProtoMessage, new: ProtoMessage, path: str) -> Iterator[Incompatibility]:
     """Fields that could be set together before, and exclude each other now."""
     members: dict[str, list[ProtoField]] = {}
     for each in new.fields.values():

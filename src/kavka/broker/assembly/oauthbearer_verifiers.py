@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from kavka.broker.authentication.key_source import KeySource
+from kavka.broker.authentication.issuer_keys import KeySource
 from kavka.errors import ConfigError
 from kavka.logger import Logger
 from kavka.security.json_web_tokens import KeySet, TokenRules, believe, read_key_set, verify

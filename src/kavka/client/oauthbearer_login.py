@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from kavka.client.access_tokens import AccessTokens, Origin, RefreshRules, TokenEndpoint, TokenFile, UnsecuredToken
+from kavka.client.oauthbearer_tokens import AccessTokens, Origin, RefreshRules, TokenEndpoint, TokenFile, UnsecuredToken
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
 from kavka.errors import ConfigError
 from kavka.security.jaas import TRUST_STORE, Login

@@ -1,6 +1,7 @@
 """TokenLogins: logging in with a delegation token: its id is the name, its HMAC in base64 the password.
 
-Decides which credential a token id is answered with. What was computed for a token is kept with it (`token_store`).
+Decides which credential a token id is answered with. What was computed for a token is kept with it
+(`delegation_token_store`).
 
     I1  a token id that there is not is answered as one that there is, and fails at the proof: salts follow from the id
         and the brokers' secret alone, whether there is such a token or not
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kavka.broker.authentication.token_store import TokenStore
+from kavka.broker.authentication.delegation_token_store import TokenStore
 from kavka.security.scram_credentials import ScramCredential, ScramMechanism
 from kavka.security.scram_exchange import Found
 

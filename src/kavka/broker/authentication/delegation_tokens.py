@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kavka.broker.authentication.token_expiry import TokenExpiry
-from kavka.broker.authentication.token_logins import TokenLogins
-from kavka.broker.authentication.token_records import TokenRecords
-from kavka.broker.authentication.token_store import TokenStore
+from kavka.broker.authentication.delegation_token_expiry import TokenExpiry
+from kavka.broker.authentication.delegation_token_logins import TokenLogins
+from kavka.broker.authentication.delegation_token_records import TokenRecords
+from kavka.broker.authentication.delegation_token_store import TokenStore
 
 
 class Tokens(NamedTuple):
