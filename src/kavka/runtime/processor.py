@@ -57,7 +57,6 @@ from kavka.protocol.connection import (
     Trace,
 )
 from kavka.protocol.frames import BufferPool, is_viewed
-from kavka.runtime import giving_way
 from kavka.runtime.processor_ports import ProcessorPorts
 from kavka.runtime.request_channel import RequestTimes
 
@@ -745,10 +744,14 @@ class Processor:
 
     def close_idlest(self, count: int, is_spared: Callable[[str], bool], on_done: Callable[[int], None]) -> None:
         """As `Serves` says."""
+        from kavka.runtime import giving_way  # late: few brokers ever have too many connections
+
         on_done(giving_way.close_idlest(self, count, is_spared))
 
     def close_unknown(self, count: int, stalled_s: float) -> None:
         """As `Serves` says."""
+        from kavka.runtime import giving_way  # late, as above
+
         giving_way.close_unknown(self, count, stalled_s)
 
     # Ending
