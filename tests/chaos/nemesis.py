@@ -21,6 +21,8 @@ from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from tests.kit.kavka_process import ProcessFailed
+from tests.kit.memory_pressure import MemoryPressure
+from tests.kit.memory_pressure import why_not as memory_cannot_be_pressed
 from tests.kit.process_cluster import SESSION_TIMEOUT_MS, ProcessCluster, Server
 
 SESSION_S = SESSION_TIMEOUT_MS / 1000
@@ -48,6 +50,7 @@ class Fault(Enum):
     DISK_ERRORS = "disk that fails now and then"
     DISK_SLOW = "slow disk"
     CLOCK_STEP = "clock step and back"
+    MEMORY_PRESSURE = "memory pressure"
     RESTART = "restart"
     CLIENT_KILL = "client kill -9"
     CLIENT_PAUSE = "client pause"
@@ -82,6 +85,7 @@ WEIGHTS: Mapping[Fault, int] = {
     Fault.DISK_ERRORS: 3,
     Fault.DISK_SLOW: 2,
     Fault.CLOCK_STEP: 2,
+    Fault.MEMORY_PRESSURE: 2,
     Fault.RESTART: 2,
     Fault.CLIENT_KILL: 7,
     Fault.CLIENT_PAUSE: 3,
@@ -102,6 +106,7 @@ DURATIONS_S: Mapping[Fault, tuple[float, float]] = {
     Fault.DISK_ERRORS: (1.0, 8.0),
     Fault.DISK_SLOW: (1.0, 8.0),
     Fault.CLOCK_STEP: (0.5, 6.0),
+    Fault.MEMORY_PRESSURE: (1.0, 8.0),
     Fault.RESTART: (2.0, 6.0),
     Fault.CLIENT_KILL: (0.0, 3.0),
     Fault.CLIENT_PAUSE: (0.5, 16.0),  # beyond a group's session and a transaction's time-out
@@ -322,6 +327,9 @@ class Nemesis:
                 cluster.faults[target].set_clock(step_s)
                 name += f", {step_s:+.0f} s"
                 undo = self._setting_clock_right(target)
+            case Fault.MEMORY_PRESSURE:
+                # The kernel may kill it.
+                undo, down = self._lifting(target, MemoryPressure(server.pid)), frozenset({target})
             case _:
                 raise ValueError(fault)
         return _Running(fault, name, now, until, undo, brokers=frozenset({target}), down=down)
@@ -353,6 +361,14 @@ class Nemesis:
 
     def _setting_clock_right(self, broker_id: int) -> Callable[[], None]:
         return lambda: self.cluster.faults[broker_id].set_clock(0)
+
+    def _lifting(self, broker_id: int, pressure: MemoryPressure) -> Callable[[], None]:
+        def lift() -> None:
+            pressure.lift()
+            if not self.cluster.brokers[broker_id].is_running:
+                self._starting(broker_id)()
+
+        return lift
 
     def _ending_isolation(self, broker_id: int) -> Callable[[], None]:
         def undo() -> None:
@@ -416,4 +432,5 @@ def usable(
         and (members > 1 or fault not in (Fault.ZOOKEEPER_CUT, Fault.ZOOKEEPER_QUORUM))
         and (cluster.faults or fault not in PROCESS_FAULTS)
         and (has_clients or fault not in CLIENT_FAULTS)
+        and (not memory_cannot_be_pressed() or fault is not Fault.MEMORY_PRESSURE)
     )

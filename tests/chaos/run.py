@@ -41,6 +41,7 @@ from tests.chaos.renumbering import Renumbering
 from tests.chaos.replica_logs import StoredBatch, differences, read_log
 from tests.chaos.workload import Workload, WorkloadFailed
 from tests.kit.kavka_process import ProcessFailed
+from tests.kit.memory_pressure import why_not
 from tests.kit.network_lab import NetworkLab, NoNetworkLab
 from tests.kit.process_cluster import ProcessCluster
 from tests.kit.process_faults import NoProcessFaults
@@ -95,6 +96,8 @@ def run(campaign: Campaign, directory: Path, *, verbose: bool = True) -> Outcome
         stack.enter_context(cluster)
         cluster.start()
         say(f"{campaign}: all brokers answer; the controller is {cluster.controller()}")
+        if Fault.MEMORY_PRESSURE in campaign.faults and (missing := why_not()):
+            say(f"no memory pressure: {missing}")
         if campaign.workload == TRANSACTIONS:
             return ExactlyOnceRun(campaign, cluster, say).run()
         create_topics(cluster, campaign, TOPIC)
