@@ -1,6 +1,7 @@
 """Canaries in whole processes: a broker, a schema registry, a console and commands, each with secrets of its own.
 
-What is looked through is what others see of them: the list of processes with its environments, logs, why-records,
+The console names a Kafka Connect, a schema registry and receivers of alerts, none of which answers. What is looked
+through is what others see of them: the list of processes with its environments, logs, why-records,
 traces of requests, flight recordings (inflated), files, metrics, pages and answers over HTTP. The files with secrets
 that the operator writes lie elsewhere, and are not looked through.
 """
@@ -36,7 +37,10 @@ from tests.kit.sasl_script import LISTENER, PLAIN_LOGIN, Wire, settings
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(240)]
 CANARY = "yellow-bird"
 HOST = "127.0.0.1"
+NOBODY = 1
+"""A port on which nobody listens: failures are told, with the addresses that did not answer."""
 FEWEST_PAGES, MOST_PAGES = 25, 120
+SERVICES = ("/c/live/connect", "/c/live/schemas", "/c/live/alerts", "/c/live/requests")
 
 
 def canaries_in(content: bytes) -> list[bytes]:
@@ -77,6 +81,7 @@ class Cage:
             "kavka.request.trace.sample": "1",
             "kavka.slow.request.ms": "1",
             "kavka.metrics.port": str(self.metrics),
+            "kavka.otlp.traces.endpoint": f"http://{HOST}:{NOBODY}/v1/traces",
             "offsets.topic.replication.factor": "1",
         }
         return self.write("broker.properties", "\n".join(f"{name}={text}" for name, text in texts.items()))
@@ -189,8 +194,12 @@ def follow_pages(cage: Cage, console: ConsoleProcess) -> None:
     eventually(
         "the console sees the topic", lambda: "orders" in browser.get("/c/live/topics").html, timeout_s=60, every_s=0.5
     )
+    told = browser.post(
+        "/c/live/alerts/test", {**browser.get("/c/live/alerts").form("/alerts/test").fields, "rule": "hook"}
+    )
+    assert told.status == 200, told.html
     seen: set[str] = set()
-    ahead = ["/", "/audit", "/c/live/why", "/c/live/brokers", "/c/live/topics", "/c/live/access"]
+    ahead = ["/", "/audit", *SERVICES, "/c/live/why", "/c/live/brokers", "/c/live/topics", "/c/live/access"]
     while ahead and len(seen) < MOST_PAGES:
         address = ahead.pop(0)
         if address in seen:
@@ -201,6 +210,8 @@ def follow_pages(cage: Cage, console: ConsoleProcess) -> None:
         links = [html.unescape(link) for link in re.findall(r'href="(/[^"#]*)', page.html)]
         ahead += [link for link in links if not link.startswith(("/static", "/logout"))]
     assert len(seen) >= FEWEST_PAGES, seen
+    for address in SERVICES[:2]:
+        assert "does not answer" in cage.shown[f"console {address}"].decode(), address
 
 
 def test_no_canary_is_seen_from_outside(tmp_path: Path) -> None:
@@ -216,6 +227,14 @@ def test_no_canary_is_seen_from_outside(tmp_path: Path) -> None:
         f'login = true\npoll_ms = 300\n[[user]]\nname = "ada"\nrights = ["admin on *, values, unmasked"]\n'
         f'password = "{password_text(f"{CANARY}-console")}"\n[[cluster]]\nname = "live"\nbootstrap = "{bootstrap}"\n'
         f'sasl = {{ mechanism = "PLAIN", username = "admin", password = "{CANARY}-admin" }}\n'
+        f'connect = "http://ada:{CANARY}-connect@{HOST}:{NOBODY}"\n'
+        f'schema_registry = "http://ada:{CANARY}-registry@{HOST}:{NOBODY}"\n'
+        # A test of it is sent, and nobody takes it.
+        f'[[alert]]\nname = "hook"\nseverity = "warning"\nlag = 1\nwebhook = "http://{HOST}:{NOBODY}/{CANARY}-hook"\n'
+        f'slack = "http://ada:{CANARY}-slack@{HOST}:{NOBODY}/"\npagerduty = "{CANARY}-routing-key"\n'
+        f'pagerduty_address = "http://{HOST}:{NOBODY}/"\n'
+        f'mail = {{ server = "{HOST}:{NOBODY}", sender = "k@example.com", to = ["o@example.com"], username = "ada", '
+        f'password = "{CANARY}-mail" }}\n'
     )
     console = ConsoleProcess(console_settings, cage.own / "console")
     registry = RegistryProcess(bootstrap, cage.directory, "--client-config", str(admin), "--users", str(users))
