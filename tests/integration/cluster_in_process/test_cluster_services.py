@@ -341,6 +341,21 @@ def test_the_last_broker_stops_at_once(tmp_path: Path) -> None:
     runs(tmp_path, scenario)
 
 
+def test_brokers_that_stop_at_once_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """None of them can lead on: the last one asked for 15 s, three times and 5 s apart."""
+
+    async def scenario(cluster: InProcessCluster) -> None:
+        async with cluster.client() as client:
+            await create(client, partitions=6)
+            await cluster.wait_for_isr(TOPIC, 5, [1, 2, 3])
+        began = asyncio.get_running_loop().time()
+        await asyncio.gather(*(cluster.stop(broker_id) for broker_id in (1, 2, 3)))
+        assert asyncio.get_running_loop().time() - began < 4.5
+        assert clean_marks(tmp_path) == 3
+
+    runs(tmp_path, scenario, {"controlled.shutdown.retry.backoff.ms": "5000"})
+
+
 def test_what_brokers_decided_is_kept_by_the_others(tmp_path: Path) -> None:
     async def scenario(cluster: InProcessCluster) -> None:
         async with cluster.client() as client:

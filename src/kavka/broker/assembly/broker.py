@@ -243,14 +243,19 @@ class Broker:
         Returns when nothing can be moved any more, or after controlled.shutdown.max.retries more attempts. Then the
         others get the why-records that they do not have yet. The last live broker has nobody to hand anything over to.
         """
-        others = [broker for broker in self.metadata.brokers() if broker.broker_id != self.broker_id]
-        if self.inner.is_alone or not others:
+        if self.inner.is_alone or not self._has_others():
             return
         if self.config.controlled_shutdown_enable:
             from kavka.broker.membership.controlled_shutdown import leave_cluster
 
-            await leave_cluster(self.inner.controller_link, self.config, self.broker_id, lambda: self.broker_epoch)
+            await leave_cluster(
+                self.inner.controller_link, self.config, self.broker_id, lambda: self.broker_epoch, self._has_others
+            )
         await self.inner.hand_over_decisions()
+
+    def _has_others(self) -> bool:
+        """Whether another broker lives, as far as is known here."""
+        return any(broker.broker_id != self.broker_id for broker in self.metadata.brokers())
 
     def answer_waiting(self) -> None:
         """Answers all requests that wait, so that their connections can end: the broker is about to stop."""

@@ -1,6 +1,7 @@
 """Controlled shutdown: a broker that is about to stop asks the controller to move its leaders to others.
 
-Decides how often that is tried. Must not know who leads afterwards: the controller decides that.
+Decides how often that is tried, and that it is not where no other broker lives any more: when all of a cluster stop at
+once, the last one has nobody to wait for. Must not know who leads afterwards: the controller decides that.
 
 Source: Kafka's KafkaServer.controlledShutdown.
 """
@@ -21,22 +22,45 @@ from kavka.protocol.api_keys import ApiKey
 logger = Logger(__name__)
 
 CONTROLLED_SHUTDOWN_VERSION: Final = 3
+LOOK_S: Final = 0.1
+"""How often it is looked, between two attempts, whether anybody is left who could lead."""
 
 
 async def leave_cluster(
-    controller: ControllerLink, config: BrokerConfig, broker_id: BrokerId, broker_epoch: Callable[[], int]
+    controller: ControllerLink,
+    config: BrokerConfig,
+    broker_id: BrokerId,
+    broker_epoch: Callable[[], int],
+    has_others: Callable[[], bool],
 ) -> None:
-    """Returns when nothing is left that could be moved, or after controlled.shutdown.max.retries more attempts."""
-    for attempt in range(config.controlled_shutdown_max_retries + 1):
-        if attempt:
-            await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
+    """Returns when nothing is left that could be moved, when no other broker lives (`has_others`), or after
+    controlled.shutdown.max.retries more attempts."""
+    backoff_s, attempts = config.controlled_shutdown_retry_backoff_ms / 1000, config.controlled_shutdown_max_retries + 1
+    for attempt in range(1, attempts + 1):
         why = await _ask(controller, config, broker_id, broker_epoch())
         if why is None:
             return
-        logger.warning("controlled shutdown not complete", attempt=attempt + 1, why=why)
+        is_last = attempt == attempts
+        then = {} if is_last else {"next_step": f"waits {backoff_s:g} s for a replica that could, and asks again"}
+        logger.warning("controlled shutdown not complete", attempt=attempt, attempts=attempts, why=why, **then)
+        if not is_last and not await _pause(backoff_s, has_others):
+            logger.info("controlled shutdown ended", why="no other broker is left that could lead")
+            return
     logger.warning(
         "controlled shutdown given up", next_step="the controller elects other leaders when this broker is gone"
     )
+
+
+async def _pause(seconds: float, has_others: Callable[[], bool]) -> bool:
+    """Waits so long, and not on where no other broker is left: False then."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while has_others():
+        left_s = deadline - loop.time()
+        if left_s <= 0:
+            return True
+        await asyncio.sleep(min(left_s, LOOK_S))
+    return False
 
 
 async def _ask(controller: ControllerLink, config: BrokerConfig, broker_id: BrokerId, epoch: int) -> str | None:
