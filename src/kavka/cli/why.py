@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kavka.cli.help import CommandLine
-from kavka.cli.missing_names import LISTED_TOPICS, next_step
+from kavka.cli.missing_names import LISTED_GROUPS, LISTED_TOPICS, next_step, require_topics
 from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Failure, counted, note, usage
 from kavka.cli.session import bootstrap_of
@@ -98,8 +98,8 @@ def why(
             if not data and at_ms is None:
                 decisions = _from_cluster(bootstrap, since_ms)  # The topic may be younger than the first reading.
             subject, told = found, select(decisions, found, at_ms=at_ms)
-    elif subject.broker is not None and not told:
-        _require_broker(subject.broker, None if data else bootstrap_of(bootstrap))
+    elif not told:
+        _require(subject, bootstrap, in_rings=bool(data))
     _show(decisions, told, subject, brief=brief, as_json=as_json)
 
 
@@ -201,6 +201,35 @@ async def _topics_of_the_controller(cluster: Cluster) -> dict[str, int] | None:
     if cluster.controller_id not in cluster.brokers:
         return None
     return {each.name: len(each.partitions) for each in answer.topics if each.name is not None and not each.error_code}
+
+
+def _require(subject: Subject, bootstrap: str | None, *, in_rings: bool) -> None:
+    """Raises Failure for a subject that nothing was decided about, and that is not there."""
+    if subject.broker is not None:
+        _require_broker(subject.broker, None if in_rings else bootstrap_of(bootstrap))
+    elif subject.group is not None:
+        _require_group(subject.group, None if in_rings else bootstrap_of(bootstrap))
+    elif subject.topic is not None and not in_rings:
+        require_topics(bootstrap, [subject.topic])
+
+
+def _require_group(group: str, bootstrap: str | None) -> None:
+    """As `_require_broker`, for a group."""
+    if bootstrap is None:
+        raise Failure(f"no decision in these directories names group {group}", "--since 7d looks further back")
+    from kavka.cli.session import with_cluster
+
+    async def work(cluster: Cluster) -> list[str]:
+        from kavka.client.group_admin import GroupAdmin
+
+        return [each.group_id for each in await GroupAdmin(cluster).list_groups()]
+
+    known = with_cluster(bootstrap, work)
+    if group not in known:
+        raise Failure(
+            f"there is no group {group}, and no decision about one in that time",
+            f"{next_step(group, known, LISTED_GROUPS)}; --since 7d looks further back",
+        )
 
 
 def _require_broker(broker: int, bootstrap: str | None) -> None:

@@ -312,3 +312,14 @@ def test_an_offset_beyond_the_end_is_said(run: Run, topic: str) -> None:
 def test_a_broker_that_is_not_there_has_no_story(run: Run, bootstrap: str) -> None:
     refused = run("why", "broker", "99", status=1).stderr.decode()
     assert "there is no broker 99" in refused or "this cluster has no topic __kavka_decisions" in refused
+
+
+def test_what_is_not_there_has_no_story_and_what_was_meant_is_named(run: Run, topic: str) -> None:
+    run("produce", topic, given=b"a\n")
+    run("consume", topic, "-g", f"{topic}-readers", "-e", "-q")
+    refused = run("why", "group", f"{topic}-reders", status=1).stderr.decode()
+    assert f"there is no group {topic}-reders" in refused
+    assert f"did you mean {topic}-readers? `kavka groups list` shows all" in refused
+    refused = run("why", "slow", "--topic", f"{topic}x", status=1).stderr.decode()
+    assert f"there is no topic {topic}x\n  Next: did you mean {topic}?" in refused
+    assert b"further back" in run("why", "slow", "--topic", topic).stderr
