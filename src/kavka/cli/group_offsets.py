@@ -1,9 +1,11 @@
 """Where a group's committed offsets are set to, and which of them are forgotten; what `kavka groups` shows of it.
 
 Decides what offset each way of a reset means for a partition, and that a group with members is left alone: they would
-commit over what is set. An offset outside of the log becomes the log's nearer end.
+commit over what is set. An offset outside of the log becomes the log's nearer end. A group that does not exist comes
+into being with its offsets, as a share group only where that is asked for: offsets do not say of which kind it is, and
+a share consumer cannot join a classic group, nor any other consumer a share group.
 
-Source: KIP-122, KIP-496; kafka-consumer-groups.
+Source: KIP-122, KIP-496; kafka-consumer-groups and kafka-share-groups, which make a group of their own kind.
 """
 
 from __future__ import annotations
@@ -106,34 +108,50 @@ def from_file(file: str) -> ToOffsets:
     return ToOffsets(found)
 
 
-def reset(bootstrap: str | None, group_id: str, chosen: Chosen, way: Way, shown: Shown, *, execute: bool) -> None:
-    """Shows where a group's offsets would be set to, and sets them with `execute`. Raises Failure."""
+def reset(
+    bootstrap: str | None,
+    group_id: str,
+    chosen: Chosen,
+    way: Way,
+    shown: Shown,
+    *,
+    execute: bool,
+    is_share: bool = False,
+) -> None:
+    """Shows where a group's offsets would be set to, and sets them with `execute`. `is_share`: it is a share group.
+    Raises Failure."""
     if bool(chosen.topics) + chosen.all_topics + isinstance(way, ToOffsets) != 1:
         usage("give exactly one of --topic, --all-topics and --from-file", "for example --topic orders:0,3")
 
-    async def work(cluster: Cluster) -> tuple[Committed, dict[TopicPartition, int]]:
-        from kavka.client.group_admin import NO_MEMBERS, GroupAdmin
+    async def work(cluster: Cluster) -> tuple[bool, Committed, dict[TopicPartition, int]]:
+        from kavka.client.group_admin import DEAD, NO_MEMBERS, SHARE, GroupAdmin
         from kavka.client.group_offsets import offsets_of, set_offsets
 
         group = await GroupAdmin(cluster).describe(group_id)
+        is_new = group.state == DEAD
+        if is_share and not is_new and group.kind != SHARE:
+            raise Failure(f"group {group_id} is a {group.kind} group", "leave out --share, or take another name")
         if group.state not in NO_MEMBERS:
             raise Failure(
                 f"group {group_id} is {group.state}: its members would commit over what is set",
                 "stop its consumers first",
             )
-        committed = await offsets_of(cluster, group)
+        if is_new and is_share:
+            group = group._replace(kind=SHARE)
+        committed: Committed = {} if is_new else await offsets_of(cluster, group)
         if isinstance(way, ToOffsets):
             places = sorted(way.offsets)
         else:
             places = sorted(committed) if chosen.all_topics else await places_of(cluster, chosen.topics)
         if not places:
-            raise Failure(f"group {group_id} has committed nothing", "name topics with --topic")
+            said = f"there is no group {group_id}" if is_new else f"group {group_id} has committed nothing"
+            raise Failure(said, "name topics with --topic")
         wanted = await _targets(cluster, places, committed, way)
         if execute:
             await set_offsets(cluster, group, wanted)
-        return committed, wanted
+        return is_new, committed, wanted
 
-    committed, wanted = with_cluster(bootstrap, work)
+    is_new, committed, wanted = with_cluster(bootstrap, work)
     match shown:
         case Shown.LINES:
             print("\n".join(f'"{place.topic}",{place.partition},{offset}' for place, offset in wanted.items()))
@@ -147,6 +165,10 @@ def reset(bootstrap: str | None, group_id: str, chosen: Chosen, way: Way, shown:
             show(table)
         case _:
             assert_never(shown)
+    if is_new:
+        kind = "a share group" if is_share else "a classic group"
+        made = f"There was no group {group_id}: {kind} was made." if execute else f"There is no group {group_id} yet."
+        note(made if is_share else f"{made} Share consumers cannot join a classic group; --share makes one for them.")
     if not execute:
         note("Nothing was changed: --execute sets these offsets.")
 

@@ -425,6 +425,7 @@ def reset_offsets(
     to_datetime: ToDatetime = None,
     by_duration: ByDuration = None,
     from_file: FromFile = None,
+    share: Annotated[bool, typer.Option("--share", help="A share group; made if it is not there.")] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Set the offsets instead of only showing them.")] = False,
     export: Annotated[bool, typer.Option("--export", help="Print lines for --from-file.")] = False,
     as_json: Json = False,
@@ -457,7 +458,7 @@ def reset_offsets(
         )
     chosen = offsets.Chosen(topics or [], all_topics)
     shown = offsets.Shown.LINES if export else offsets.Shown.JSON if as_json else offsets.Shown.TABLE
-    offsets.reset(bootstrap, group_id, chosen, given[0](), shown, execute=execute)
+    offsets.reset(bootstrap, group_id, chosen, given[0](), shown, execute=execute, is_share=share)
 
 
 @app.command("delete-offsets")

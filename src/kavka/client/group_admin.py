@@ -50,7 +50,9 @@ from kavka.protocol.messages.streams_group_describe_response import (
 
 SHARE: Final = "share"
 """The kind of groups of KIP-932, which have positions of their own (`ShareGroupAdmin`), and commit no offsets."""
-NO_MEMBERS: Final = ("Empty", "Dead")
+DEAD: Final = "Dead"
+"""The state of a group that does not exist."""
+NO_MEMBERS: Final = ("Empty", DEAD)
 """States of a group that nobody is a member of."""
 
 
@@ -114,7 +116,7 @@ class GroupAdmin:
     async def describe(self, group_id: str) -> ShownGroup:
         """The group. A group that does not exist is Dead, without members. Raises `RequestError`."""
         classic = await self._describe_classic(group_id)
-        if classic.state != "Dead":
+        if classic.state != DEAD:
             return classic
         for look in (self._describe_consumer, self._describe_share, self._describe_streams):
             try:

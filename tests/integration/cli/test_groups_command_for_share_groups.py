@@ -102,6 +102,26 @@ def _check_records_in_flight(place: Place) -> None:
     assert "(reader)" in shown
 
 
+def test_offsets_of_a_group_that_is_not_there_make_one_of_the_kind_that_is_asked_for(place: Place) -> None:
+    def reset(group: str, *words: str, status: int = 0) -> str:
+        topic = ("-t", place.topic, "--to-offset", "4")
+        return place.run("groups", "reset-offsets", group, *topic, *words, status=status).stderr.decode()
+
+    def kind(group: str) -> str:
+        return str(place.json("groups", "describe", group)[0]["type"])
+
+    share, classic = f"{place.name}-share", f"{place.name}-classic"
+    assert f"There is no group {share} yet.\nNothing was changed" in reset(share, "--share")
+    assert f"There was no group {share}: a share group was made." in reset(share, "--share", "--execute")
+    assert "There was no group" not in reset(share, "--execute")
+    assert kind(share) == "share"
+    said = reset(classic, "--execute")
+    assert f"There was no group {classic}: a classic group was made. Share consumers cannot join" in said
+    assert "is a classic group" in reset(classic, "--share", "--execute", status=1)
+    missing = place.run("groups", "reset-offsets", "nobody", "--all-topics", "--to-earliest", status=1).stderr
+    assert b"there is no group nobody" in missing
+
+
 def test_only_share_groups_have_records_in_flight(kavka_broker: Any) -> None:
     place = Place(str(kavka_broker.bootstrap), tells=True)
     place.run("produce", place.topic)
