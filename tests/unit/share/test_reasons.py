@@ -26,9 +26,7 @@ def test_a_lock_that_is_over_gives_records_again_and_at_the_limit_no_more() -> N
     change = partition.expire(100, LIMITS)
     (again,) = telling.of(PLACE, Cause.LOCK_OVER, partition.left_by(change), 100, 1_700_000_000_000)
     assert again.kind is DecisionKind.SHARE_RECORDS_RELEASED
-    assert again.why == (
-        "group workers is given records 0 to 3 (4 of them) again: their locks are over; deliveries so far: 1 of 2"
-    )
+    assert again.why == ("group workers gets records 0 to 3 again: the lock ran out; deliveries so far: 1 of at most 2")
     assert (again.partition, again.leader_epoch, again.at_ms) == (PLACE.partition, 4, 1_700_000_000_000)
     assert again.evidence["members"] == ("a",)
     settle(partition)
@@ -37,8 +35,7 @@ def test_a_lock_that_is_over_gives_records_again_and_at_the_limit_no_more() -> N
     (no_more,) = telling.of(PLACE, Cause.SESSION_OVER, partition.left_by(change), 200, 0)
     assert no_more.kind is DecisionKind.SHARE_RECORDS_ARCHIVED
     assert no_more.why == (
-        "group workers is given records 0 to 0 (1 of them) no more: the member's share session is over; "
-        "deliveries: 2 of 2"
+        "group workers does not get record 0 again: the member's share session ended; deliveries: 2 of at most 2"
     )
 
 
@@ -52,7 +49,8 @@ def test_what_a_member_says_is_told_for_each_fate_and_what_it_accepts_is_not() -
         (DecisionKind.SHARE_RECORDS_RELEASED, 3),
         (DecisionKind.SHARE_RECORDS_ARCHIVED, 1),
     ]
-    assert "a member rejected them" in told[1].why
+    assert told[0].why.startswith("group workers gets records 2 to 4 again: released by a member; ")
+    assert told[1].why == "group workers does not get record 5 again: rejected by a member, or not there"
 
 
 def test_one_cause_is_told_once_a_second_with_what_was_not_told_before() -> None:

@@ -52,11 +52,12 @@ class Value(Enum):
 
 
 VALUES: Final = {
-    Value.NUMBER: """added all broker end epoch factor generation known last leader least limit minutes moved ms n
-        number own percent present rate registered seconds seed size start until usable version watermark""",
+    Value.NUMBER: """added all broker count deliveries end epoch first factor generation known last
+        leader least limit minutes moved ms n number own percent present rate registered seconds
+        seed size start until usable version watermark""",
     Value.LIST: "adding after before brokers dropped gone isr keep out replicas target trusted",
     Value.WORD: "address host peer",
-    Value.PHRASE: "cause does kind leave lost members more said since waited whose",
+    Value.PHRASE: "cause does kind leave lost members more records said since waited whose",
     Value.SENTENCE: "problem reason remark then what why",
 }
 """The names of the forms' values; any other is a NAME."""

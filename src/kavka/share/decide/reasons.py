@@ -26,9 +26,9 @@ MOST_MEMBERS: Final = 4
 class Cause(Enum):
     """Why records left their member, as the sentence says it."""
 
-    LOCK_OVER = "their locks are over"
-    SESSION_OVER = "the member's share session is over"
-    SAID = "the member said so"
+    LOCK_OVER = "the lock ran out"
+    SESSION_OVER = "the member's share session ended"
+    SAID = "released by a member"
 
 
 class Place(NamedTuple):
@@ -92,24 +92,20 @@ def _fate(span: Span, limit: int) -> Fate | None:
 
 def _decision(place: Place, cause: Cause, fate: Fate, spans: Sequence[Span], at_ms: int, untold: int) -> Decision:
     count, first, last = sum(span.size for span in spans), spans[0].first, spans[-1].last
-    deliveries = max(span.deliveries for span in spans)
+    records, deliveries = _which(count, first, last), max(span.deliveries for span in spans)
     group, limit = place.group_id, place.limit
     match fate:
         case Fate.AGAIN:
             why = (
-                f"group {group} is given records {first} to {last} ({count} of them) again: {cause.value}; "
-                f"deliveries so far: {deliveries} of {limit}"
+                f"group {group} gets {records} again: {cause.value}; deliveries so far: {deliveries} of at most {limit}"
             )
         case Fate.LIMIT:
             why = (
-                f"group {group} is given records {first} to {last} ({count} of them) no more: {cause.value}; "
-                f"deliveries: {deliveries} of {limit}"
+                f"group {group} does not get {records} again: {cause.value}; "
+                f"deliveries: {deliveries} of at most {limit}"
             )
         case Fate.REJECTED:
-            why = (
-                f"group {group} is given records {first} to {last} ({count} of them) no more: a member "
-                f"rejected them, or found none there"
-            )
+            why = f"group {group} does not get {records} again: rejected by a member, or not there"
         case _:
             assert_never(fate)
     return Decision(
@@ -131,3 +127,10 @@ def _decision(place: Place, cause: Cause, fate: Fate, spans: Sequence[Span], at_
             "not_told_before": untold,
         },
     )
+
+
+def _which(count: int, first: int, last: int) -> str:
+    """Offsets `first` to `last`, of which `count` are meant."""
+    if count == 1:
+        return f"record {first}"
+    return f"records {first} to {last}" if count == last - first + 1 else f"{count} of records {first} to {last}"
