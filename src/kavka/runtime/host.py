@@ -49,6 +49,9 @@ FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
 STEADY_S: Final = 60.0
 """A broker that served for so long has recovered from what ended it before."""
+START_PATIENCE_S: Final = 600.0
+"""How long a restart that was asked for waits until the broker serves: whoever asks must hear of one that hangs. Checks
+of logs after a crash may take longer; the broker goes on with them."""
 MAX_LINE_BYTES: Final = 65_536
 """Of what a broker prints; what it is ready with is shorter."""
 
@@ -184,8 +187,9 @@ class Host:
     async def restart(self, broker_id: int) -> None:
         """Stops a broker in order and starts it with the settings that its file has now; returns when it serves.
 
-        Raises ConfigError where there is no such broker, the file is refused (the broker then runs on untouched), or
-        the broker ends before it serves (it is then tried again, as after any end).
+        Raises ConfigError where there is no such broker, the file is refused (the broker then runs on untouched), the
+        broker ends before it serves (it is then tried again, as after any end), or does not serve within
+        START_PATIENCE_S (it goes on starting).
         """
         if broker_id not in self._kept:
             raise ConfigError(
@@ -210,7 +214,15 @@ class Host:
             kept.plan = next(broker for broker in layout.brokers if broker.broker_id == broker_id)
             kept.ends_in_a_row = 0
             self._try_spawn(kept, {"cause": "asked", "pid": pid})
-            await self._served(kept)
+            try:
+                async with asyncio.timeout(START_PATIENCE_S):
+                    await self._served(kept)
+            except TimeoutError:
+                process_id = "" if kept.child is None else f" (process {kept.child.pid})"
+                raise ConfigError(
+                    f"broker {broker_id}{process_id} does not serve {START_PATIENCE_S:.0f} s after its start; "
+                    f"it goes on starting, and its log lines say with what"
+                ) from None
 
     def status(self) -> list[dict[str, object]]:
         """The brokers, as JSON has them."""

@@ -228,3 +228,34 @@ def test_a_broker_that_ends_at_the_hosts_own_start_is_not_said_to_be_started_aga
     finally:
         sink.reset(token)
     assert said == [("process ended", "see its log lines above; the host ends")]
+
+
+HANGS_LATER = """
+import os, sys, time
+if not os.path.exists(sys.argv[1] + "-once"):
+    open(sys.argv[1] + "-once", "w").close()
+    print('{"event": "ready"}', flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_restart_of_a_broker_that_hangs_while_it_starts_comes_to_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = layout(tmp_path)
+
+    async def live() -> None:
+        host = Host(HostPlan(planned, (sys.executable, "-c", HANGS_LATER), lambda: planned))
+        await host.start()
+        monkeypatch.setattr("kavka.runtime.host.START_PATIENCE_S", 0.2)
+        try:
+            with pytest.raises(ConfigError, match=r"broker 1 \(process \d+\) does not serve .* it goes on starting"):
+                await host.restart(1)
+            assert host.status()[0]["state"] == "starting"
+            with pytest.raises(ConfigError, match="does not serve"):
+                await host.restart(1)  # It may be asked for again.
+            assert host.status()[0]["restarts"] == 2
+        finally:
+            await host.stop()
+
+    asyncio.run(asyncio.wait_for(live(), 20))
