@@ -40,6 +40,39 @@ class Commit(NamedTuple):
     offset: int
 
 
+class ShareState(NamedTuple):
+    """What a share group has done with the record, as it stands now. `state`: `passed` where the group's first record
+    that is not done is behind it, `not delivered`, or as the record's leader has it: available, acquired, acknowledged,
+    archived. `start` is that first record; `deliveries` and `member` are those of a record that is in flight."""
+
+    group: str
+    state: str
+    start: int
+    deliveries: int = 0
+    member: str | None = None
+
+    def __str__(self) -> str:
+        times = f"delivered {self.deliveries} time{'' if self.deliveries == 1 else 's'}"
+        match self.state:
+            case "passed":
+                return (
+                    f"group {self.group} has passed it, its first record that is not done is {self.start}: it was "
+                    f"accepted or archived, or lies before where the group began"
+                )
+            case "not delivered":
+                return f"group {self.group} was not given it yet"
+            case "acquired":
+                return f"group {self.group}: member {self.member} has it now, {times}"
+            case "acknowledged":
+                return f"group {self.group}: a member accepted it, {times}"
+            case "archived":
+                return f"group {self.group} does not get it again, {times}"
+            case "available":
+                return f"group {self.group} gets it again, {times}"
+            case state:
+                return f"group {self.group}: {state}"
+
+
 class Findings(NamedTuple):
     """All that was found. `replicas` are the partition's, `unread` the brokers whose directories are elsewhere."""
 
@@ -57,6 +90,11 @@ class Findings(NamedTuple):
     """Why-records of slow requests that begin with this record."""
     commits: Sequence[Commit] = ()
     commits_missing: str = ""
+    shares: Sequence[ShareState] = ()
+    """What share groups have done with it: they commit no offsets."""
+    told_of_shares: Sequence[Decision] = ()
+    """Why-records of share groups that were given it again, or no more."""
+    shares_missing: str = ""
 
 
 class Step(NamedTuple):
@@ -92,6 +130,10 @@ def way_of(found: Findings) -> Way:
         if written is None
     ]
     steps += _reads(found)
+    steps += [
+        Step(decision.at_ms, "share", decision.why, f"why-record of broker {decision.broker_id}")
+        for decision in found.told_of_shares
+    ]
     dominant = None if written is None else verdict(written[0])
     return Way(sorted(steps, key=lambda step: step.at_ms), list(_unknown(found, written)), dominant)
 
@@ -254,8 +296,10 @@ def _unknown(found: Findings, written: tuple[RequestTrace, TracedPartition] | No
         yield f"what brokers {brokers} keep in their log directories, which are not on this machine (copy them: --data)"
     if found.commits_missing:
         yield found.commits_missing
-    elif not found.commits:
+    elif not found.commits and not found.shares:
         yield "which group read it first: no kept commit is behind it; compaction leaves the last commits only"
+    if found.shares_missing:
+        yield found.shares_missing
 
 
 def _shown_replicas(found: Findings, written: tuple[RequestTrace, TracedPartition] | None) -> set[int]:
@@ -279,6 +323,10 @@ def tell(found: Findings, way: Way) -> Iterator[str]:
     if way.dominant is not None:
         yield ""
         yield f"{way.dominant.share:.0%} of the request's time: {printable(way.dominant.why)}."
+    if found.shares:
+        yield ""
+        yield "Share groups, as they stand now:"
+        yield from (f"  {printable(str(share))}" for share in found.shares)
     if way.unknown:
         yield ""
         yield "Not known:"
@@ -292,6 +340,7 @@ def as_fields(found: Findings, way: Way) -> Mapping[str, object]:
         "partition": found.partition.partition,
         "offset": found.offset,
         "steps": [step._asdict() for step in way.steps],
+        "share_groups": [share._asdict() for share in found.shares],
         "unknown": list(way.unknown),
     }
     if way.dominant is not None:

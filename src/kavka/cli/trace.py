@@ -15,7 +15,7 @@ import typer
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Failure, counted, note, show_json, usage
-from kavka.cli.record_way import Commit, Findings, FoundRecord, as_fields, earliest_ms, tell, way_of
+from kavka.cli.record_way import Commit, Findings, FoundRecord, ShareState, as_fields, earliest_ms, tell, way_of
 from kavka.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ app = CommandLine()
 RING_DEPTH: Final = 3
 """How far below --data rings are looked for: data/broker-1/logs."""
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+MAX_SHARE_GROUPS: Final = 100
+"""Share groups that are asked at most."""
 MAX_COMMITS: Final = 500_000
 """Records of groups that are read at most."""
 READ_MS: Final = 5_000
@@ -146,8 +148,8 @@ def _from_cluster(found: Findings, bootstrap: str | None) -> Findings:
         known = await _with_record(cluster, found)
         here, elsewhere = await _directories(cluster)
         known = _from_directories(known, here, 0)._replace(unread=elsewhere)
-        known = known._replace(slow=await _slow(cluster, known))
-        return await _with_commits(cluster, known)
+        known = _with_decisions(known, await _decisions(cluster, known))
+        return await _with_shares(cluster, await _with_commits(cluster, known))
 
     return with_cluster(bootstrap, work)
 
@@ -209,24 +211,76 @@ async def _directories(cluster: Cluster) -> tuple[list[str], list[int]]:
     return here, elsewhere
 
 
-async def _slow(cluster: Cluster, found: Findings) -> list[Decision]:
-    """Why-records of slow requests that begin with the record; they come from all brokers."""
+async def _decisions(cluster: Cluster, found: Findings) -> list[Decision]:
+    """Why-records since the record was written; they come from all brokers."""
     from kavka.client.decisions import read_decisions
-    from kavka.decisions import DecisionKind
     from kavka.errors import RequestError
 
     since_ms = max(earliest_ms(found) - DAY_MS, 0)
     try:
-        decisions = await read_decisions(cluster, since_ms)
+        return [each.decision for each in await read_decisions(cluster, since_ms)]
     except RequestError:
         return []  # There is no such topic, or it may not be read: what is there of it is told nowhere else.
+
+
+def _with_decisions(found: Findings, decisions: Sequence[Decision]) -> Findings:
+    """Adds why-records of slow requests that begin with the record, and of share groups to which it came back."""
+    from kavka.decisions import DecisionKind
+
     place = (found.partition.topic, found.partition.partition, found.offset)
-    return [
-        each.decision
-        for each in decisions
-        if each.decision.kind is DecisionKind.REQUEST_SLOW
-        and tuple(each.decision.evidence.get(name) for name in ("topic", "partition", "offset")) == place
-    ]
+    shares = (DecisionKind.SHARE_RECORDS_RELEASED, DecisionKind.SHARE_RECORDS_ARCHIVED)
+    slow, told = [], []
+    for each in decisions:
+        said = each.evidence
+        if each.kind is DecisionKind.REQUEST_SLOW:
+            if tuple(said.get(name) for name in ("topic", "partition", "offset")) == place:
+                slow.append(each)
+        elif each.kind in shares and each.partition == found.partition:
+            first, last = said.get("first_offset"), said.get("last_offset")
+            # Of several ranges the record names the ends only: where there are gaps, it may lie in one.
+            if isinstance(first, int) and isinstance(last, int) and first <= found.offset <= last:
+                told.append(each)
+    return found._replace(slow=slow, told_of_shares=told)
+
+
+async def _with_shares(cluster: Cluster, found: Findings) -> Findings:
+    """What each share group that reads the partition has done with the record."""
+    from kavka.client.group_admin import SHARE, GroupAdmin
+    from kavka.errors import KavkaError
+
+    try:
+        listed = [each.group_id for each in await GroupAdmin(cluster).list_groups() if each.kind == SHARE]
+        states = [await _share_state(cluster, found, group) for group in sorted(listed)[:MAX_SHARE_GROUPS]]
+    except KavkaError as problem:
+        return found._replace(shares_missing=f"what share groups did with it: {problem}")
+    missing = f"what share groups did with it beyond the first {MAX_SHARE_GROUPS}, of {len(listed)}"
+    return found._replace(
+        shares=[state for state in states if state is not None],
+        shares_missing=missing if len(listed) > MAX_SHARE_GROUPS else "",
+    )
+
+
+async def _share_state(cluster: Cluster, found: Findings, group: str) -> ShareState | None:
+    """None where the group does not read the partition. Raises KavkaError."""
+    from kavka.client.share_group_admin import ShareGroupAdmin
+
+    admin = ShareGroupAdmin(cluster)
+    at = (await admin.positions(group)).get(found.partition)
+    if at is None:
+        return None
+    if found.offset < at.start:
+        return ShareState(group, "passed", at.start)
+    told = await admin.in_flight(group)
+    records = None if told is None else told.partitions.get(found.partition)
+    if records is None:
+        return ShareState(group, "its leader does not tell what became of records in flight", at.start)
+    for run in records.runs:
+        if run.first <= found.offset <= run.last:
+            return ShareState(group, run.state, records.start, run.deliveries, run.member_id)
+    if found.offset < records.start:  # It went on between the two questions.
+        return ShareState(group, "passed", records.start)
+    state = "not delivered" if found.offset >= records.end else "in flight, among more runs of records than are told"
+    return ShareState(group, state, records.start)
 
 
 async def _with_commits(cluster: Cluster, found: Findings) -> Findings:

@@ -97,6 +97,10 @@ def _check_records_in_flight(place: Place) -> None:
         (8, 9, "acquired", 1, "reader"),
     ]
     assert all(0 < run["lock_left_ms"] <= 30_000 for run in records["runs"] if run["member_id"])
+    for offset, said in ((0, "has passed it"), (3, "member reader has it now, delivered 1 time"), (6, "accepted it")):
+        way = place.run("trace", f"{place.topic}-0@{offset}").stdout.decode()
+        assert f"Share groups, as they stand now:\n  group {place.group}" in way
+        assert said in way
     shown = place.run("groups", "describe", place.group, "--in-flight").stdout.decode()
     assert "3 to 4" in shown
     assert "(reader)" in shown

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.output import Failure
-from kavka.cli.record_way import Commit, Findings, FoundRecord, as_fields, earliest_ms, tell, way_of
-from kavka.cli.trace import _from_directories, _parse
+from kavka.cli.record_way import Commit, Findings, FoundRecord, ShareState, as_fields, earliest_ms, tell, way_of
+from kavka.cli.trace import _from_directories, _parse, _with_decisions
 from kavka.decisions import Decision, DecisionKind
 from kavka.flight.record_way import RecordedWay, Sighting
 from kavka.model import BrokerId, TopicPartition
@@ -166,3 +166,33 @@ def test_rings_are_found_below_a_directory_and_torn_lines_passed_over(tmp_path: 
     assert found.traces == [produced()]
     with pytest.raises(Failure, match="No such file"):
         _from_directories(FOUND, [str(tmp_path / "nowhere")], 3)
+
+
+def test_share_groups_tell_how_they_stand_and_why_it_came_back() -> None:
+    released = Decision(
+        DecisionKind.SHARE_RECORDS_RELEASED,
+        START_MS + 500,
+        BrokerId(2),
+        "group workers gets records 40 to 44 again: the lock ran out; deliveries so far: 1 of at most 5",
+        partition=ORDERS,
+        evidence={"first_offset": 40, "last_offset": 44},
+    )
+    elsewhere = released._replace(evidence={"first_offset": 50, "last_offset": 54})
+    of_another = released._replace(partition=TopicPartition("orders", 2))
+    states = [
+        ShareState("a", "passed", 60),
+        ShareState("b", "acquired", 40, 2, "m-1"),
+        ShareState("c", "not delivered", 10),
+    ]
+    found = _with_decisions(Findings(ORDERS, 42), [released, elsewhere, of_another])._replace(shares=states)
+    way = way_of(found)
+    assert [(step.what, step.text) for step in way.steps] == [("share", released.why)]
+    lines = list(tell(found, way))
+    begin = lines.index("Share groups, as they stand now:")
+    assert lines[begin + 1].startswith("  group a has passed it, its first record that is not done is 60")
+    assert lines[begin + 2 : begin + 4] == [
+        "  group b: member m-1 has it now, delivered 2 times",
+        "  group c was not given it yet",
+    ]
+    assert not any("no kept commit" in text for text in way.unknown)
+    assert as_fields(found, way)["share_groups"] == [state._asdict() for state in states]
