@@ -118,8 +118,7 @@ def reset(
     execute: bool,
     is_share: bool = False,
 ) -> None:
-    """Shows where a group's offsets would be set to, and sets them with `execute`. `is_share`: it is a share group.
-    Raises Failure."""
+    """Shows where offsets would be set to; sets them with `execute`. `is_share`: a share group's. Raises Failure."""
     if bool(chosen.topics) + chosen.all_topics + isinstance(way, ToOffsets) != 1:
         usage("give exactly one of --topic, --all-topics and --from-file", "for example --topic orders:0,3")
 
@@ -166,11 +165,15 @@ def reset(
         case _:
             assert_never(shown)
     if is_new:
-        kind = "a share group" if is_share else "a classic group"
-        made = f"There was no group {group_id}: {kind} was made." if execute else f"There is no group {group_id} yet."
-        note(made if is_share else f"{made} Share consumers cannot join a classic group; --share makes one for them.")
+        _tell_of_new_group(group_id, execute=execute, is_share=is_share)
     if not execute:
         note("Nothing was changed: --execute sets these offsets.")
+
+
+def _tell_of_new_group(group_id: str, *, execute: bool, is_share: bool) -> None:
+    kind = "a share group" if is_share else "a classic group"
+    made = f"There was no group {group_id}: {kind} was made." if execute else f"There is no group {group_id} yet."
+    note(made if is_share else f"{made} Share consumers cannot join a classic group; --share makes one for them.")
 
 
 def _rows(committed: Committed, wanted: Mapping[TopicPartition, int]) -> list[dict[str, object]]:
