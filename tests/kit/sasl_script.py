@@ -437,7 +437,8 @@ def wait_for_user(port: int, user: str, password: str) -> None:
 
 def run(port: int, plaintext_port: int) -> dict[str, Any]:
     """What is answered, by case. Adds the user carol."""
-    assert add_user(plaintext_port, "carol", "carol-secret") == {"carol": 0}
+    for mechanism in ScramMechanism:  # Kafka's controller in KRaft mode takes one of a user in a request.
+        assert add_user(plaintext_port, "carol", "carol-secret", mechanisms=[mechanism]) == {"carol": 0}
     wait_for_user(port, "carol", "carol-secret")
     found = {}
     for cases, where in ((CASES, port), (UNSECURED, plaintext_port)):

@@ -1,4 +1,4 @@
-"""SASL exchanges, right and wrong: kavka answers as Apache Kafka 3.9 does. And Kafka's own tool keeps users."""
+"""SASL exchanges, right and wrong: kavka answers as Apache Kafka 3.9 and 4.3 do. And Kafka's own tool keeps users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kavka.security.scram_credentials import ScramCredential, ScramMechanism, cr
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.znodes import ConfigEntity
 from tests.apache_kafka import ApacheKafka, PeerMissing
-from tests.apache_kafka.cluster import run_tool
+from tests.apache_kafka.cluster import CONTROLLER_DISTANCE, run_tool
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.ports import free_port
 from tests.kit.sasl_script import LISTENER, SESSION_MS, add_user, run, settings, wait_for_user
@@ -42,6 +42,21 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ApacheKafk
         yield broker, port
 
 
+@pytest.fixture(scope="module")
+def newest_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ApacheKafka, int]]:
+    try:
+        broker = ApacheKafka(tmp_path_factory.mktemp("sasl") / "kraft", mode="kraft", heap="-Xmx512M -Xms256M")
+    except PeerMissing as missing:
+        pytest.skip(str(missing))
+    port = free_port()
+    own = settings(port, broker.port)
+    own["listeners"] += f",CONTROLLER://127.0.0.1:{broker.port + CONTROLLER_DISTANCE}"
+    own["listener.security.protocol.map"] += ",CONTROLLER:PLAINTEXT"
+    broker.set(own)
+    with broker:
+        yield broker, port
+
+
 def on_kavka(path: Path, work: Callable[[int, int], Any]) -> Any:
     own = {name: text for name, text in settings(0, 0).items() if not name.endswith("listeners")}
 
@@ -56,6 +71,28 @@ def on_kavka(path: Path, work: Callable[[int, int], Any]) -> Any:
 @pytest.mark.timeout(700)
 def test_every_exchange_is_answered_alike(kafka: tuple[ApacheKafka, int], tmp_path: Path) -> None:
     broker, port = kafka
+    theirs = run(port, broker.port)
+    ours = on_kavka(tmp_path, run)
+    different = {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
+    assert not different, "\n".join(f"{name}:\n  kafka {a}\n  kavka {b}" for name, (a, b) in different.items())
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(700)
+def test_kafka_4_answers_alike_and_takes_kavkas_users(newest_kafka: tuple[ApacheKafka, int], tmp_path: Path) -> None:
+    """Its controller takes one credential of a user in a request: `kavka users add` asks for one after the other."""
+    broker, port = newest_kafka
+    command = [str(Path(sys.executable).with_name("kavka")), "users", "add", "bob", "-b", broker.bootstrap]
+    added = subprocess.run(
+        [*command, "--password-file", "-"],
+        input="bob-secret\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "bob can log in with SCRAM-SHA-256 and SCRAM-SHA-512" in added.stderr
+    wait_for_user(port, "bob", "bob-secret")
     theirs = run(port, broker.port)
     ours = on_kavka(tmp_path, run)
     different = {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
