@@ -25,6 +25,7 @@ from tests.simulation.mutation import Change, Mutant, put_back
 PARTITION: Final = "kavka.share.decide.share_partition"
 LEADERS: Final = "kavka.broker.share.led_share_partitions:ShareLeaders"
 SHARD: Final = "kavka.coordinator.share_state.decide.shard:ShareStateShard"
+WRITER: Final = "kavka.broker.share.dead_letters:DeadLetterWriter"
 SESSIONS: Final = "kavka.broker.share.sessions:ShareSessions"
 STORY: Final = "share group"
 ASLEEP: Final = "a share group's leader asleep"
@@ -110,7 +111,7 @@ SHARED: Final = (
         "a lock is over at half time",
         "two members work on one record",
         "SH6",
-        (f"{PARTITION}:_Taking.__init__", "now_ms + limits.lock_ms", "now_ms + limits.lock_ms // 2"),
+        (f"{PARTITION}:_Taking.__init__", "limits.lock_ms)", "limits.lock_ms // 2)"),
     ),
     bug(
         "deliveries are forgotten with a release",
@@ -162,7 +163,7 @@ SHARED: Final = (
     bug(
         "a new leader forgets what is done",
         "the state is read, and only its start is taken",
-        "SH2",
+        "SH2 SH14",
         (f"{LEADERS}._load", "SharePartition(begin, kept)", "SharePartition(begin)"),
         is_shown=False,
     ),
@@ -191,6 +192,41 @@ SHARED: Final = (
             "min([high_watermark, *begins,",
             "min([high_watermark,",
         ),
+    ),
+    bug(
+        "what is given up has no dead letter",
+        "nobody can find what a member rejected",
+        "SH14",
+        (f"{PARTITION}:_leaving", "becomes = limits.given_up", "becomes = RecordState.ARCHIVED"),
+    ),
+    bug(
+        "a dead letter counts before its replicas have it",
+        "its leader dies, and it is gone, but its record is archived",
+        "SH14",
+        (f"{WRITER}._append_here", "if not self._replicas.is_committed(topic, index, outcome):", "if False:"),
+        (f"{WRITER}._produce", "acks=ACKS_ALL", "acks=1"),
+    ),
+    bug(
+        "a new leader takes what waits for its dead letter as archived",
+        "the dead letters that are due when a leader dies are never written",
+        "SH14",
+        (
+            f"{PARTITION}:SharePartition.__init__",
+            "RecordState(batch.state)",
+            "RecordState(4 if batch.state == 3 else batch.state)",
+        ),
+        is_shown=False,
+    ),
+    bug(
+        "a new leader gives out what waits for its dead letter",
+        "a record that was rejected is delivered again",
+        "SH14",
+        (
+            f"{PARTITION}:SharePartition.__init__",
+            "RecordState(batch.state)",
+            "RecordState(0 if batch.state == 3 else batch.state)",
+        ),
+        is_shown=False,
     ),
     bug(
         "a new session leaves the locks of the one before",

@@ -46,6 +46,7 @@ from kavka.simulator.host.wire import Wire
 from kavka.simulator.host.zookeeper import SimulatedZooKeeper
 from kavka.simulator.rules.invariants import Observer, Violation
 from kavka.simulator.rules.session_rules import SessionRules
+from kavka.simulator.rules.share_log import DEAD_LETTERS
 from kavka.simulator.rules.stored_access import LOOK_S, StoredAccess
 from kavka.simulator.rules.transaction_rules import LEDGER
 from kavka.zookeeper.client import ZooKeeperClient
@@ -215,13 +216,16 @@ class World:
         self._look_at_access()
 
     async def _let_share(self, cluster: Cluster) -> None:
-        """Share groups are on, and the one that there will be begins with the first record."""
+        """Share groups are on, and the one that there will be begins with the first record, and has a dead-letter
+        topic."""
         admin = Admin(cluster)
         refused = await admin.update_features({"share.version": 2}, FeatureUpdateKind.UPGRADE)
         group = ConfigResource(ResourceType.GROUP, SHARERS)
-        unset = await admin.alter_configs({group: [ConfigChange("share.auto.offset.reset", "earliest")]})
+        settings = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": DEAD_LETTERS}
+        unset = await admin.alter_configs({group: [ConfigChange(name, value) for name, value in settings.items()]})
         for failure in (*refused.values(), *unset.values()):
             raise failure
+        await self._create(cluster, DEAD_LETTERS, 1, {"errors.deadletterqueue.group.enable": "true"})
 
     async def _let_stream(self, cluster: Cluster) -> None:
         """Streams groups are on."""
@@ -229,8 +233,10 @@ class World:
         for failure in refused.values():
             raise failure
 
-    async def _create(self, cluster: Cluster, topic: str, partitions: int) -> None:
-        new = NewTopic(topic, partitions, self.replicas)
+    async def _create(
+        self, cluster: Cluster, topic: str, partitions: int, settings: Mapping[str, str] | None = None
+    ) -> None:
+        new = NewTopic(topic, partitions, self.replicas, settings or {})
         for failure in (await Admin(cluster).create_topics([new])).values():
             if failure.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # An answer was lost, and it was asked for again.
                 raise failure

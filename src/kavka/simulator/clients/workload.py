@@ -28,6 +28,7 @@ from kavka.simulator.host.network import SimulatedNetwork
 from kavka.simulator.host.scheduler import NodeLoop, Scheduler
 from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
 from kavka.simulator.rules.invariants import Observer
+from kavka.simulator.rules.share_log import DEAD_LETTERS
 from kavka.simulator.rules.transaction_rules import LEDGER
 
 if TYPE_CHECKING:
@@ -209,11 +210,11 @@ class Clients:
                 continue  # What it cannot be told it asks for again, over other connections.
 
     def partitions(self) -> list[TopicPartition]:
-        """Of all topics that clients write without transactions."""
+        """Of all topics that producers write without transactions."""
         return [
             partition
             for partition in self._observer.stored
-            if not partition.topic.startswith("__") and partition.topic != LEDGER
+            if not partition.topic.startswith("__") and partition.topic not in (LEDGER, DEAD_LETTERS)
         ]
 
     async def read_all(

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 from kavka.client.admin import ConfigChange, ConfigResource, ElectionType, NewTopic, ResourceType
 from kavka.model import TopicPartition
 from kavka.simulator.faults.fault_group import FaultGroup
+from kavka.simulator.rules.share_log import DEAD_LETTERS
 from kavka.simulator.rules.transaction_rules import LEDGER
 from kavka.zookeeper.znode_paths import CONTROLLER_PATH
 
@@ -180,7 +181,7 @@ class Operations(FaultGroup):
 
     def draw_delete_records(self) -> Arguments | None:
         partition = self._draw_partition()
-        if partition is None or partition.topic.startswith("__") or partition.topic == LEDGER:
+        if partition is None or partition.topic.startswith("__") or partition.topic in (LEDGER, DEAD_LETTERS):
             return None
         return {"topic": partition.topic, "partition": partition.partition, "share": round(self.random.random(), 2)}
 

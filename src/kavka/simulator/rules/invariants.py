@@ -50,6 +50,7 @@ from kavka.simulator.rules.log_rules import LogRules
 from kavka.simulator.rules.rare_states import States
 from kavka.simulator.rules.replica_view import Look, Seen, Stored, View
 from kavka.simulator.rules.replica_view import Violation as Violation
+from kavka.simulator.rules.share_log import DEAD_LETTERS
 from kavka.simulator.rules.share_log import TOPIC as SHARE_TOPIC
 from kavka.simulator.rules.share_rules import ShareRules
 from kavka.simulator.rules.streams_rules import StreamsRules
@@ -485,6 +486,8 @@ class Observer(View):
                 self.streams.on_committed(batches)
             elif partition.topic == SHARE_TOPIC:
                 self.shares.on_committed(seen.batches(known, high_watermark))
+            elif partition.topic == DEAD_LETTERS:
+                self.shares.on_dead_letters(seen.batches(known, high_watermark))
             elif partition.topic == LEDGER:
                 self.transactions.on_committed(partition, seen.batches(known, high_watermark))
             committed = self.committed.get(partition)

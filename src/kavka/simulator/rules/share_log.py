@@ -7,6 +7,7 @@ coordinator does, and compares. Must not know leaders, members or requests.
     SH4   the start offset falls only where an administrator sets it
     SH9   leader epochs and state epochs do not fall
     SH10  a snapshot is what the records before it come to
+    SH14  what waits for its dead letter is archived next, and nothing else
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kavka.coordinator.share_state.decide.records import (
     decode_share_state_record,
 )
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
-from kavka.share.decide.spans import TERMINAL
+from kavka.share.decide.spans import TERMINAL, RecordState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from kavka.simulator.rules.replica_view import View
 
 TOPIC: Final = "__share_group_state"
+DEAD_LETTERS: Final = "dlq.orders"
+"""The topic of what the simulated group gives up."""
 _Told = tuple[int, int]
 """State and count of deliveries."""
 
@@ -110,6 +113,10 @@ class ShareLog:
             before = kept.states.get(offset)
             is_same = before is None or before[0] not in TERMINAL or before[0] == told[0]
             self._view.require("SH2", is_same, f"{key}: {offset} was {before}, and then {told}")
+            is_waiting = before is not None and before[0] == RecordState.ARCHIVING
+            is_next = told[0] in (RecordState.ARCHIVING, RecordState.ARCHIVED)
+            text = f"{key}: {offset} waited for its dead letter, and then was {told}"
+            self._view.require("SH14", not is_waiting or is_next, text)
             kept.states[offset] = told
             kept.said.add((offset, told, leader_epoch))
         self._view.note(f"share {key} {start} {len(kept.states)}")

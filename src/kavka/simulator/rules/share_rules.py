@@ -21,6 +21,8 @@ write that is in the state's log.
     SH11  nothing above the high watermark is given out
     SH12  records in flight and sessions never exceed their limits
     SH13  left alone with honest members, everything is done: the group's start is the end of each log
+    SH14  a record that was given up is archived once its dead letter is committed, or was tried and given up (also
+          `share_log`)
     SH15  left alone, every partition has a member
 
 Source: docs/design/rules.md; KIP-932.
@@ -38,7 +40,7 @@ from kavka.model import TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.share.decide.share_partition import AcknowledgeType
 from kavka.share.decide.spans import TERMINAL, RecordState, Span
-from kavka.simulator.rules.share_log import TOPIC, ShareLog
+from kavka.simulator.rules.share_log import DEAD_LETTERS, TOPIC, ShareLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -57,6 +59,8 @@ BEAT_STEPS: Final = 500
 MOST_ASKED: Final = 400
 """Requests that are remembered of one group on one broker: those that were never answered are forgotten then."""
 ROUNDING_MS: Final = 2
+_WHERE: Final = ("__dlq.errors.topic", "__dlq.errors.partition", "__dlq.errors.offset")
+"""The headers of a dead letter that say which record it is of, in their order."""
 
 
 class ShareBounds(NamedTuple):
@@ -118,9 +122,15 @@ class ShareRules:
         self.accepted: set[tuple[ShareKey, Offset]] = set()
         """What who held it has accepted, whether it was told so or not."""
         self.archived: dict[tuple[ShareKey, Offset], str] = {}
+        self.dead_letters: Counter[tuple[str, int, Offset]] = Counter()
+        """Committed ones, by the topic, partition and offset of the record."""
+        self._given_up: dict[tuple[int, int], int] = {}
+        """How many batches of dead letters a broker had given up when it was looked at last, by broker and life."""
         self.told = 0
         """Records whose acceptance was acknowledged."""
         self.moves: Counter[str] = Counter()
+        self._is_giving_up = False
+        """In the step that is looked at."""
 
     def begin(self, bounds: ShareBounds) -> None:
         """There are share groups from now on."""
@@ -136,6 +146,15 @@ class ShareRules:
                 for offset, (_state, count) in kept.live().items():
                     text = f"{key}: {offset} counts {count} deliveries, there were {self.deliveries[key, offset]}"
                     self._view.require("SH5", count <= self.deliveries[key, offset], text)
+
+    def on_dead_letters(self, batches: Iterable[RecordBatch]) -> None:
+        """These batches of the group's dead-letter topic came to lie below the true high watermark."""
+        for batch in batches:
+            for record in batch.records():
+                told = [text for name, text in record.headers if text and name in _WHERE]
+                topic, index, offset = told
+                self.dead_letters[topic.decode(), int(index), int(offset)] += 1
+                self.moves["dead letter written"] += 1
 
     # -- the wire
 
@@ -231,6 +250,9 @@ class ShareRules:
         if looked is None:
             looked = self._led[home] = {}
         self._check_sessions(broker, room)
+        given_up = sum(room.leaders.counts.dead_letter_failures.values())
+        self._is_giving_up = given_up > self._given_up.get(home, 0)
+        self._given_up[home] = given_up
         for led in room.leaders.led():
             known = looked.get(led.key)
             if known is None or known.led is not led:
@@ -255,6 +277,12 @@ class ShareRules:
             begin = min(max(kept.start, low), led.hosted.log.log_end_offset)
             text = f"{name}: {led.records.start} is where it begins in epoch {led.leader_epoch}, stored is {kept.start}"
             self._view.require("SH4", kept.start < 0 or led.records.start >= begin, text)
+            due = {offset for offset, told in kept.live().items() if told[0] == RecordState.ARCHIVING}
+            found = {offset for span in spans for offset in range(span.first, span.last + 1) if _is_due(span)}
+            lost = {offset for offset in due - found if begin <= offset < led.hosted.log.log_end_offset}
+            text = f"{name}: the dead letters of {sorted(lost)} are due, and nobody knows in epoch {led.leader_epoch}"
+            is_newest = kept.leader_epoch <= led.leader_epoch
+            self._view.require("SH14", not lost or not is_newest or self._is_excused(led.key), text)
         self.moves["loaded"] += 1
         return _Led(led, led.records.start, spans)
 
@@ -292,6 +320,8 @@ class ShareRules:
             self._on_passed(known, offset, was, name)
         elif now.is_held:
             self._on_held(broker, known, offset, was, now)
+        elif was is not None and _is_due(was) and now.becomes is RecordState.ARCHIVED:
+            self._on_buried(led, offset, name)
         elif now.becomes is not None:
             is_same = was is not None and was.becomes is not None and was[:7] == now[:7]
             self._view.require("SH7", is_same or (was is not None and was.is_held), name)
@@ -362,8 +392,12 @@ class ShareRules:
                 self.moves["accepted"] += 1
                 return
             case RecordState.ARCHIVED:
-                kinds = (AcknowledgeType.REJECT, AcknowledgeType.GAP)
-                if any(self._reason(broker, led.key, offset, was.member, kind) for kind in kinds):
+                is_gap = self._reason(broker, led.key, offset, was.member, AcknowledgeType.GAP)
+                self._view.require("SH14", is_gap, f"{name}, without a dead letter")
+                self.archived[led.key, offset] = "gap"
+                return
+            case RecordState.ARCHIVING:
+                if self._reason(broker, led.key, offset, was.member, AcknowledgeType.REJECT):
                     self.archived[led.key, offset] = "rejected"
                     self.moves["rejected"] += 1
                     return
@@ -383,6 +417,14 @@ class ShareRules:
         is_renewed = room is not None and has_session and self._begins_anew(broker, led.key.group_id, was.member)
         self._view.require("SH6", is_over or not has_session or is_renewed, f"{name}, at {now_ms} ms of its clock")
         self.moves["lock over" if is_over else "session over"] += 1
+
+    def _on_buried(self, led: LedShare, offset: Offset, name: str) -> None:
+        """SH14: its leader is done with its dead letter."""
+        topic, index = led.hosted.topic_partition
+        is_there = self.dead_letters[topic, index, offset] > 0
+        is_lost = self._view.allows_loss(TopicPartition(DEAD_LETTERS, 0))
+        self._view.require("SH14", is_there or self._is_giving_up or is_lost, f"{name}, without a dead letter")
+        self.moves["buried" if is_there else "given up"] += 1
 
     def _begins_anew(self, broker: SimulatedBroker, group_id: str, member_id: str) -> bool:
         """Whether the member has asked for another session, which ends the one before."""
@@ -478,3 +520,8 @@ def _by_offset(spans: Iterable[Span]) -> dict[Offset, Span]:
 def _ranges(part: Any) -> Iterator[tuple[Offset, Offset, int]]:
     for acquired in part.acquired_records:
         yield acquired.first_offset, acquired.last_offset, acquired.delivery_count
+
+
+def _is_due(span: Span) -> bool:
+    """Whether its dead letters are to be written."""
+    return span.state is RecordState.ARCHIVING and span.becomes is None

@@ -404,12 +404,14 @@ STORIES: Final[Mapping[str, Story]] = {
             _shared("some are accepted", "accepted"),
             _shared("some are given out again", "given again"),
             _shared("a session is over before its locks are", "session over"),
+            _shared("a dead letter is committed", "dead letter written"),
+            _shared("its record is archived", "buried"),
             Milestone("ten records are done for good", _are_ten_done),
         ),
     ),
     # Its session ends while it sleeps; when it wakes, locks are over that it still knows, of records that others have.
     "a share group's leader asleep": Story(
-        _plan(sharers=2),
+        _plan(seed=6, sharers=2),
         11.0,
         (strike(2_500, "pause", broker=LEADER, ms=6_000),),
         (
