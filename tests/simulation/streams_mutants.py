@@ -16,6 +16,8 @@ DECIDE: Final = "kavka.coordinator.groups.streams.decide"
 STEP: Final = f"{DECIDE}.current_assignment:_step"
 GROUP: Final = f"{DECIDE}.group:StreamsGroup"
 HEARTBEAT: Final = f"{DECIDE}.heartbeat"
+FLOW: Final = "kavka.coordinator.groups.streams.flow"
+"""Functions are named where they are called by their name: put back elsewhere, nobody would call them."""
 STORY: Final = "streams group"
 COORDINATOR: Final = "a streams group's coordinator"
 
@@ -43,7 +45,7 @@ STREAMS: Final = (
         "who still runs a task has given it back",
         "a member that takes its time to close a state loses it meanwhile",
         "ST1 ST3",
-        (f"{DECIDE}.current_assignment:reconcile", "if owned is None or owned.has_any(member.revoking):", "if False:"),
+        (f"{HEARTBEAT}:reconcile", "if owned is None or owned.has_any(member.revoking):", "if False:"),
         is_shown=False,
     ),
     _bug(
@@ -74,14 +76,14 @@ STREAMS: Final = (
         "a member is told its target",
         "it runs what others have not given back",
         "ST4 ST1",
-        (f"{HEARTBEAT}:decide_heartbeat", "after.assigned if is_told else None", "target if is_told else None"),
+        (f"{FLOW}:decide_heartbeat", "after.assigned if is_told else None", "target if is_told else None"),
         is_shown=False,
     ),
     _bug(
         "who leaves takes its tasks along",
         "the group's epoch does not rise, and nobody gets them",
         "R20",
-        (f"{HEARTBEAT}:decide_leave", "Epoch(group.epoch + 1,", "Epoch(group.epoch,"),
+        (f"{FLOW}:decide_leave", "Epoch(group.epoch + 1,", "Epoch(group.epoch,"),
         is_shown=False,
     ),
     _bug(
@@ -114,7 +116,7 @@ STREAMS: Final = (
         "a member that missed its answer never learns its tasks",
         "R20",
         (
-            f"{HEARTBEAT}:decide_heartbeat",
+            f"{FLOW}:decide_heartbeat",
             "is_told = is_changed or request.member_epoch != before.epoch or after.member_id in group.untold",
             "is_told = is_changed",
         ),

@@ -73,7 +73,7 @@ class StreamsRules:
         self.kept = Kept()
         self._states: dict[str, list[StreamsMember]] = {}
         """Every state of each member, in the order of the log, also of those that are gone."""
-        self._owned: dict[str, frozenset[Task]] = {}
+        self._owned: dict[str, frozenset[tuple[int, Task]]] = {}
         """What each member said last that it runs."""
         self._asked: dict[Exchange, _Asked] = {}
         self.moves: Counter[str] = Counter()
@@ -142,10 +142,11 @@ class StreamsRules:
         known = self.kept.members.get(member_id, StreamsMember(member_id))
         text = f"{member_id} is in epoch {progress.epoch} after {known.epoch}, the group in {self.kept.epoch}"
         self._require("ST2", known.epoch <= progress.epoch <= self.kept.epoch, text)
-        before, after = set(_active(known)), set(_active(progress))
+        lost = _by_kind(known) - _by_kind(progress)
         owned = self._owned.get(member_id, frozenset())
-        text = f"{member_id} lost {sorted(before - after)}, and said last that it runs {sorted(owned)}"
-        self._require("ST3", not (before - after) & owned, text)
+        text = f"{member_id} lost {sorted(lost)}, and said last that it runs {sorted(owned)}"
+        self._require("ST3", not lost & owned, text)
+        before, after = set(_active(known)), set(_active(progress))
         if before - after:
             self.moves["task given back"] += 1
         if after - before and self.kept.assignment_epoch > 2:
@@ -191,7 +192,10 @@ class StreamsRules:
         states = len(self._states.get(member_id, ()))
         self._asked[exchange] = _Asked(states, self.kept.members.get(member_id))
         if exchange.key is ApiKey.STREAMS_GROUP_HEARTBEAT and request.active_tasks is not None:
-            self._owned[member_id] = frozenset(tasks_in(ids_of(request.active_tasks)))
+            kinds = (request.active_tasks, request.standby_tasks or ())
+            self._owned[member_id] = frozenset(
+                (kind, task) for kind, parts in enumerate(kinds) for task in tasks_in(ids_of(parts))
+            )
 
     def on_answer(self, exchange: Exchange) -> None:
         asked = self._asked.pop(exchange, None)
@@ -313,6 +317,16 @@ def _with_progress(said: StreamsMember, progress: StreamsMember) -> StreamsMembe
 def _active(member: StreamsMember) -> Iterator[Task]:
     yield from tasks_in(member.assigned.active)
     yield from tasks_in(member.revoking.active)
+
+
+def _by_kind(member: StreamsMember) -> frozenset[tuple[int, Task]]:
+    """What it has or must give back still, each with its kind."""
+    return frozenset(
+        (kind, task)
+        for part in (member.assigned, member.revoking)
+        for kind, ids in enumerate(part)
+        for task in tasks_in(ids)
+    )
 
 
 def _held(member: StreamsMember) -> Iterator[Task]:
