@@ -101,12 +101,22 @@ SHARE_RECORDS = {
         {"name": "Runs", "type": "[]KavkaShareRun", "versions": "0+", "fields": SHARE_RUN},
     ],
 }
+WRITE_NUMBER = {
+    "name": "KavkaWriteNumber",
+    "type": "int64",
+    "versions": "0+",
+    "taggedVersions": "0+",
+    "tag": FIRST_OWN_TAG,
+    "default": "-1",
+    "ignorable": True,
+}
 OWN_FIELDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
     "DescribeShareGroupOffsetsRequest": [((), RECORDS_ONLY)],
     "DescribeShareGroupOffsetsResponse": [((), RECORDS_ONLY), (("groups", "topics", "partitions"), SHARE_RECORDS)],
+    "WriteShareGroupStateRequest": [(("topics", "partitions"), WRITE_NUMBER)],
 }
 """By message: the arrays in which a field stands, and the field, in the form of Kafka's tables. What a share group's
-leaders know of records that are in flight: no API of Kafka's tells it."""
+leaders know of records that are in flight: no API of Kafka's tells it. And the order in which one leader writes."""
 
 INT32_MAX = 2**31 - 1
 PRIMITIVES = {

@@ -4,6 +4,9 @@ Decides where the coordinator is, and how often it is asked again. Must not know
 
     I1  an answer is an answer of the coordinator, or of its log: `RequestError`. Where nobody knows what came of a
         request, it is sent again, until `patience_s` is over; requests are such that twice is as good as once
+    I2  writes are numbered, so that the coordinator takes none that is late: 1. the connection is cut, and a write
+        waits in it; 2. it is sent again over another one, and stored; 3. so is the next; 4. the cut heals, and the
+        first arrives. It would undo what the next one stored. Kafka does not notice
 
 Source: Kafka's DefaultStatePersister and PersisterStateManager.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
@@ -84,6 +88,7 @@ class SharePersister:
         self._coordinator = coordinator
         self.peers = peers
         self._ensure_topic = ensure_topic
+        self._numbers = count(1)
 
     async def read(self, key: ShareKey, leader_epoch: int, patience_s: float) -> StoredState:
         """The state, for who leads in this epoch. Raises `RequestError`."""
@@ -120,6 +125,7 @@ class SharePersister:
                 writing.StateBatch(first_offset=first, last_offset=last, delivery_state=code, delivery_count=count)
                 for first, last, code, count in write.batches
             ],
+            kavka_write_number=next(self._numbers),
         )
         message = writing.WriteShareGroupStateRequest(
             group_id=key.group_id, topics=[writing.WriteStateData(topic_id=key.topic_id, partitions=[data])]

@@ -94,7 +94,7 @@ async def write(
                 for batch in data.state_batches
             ],
         )
-        await coordinator.write(update, data.state_epoch)
+        await coordinator.write(update, data.state_epoch, data.kavka_write_number)
         return written.PartitionResult(partition=data.partition)
 
     return written.WriteShareGroupStateResponse(

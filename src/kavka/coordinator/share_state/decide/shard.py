@@ -9,6 +9,9 @@ Decides whether a request counts, and which record it leads to. State changes on
     I4  a state with a record that cannot be read is not served, and not overwritten, until it is deleted, or written as
         a whole by somebody who can: an older state in its place would deliver again what is done. Others are served
     I5  no state has more than MOST_BATCHES
+    I6  of the numbered writes of one leader none is taken after a later one: it is one that was sent again meanwhile.
+        The numbers are in memory only. What is late comes over a connection to this process, but a process that has
+        given the partition away and got it back meanwhile does not know them any more
 
 Source: Kafka's ShareCoordinatorShard.
 """
@@ -37,6 +40,8 @@ from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import Offset, StateBatch
 
+UNNUMBERED: Final = -1
+"""The number of a write that has none, as those of other programs."""
 MOST_BATCHES: Final = 30_000
 """Batches of one state. A leader comes to no more: with 10,000 runs it begins nothing new (`share.decide`), and the
 10,000 records that may be in flight by then are a run each at most. These fit into a record of a megabyte, which a
@@ -49,6 +54,8 @@ class ShareStateShard:
     def __init__(self, updates_per_snapshot: int) -> None:
         self._updates_per_snapshot = updates_per_snapshot
         self.states: dict[ShareKey, ShareState] = {}
+        self._last_writes: dict[ShareKey, tuple[int, int]] = {}
+        """Of each state: the leader epoch of the last numbered write, and its number (I6)."""
         self.unreadable: dict[ShareKey, str] = {}
         """Why each of these cannot be read (I4)."""
 
@@ -76,7 +83,9 @@ class ShareStateShard:
         change = UpdateRecord(key, state.snapshot_epoch, leader_epoch, state.start_offset, state.complete_count, ())
         return state, self._change(state, change, wall_ms)
 
-    def write(self, update: UpdateRecord, state_epoch: int, wall_ms: int) -> CoordinatorRecord:
+    def write(
+        self, update: UpdateRecord, state_epoch: int, wall_ms: int, number: int = UNNUMBERED
+    ) -> CoordinatorRecord:
         """The record of a change; its snapshot epoch is looked up here. Raises `RequestError` as `read`,
         FENCED_STATE_EPOCH, and INVALID_REQUEST for what no leader could go on with."""
         _check_start(update.start_offset)
@@ -90,10 +99,21 @@ class ShareStateShard:
                 raise RequestError(
                     ErrorCode.INVALID_REQUEST, f"The state would have {count} batches, more than {MOST_BATCHES}."
                 )
+        self._check_number(update, number)
         leader_epoch = max(update.leader_epoch, state.leader_epoch)
         return self._change(
             state, update._replace(snapshot_epoch=state.snapshot_epoch, leader_epoch=leader_epoch), wall_ms
         )
+
+    def _check_number(self, update: UpdateRecord, number: int) -> None:
+        if number == UNNUMBERED:
+            return
+        epoch, last = self._last_writes.get(update.key, (update.leader_epoch, number))
+        if epoch == update.leader_epoch and number < last:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST, f"Write {number} of this leader comes after its write {last}; it is late."
+            )
+        self._last_writes[update.key] = update.leader_epoch, number
 
     def delete(self, key: ShareKey) -> CoordinatorRecord | None:
         """The record that deletes a state; None if there is none."""
@@ -151,6 +171,7 @@ class ShareStateShard:
                 self.unreadable.pop(key, None)
                 if state is None:
                     self.states.pop(key, None)
+                    self._last_writes.pop(key, None)
                 else:
                     self.states[key] = state._replace(batches=combined(state.batches, (), state.start_offset))
             case UpdateRecord(key):
