@@ -26,7 +26,7 @@ zookeeper_tls      certificates of ZooKeeper's connections, both sides; zookeepe
                    zookeeper_tickets: a broker's login there with Kerberos
 disk               the FileSystem port
 documents          what stands at an https: or file: address, read whole
-http_services      how any service over HTTP is asked
+http_services      how any service over HTTP is asked; webhooks: how one is told
 zookeeper_host     an embedded ZooKeeper; zookeeper_server: its port, or a process of its own
 metrics_server     GET /metrics
 trace_export       traces of requests to an OpenTelemetry collector

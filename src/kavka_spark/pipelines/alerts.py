@@ -17,37 +17,24 @@ Source: the form is that of the console's alerts, with a pipeline for a cluster.
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from kavka import __version__
+from kavka.runtime.webhooks import NotDelivered, Refused, post
 from kavka_spark.pipelines.monitor import Condition
 
 BOOK: Final = "alerts.json"
-TIMEOUT_S: Final = 10.0
 LOOK_S: Final = 5.0
 END_S: Final = 15.0
 """How long the end of a command waits for what is due."""
-LONGEST_ANSWER: Final = 2_000
 
 IsOver: TypeAlias = Callable[[str, str], bool]
-
-
-class NotDelivered(Exception):
-    """It was refused, or nobody knows: it may be sent again."""
-
-
-class Refused(NotDelivered):
-    """The webhook answered, and not with 2xx."""
 
 
 class Book:
@@ -157,27 +144,6 @@ class Alerts:
             self._is_book_unwritable = True
         else:
             self._is_book_unwritable = False
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would take what is sent elsewhere."""
-
-    def redirect_request(self, *args: Any, **more: Any) -> None:
-        return None
-
-
-def post(address: str, body: Mapping[str, Any]) -> None:
-    """Blocks until it is answered with 2xx. Raises `NotDelivered`."""
-    headers = {"content-type": "application/json", "user-agent": f"kavka/{__version__}"}
-    request = urllib.request.Request(address, json.dumps(body).encode(), headers, method="POST")
-    try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=TIMEOUT_S) as answer:
-            answer.read(LONGEST_ANSWER)
-    except urllib.error.HTTPError as refused:
-        refused.close()
-        raise Refused(f"it answered {refused.code}") from None
-    except (OSError, ValueError, http.client.HTTPException) as failed:
-        raise NotDelivered(str(getattr(failed, "reason", failed)) or type(failed).__name__) from None
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:

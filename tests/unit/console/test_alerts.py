@@ -16,13 +16,14 @@ pytest.importorskip("starlette")
 from kavka.console.alert_rules import AlertRule, Condition, Seen, Target, conditions, parse_alert
 from kavka.console.alerts import keeper
 from kavka.console.alerts.book import LONGEST_SILENCE_MS, AlertBook, Silence
-from kavka.console.alerts.senders import NotDelivered, Told, body_of, link_of, send
+from kavka.console.alerts.senders import Told, body_of, link_of, send
 from kavka.console.settings import parse_settings
 from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.errors import ConfigError
 from kavka.model import BrokerId, TopicPartition
 from kavka.observe.health.report import Check, CheckResult, Finding, Outcome, Severity, Statement, report
 from kavka.observe.snapshot import GroupOffset, GroupView
+from kavka.runtime.webhooks import NotDelivered
 
 HOOK = Target("webhook", "https://hooks.example.com/secret")
 RULE = AlertRule("on call", (HOOK,), severity=Severity.WARNING, for_s=60, repeat_s=600)

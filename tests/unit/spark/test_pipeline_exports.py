@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kavka_spark.pipelines.alerts import Alerts, Book, NotDelivered, post
+from kavka.runtime.webhooks import NotDelivered, post
+from kavka_spark.pipelines.alerts import Alerts, Book
 from kavka_spark.pipelines.exports import Exports
 from kavka_spark.pipelines.monitor import Condition, Limits, Monitor
 from kavka_spark.pipelines.spec import PipelineSpec, SpecError, parse_spec

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.console.alert_rules import AlertRule, Seen, Target, conditions
 from kavka.console.alerts.book import AlertBook, Notice
-from kavka.console.alerts.senders import NotDelivered, Told, link_of, send
+from kavka.console.alerts.senders import Told, link_of, send
 from kavka.logger import Logger
 from kavka.observe.snapshot import ClusterState
+from kavka.runtime.webhooks import NotDelivered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

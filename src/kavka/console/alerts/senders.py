@@ -8,8 +8,7 @@ Decides bodies and what counts as delivered. Must not know when something is sen
     pagerduty  POST of an Events API v2 event: trigger or resolve, with a dedup_key for each alert
     mail       SMTP, with STARTTLS unless the settings say otherwise
 
-I1  Delivered is what was answered with 2xx, or taken by the mail server. A redirect is not followed: it would take a
-    secret elsewhere.
+I1  Delivered is what a webhook answered with 2xx (`runtime.webhooks`), or what the mail server took.
 I2  Text of a cluster stays text: Slack's control characters are escaped, a mail's subject has one line.
 
 Source: Slack's incoming webhooks; PagerDuty's Events API v2; RFC 5321.
@@ -18,28 +17,20 @@ Source: Slack's incoming webhooks; PagerDuty's Events API v2; RFC 5321.
 from __future__ import annotations
 
 import hashlib
-import http.client
 import json
 import smtplib
 import ssl
-import urllib.error
-import urllib.request
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
-from kavka import __version__
+from kavka.runtime.webhooks import NotDelivered, post
 
 if TYPE_CHECKING:
     from kavka.console.alert_rules import Mail, Target
 
 TIMEOUT_S: Final = 10.0
-LONGEST_ANSWER: Final = 2_000
-
-
-class NotDelivered(Exception):
-    """It was refused, or nobody knows: it may be sent again."""
 
 
 class Told(NamedTuple):
@@ -86,7 +77,7 @@ def send(target: Target, told: Told) -> None:
     if target.mail is not None:
         _send_mail(target.mail, told)
     else:
-        _post(target.address, body_of(target, told))
+        post(target.address, body_of(target, told))
 
 
 def _pagerduty(target: Target, told: Told) -> Any:
@@ -113,26 +104,6 @@ def _pagerduty(target: Target, told: Told) -> Any:
 
 def _slack(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *args: Any, **more: Any) -> None:
-        return None
-
-
-def _post(address: str, body: Any) -> None:
-    headers = {"content-type": "application/json", "user-agent": f"kavka/{__version__}"}
-    request = urllib.request.Request(address, json.dumps(body).encode(), headers, method="POST")
-    try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=TIMEOUT_S) as answer:
-            answer.read(LONGEST_ANSWER)
-    except urllib.error.HTTPError as refused:
-        with refused:
-            said = refused.read(LONGEST_ANSWER).decode(errors="replace")
-        raise NotDelivered(f"{refused.code} {' '.join(said.split())[:200]}".strip()) from None
-    except (OSError, ValueError, http.client.HTTPException) as failed:
-        why = getattr(failed, "reason", failed)  # A URLError's own words are Python's.
-        raise NotDelivered(str(why) or type(failed).__name__) from None
 
 
 def _send_mail(mail: Mail, told: Told) -> None:
