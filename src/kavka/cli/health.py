@@ -102,7 +102,8 @@ async def _look(settings: ClusterSettings) -> tuple[ClusterSnapshot, list[int], 
             snapshot = await watcher.read_all()
     finally:
         await watcher.close()
-    snapshot = since_decided(snapshot, (each.decision for each in watcher.decisions.recent(limit=MAX_DECISIONS)))
+    decisions = [each.decision for each in watcher.decisions.recent(limit=MAX_DECISIONS)]
+    snapshot = since_back(since_decided(snapshot, decisions), decisions)
     silent = await _silent_brokers(snapshot, settings) if snapshot.is_reachable else []
     snapshot = without(snapshot, silent)
     return snapshot, silent, check_health(snapshot, snapshot.at_ms, THRESHOLDS)
@@ -157,6 +158,31 @@ def since_decided(snapshot: ClusterSnapshot, newest_first: Iterable[Decision]) -
         ]
         topics[name] = replace(topic, partitions=tuple(parts))
     return replace(snapshot, topics=topics)
+
+
+def since_back(snapshot: ClusterSnapshot, newest_first: Iterable[Decision]) -> ClusterSnapshot:
+    """The snapshot with the times since when preferred leaders are back in sync, which the controller has yet to elect
+    again: a restart moves leaders, and they come back some minutes later."""
+    away = {
+        each.name: each.preferred_leader
+        for each in snapshot.partitions()
+        if not each.is_led_by_preferred and each.preferred_leader in each.in_sync_replicas
+    }
+    since: dict[TopicPartition, int] = {}
+    for decision in newest_first:
+        place, before, after = decision.partition, decision.before.get("isr"), decision.after.get("isr")
+        if place not in away or not isinstance(before, (list, tuple)) or not isinstance(after, (list, tuple)):
+            continue
+        if away[place] in after and away[place] not in before:
+            since.setdefault(place, decision.at_ms)
+    topics = {
+        name: replace(
+            topic,
+            partitions=tuple(replace(each, preferred_back_since_ms=since.get(each.name)) for each in topic.partitions),
+        )
+        for name, topic in snapshot.topics.items()
+    }
+    return replace(snapshot, topics=topics) if since else snapshot
 
 
 def _show(snapshot: ClusterSnapshot, found: HealthReport, silent: Sequence[int], *, every: bool) -> None:

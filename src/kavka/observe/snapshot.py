@@ -185,6 +185,8 @@ class PartitionView:
     offline_since_ms: int | None = None
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    preferred_back_since_ms: int | None = None
+    """Since when the preferred leader has been back in the ISR while another one leads, as far as decisions date it."""
 
     @property
     def name(self) -> TopicPartition:

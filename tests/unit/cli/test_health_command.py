@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from kavka.cli.health import FAILING, THRESHOLDS, since_decided, what_failed, without
+from kavka.cli.health import FAILING, THRESHOLDS, since_back, since_decided, what_failed, without
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, TopicPartition
 from kavka.observe.health.checks import check_health
@@ -41,6 +43,26 @@ def test_how_long_a_partition_is_out_of_sync_is_read_from_decisions(
 ) -> None:
     report = check_health(since_decided(behind(), decisions), NOW_MS, THRESHOLDS)
     (found,) = [each for each in report.results if each.check.name == "under-replicated"]
+    assert found.outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("ago_ms", "outcome"), [(350_000, Outcome.PASSED), (370_000, Outcome.FAILED), (None, Outcome.FAILED)]
+)
+def test_leaders_that_a_restart_moved_are_no_finding_before_the_controller_could_move_them_back(
+    ago_ms: int | None, outcome: Outcome
+) -> None:
+    back = Decision(
+        DecisionKind.ISR_EXPANDED, NOW_MS - (ago_ms or 0), BrokerId(2), "", partition=ORDERS_0,
+        before={"isr": [2, 3]}, after={"isr": [2, 3, 1]},
+    )  # fmt: skip
+    older = back._replace(at_ms=NOW_MS - 900_000)
+    away = make.snapshot(topics=[make.topic(make.partition(leader=2))])
+    brokers = {each: replace(broker, preferred=1 if each == 1 else 0) for each, broker in away.brokers.items()}
+    seen = since_back(replace(away, brokers=brokers), [] if ago_ms is None else [back, older])
+    (found,) = [
+        each for each in check_health(seen, NOW_MS, THRESHOLDS).results if each.check.name == "leader-imbalance"
+    ]
     assert found.outcome is outcome
 
 

@@ -22,6 +22,8 @@ class Thresholds:
     controller_elections_per_hour: int = 3
     imbalance_percent: float = 20.0
     """Of the partitions that a broker should lead."""
+    imbalance_ms: int = 360_000
+    """A controller looks every leader.imbalance.check.interval.seconds (300), and moves back what a restart moved."""
     disk_free_percent: float = 15.0
     idle_percent: float = 30.0
     """Kafka's documentation: request handlers and network threads should be idle more than this."""

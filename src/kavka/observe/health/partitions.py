@@ -128,6 +128,9 @@ def leader_imbalance(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
     look = Look()
     elsewhere: dict[int, int] = {}
     for each in snapshot.partitions() if snapshot.counts.not_led_by_preferred else ():
+        back_since_ms = each.preferred_back_since_ms
+        if back_since_ms is not None and now_ms - back_since_ms <= limits.imbalance_ms:
+            continue
         if not each.is_led_by_preferred and each.preferred_leader in each.in_sync_replicas:
             elsewhere[each.preferred_leader] = elsewhere.get(each.preferred_leader, 0) + 1
     for broker in snapshot.alive_brokers:
