@@ -76,6 +76,7 @@ def test_the_preferred_replica_leads_if_it_lives_and_is_in_sync(
     result = elect_preferred(ids(1, 2), ids(*isr), ids(*live))
     assert reason in result.reason
     assert (result.leader if isinstance(result, Elected) else None) == leader
+    assert result.live == ids(*live), "the decision says who was alive"
     if isinstance(result, Elected):
         assert result.isr == ids(*isr), "the others stay in sync"
 
