@@ -33,8 +33,9 @@ MUTANTS: Final = (
             ),
             Change(
                 f"{PASS}.clean",
-                "left = self._filter(batch, retention)",
-                "left = self._filter(batch, retention) or ("
+                "left = self._compaction.retain(batch, retention)",
+                "from kavka.log.decide.compaction import _batch, emptied; "
+                "left = self._compaction.retain(batch, retention) or ("
                 "_batch(emptied(batch)) if position + len(batch.view) == source.size else None)",
             ),
         ),

@@ -68,7 +68,7 @@ ACCESS_MUTANTS = [
     Mutant(
         "prefixes match at the end of a name",
         "a prefix that is not one",
-        (Change("kavka.security.authorizer:AclIndex.about", "name[:length]", "name[-length:]"),),
+        (Change("kavka.security.resource_patterns:applying", "name[:length]", "name[-length:]"),),
         ("S55",),
     ),
     # Sessions.
