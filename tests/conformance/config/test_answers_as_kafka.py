@@ -34,7 +34,7 @@ from kavka.config.describe import (
 from kavka.config.effect import IDLE_IN_KAFKA_TOO, Effect, standing, start_only, without_effect
 from kavka.config.properties import parse_properties
 from kavka.config.setting import AnySetting, Type
-from kavka.config.topic import validate_overrides
+from kavka.config.topic import TopicSettings, validate_overrides
 from kavka.errors import ConfigError, RequestError
 from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.conformance.config.kafka_configs import BROKER, BROKER_ID, TOPIC, Answer, KafkaConfigs
@@ -106,7 +106,7 @@ def assert_same(entries: list[ConfigEntry], kafka: dict[str, dict[str, Any]]) ->
 
 def shown_by_3_9(ours: BrokerConfig, entries: list[ConfigEntry]) -> list[ConfigEntry]:
     """Without what only 4.x or kavka has: kavka answers for these as well, on purpose."""
-    rows = ours.rows
+    rows = {**TopicSettings.rows, **ours.rows}
     return [e for e in entries if not (e.name.startswith("kavka.") or (e.name in rows and rows[e.name].newer))]
 
 
@@ -162,14 +162,14 @@ def test_a_broker_is_described_as_by_kafka(peer: KafkaConfigs, ours: BrokerConfi
 def test_a_topic_is_described_as_by_kafka(peer: KafkaConfigs, ours: BrokerConfig, overrides: dict[str, str]) -> None:
     answer, configs = peer.describe(TOPIC, new_topic(peer, dict(overrides)))
     assert answer.code == 0
-    assert_same(describe_topic(overrides, ours), configs)
+    assert_same(shown_by_3_9(ours, describe_topic(overrides, ours)), configs)
     assert all(topic_documentation(name) for name in configs)
 
 
 def test_chosen_names_only(peer: KafkaConfigs, ours: BrokerConfig) -> None:
     topic = new_topic(peer)
     for names in (["flush.ms", "no.such"], []):  # an empty list means all to Kafka, against its protocol's words
-        assert_same(describe_topic({}, ours, names), peer.describe(TOPIC, topic, names)[1])
+        assert_same(shown_by_3_9(ours, describe_topic({}, ours, names)), peer.describe(TOPIC, topic, names)[1])
     names = ["log.retention.ms", "broker.id", "my.own.setting"]
     assert_same(describe_broker(ours, names), peer.describe(BROKER, "1", names)[1])
 
@@ -207,7 +207,7 @@ def test_changes_at_run_time_are_described_as_by_kafka(peer: KafkaConfigs, ours:
         kafka["log.retention.minutes"]["value"] = "5000"
         assert_same(shown_by_3_9(ours, describe_broker(changed)), with_newer_groups(kafka))
         assert_same(describe_broker_default(changed), peer.describe(BROKER, "")[1])
-        assert_same(describe_topic({"flush.ms": "77"}, changed), peer.describe(TOPIC, topic)[1])
+        assert_same(shown_by_3_9(ours, describe_topic({"flush.ms": "77"}, changed)), peer.describe(TOPIC, topic)[1])
     finally:
         assert peer.alter(BROKER, "1", [], validate=False).code == 0
         assert peer.alter(BROKER, "", [], validate=False).code == 0
