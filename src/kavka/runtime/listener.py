@@ -155,7 +155,8 @@ class ConnectionQuota:
 
     def when_room(self, wake: Callable[[], None]) -> None:
         """`wake` is called once, when a connection closed or the limits changed."""
-        self._waiting.append(wake)
+        if wake not in self._waiting:  # Who looks again from time to time says so each time.
+            self._waiting.append(wake)
 
     def admits(self, address: str) -> bool:
         """Whether `address` may have one connection more."""
@@ -277,7 +278,8 @@ class Acceptor:
             self._loop.remove_reader(self._socket.fileno())
 
     def _resume(self) -> None:
-        if self._socket.fileno() >= 0:
+        # Who was accepted and waits goes first: the next one would take its place, and it would be forgotten.
+        if self._socket.fileno() >= 0 and self._late is None:
             self.start()
 
     def _on_acceptable(self) -> None:
@@ -286,7 +288,7 @@ class Acceptor:
                 self._pause()
                 self._quota.when_room(self._resume)
                 self._on_full()
-                self._look_again()
+                self._look_again(self._resume)
                 self._log.warning(
                     "no connections accepted until one closes: there are as many as may be",
                     listener=self._listener_name,
@@ -309,11 +311,11 @@ class Acceptor:
             elif not self._admit_in_time(self._quota.rates, connected, address[0], address[1]):
                 return
 
-    def _look_again(self) -> None:
+    def _look_again(self, look: Callable[[], None]) -> None:
         """Whoever did not log in may give way later: asked for as long as somebody waits to be accepted."""
         if self._resuming is not None:
             self._resuming.cancel()
-        self._resuming = self._loop.call_later(LOOK_S, self._resume)
+        self._resuming = self._loop.call_later(LOOK_S, look)
 
     def _admit_in_time(self, rates: ConnectionRates, connected: socket.socket, address: str, port: int) -> bool:
         """Admits a connection when the rates of broker and listener allow it: whether that is now. Else nothing is
@@ -335,13 +337,19 @@ class Acceptor:
         self._resuming = self._loop.call_later(delay_ms / 1000, self._admit_late, rates, connected, address, port)
         return False
 
-    def _admit_late(self, rates: ConnectionRates, connected: socket.socket, address: str, port: int) -> None:
+    def _admit_late(
+        self, rates: ConnectionRates, connected: socket.socket, address: str, port: int, *, is_noted: bool = False
+    ) -> None:
         if self._late is not connected:
-            return  # The listener has ended.
+            return  # The listener has ended, or it was admitted.
         if not self._quota.has_room(self._listener_name):
             # It came when there was room, which other listeners have used up since: it goes on waiting, as the next
             # one would. Let in, it would end a connection that was idle.
-            self._quota.when_room(partial(self._admit_late, rates, connected, address, port))
+            admit = partial(self._admit_late, rates, connected, address, port)
+            if not is_noted:
+                self._quota.when_room(admit)
+            self._look_again(partial(admit, is_noted=True))
+            self._on_full()
             return
         self._late = None
         self._admit_by_address(rates, connected, address, port)

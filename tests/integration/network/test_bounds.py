@@ -349,6 +349,55 @@ def test_who_waited_for_a_rate_ends_nobodys_connection_when_all_places_are_taken
     assert late.answer() == (1, b"late")
 
 
+def test_a_second_look_for_a_place_drops_nobody_who_waits_for_a_rate(start_server: Any) -> None:
+    """(1) All places are taken, and it is to be looked again for one. (2) Places come before that: the next connection
+    is accepted, and has to wait for its rate. (3) It is looked again, while another one waits behind it."""
+    server = start_server(
+        echo,
+        max_connections=2,
+        max_connection_creation_rate_of_listeners={"PLAINTEXT": 1},
+        rate_samples=2,
+        rate_window_ms=2_000,
+    )
+    other = server.call(lambda: server.server.listen("OTHER", "127.0.0.1", 0))
+    server.call(other.start)
+    others = [server.connect(port=other.port) for _ in range(2)]
+    assert [each.ask(1, b"a") for each in others] == [b"a", b"a"]
+    waiting = [server.connect() for _ in range(6)]
+    for client in waiting:
+        client.send(1, b"late")
+        client.socket.settimeout(30)
+    time.sleep(0.1)
+    for each in others:
+        each.close()
+    for client in waiting:
+        assert client.answer() == (1, b"late")
+        client.close()
+
+
+def test_who_waited_for_a_rate_gets_the_place_of_one_who_does_not_log_in(
+    start_server: Any, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind it: those who do not say who they are took the places while it waited for the rate."""
+    monkeypatch.setattr(socket_server, "STALLED_S", 0.3)
+    server = start_server(
+        echo,
+        max_connections=2,
+        max_connection_creation_rate_of_listeners={"PLAINTEXT": 1},
+        rate_samples=2,
+        rate_window_ms=500,
+    )
+    other = server.call(lambda: server.server.listen("OTHER", "127.0.0.1", 0, new_gate=lambda context: ClosedGate()))
+    server.call(other.start)
+    late = server.connect()
+    late.send(1, b"late")
+    silent = [server.connect(port=other.port) for _ in range(2)]
+    eventually(lambda: server.server.connection_count == 2)
+    late.socket.settimeout(20)
+    assert late.answer() == (1, b"late")
+    assert any(client.is_closed_by_server() for client in silent)
+
+
 @pytest.mark.parametrize("options", [{}, {"network_threads": 2}], ids=["one loop", "threads"])
 def test_who_does_not_log_in_gives_way_when_all_places_are_taken(
     options: dict[str, int], start_server: Any, eventually: Eventually, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from kavka.broker.decisions.carried_over import left_behind
@@ -68,8 +70,19 @@ def test_a_mark_of_what_is_not_in_the_ring_any_more_covers_nothing_that_came_lat
         b'{"carried":"1-b-"}',
         b'{"version":1,"id":"',
         b"\xff",
+        b'{"version":1,"id":"1-b-' + b"9" * 5_000 + b'"',
+        b'{"carried":"1-b-' + b"9" * 5_000 + b'"}',
     ],
 )
 def test_a_damaged_line_takes_no_other_with_it(damaged: bytes) -> None:
     lines = [ring_mark(), line(LAST, 1), damaged, line(LAST, 2)]
     assert left_behind(lines, OWN) == [line(LAST, 1), line(LAST, 2)]
+
+
+def test_many_marks_of_what_is_not_in_the_ring_any_more_cost_little() -> None:
+    """A walk over all lines for each would take half a minute, in which the broker answers nobody."""
+    lines = [ring_mark(), *(line(LAST, number) for number in range(10_000))]
+    began = time.process_time()
+    left = left_behind([*lines, *(mark(EARLIER, number) for number in range(10_000))], OWN)
+    assert len(left) == 10_000
+    assert time.process_time() - began < 5

@@ -22,7 +22,7 @@ from kavka.decisions import (
 )
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError, StorageError
 from kavka.filesystem import File
-from kavka.model import BrokerId
+from kavka.model import NO_LEADER, BrokerId
 from kavka.records.batch import iterate_batches
 from kavka.runtime.disk import LocalFileSystem
 
@@ -353,6 +353,23 @@ def test_a_line_that_a_crash_cut_off_costs_neither_what_is_before_nor_what_is_af
         await life(topic, tmp_path, 4, name="1-79")
         assert topic.reasons() == [f"because of {number}" for number in (1, 3, 4)]
         assert [each.decision.at_ms for each in in_ring(tmp_path)] == [1, 3, 4]
+
+    asyncio.run(scenario())
+
+
+def test_a_damaged_subject_that_is_no_text_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    """One bit of a group's name makes half of a pair of surrogates: JSON reads it, and no record can have it as key."""
+
+    async def scenario() -> None:
+        await life(Topic(wanted=False, hangs=True), tmp_path, 1, name="1-77")
+        with (tmp_path / RING_FILES[1]).open("ab") as file:
+            line = encode_decision(
+                RecordedDecision("1-77-2", decided(2)._replace(about_broker=NO_LEADER, group=r"a\ud800"))
+            )
+            file.write(line.replace(rb"\\ud800", rb"L\ud800") + b"\n")
+        topic = Topic()
+        await life(topic, tmp_path, 3, name="1-78")
+        assert topic.reasons() == ["because of 1", "because of 3"]
 
     asyncio.run(scenario())
 

@@ -16,6 +16,7 @@ Source: none.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -25,38 +26,58 @@ _BEGIN: Final = b'{"version":1,"id":"'
 """How `encode_decision` begins: a line need not be decoded to be counted."""
 
 
-class _Line(NamedTuple):
+_MAX_DIGITS: Final = 18
+"""Of a number in an id. What has more is damaged, and Python would refuse to read it."""
+
+
+class _Id(NamedTuple):
     life: bytes
     number: int
-    line: bytes
+
+
+class _Waiting:
+    """Lines in order, of which marks take those at the beginning."""
+
+    def __init__(self) -> None:
+        self._lines: list[tuple[bytes, bytes]] = []
+        self._begin = 0
+        self._of_lives: dict[bytes, tuple[list[int], list[int]]] = {}
+        """By life: the numbers of its lines, which rise, and where they are."""
+
+    def add(self, found: _Id, line: bytes) -> None:
+        numbers, indexes = self._of_lives.setdefault(found.life, ([], []))
+        numbers.append(found.number)
+        indexes.append(len(self._lines))
+        self._lines.append((found.life, line))
+
+    def forget_sent(self, sent: _Id) -> None:
+        numbers, indexes = self._of_lives.get(sent.life, ((), ()))
+        covered = bisect_right(numbers, sent.number)
+        if covered:
+            self._begin = max(self._begin, indexes[covered - 1] + 1)
+
+    def left(self, own_life: bytes) -> list[bytes]:
+        return [line for life, line in self._lines[self._begin :] if life != own_life]
 
 
 def left_behind(lines: Iterable[bytes], own_life: str) -> list[bytes]:
     """Lines of decisions that are to be written to the topic, in order. `own_life` is the life that asks: what it
     decided itself it knows."""
-    waiting: list[_Line] = []
+    waiting = _Waiting()
     has_marks = False
     for line in lines:
         if line.startswith(RING_MARK):
             has_marks = True
-            _forget_sent(waiting, _id_after(line, RING_MARK))
+            sent = _id_after(line, RING_MARK)
+            if sent is not None:
+                waiting.forget_sent(sent)
         elif has_marks and line.startswith(_BEGIN) and (found := _id_after(line, _BEGIN)) is not None:
-            waiting.append(_Line(*found, line))
-    return [each.line for each in waiting if each.life != own_life.encode()]
+            waiting.add(found, line)
+    return waiting.left(own_life.encode())
 
 
-def _forget_sent(waiting: list[_Line], sent: tuple[bytes, int] | None) -> None:
-    if sent is None:
-        return
-    life, number = sent
-    for index in range(len(waiting) - 1, -1, -1):
-        if waiting[index].life == life and waiting[index].number <= number:
-            del waiting[: index + 1]
-            return
-
-
-def _id_after(line: bytes, begin: bytes) -> tuple[bytes, int] | None:
+def _id_after(line: bytes, begin: bytes) -> _Id | None:
     """Life and number of the id that stands there; None if it is none."""
     end = line.find(b'"', len(begin))
     life, _, number = line[len(begin) : max(end, 0)].rpartition(b"-")
-    return (life, int(number)) if life and number.isdigit() else None
+    return _Id(life, int(number)) if life and number.isdigit() and len(number) <= _MAX_DIGITS else None

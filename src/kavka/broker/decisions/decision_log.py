@@ -375,8 +375,9 @@ class DecisionLog:
                 await asyncio.sleep(0)  # Requests are answered meanwhile.
             try:
                 decision_id, decision = decode_decision(line)
-            except MalformedDecision:
-                continue  # Cut off by a crash, damaged, or of a later build.
+                decision.subject.encode()
+            except (MalformedDecision, UnicodeEncodeError):
+                continue  # Cut off by a crash, damaged (half of a pair of surrogates is left), or of a later build.
             waiting.append(_Pending(decision_id, decision.at_ms, decision.subject, line))
         waiting = waiting[max(len(waiting) - (MAX_PENDING - len(self._pending)), 0) :]
         if waiting:
