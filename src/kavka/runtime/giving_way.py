@@ -10,7 +10,7 @@ I2  A walk over all connections, for a bound that is reached.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
@@ -32,10 +32,15 @@ def close_idlest(processor: Processor, count: int, is_spared: Callable[[str], bo
     return len(idlest)
 
 
-def close_unknown(processor: Processor, count: int, stalled_s: float) -> None:
-    """Closes at most `count` connections whose clients did not say within `stalled_s` who they are, oldest first."""
+def close_unknown(processor: Processor, count: int, stalled_s: float, spared: Collection[str]) -> None:
+    """Closes at most `count` connections whose clients did not say within `stalled_s` who they are, oldest first.
+    Those of listeners that are spared stay."""
     until = processor.loop.time() - stalled_s
-    unknown = [one for one in processor.connections.values() if one.is_unknown and one.accepted_at <= until]
+    unknown = [
+        one
+        for one in processor.connections.values()
+        if one.is_unknown and one.accepted_at <= until and one.protocol.context.listener_name not in spared
+    ]
     for connection in nsmallest(count, unknown, key=lambda one: one.accepted_at):
         processor.log.warning(
             "connection closed: its client did not log in, and all places are taken",

@@ -18,7 +18,8 @@ I2  A failing accept never ends the listening.
 I3  There are never more connections than descriptors for them, but for those that are about to be closed: as many as
     were accepted in one turn of the loop.
 I4  Where all places are taken and somebody waits for one, a client that must log in and has not keeps its own for
-    STALLED_S and no longer. What this costs is bounded: one walk over the connections in LOOK_S.
+    STALLED_S and no longer. What this costs is bounded: one walk over the connections in LOOK_S for each listener.
+    Brokers on a listener of their own, and who would leave no place to who waits, stay.
 
 Source: Kafka's SocketServer.Acceptor and ConnectionQuotas.
 """
@@ -144,6 +145,15 @@ class ConnectionQuota:
             return self.count < limits.descriptors or self._unprotected() > 0
         return self.count < min(limits.max_connections, limits.descriptors)
 
+    def spared_for(self, listener: str) -> frozenset[str]:
+        """Whose connections do not give way where `listener` has no room: they would leave no place to it, or are
+        brokers'."""
+        limits = self._limits
+        own = limits.max_connections_of_listeners.get(listener, limits.max_connections)
+        is_own = self._by_listener[listener] >= own
+        others = self._by_listener.keys() - {listener}
+        return frozenset(name for name in others if is_own or self.is_protected(name))
+
     @property
     def surplus(self) -> int:
         """How many connections of listeners that are not protected are to be closed."""
@@ -195,8 +205,9 @@ class Serves(Protocol):
         `on_done` is told on the broker's loop how many were closed."""
         ...
 
-    def close_unknown(self, count: int, stalled_s: float) -> None:
-        """Closes at most `count` connections whose clients must say who they are, and have not within `stalled_s`."""
+    def close_unknown(self, count: int, stalled_s: float, spared: Collection[str]) -> None:
+        """Closes at most `count` connections whose clients must say who they are, and have not within `stalled_s`, but
+        for those of the listeners in `spared`."""
         ...
 
 
@@ -206,12 +217,13 @@ NewGate: TypeAlias = Callable[[ConnectionContext], Gate]
 
 class Admission(NamedTuple):
     """What all acceptors of a server share. `on_surplus` closes connections that are too many, `on_full` those that do
-    not log in; `connect`, each listener's own, makes connections that are not plain ones."""
+    not log in, for a listener that has no room; `connect`, each listener's own, makes connections that are not plain
+    ones."""
 
     limits: ListenerLimits
     quota: ConnectionQuota
     on_surplus: Callable[[], None]
-    on_full: Callable[[], None]
+    on_full: Callable[[str], None]
     log: ConnectionLog
     connect: Connect | None = None
 
@@ -287,7 +299,7 @@ class Acceptor:
             if not self._quota.has_room(self._listener_name):
                 self._pause()
                 self._quota.when_room(self._resume)
-                self._on_full()
+                self._on_full(self._listener_name)
                 self._look_again(self._resume)
                 self._log.warning(
                     "no connections accepted until one closes: there are as many as may be",
@@ -349,7 +361,7 @@ class Acceptor:
             if not is_noted:
                 self._quota.when_room(admit)
             self._look_again(partial(admit, is_noted=True))
-            self._on_full()
+            self._on_full(self._listener_name)
             return
         self._late = None
         self._admit_by_address(rates, connected, address, port)

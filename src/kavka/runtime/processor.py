@@ -35,7 +35,7 @@ import math
 import os
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from itertools import islice
 from time import perf_counter_ns
@@ -748,11 +748,11 @@ class Processor:
 
         on_done(giving_way.close_idlest(self, count, is_spared))
 
-    def close_unknown(self, count: int, stalled_s: float) -> None:
+    def close_unknown(self, count: int, stalled_s: float, spared: Collection[str]) -> None:
         """As `Serves` says."""
         from kavka.runtime import giving_way  # late, as above
 
-        giving_way.close_unknown(self, count, stalled_s)
+        giving_way.close_unknown(self, count, stalled_s, spared)
 
     # Ending
 

@@ -22,7 +22,7 @@ import asyncio
 import contextvars
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from kavka.protocol.connection import Answered, ConnectionContext, Request, Slot
@@ -146,10 +146,10 @@ class ProcessorThread:
 
         self._loop.call_soon_threadsafe(self._processor.close_idlest, count, is_spared, done)
 
-    def close_unknown(self, count: int, stalled_s: float) -> None:
+    def close_unknown(self, count: int, stalled_s: float, spared: Collection[str]) -> None:
         """The same."""
         if self._loop is not None and self._processor is not None:
-            self._loop.call_soon_threadsafe(self._processor.close_unknown, count, stalled_s)
+            self._loop.call_soon_threadsafe(self._processor.close_unknown, count, stalled_s, spared)
 
     async def stop(self, grace_s: float) -> None:
         """Stops the processor as `Processor.stop` does, then ends the thread."""

@@ -127,8 +127,8 @@ class SocketServer:
         """How many connections processors were asked to close, and have not told of yet."""
         self._turn = 0
         self._fruitless = 0
-        self._looked_at = -LOOK_S
-        """When it was last looked for clients that do not log in."""
+        self._looked_at: dict[str, float] = {}
+        """By listener: when it was last looked for clients that do not log in."""
         self._acceptors: list[Acceptor] = []
         self._metrics = RequestMetrics(registry, api_name)
         self.watch = self._metrics.watch
@@ -205,15 +205,16 @@ class SocketServer:
         self._fruitless = 0
         self._ask_to_close()
 
-    def _close_unknown(self) -> None:
+    def _close_unknown(self, listener: str) -> None:
         """All places are taken: those who do not say who they are give way. Each close wakes who waits for a place."""
         now = self._loop.time()
-        if now < self._looked_at + LOOK_S / 2:
+        if now < self._looked_at.get(listener, -LOOK_S) + LOOK_S / 2:
             return  # Places come and go all the time, and each time the next one finds none.
-        self._looked_at = now
+        self._looked_at[listener] = now
+        spared = self._quota.spared_for(listener)
         processors: Sequence[Processor | ProcessorThread] = (self._processor, *self._threads)
         for processor in processors:
-            processor.close_unknown(ACCEPT_BATCH, STALLED_S)
+            processor.close_unknown(ACCEPT_BATCH, STALLED_S, spared)
 
     def _ask_to_close(self) -> None:
         """Until enough are about to be closed, or nobody has any that may be."""

@@ -440,6 +440,29 @@ def test_for_a_listener_of_brokers_those_who_do_not_log_in_are_closed_first(star
     assert idle.ask(2, b"c") == b"c"
 
 
+def test_a_broker_that_logs_in_slowly_does_not_give_way_to_clients(
+    start_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clients' listener is at its own limit: to close another one's connection gives nobody a place."""
+    monkeypatch.setattr(socket_server, "STALLED_S", 0.3)
+    server = start_server(
+        echo,
+        max_connections_of_listeners={"PLAINTEXT": 1},
+        listeners_of_brokers=("BROKERS",),
+    )
+    brokers = server.call(
+        lambda: server.server.listen("BROKERS", "127.0.0.1", 0, new_gate=lambda context: ClosedGate())
+    )
+    server.call(brokers.start)
+    broker = server.connect(port=brokers.port)
+    good, waiting = server.connect(), server.connect()
+    assert good.ask(1, b"a") == b"a"
+    waiting.send(1, b"x")
+    broker.socket.settimeout(1.5)
+    with pytest.raises(TimeoutError):
+        broker.socket.recv(1)
+
+
 @pytest.mark.setting("max.connections.per.ip", "max.connections.per.ip.overrides")
 def test_over_max_connections_per_ip_a_connection_is_refused(
     start_server: Any, log_lines: list[Any], eventually: Eventually
