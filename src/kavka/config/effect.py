@@ -63,7 +63,7 @@ _TOKEN_LOGIN: Final = (
     "It governs tokens that are asked for with a signed assertion. Brokers ask for theirs with an id and a secret."
 )
 _TIERED: Final = "It governs remote log storage. That is refused, see remote.log.storage.system.enable."
-_SHARE: Final = "Share groups are served, all of them, while the feature share.version is 1."
+_SHARE: Final = "Share groups are served, all of them, while the feature share.version is 1 or 2."
 _SHARE_CLASSES: Final = "Share groups have the simple assignor, and their states are in __share_group_state."
 _PASSWORDS: Final = "It encrypts passwords that are set at run time. Such changes are refused."
 _JAVA_METRICS: Final = "It governs Java's metrics. Use kavka.metrics.port for kavka's metrics."
