@@ -209,7 +209,8 @@ def _require(subject: Subject, bootstrap: str | None, *, in_rings: bool) -> None
         _require_broker(subject.broker, None if in_rings else bootstrap_of(bootstrap))
     elif subject.group is not None:
         _require_group(subject.group, None if in_rings else bootstrap_of(bootstrap))
-    elif subject.topic is not None and not in_rings:
+    elif subject.topic is not None and not subject.denied and not in_rings:
+        # What was denied need not be there: a client asks for a topic by a wrong name.
         require_topics(bootstrap, [subject.topic])
 
 

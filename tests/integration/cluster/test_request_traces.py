@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from kavka.decisions import RING_FILES as DECISION_RINGS
-from kavka.decisions import DecisionKind, decode_decision
+from kavka.decisions import RING_MARK, DecisionKind, decode_decision
 from kavka.testing import Cluster
 from kavka.traces import RING_FILES, RequestTrace, Stage, decode_trace, verdict
 from tests.kit.command_line import run_alone
@@ -43,7 +43,8 @@ def traces(cluster: Cluster, broker_id: int, topic: str) -> list[RequestTrace]:
 def told(cluster: Cluster, broker_id: int) -> set[tuple[object, object, int | None]]:
     """API, stage and broker of the why-records. One stands for a minute, so it may be of an earlier request: on a busy
     machine any request may be slow."""
-    found = [decode_decision(line).decision for line in lines(cluster, broker_id, DECISION_RINGS)]
+    kept = [line for line in lines(cluster, broker_id, DECISION_RINGS) if not line.startswith(RING_MARK)]
+    found = [decode_decision(line).decision for line in kept]
     slow = [each for each in found if each.kind is DecisionKind.REQUEST_SLOW]
     return {(each.evidence.get("api"), each.evidence.get("stage"), each.about_broker) for each in slow}
 
