@@ -423,7 +423,7 @@ STORIES: Final[Mapping[str, Story]] = {
     ),
     # One leaves and comes back, and is given tasks that the others must give back first; another is killed.
     "streams group": Story(
-        _plan(streamers=3, settings={"group.streams.session.timeout.ms": "2000"}),
+        _plan(seed=6, streamers=3, settings={"group.streams.session.timeout.ms": "2000"}),
         11.0,
         (
             strike(2_500, "streams member leaves", place=2, ms=2_000),
