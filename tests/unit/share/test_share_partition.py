@@ -226,7 +226,10 @@ def test_the_start_waits_for_a_dead_letter_and_passes_when_it_is_archived() -> N
 def test_a_refused_write_of_what_is_archived_is_written_again_without_another_dead_letter() -> None:
     partition = given_up(AcknowledgeType.REJECT)
     partition.archive(0, 0)
-    partition.settle(partition.take_write(), is_committed=False)
+    write = partition.take_write()
+    assert not partition.dead_letters()
+    assert partition.may_have_dead_letters, "whoever hears that it was refused asks this before it tries again"
+    partition.settle(write, is_committed=False)
     assert not partition.dead_letters()
     assert partition.has_unsent
     partition.settle(partition.take_write(), is_committed=True)

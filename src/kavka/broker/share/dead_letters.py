@@ -32,7 +32,7 @@ from kavka.errors import ConnectionFailed, ErrorCode, OffsetOutOfRange, RecordsE
 from kavka.logger import Logger
 from kavka.model import BrokerId, Offset, TopicPartition
 from kavka.protocol.api_keys import ApiKey
-from kavka.records.batch import HEADER_SIZE, iterate_batches
+from kavka.records.batch import HEADER_SIZE, RecordBatch, iterate_batches
 from kavka.records.builder import BatchBuilder
 from kavka.replication.decide.partition import Partition
 from kavka.replication.replica_manager import ACKS_ALL, ReplicaManager
@@ -247,7 +247,8 @@ class DeadLetterWriter:
                 return taking.position
             if taking.position <= position:
                 return end
-            position = taking.position
+            # Between two spans may lie any number of records that are done: they are not read.
+            position = next((max(span.first, taking.position) for span in spans if span.last >= taking.position), end)
         return end
 
     def _read(self, grave: Grave, position: Offset) -> bytes:
@@ -323,19 +324,24 @@ class _Taking:
     def take(self) -> None:
         try:
             for batch in iterate_batches(memoryview(self._data)):
-                header = batch.header
-                wanted = [span for span in self._spans if span.first <= header.last_offset]
-                if not wanted:
+                self._take_from(batch)
+                if self.is_full:
                     return
-                if wanted[0].last >= header.base_offset and not header.is_control:
-                    for record in batch.records(max_size=MAX_INFLATED_BYTES):
-                        self._take_one(record.offset, record.key, record.value)
-                        if self.is_full:
-                            return
-                self.position = max(self.position, header.last_offset + 1)
         except RecordsError:
-            # It cannot be read by anybody, or is too large for a copy (I4): what lies behind it is looked at next.
-            self.position = max(self.position, header.last_offset + 1)
+            pass  # There is no batch. At the position where it begins nothing is found then.
+
+    def _take_from(self, batch: RecordBatch) -> None:
+        header = batch.header
+        is_wanted = any(span.first <= header.last_offset and span.last >= header.base_offset for span in self._spans)
+        if is_wanted and not header.is_control:
+            try:
+                for record in batch.records(max_size=MAX_INFLATED_BYTES):
+                    self._take_one(record.offset, record.key, record.value)
+                    if self.is_full:
+                        return
+            except RecordsError:
+                pass  # It cannot be read by anybody, or is too large for a copy (I4): what lies behind it is next.
+        self.position = max(self.position, header.last_offset + 1)
 
     def _take_one(self, offset: Offset, key: bytes | None, value: bytes | None) -> None:
         if not any(span.first <= offset <= span.last for span in self._spans):

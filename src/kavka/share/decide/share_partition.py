@@ -272,7 +272,7 @@ class SharePartition:
         being written."""
         due = [span for span in self.spans if span.state is RecordState.ARCHIVING and span.becomes is None]
         if not due:
-            self.may_have_dead_letters = any(span.becomes is RecordState.ARCHIVING for span in self.spans)
+            self.may_have_dead_letters = any(RecordState.ARCHIVING in (span.state, span.becomes) for span in self.spans)
         return due
 
     def archive(self, first: Offset, last: Offset) -> int:
