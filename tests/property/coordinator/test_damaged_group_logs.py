@@ -91,6 +91,9 @@ class Log:
         self.records.extend(records)
         return ErrorCode.NONE
 
+    def ends(self, partition: int) -> tuple[int, int]:
+        return len(self.records), len(self.records)
+
     async def settle(self, partition: int) -> bool:
         return True
 
