@@ -68,6 +68,8 @@ _FOR_GOOD: Final = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 )
 """Errors that another try does not mend."""
+_OF_CONTENT: Final = (ErrorCode.INVALID_RECORD, ErrorCode.MESSAGE_TOO_LARGE)
+"""Those of them that say something of this batch only."""
 
 Content = tuple[bytes | None, bytes | None]
 """A record's key and value."""
@@ -99,8 +101,11 @@ class Grave(NamedTuple):
 
 
 class _Failure(NamedTuple):
+    """`refused` is what the refused batch had, where its content was the reason: other batches may be taken."""
+
     why: str
     is_final: bool
+    refused: Sequence[Span] = ()
 
 
 class _Batch(NamedTuple):
@@ -133,21 +138,25 @@ class DeadLetterWriter:
         """Writes dead letters of the first of these spans. Returns those that are done: they are written, or cannot be
         (I2). Empty where this broker has no word in it any more."""
         spans = decide.with_causes(spans, grave.place.limit)
-        tries = 0
+        tries, may_copy = 0, True
         while grave.is_current():
             async with self._slots:
-                outcome = await self._try(grave, spans)
+                outcome = await self._try(grave, spans, may_copy=may_copy)
             if not isinstance(outcome, _Failure):
                 return outcome
+            if outcome.refused and may_copy:
+                may_copy = False  # Headers alone may be taken (I4).
+                continue
             tries += 1
             pause_s = None if outcome.is_final else decide.pause_s(tries, self._ports.random.random())
             if pause_s is None:
-                self._give_up(grave, spans, outcome.why)
-                return spans
+                lost = outcome.refused or spans
+                self._give_up(grave, lost, outcome.why)
+                return lost
             await asyncio.sleep(pause_s)
         return ()
 
-    async def _try(self, grave: Grave, spans: Sequence[Span]) -> Sequence[Span] | _Failure:
+    async def _try(self, grave: Grave, spans: Sequence[Span], *, may_copy: bool) -> Sequence[Span] | _Failure:
         group_id, source = grave.place.group_id, grave.place.partition
         letters = self._ports.letters(group_id)
         why = decide.refusal(group_id, letters, source, self._found(letters.topic))
@@ -158,12 +167,13 @@ class DeadLetterWriter:
         found = self._found(letters.topic)
         if found is None:
             return _Failure(f"{letters.topic} is not known here yet", is_final=False)
-        batch = await self._batch(grave, spans, found.max_message_bytes, copies=letters.copies)
+        batch = await self._batch(grave, spans, found.max_message_bytes, copies=letters.copies and may_copy)
         where = TopicPartition(letters.topic, decide.partition_for(source.partition, found.partition_count))
         self._counts.on_dead_letter_request(group_id)
         error, offset = await self._append(where, batch.data)
         if error is not ErrorCode.NONE:
-            return _Failure(f"{where} answered {error.name}", is_final=error in _FOR_GOOD)
+            refused = batch.spans if error in _OF_CONTENT else ()
+            return _Failure(f"{where} answered {error.name}", is_final=error in _FOR_GOOD, refused=refused)
         count = sum(span.size for span in batch.spans)
         self._counts.on_dead_letters(group_id, count)
         untold = grave.telling.turn(Written, count, self._ports.clock_ms())
