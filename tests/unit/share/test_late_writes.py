@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kavka.broker.share import state_requests
+from kavka.broker.share.persister import SharePersister
 from kavka.coordinator.share_state.decide.records import ShareKey, UpdateRecord, decode_share_state_record
 from kavka.coordinator.share_state.decide.shard import UNNUMBERED, ShareStateShard
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import StateBatch
+from kavka.protocol.messages.write_share_group_state_request import WriteShareGroupStateRequest
+from kavka.protocol.messages.write_share_group_state_response import (
+    PartitionResult,
+    WriteShareGroupStateResponse,
+    WriteStateResult,
+)
+from kavka.share.decide.share_partition import Write
 
 KEY = ShareKey("workers", uuid.UUID(int=1), 0)
 
@@ -61,6 +73,34 @@ def test_the_next_leader_begins_with_its_own_numbers() -> None:
     replay(shard, shard.read(KEY, 4, 0)[1])
     replay(shard, shard.write(ACCEPTED._replace(leader_epoch=4), 1, 0, 1))
     assert shard.states[KEY].start_offset == 2
+
+
+def test_a_process_that_leads_on_in_the_epoch_of_the_one_before_is_not_late() -> None:
+    """A partition with one replica keeps its leader epoch if no controller saw the broker gone."""
+    numbers: list[int] = []
+
+    async def take(_coordinator: Any, message: WriteShareGroupStateRequest) -> WriteShareGroupStateResponse:
+        numbers.append(message.topics[0].partitions[0].kavka_write_number)
+        return WriteShareGroupStateResponse(results=[WriteStateResult(partitions=[PartitionResult()])])
+
+    def write(wall_ms: int, *, times: int) -> None:
+        persister = SharePersister(
+            metadata, lambda: coordinator, peers, lambda: asyncio.sleep(0), wall_ms=lambda: wall_ms
+        )
+        for _ in range(times):
+            asyncio.run(persister.write(KEY, Write(0, 0, (), 0), state_epoch=1, leader_epoch=3, patience_s=1))
+
+    metadata: Any = SimpleNamespace(partition=lambda topic, index: SimpleNamespace(state=SimpleNamespace(leader=1)))
+    coordinator: Any = SimpleNamespace(partition_for=lambda name: 0)
+    peers: Any = SimpleNamespace(broker_id=1)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(state_requests, "write", take)
+        write(1_000, times=900)
+        write(1_001, times=2)
+    assert numbers == sorted(set(numbers))
+    shard = led()
+    for number in numbers:
+        replay(shard, shard.write(RELEASED, 1, 0, number))
 
 
 def test_a_state_that_is_deleted_and_made_again_takes_any_number() -> None:

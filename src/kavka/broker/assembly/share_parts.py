@@ -72,7 +72,7 @@ def new_share_states(
 def new_persister(
     base: Base, metadata: MetadataCache, states: Late[ShareCoordinator], topic: TopicOfStates
 ) -> SharePersister:
-    return SharePersister(metadata, states, _new_peers(base, metadata), topic.ensure)
+    return SharePersister(metadata, states, _new_peers(base, metadata), topic.ensure, base.ports.wall_ms)
 
 
 def _new_peers(base: Base, metadata: MetadataCache) -> SharePeers:

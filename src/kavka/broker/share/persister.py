@@ -7,6 +7,9 @@ Decides where the coordinator is, and how often it is asked again. Must not know
     I2  writes are numbered, so that the coordinator takes none that is late: 1. the connection is cut, and a write
         waits in it; 2. it is sent again over another one, and stored; 3. so is the next; 4. the cut heals, and the
         first arrives. It would undo what the next one stored. Kafka does not notice
+    I3  the numbers of a process are above those of the one before it, which may have led in the same leader epoch: a
+        partition with one replica keeps its epoch if no controller saw the broker gone. So they begin with the time,
+        and are never behind it: a clock that was set back costs refusals until it is where it was
 
 Source: Kafka's DefaultStatePersister and PersisterStateManager.
 """
@@ -16,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import count
 from typing import Any, Final, NamedTuple
 
 from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
@@ -47,6 +49,8 @@ _RETRIABLE: Final = (
 )
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
+NUMBERS_PER_MS: Final = 1_000
+"""More writes than a process can send in a millisecond."""
 
 
 class StoredState(NamedTuple):
@@ -82,13 +86,15 @@ class SharePersister:
         coordinator: Callable[[], ShareCoordinator],
         peers: SharePeers,
         ensure_topic: Callable[[], Awaitable[None]],
+        wall_ms: Callable[[], int],
     ) -> None:
-        """`ensure_topic` creates the topic of the states."""
+        """`ensure_topic` creates the topic of the states; `wall_ms` is the time in ms since 1970."""
         self._metadata = metadata
         self._coordinator = coordinator
         self.peers = peers
         self._ensure_topic = ensure_topic
-        self._numbers = count(1)
+        self._wall_ms = wall_ms
+        self._last_number = 0
 
     async def read(self, key: ShareKey, leader_epoch: int, patience_s: float) -> StoredState:
         """The state, for who leads in this epoch. Raises `RequestError`."""
@@ -125,7 +131,7 @@ class SharePersister:
                 writing.StateBatch(first_offset=first, last_offset=last, delivery_state=code, delivery_count=count)
                 for first, last, code, count in write.batches
             ],
-            kavka_write_number=next(self._numbers),
+            kavka_write_number=self._next_number(),
         )
         message = writing.WriteShareGroupStateRequest(
             group_id=key.group_id, topics=[writing.WriteStateData(topic_id=key.topic_id, partitions=[data])]
@@ -134,6 +140,11 @@ class SharePersister:
             ApiKey.WRITE_SHARE_GROUP_STATE, 1, message, WriteShareGroupStateResponse, state_requests.write
         )
         await self._ask(key, question, patience_s)
+
+    def _next_number(self) -> int:
+        """Higher than any before (I2, I3)."""
+        self._last_number = max(self._last_number + 1, self._wall_ms() * NUMBERS_PER_MS)
+        return self._last_number
 
     async def initialize(
         self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]], patience_s: float
