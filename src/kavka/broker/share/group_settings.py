@@ -25,11 +25,16 @@ class ShareSettings(NamedTuple):
     may_renew: bool
 
 
+def _is_on(text: str) -> bool:
+    """What is kept is the text of who set it: TRUE is taken, too."""
+    return text.strip().lower() == "true"
+
+
 def dead_letters(config: BrokerConfig, overrides: Mapping[str, str]) -> DeadLetters:
     """Of a group that sets `overrides` itself, whatever the cluster's share.version is: it may have been higher."""
     return DeadLetters(
         overrides.get("errors.deadletterqueue.topic.name", ""),
-        overrides.get("errors.deadletterqueue.copy.record.enable", "false") == "true",
+        _is_on(overrides.get("errors.deadletterqueue.copy.record.enable", "false")),
         config.errors_deadletterqueue_topic_name_prefix,
         config.errors_deadletterqueue_auto_create_topics_enable,
     )
@@ -66,7 +71,7 @@ def share_settings(config: BrokerConfig, overrides: Mapping[str, str], share_ver
         ),
         overrides.get("share.isolation.level", "read_uncommitted") == "read_committed",
         overrides.get("share.auto.offset.reset", "latest"),
-        overrides.get("share.renew.acknowledge.enable", "true") == "true",
+        _is_on(overrides.get("share.renew.acknowledge.enable", "true")),
     )
 
 
