@@ -28,11 +28,13 @@ from kavka.config.broker import BrokerConfig, setting_named
 from kavka.config.broker_settings import DynamicOnlySettings
 from kavka.config.effect import IDLE_IN_KAFKA_TOO, Effect, refuse_unsupported, standing, start_only, without_effect
 from kavka.config.group import (
+    BOUNDED,
     DEAD_LETTERS_FROM,
     MAX_PUSH_INTERVAL_MS,
     MIN_PUSH_INTERVAL_MS,
     ClientMetricsSettings,
     GroupSettings,
+    bounds,
     parse_match,
 )
 from kavka.config.setting import AnySetting, InvalidValue, Mode, Type, parse_list
@@ -58,49 +60,6 @@ class Change(NamedTuple):
 
 
 _DEAD_LETTERS: Final = "errors.deadletterqueue."
-_GROUP_BOUNDS: Final = {
-    "consumer.session.timeout.ms": (
-        "group_consumer_min_session_timeout_ms",
-        "group_consumer_max_session_timeout_ms",
-    ),
-    "consumer.heartbeat.interval.ms": (
-        "group_consumer_min_heartbeat_interval_ms",
-        "group_consumer_max_heartbeat_interval_ms",
-    ),
-    "consumer.assignment.interval.ms": (
-        "group_consumer_min_assignment_interval_ms",
-        "group_consumer_max_assignment_interval_ms",
-    ),
-    "streams.session.timeout.ms": (
-        "group_streams_min_session_timeout_ms",
-        "group_streams_max_session_timeout_ms",
-    ),
-    "streams.heartbeat.interval.ms": (
-        "group_streams_min_heartbeat_interval_ms",
-        "group_streams_max_heartbeat_interval_ms",
-    ),
-    "streams.assignment.interval.ms": (
-        "group_streams_min_assignment_interval_ms",
-        "group_streams_max_assignment_interval_ms",
-    ),
-    "streams.num.standby.replicas": ("", "group_streams_max_standby_replicas"),
-    "share.session.timeout.ms": ("group_share_min_session_timeout_ms", "group_share_max_session_timeout_ms"),
-    "share.heartbeat.interval.ms": ("group_share_min_heartbeat_interval_ms", "group_share_max_heartbeat_interval_ms"),
-    "share.assignment.interval.ms": (
-        "group_share_min_assignment_interval_ms",
-        "group_share_max_assignment_interval_ms",
-    ),
-    "share.record.lock.duration.ms": (
-        "group_share_min_record_lock_duration_ms",
-        "group_share_max_record_lock_duration_ms",
-    ),
-    "share.delivery.count.limit": ("group_share_min_delivery_count_limit", "group_share_max_delivery_count_limit"),
-    "share.partition.max.record.locks": (
-        "group_share_min_partition_max_record_locks",
-        "group_share_max_partition_max_record_locks",
-    ),
-}
-"""The broker's settings that bound what a group may ask for."""
 _THREADS: Final = ("num.io.threads", "num.replica.fetchers", "num.recovery.threads.per.data.dir", "background.threads")
 _NEEDS_LISTENER: Final = frozenset(
     {
@@ -214,9 +173,8 @@ def alter_group_incrementally(
                     f"{name} would have no effect: the feature share.version is {share_version}, and dead letters take "
                     f"{DEAD_LETTERS_FROM}"
                 )
-            bounds = _GROUP_BOUNDS.get(name)
-            if bounds is not None:
-                least, most = (getattr(broker, attribute) if attribute else 0 for attribute in bounds)
+            if name in BOUNDED:
+                least, most = bounds(broker, name)
                 if not least <= value <= most:
                     raise InvalidValue(name, value, f"Value must be at least {least} and at most {most}")
         _refuse_short_sessions(texts, broker)

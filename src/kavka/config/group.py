@@ -1,6 +1,6 @@
 """The settings that belong to a consumer group and to a subscription to clients' metrics.
 
-Decides names, types, defaults and ranges. Must not know groups or metrics.
+Decides names, types, defaults and ranges, and how the broker bounds what a group sets. Must not know groups or metrics.
 
 Source: Kafka's GroupConfig and ClientMetricsConfigs of 4.3 (3.9 has the client metrics only); dead letters of 4.4.
 """
@@ -8,8 +8,10 @@ Source: Kafka's GroupConfig and ClientMetricsConfigs of 4.3 (3.9 has the client 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
+from kavka.config.broker_settings import BrokerSettings
 from kavka.config.setting import (
     MEDIUM,
     Range,
@@ -81,6 +83,68 @@ class GroupSettings(Settings):
     streams_initial_rebalance_delay_ms = integer(3_000, at_least(0), newer=True)
     streams_num_standby_replicas = integer(0, at_least(0), newer=True)
     streams_session_timeout_ms = integer(45_000, at_least(1), newer=True)
+
+
+BOUNDED: Final[Mapping[str, tuple[str, str]]] = {
+    "consumer.session.timeout.ms": (
+        "group_consumer_min_session_timeout_ms",
+        "group_consumer_max_session_timeout_ms",
+    ),
+    "consumer.heartbeat.interval.ms": (
+        "group_consumer_min_heartbeat_interval_ms",
+        "group_consumer_max_heartbeat_interval_ms",
+    ),
+    "consumer.assignment.interval.ms": (
+        "group_consumer_min_assignment_interval_ms",
+        "group_consumer_max_assignment_interval_ms",
+    ),
+    "streams.session.timeout.ms": (
+        "group_streams_min_session_timeout_ms",
+        "group_streams_max_session_timeout_ms",
+    ),
+    "streams.heartbeat.interval.ms": (
+        "group_streams_min_heartbeat_interval_ms",
+        "group_streams_max_heartbeat_interval_ms",
+    ),
+    "streams.assignment.interval.ms": (
+        "group_streams_min_assignment_interval_ms",
+        "group_streams_max_assignment_interval_ms",
+    ),
+    "streams.num.standby.replicas": ("", "group_streams_max_standby_replicas"),
+    "share.session.timeout.ms": ("group_share_min_session_timeout_ms", "group_share_max_session_timeout_ms"),
+    "share.heartbeat.interval.ms": ("group_share_min_heartbeat_interval_ms", "group_share_max_heartbeat_interval_ms"),
+    "share.assignment.interval.ms": (
+        "group_share_min_assignment_interval_ms",
+        "group_share_max_assignment_interval_ms",
+    ),
+    "share.record.lock.duration.ms": (
+        "group_share_min_record_lock_duration_ms",
+        "group_share_max_record_lock_duration_ms",
+    ),
+    "share.delivery.count.limit": ("group_share_min_delivery_count_limit", "group_share_max_delivery_count_limit"),
+    "share.partition.max.record.locks": (
+        "group_share_min_partition_max_record_locks",
+        "group_share_max_partition_max_record_locks",
+    ),
+}
+"""What a group may set within bounds, with the attributes of the broker that are the least and the most ("" is 0)."""
+
+
+def bounds(broker: BrokerSettings, name: str) -> tuple[int, int]:
+    """The least and the most that a group may set `name` to, which is one of BOUNDED."""
+    least, most = BOUNDED[name]
+    return getattr(broker, least) if least else 0, getattr(broker, most)
+
+
+def held(broker: BrokerSettings, overrides: Mapping[str, str], name: str) -> int:
+    """What is in force for a group that sets `overrides` itself: its own value or else the broker's, within the bounds.
+
+    The bounds may have moved since the group set its value, and the broker's own value is held between them, too.
+    """
+    least, most = bounds(broker, name)
+    own = overrides.get(name)
+    value: int = getattr(broker, f"group_{name.replace('.', '_')}") if own is None else int(own)
+    return max(least, min(value, most))
 
 
 class ClientMetricsSettings(Settings):

@@ -15,13 +15,11 @@ from typing import Final
 
 from kavka.broker.metadata.metadata_cache import MetadataCache
 from kavka.config.broker import BrokerConfig
+from kavka.config.group import held
 from kavka.coordinator.groups.consumer.decide.assignors import RANGE, UNIFORM
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroupLimits
 from kavka.coordinator.groups.consumer.decide.target_assignment import TopicInfo
 
-SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
-HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
-ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 _ASSIGNORS: Final[Mapping[str, str]] = {
     UNIFORM: UNIFORM,
     RANGE: RANGE,
@@ -57,29 +55,13 @@ def consumer_group_limits(config: BrokerConfig, overrides: Mapping[str, str]) ->
     named = (_ASSIGNORS.get(name) for name in config.group_consumer_assignors)
     policy = config.group_consumer_migration_policy.lower()
     return ConsumerGroupLimits(
-        session_timeout_ms=_between(
-            int(overrides.get(SESSION_TIMEOUT, config.group_consumer_session_timeout_ms)),
-            config.group_consumer_min_session_timeout_ms,
-            config.group_consumer_max_session_timeout_ms,
-        ),
-        heartbeat_interval_ms=_between(
-            int(overrides.get(HEARTBEAT_INTERVAL, config.group_consumer_heartbeat_interval_ms)),
-            config.group_consumer_min_heartbeat_interval_ms,
-            config.group_consumer_max_heartbeat_interval_ms,
-        ),
+        session_timeout_ms=held(config, overrides, "consumer.session.timeout.ms"),
+        heartbeat_interval_ms=held(config, overrides, "consumer.heartbeat.interval.ms"),
         max_size=config.group_consumer_max_size,
         # Assignors of one's own are Java classes: without one of ours in the list, ours are used.
         assignors=tuple(dict.fromkeys(name for name in named if name is not None)) or (UNIFORM, RANGE),
-        assignment_interval_ms=_between(
-            int(overrides.get(ASSIGNMENT_INTERVAL, config.group_consumer_assignment_interval_ms)),
-            config.group_consumer_min_assignment_interval_ms,
-            config.group_consumer_max_assignment_interval_ms,
-        ),
+        assignment_interval_ms=held(config, overrides, "consumer.assignment.interval.ms"),
         regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         upgrade_allowed=policy in ("upgrade", "bidirectional"),
         downgrade_allowed=policy in ("downgrade", "bidirectional"),
     )
-
-
-def _between(value: int, lowest: int, highest: int) -> int:
-    return max(lowest, min(value, highest))

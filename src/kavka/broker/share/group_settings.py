@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kavka.config.broker import BrokerConfig
-from kavka.config.group import DEAD_LETTERS_FROM
+from kavka.config.group import DEAD_LETTERS_FROM, held
 from kavka.coordinator.groups.share.decide.group import ShareGroupLimits
 from kavka.share.decide.dead_letters import DeadLetters
 from kavka.share.decide.share_partition import ShareLimits
@@ -44,29 +44,11 @@ def share_settings(config: BrokerConfig, overrides: Mapping[str, str], share_ver
     """Of a group that sets `overrides` itself."""
     has_dead_letters = share_version >= DEAD_LETTERS_FROM and bool(overrides.get("errors.deadletterqueue.topic.name"))
 
-    def own(name: str, default: int, lowest: int, highest: int) -> int:
-        return max(lowest, min(int(overrides.get(name, default)), highest))
-
     return ShareSettings(
         ShareLimits(
-            own(
-                "share.delivery.count.limit",
-                config.group_share_delivery_count_limit,
-                config.group_share_min_delivery_count_limit,
-                config.group_share_max_delivery_count_limit,
-            ),
-            own(
-                "share.record.lock.duration.ms",
-                config.group_share_record_lock_duration_ms,
-                config.group_share_min_record_lock_duration_ms,
-                config.group_share_max_record_lock_duration_ms,
-            ),
-            own(
-                "share.partition.max.record.locks",
-                config.group_share_partition_max_record_locks,
-                config.group_share_min_partition_max_record_locks,
-                config.group_share_max_partition_max_record_locks,
-            ),
+            held(config, overrides, "share.delivery.count.limit"),
+            held(config, overrides, "share.record.lock.duration.ms"),
+            held(config, overrides, "share.partition.max.record.locks"),
             RecordState.ARCHIVING if has_dead_letters else RecordState.ARCHIVED,
         ),
         overrides.get("share.isolation.level", "read_uncommitted") == "read_committed",
@@ -77,29 +59,10 @@ def share_settings(config: BrokerConfig, overrides: Mapping[str, str], share_ver
 
 def share_group_limits(config: BrokerConfig, overrides: Mapping[str, str]) -> ShareGroupLimits:
     """What holds for the members of a group that sets `overrides` itself."""
-
-    def own(name: str, default: int, lowest: int, highest: int) -> int:
-        return max(lowest, min(int(overrides.get(name, default)), highest))
-
     return ShareGroupLimits(
-        session_timeout_ms=own(
-            "share.session.timeout.ms",
-            config.group_share_session_timeout_ms,
-            config.group_share_min_session_timeout_ms,
-            config.group_share_max_session_timeout_ms,
-        ),
-        heartbeat_interval_ms=own(
-            "share.heartbeat.interval.ms",
-            config.group_share_heartbeat_interval_ms,
-            config.group_share_min_heartbeat_interval_ms,
-            config.group_share_max_heartbeat_interval_ms,
-        ),
+        session_timeout_ms=held(config, overrides, "share.session.timeout.ms"),
+        heartbeat_interval_ms=held(config, overrides, "share.heartbeat.interval.ms"),
         max_size=config.group_share_max_size,
-        assignment_interval_ms=own(
-            "share.assignment.interval.ms",
-            config.group_share_assignment_interval_ms,
-            config.group_share_min_assignment_interval_ms,
-            config.group_share_max_assignment_interval_ms,
-        ),
+        assignment_interval_ms=held(config, overrides, "share.assignment.interval.ms"),
         initialize_retry_ms=config.group_share_initialize_retry_interval_ms,
     )
