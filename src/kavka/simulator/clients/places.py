@@ -1,4 +1,4 @@
-"""Places: what the members of any group are in a simulated cluster.
+"""Places: what the members of any group are in a simulated cluster, and transactional producers.
 
 A member is a place: after a crash another process takes it, with another client and another member id. Must not know
 what a member does.

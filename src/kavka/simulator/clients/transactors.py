@@ -17,12 +17,13 @@ from kavka.client.settings import ConsumerSettings, OffsetReset, ProducerSetting
 from kavka.client.transactions import GroupMetadata, TransactionBroken
 from kavka.errors import ConnectionFailed, KavkaError, RequestError
 from kavka.model import TopicPartition
+from kavka.simulator.clients.places import Places
 from kavka.simulator.clients.workload import FETCH_WAIT_MS
 from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
 from kavka.simulator.rules.transaction_rules import LEDGER, Entry, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
     from random import Random
 
     from kavka.client.cluster import Cluster
@@ -52,63 +53,40 @@ OUTPUT: Final = ConsumerSettings(
 )
 
 
-class Transactors:
-    """The places of transactional producers, and which process has each."""
+class Transactors(Places[Producer]):
+    """The places of transactional producers. They never leave: they end when `is_writing` is False."""
+
+    node = "transactor"
 
     def __init__(self, world: World, source: str) -> None:
-        self._world = world
+        super().__init__(world)
         self._source = source
-        self._loops: list[NodeLoop | None] = []
         self._lives = 0
         self.is_writing = True
 
-    def __len__(self) -> int:
-        return len(self._loops)
-
-    def add(self) -> None:
-        """Another place, taken at once."""
-        self._loops.append(None)
-        self.join(len(self._loops) - 1)
-
     def add_reader(self) -> None:
         """A reader of what is committed, for good."""
-        loop = self._world.clients.node("reader")
-        self._world.clients.watch(loop.create_task(self._read_on(loop)))
+        loop = self.world.clients.node("reader")
+        self.world.clients.watch(loop.create_task(self._read_on(loop)))
 
-    def loop(self, place: int) -> NodeLoop | None:
-        """The process that has the place. None while it is empty."""
-        return self._loops[place] if place < len(self._loops) else None
-
-    def join(self, place: int, *, as_twin: bool = False) -> None:
-        """Takes the place if it is empty, or, as a twin, in addition to the process that has it."""
-        if self._loops[place] is None or as_twin:
-            self._lives += 1
-            loop = self._loops[place] = self._world.clients.node("transactor")
-            work = self._live(place, loop, f"{place}.{self._lives}", self._world.scheduler.new_random())
-            self._world.clients.watch(loop.create_task(work))
-
-    def crash(self, place: int) -> None:
-        loop = self._loops[place]
-        if loop is not None:
-            loop.kill()
-            self._world.network.process_died(loop)
-            self._loops[place] = None
-
-    def heal(self) -> None:
-        for place, loop in enumerate(self._loops):
-            if loop is not None and loop.is_paused:
-                loop.resume()
-            self.join(place)
+    def join_as_twin(self, place: int) -> None:
+        """Another process takes the place, and the one that has it goes on."""
+        self.empty(place)
+        self.join(place)
 
     @property
     def waiting(self) -> int:
         """How many have not ended: after `is_writing` is False, those that wait for an outcome."""
-        return sum(loop is not None for loop in self._loops)
+        return sum(loop is not None for loop in self.loops)
 
     # -- a process
 
-    async def _live(self, place: int, loop: NodeLoop, life: str, random: Random) -> None:
-        clients = self._world.clients
+    def _live(self, place: int, loop: NodeLoop, random: Random) -> Coroutine[object, object, None]:
+        self._lives += 1
+        return self._live_as(f"{place}.{self._lives}", place, loop, random)
+
+    async def _live_as(self, life: str, place: int, loop: NodeLoop, random: Random) -> None:
+        clients = self.world.clients
         settings = ProducerSettings(
             acks=-1,
             linger_ms=0,
@@ -134,13 +112,13 @@ class Transactors:
                         break
             except KavkaError:
                 await asyncio.sleep(RETRY_S)
-            if self._loops[place] is not loop:
+            if self.loops[place] is not loop:
                 return  # Another has the place: this is a zombie, and was told so.
-        if self._loops[place] is loop:
-            self._loops[place] = None
+        if self.loops[place] is loop:
+            self.empty(place)
 
     def _goes_on(self, loop: NodeLoop, place: int) -> bool:
-        return self.is_writing and self._loops[place] is loop
+        return self.is_writing and self.loops[place] is loop
 
     async def _write(self, loop: NodeLoop, place: int, producer: Producer, life: str, random: Random) -> None:
         number = 0
@@ -186,7 +164,7 @@ class Transactors:
         random: Random,
     ) -> bool:
         """One transaction, to its end; whether it is committed. Raises KavkaError if that is left to others."""
-        rules = self._world.observer.transactions
+        rules = self.world.observer.transactions
         name = entries[0].transaction
         producer.begin_transaction()
         try:
@@ -205,10 +183,10 @@ class Transactors:
         return False
 
     async def _read_on(self, loop: NodeLoop) -> None:
-        rules = self._world.observer.transactions
+        rules = self.world.observer.transactions
         while True:
             try:
-                async with self._world.clients.cluster(loop) as cluster, Consumer(cluster, OUTPUT) as consumer:
+                async with self.world.clients.cluster(loop) as cluster, Consumer(cluster, OUTPUT) as consumer:
                     await consumer.assign_topic(LEDGER)
                     while True:
                         for record in await consumer.poll(timeout_ms=1_000):

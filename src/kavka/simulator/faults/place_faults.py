@@ -1,4 +1,5 @@
-"""Faults of members of any group: what a leaving, a crash and a pause of the process that has a place are.
+"""Faults of members of any group and of transactional producers: what leaving, a crash and a pause of the process
+that has a place are.
 
 They are strikes as other faults are, so that a failing run can be made smaller by leaving them out.
 """
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PlaceFaults(FaultGroup):
-    """Of the places of one group. A fault returns False where nobody has the place, or its process is paused."""
+    """Of the places of one kind. A fault returns False where nobody has the place, or its process is paused."""
 
     @property
     @abstractmethod
