@@ -2,6 +2,7 @@
 
 coordinator         the flow: who is asked for what, members of classic groups, timers
 shard_writer        records on their way into the log, and applied once they are committed
+carrier             what the coordinator does for the flows of the newer groups
 active_group_shard  one partition of the log that is loaded here; turns: who may change a group now
 decide/             one partition's groups and offsets: what each request is answered with, and which records it writes
 classic/            the JoinGroup and SyncGroup protocol

@@ -18,7 +18,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Work
 from kavka.coordinator.groups.classic.decide.group import ClassicGroup
@@ -60,6 +60,9 @@ from kavka.coordinator.shared.decide.topic_pattern import InvalidPattern, TopicP
 from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
 
+if TYPE_CHECKING:
+    from kavka.coordinator.groups.carrier import Carrier
+
 logger = Logger(__name__)
 
 NAMES_AT_ONCE: Final = 100
@@ -68,30 +71,6 @@ MIN_REGEX_INTERVAL_MS: Final = 10_000
 """How soon after a match an expression is matched again because topics have changed; Kafka's."""
 
 _T = TypeVar("_T")
-
-
-class Carrier(Protocol):
-    """What the group coordinator does for this."""
-
-    def write_change(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
-        """Writes and replays them; what is not certainly refused is replayed too (I2)."""
-        ...
-
-    def spawn(self, work: Coroutine[None, None, _T]) -> asyncio.Task[_T]:
-        """Runs it beside, until the coordinator shuts down."""
-        ...
-
-    def deliver(self, effects: Effects) -> None:
-        """Answers what a classic group held."""
-        ...
-
-    def arm(self, active: ActiveGroupShard, group_id: str) -> None:
-        """Sees to it that the group's next deadline is noticed."""
-        ...
-
-    def now_ms(self) -> int:
-        """The monotonic clock."""
-        ...
 
 
 class Surroundings(NamedTuple):

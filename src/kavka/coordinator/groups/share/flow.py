@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Work
 from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
@@ -48,6 +48,9 @@ from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
 from kavka.model import Offset
+
+if TYPE_CHECKING:
+    from kavka.coordinator.groups.carrier import Carrier
 
 logger = Logger(__name__)
 
@@ -93,30 +96,10 @@ class ShareSurroundings(NamedTuple):
     on_rebalance: Callable[[], None] = lambda: None
 
 
-class ShareCarrier(Protocol):
-    """What the group coordinator does for this."""
-
-    def write_change(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
-        """Writes and replays them; what is not certainly refused is replayed too (I2)."""
-        ...
-
-    def spawn(self, work: Coroutine[None, None, _T]) -> asyncio.Task[_T]:
-        """Runs it beside, until the coordinator shuts down."""
-        ...
-
-    def arm(self, active: ActiveGroupShard, group_id: str) -> None:
-        """Sees to it that the group's next deadline is noticed."""
-        ...
-
-    def now_ms(self) -> int:
-        """The monotonic clock."""
-        ...
-
-
 class ShareGroupFlow:
     """All share groups that this broker coordinates."""
 
-    def __init__(self, carrier: ShareCarrier, around: ShareSurroundings) -> None:
+    def __init__(self, carrier: Carrier, around: ShareSurroundings) -> None:
         self._carrier = carrier
         self._around = around
         self._making: dict[str, set[asyncio.Task[bool]]] = {}

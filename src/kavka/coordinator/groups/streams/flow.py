@@ -12,9 +12,8 @@ Source: Kafka's GroupMetadataManager and GroupCoordinatorService.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Work
 from kavka.coordinator.groups.classic.decide.membership import Effects, GroupState
@@ -42,6 +41,9 @@ from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
 
+if TYPE_CHECKING:
+    from kavka.coordinator.groups.carrier import Carrier
+
 logger = Logger(__name__)
 
 RETRY_MS: Final = 1_000
@@ -61,30 +63,6 @@ class StreamsSurroundings(NamedTuple):
     on_rebalance: Callable[[Rebalance], None] = lambda _rebalance: None
 
 
-class StreamsCarrier(Protocol):
-    """What the group coordinator does for this."""
-
-    def write_change(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
-        """Writes and replays them; what is not certainly refused is replayed too (I2)."""
-        ...
-
-    def spawn(self, work: Coroutine[None, None, _T]) -> asyncio.Task[_T]:
-        """Runs it beside, until the coordinator shuts down."""
-        ...
-
-    def deliver(self, effects: Effects) -> None:
-        """Answers what a classic group held."""
-        ...
-
-    def arm(self, active: ActiveGroupShard, group_id: str) -> None:
-        """Sees to it that the group's next deadline is noticed."""
-        ...
-
-    def now_ms(self) -> int:
-        """The monotonic clock."""
-        ...
-
-
 class _Change(NamedTuple):
     """What is to be written in a group's turn; `why` is the cause of a rebalance, if there is one. `settle` takes over,
     with the group as it is then, what is not in the log (I3)."""
@@ -97,7 +75,7 @@ class _Change(NamedTuple):
 class StreamsGroupFlow:
     """All streams groups that this broker coordinates."""
 
-    def __init__(self, carrier: StreamsCarrier, around: StreamsSurroundings) -> None:
+    def __init__(self, carrier: Carrier, around: StreamsSurroundings) -> None:
         self._carrier = carrier
         self._around = around
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from kavka.coordinator.groups.classic.decide.membership import JoinProtocol
 from kavka.coordinator.groups.consumer.decide.group import (
@@ -362,13 +362,20 @@ def _progress(member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue) 
         assignment_epochs={
             (part.topic_id, number): since
             for part in (*value.assigned_partitions, *value.partitions_pending_revocation)
-            for number, since in zip(part.partitions, _epochs(part, value.member_epoch), strict=True)
+            for number, since in zip(part.partitions, assigned_since(part, value.member_epoch), strict=True)
         },
     )
 
 
-def _epochs(part: CurrentTopicPartitions, member_epoch: int) -> Sequence[int]:
-    """In which epoch each partition was assigned; brokers before Apache Kafka 4.3 do not say, and it was by now."""
+class PartAssigned(Protocol):
+    """Partitions of one topic, or tasks of one subtopology, in a record of what a member has."""
+
+    partitions: list[int]
+    assignment_epochs: list[int] | None
+
+
+def assigned_since(part: PartAssigned, member_epoch: int) -> Sequence[int]:
+    """In which epoch each was assigned; brokers before Apache Kafka 4.3 do not say, and it was by now."""
     if part.assignment_epochs and len(part.assignment_epochs) == len(part.partitions):
         return part.assignment_epochs
     return [max(member_epoch, 0)] * len(part.partitions)

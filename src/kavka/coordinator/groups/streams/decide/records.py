@@ -15,9 +15,10 @@ Source: Kafka's StreamsCoordinatorRecordHelpers; its dump-log decodes what is wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from kavka.coordinator.groups.consumer.decide.records import assigned_since
 from kavka.coordinator.groups.streams.decide.group import Endpoint, MemberState, StreamsGroup, StreamsMember
 from kavka.coordinator.groups.streams.decide.tasks import NOTHING, Task, TaskIds, Tasks
 from kavka.coordinator.groups.streams.decide.topology import InternalTopic, Topology, topology_of
@@ -359,16 +360,9 @@ def _progress(member_id: str, value: current.StreamsGroupCurrentMemberAssignment
         assignment_epochs={
             Task(part.subtopology_id, partition): since
             for part in (*value.active_tasks, *revoking[0])
-            for partition, since in zip(part.partitions, _epochs(part, value.member_epoch), strict=True)
+            for partition, since in zip(part.partitions, assigned_since(part, value.member_epoch), strict=True)
         },
     )
-
-
-def _epochs(part: current.TaskIds, member_epoch: int) -> Sequence[int]:
-    """In which epoch each task was assigned; brokers before Apache Kafka 4.3 do not say, and it was by now."""
-    if part.assignment_epochs and len(part.assignment_epochs) == len(part.partitions):
-        return part.assignment_epochs
-    return [max(member_epoch, 0)] * len(part.partitions)
 
 
 def _topology(value: topologies.StreamsGroupTopologyValue) -> Topology:
