@@ -248,17 +248,7 @@ class GroupAdmin:
             ShareGroupDescribeRequest(group_ids=[group_id]),
             ShareGroupDescribeResponse,
         )
-        members = tuple(
-            ShownMember(
-                member.member_id,
-                None,
-                member.client_id,
-                member.client_host,
-                _partitions(member.assignment.topic_partitions),
-                member.member_epoch,
-            )
-            for member in group.members
-        )
+        members = tuple(_member(member, None) for member in group.members)
         return _shown(SHARE, node_id, group, members, group.assignor_name)
 
     async def _describe_consumer(self, group_id: str) -> ShownGroup:
@@ -269,17 +259,7 @@ class GroupAdmin:
             ConsumerGroupDescribeRequest(group_ids=[group_id]),
             ConsumerGroupDescribeResponse,
         )
-        members = tuple(
-            ShownMember(
-                member.member_id,
-                member.instance_id,
-                member.client_id,
-                member.client_host,
-                _partitions(member.assignment.topic_partitions),
-                member.member_epoch,
-            )
-            for member in group.members
-        )
+        members = tuple(_member(member, member.instance_id) for member in group.members)
         return _shown("consumer", node_id, group, members, group.assignor_name)
 
     async def _describe_streams(self, group_id: str) -> ShownGroup:
@@ -328,8 +308,20 @@ def _shown(kind: str, node_id: int, group: Any, members: tuple[ShownMember, ...]
     return ShownGroup(group.group_id, kind, group.group_state, protocol, node_id, *epochs, members)
 
 
-def _partitions(topics: Sequence[Any]) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(topic.topic_name, partition) for topic in topics for partition in topic.partitions)
+def _member(member: Any, instance_id: str | None) -> ShownMember:
+    """Of a consumer or a share group; those of the latter have no instance id."""
+    return ShownMember(
+        member.member_id,
+        instance_id,
+        member.client_id,
+        member.client_host,
+        tuple(
+            TopicPartition(topic.topic_name, partition)
+            for topic in member.assignment.topic_partitions
+            for partition in topic.partitions
+        ),
+        member.member_epoch,
+    )
 
 
 def _sources(group: DescribedGroup) -> dict[str, list[str]]:
