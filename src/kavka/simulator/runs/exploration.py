@@ -11,27 +11,26 @@ interrupted. Which runs there are is `explore`'s.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kavka.errors import KavkaError
-from kavka.simulator.runs.explore import Outcome, Point, Scope, play_calm, run_point
-from kavka.simulator.runs.shrink import be_quiet
+from kavka.simulator.runs.explore import Outcome, Point, Scope, play_calm
+from kavka.simulator.runs.forked import LOT, Lot, Task, play
 from kavka.simulator.runs.stories import STORIES
+
+T = TypeVar("T")
 
 MOSTLY: Final = 0.5
 """Of the runs with one fault so many must reach a milestone."""
 FEW: Final = 20
 """Of so few runs no share is asked for."""
-BATCH: Final = 256
-"""So many runs are handed out at a time."""
 MOST_SHOWN: Final = 20
 """So many broken runs are named; the rest is counted."""
 
@@ -180,14 +179,6 @@ def _json(line: str) -> Any:
         raise NotThisExploration(f"not a line of an exploration: {line[:60]}") from error
 
 
-class Task(NamedTuple):
-    """A run to be made: of which scope, with which number."""
-
-    place: int
-    number: int
-    point: Point
-
-
 def scopes_of(stories: Sequence[str], kinds: Sequence[str], *, pairs: bool) -> list[Scope]:
     """Plays each story undisturbed. Raises NothingShown."""
     calm = {story: play_calm(story) for story in stories}
@@ -203,34 +194,35 @@ def explore(
     kept: Kept | None = None,
     tell: Callable[[Exploration], None] = lambda _found: None,
 ) -> Exploration:
-    """Makes one part of all runs, on all cores, the scopes by turns; ends after `minutes` with what it has. `tell` is
+    """Makes one part of all runs, on all cores, the stories by turns; ends after `minutes` with what it has. `tell` is
     called after each run."""
     found = Exploration()
     for scope in scopes:
         found.begin(scope.story, scope.kind, scope.size)
     done = kept.take(found) if kept is not None else [set() for _ in scopes]
-    tasks = _tasks(scopes, done, part, parts)
+    lots = _lots(scopes, done, part, parts)
     end_s = time.monotonic() + (60 * minutes if minutes is not None else 1e9)
-    with multiprocessing.get_context("fork").Pool(os.cpu_count(), be_quiet, maxtasksperchild=50) as pool:
-        while time.monotonic() < end_s and (batch := list(islice(tasks, BATCH))):
-            for task, outcome in pool.imap_unordered(_run_task, batch):
-                found.add(outcome)
-                if kept is not None:
-                    kept.keep(task.place, task.number, outcome)
-                tell(found)
-                if time.monotonic() > end_s:
-                    break
-        pool.terminate()
+    for task, outcome in play(lots, len(os.sched_getaffinity(0)), end_s, time.monotonic):
+        found.add(outcome)
+        if kept is not None:
+            kept.keep(task.place, task.number, outcome)
+        tell(found)
     return found
 
 
-def _tasks(scopes: Sequence[Scope], done: Sequence[set[int]], part: int, parts: int) -> Iterator[Task]:
-    def of(place: int, scope: Scope) -> Iterable[Task]:
+def _lots(scopes: Sequence[Scope], done: Sequence[set[int]], part: int, parts: int) -> Iterator[Lot]:
+    """What is to be done, the stories by turns, and the scopes of a story by turns."""
+
+    def of(place: int, scope: Scope) -> Iterator[Task]:
         return (Task(place, number, point) for number, point in scope.points(part, parts) if number not in done[place])
 
-    turns = zip_longest(*(of(place, scope) for place, scope in enumerate(scopes)))
-    return (task for task in chain.from_iterable(turns) if task is not None)
+    def lots_of(story: str) -> Iterator[Lot]:
+        tasks = _by_turns([of(place, scope) for place, scope in enumerate(scopes) if scope.story == story])
+        while lot := list(islice(tasks, LOT)):
+            yield lot
+
+    return _by_turns([lots_of(story) for story in dict.fromkeys(scope.story for scope in scopes)])
 
 
-def _run_task(task: Task) -> tuple[Task, Outcome]:
-    return task, run_point(task.point)
+def _by_turns(rows: Sequence[Iterator[T]]) -> Iterator[T]:
+    return (each for each in chain.from_iterable(zip_longest(*rows)) if each is not None)

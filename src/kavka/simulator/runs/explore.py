@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Final, NamedTuple
@@ -178,48 +178,74 @@ class Outcome:
         )
 
 
-def run(story: Story, point: Point | None = None) -> Outcome:
-    """Plays a story, with the faults of `point`, or undisturbed."""
-    plan = story.plan
-    world = World(
-        plan.seed,
-        brokers=plan.brokers,
-        partitions=plan.partitions,
-        settings=plan.settings,
-        schedule=story.strikes,
-        sharing=plan.sharers > 0,
-        streaming=plan.streamers > 0,
-    )
-    made: list[bool] = []
+class Playing:
+    """A story as it is played, once: what is to be done at its steps is said first, then `play` plays it."""
 
-    def make(kind: str, broker: int) -> None:
-        name, arguments = KINDS[kind]
+    def __init__(self, story: Story) -> None:
+        plan = story.plan
+        self._story = story
+        self._world = World(
+            plan.seed,
+            brokers=plan.brokers,
+            partitions=plan.partitions,
+            settings=plan.settings,
+            schedule=story.strikes,
+            sharing=plan.sharers > 0,
+            streaming=plan.streamers > 0,
+        )
+        self._made: list[bool] = []
+
+    def at(self, step: int, action: Callable[[], object]) -> None:
+        """Has `action` called right after this step."""
+        self._world.scheduler.at_step(step, action)
+
+    def strike(self, point: Point) -> None:
+        """Makes the fault of `point` now, and its second one when its steps have passed."""
+        self._make(point.kind, point.broker)
+        if point.then is not None:
+            self.at(point.step + point.then.gap, partial(self._make, point.then.kind, point.then.broker))
+
+    def _make(self, kind: str, broker: int) -> None:
+        world, (name, arguments) = self._world, KINDS[kind]
         # Else each run would leave the same of what it had not synced.
         world.brokers[broker].disk.draw_from(f"{world.scheduler.steps}")
         at_ms = round(1_000 * world.faults.elapsed_s)
-        made.append(world.faults.strike_now(strike(at_ms, name, broker=broker, **arguments)))
+        self._made.append(world.faults.strike_now(strike(at_ms, name, broker=broker, **arguments)))
 
-    if point is not None:
-        world.scheduler.at_step(point.step, partial(make, point.kind, point.broker))
-        if point.then is not None:
-            world.scheduler.at_step(point.step + point.then.gap, partial(make, point.then.kind, point.then.broker))
+    def play(self, of: Callable[[], Point | None]) -> Outcome:
+        """Plays the story to its end, or to the first rule that is broken. `of` is asked then: the faults that were
+        made, None if it was undisturbed."""
+        world, story = self._world, self._story
+        witness = Witness(world, story.milestones)
+        violation, rule, detail = play_plan(world, story.plan, story.seconds / 3_600)
+        point = of()
+        return Outcome(
+            point,
+            world.digest,
+            world.swarm_steps,
+            bool(self._made) and all(self._made),
+            rule,
+            violation,
+            detail,
+            witness.reached,
+            tuple(sorted(world.faults.struck, key=lambda each: each.at_ms)),
+            min(world.faults.elapsed_s, story.seconds),
+            _own_steps(world) if point is None else {},
+        )
+
+    def look_closely(self) -> None:
+        """Notes whose step each one is."""
+        self._world.scheduler.look_closely(range(1, MOST_STEPS))
+
+
+def run(story: Story, point: Point | None = None) -> Outcome:
+    """Plays a story, with the faults of `point`, or undisturbed."""
+    playing = Playing(story)
     if point is None:
-        world.scheduler.look_closely(range(1, MOST_STEPS))
-    witness = Witness(world, story.milestones)
-    violation, rule, detail = play_plan(world, plan, story.seconds / 3_600)
-    return Outcome(
-        point,
-        world.digest,
-        world.swarm_steps,
-        bool(made) and all(made),
-        rule,
-        violation,
-        detail,
-        witness.reached,
-        tuple(sorted(world.faults.struck, key=lambda each: each.at_ms)),
-        min(world.faults.elapsed_s, story.seconds),
-        _own_steps(world) if point is None else {},
-    )
+        playing.look_closely()
+    else:
+        playing.at(point.step, partial(playing.strike, point))
+    return playing.play(lambda: point)
 
 
 def _own_steps(world: World) -> dict[int, list[int]]:
