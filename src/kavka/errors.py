@@ -225,6 +225,10 @@ class ProtocolViolation(KavkaError):
     """Bytes that are no request or response of Kafka's protocol. The connection they came on is closed."""
 
 
+class TlsInClear(ProtocolViolation):
+    """A TLS handshake where frames are read as they come."""
+
+
 class FrameTooLarge(ProtocolViolation):
     """A frame whose length is over what is allowed; `length` in bytes, 0 where it is not told."""
 

@@ -140,7 +140,7 @@ def hello() -> Kind:
 
     def read(data: bytes) -> str:
         try:
-            require_hello(data)
+            require_hello(data, "SSL")
             end, _ = whole_records(data, len(data))
         except NotTls:
             return "no TLS"

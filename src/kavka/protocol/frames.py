@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from kavka.errors import FrameTooLarge, ProtocolViolation
+from kavka.errors import FrameTooLarge, ProtocolViolation, TlsInClear
 
 LENGTH_BYTES = 4
 SMALLEST_STEP_BYTES = 4096
@@ -307,9 +307,7 @@ def _violation(start: bytes, length: int, maximum: int, limit_name: str) -> Prot
     if start[:4] in _HTTP_STARTS:
         return ProtocolViolation(f"HTTP instead of Kafka's protocol (the bytes {start!r}): this port is no web server")
     if start[:2] == b"\x16\x03":
-        return ProtocolViolation(
-            "a TLS handshake on a plaintext listener: set security.protocol=PLAINTEXT in the client, or use a TLS port"
-        )
+        return TlsInClear("a TLS handshake on a listener without TLS")
     if length < 0:
         return ProtocolViolation(f"a frame of negative length {length} (the bytes {start!r})")
     return FrameTooLarge(f"a frame of {length} bytes, over the {maximum} of {limit_name}", length)

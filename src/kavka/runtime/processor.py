@@ -41,7 +41,7 @@ from itertools import islice
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from kavka.errors import InvariantViolation, ProtocolViolation, StorageError
+from kavka.errors import InvariantViolation, ProtocolViolation, StorageError, TlsInClear
 from kavka.model import Chunk, FileSlice
 from kavka.protocol.api import RequestHeader
 from kavka.protocol.connection import (
@@ -152,6 +152,11 @@ class SocketConnection:
         return self._sending is not None or self.protocol.in_flight > 0 or self.protocol.reader.backlog is not None
 
     @property
+    def security_protocol(self) -> str:
+        """Of its listener: what a client must set."""
+        return "PLAINTEXT" if self.protocol.gate is None else "SASL_PLAINTEXT"
+
+    @property
     def is_unknown(self) -> bool:
         """Whether its client must say who it is, and has not."""
         gate = self.protocol.gate
@@ -238,7 +243,7 @@ class SocketConnection:
             NO_REQUEST,
             client=f"{self.protocol.context.client_host}:{self.protocol.context.client_port}",
             listener=self.protocol.context.listener_name,
-            why=str(violation),
+            why=self._in_words(violation),
         )
         gate = self.protocol.gate
         if gate is not None and not gate.is_open:
@@ -247,6 +252,11 @@ class SocketConnection:
             self._processor.loop.call_later(gate.failure_delay_ms / 1000, self.close_after_answers)
             return
         self.close_after_answers()
+
+    def _in_words(self, violation: ProtocolViolation) -> str:
+        if isinstance(violation, TlsInClear):
+            return f"{violation}: set security.protocol={self.security_protocol} in the client, or use a TLS port"
+        return str(violation)
 
     def pause(self, reason: int) -> None:
         """Stops reading for `reason`."""

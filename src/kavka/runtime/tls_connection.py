@@ -84,6 +84,10 @@ class TlsConnection(SocketConnection):
         super().start()
 
     @property
+    def security_protocol(self) -> str:
+        return "SSL" if self.protocol.gate is None else "SASL_SSL"
+
+    @property
     def address(self) -> str:
         return self.protocol.context.client_host
 
@@ -125,7 +129,7 @@ class TlsConnection(SocketConnection):
         data = self._held + bytes(view[:count])
         try:
             if self._session is None:
-                require_hello(data)
+                require_hello(data, self.security_protocol)
             end, _ = whole_records(data, len(data))
         except NotTls as error:
             self._refuse(NO_TLS, str(error))

@@ -41,8 +41,9 @@ def whole_records(data: bytes | bytearray | memoryview, end: int) -> tuple[int, 
     return position, count
 
 
-def require_hello(data: bytes) -> None:
-    """Raises NotTls where a connection's first bytes cannot begin a client's hello."""
+def require_hello(data: bytes, security_protocol: str) -> None:
+    """Raises NotTls where a connection's first bytes cannot begin a client's hello. `security_protocol` is the
+    listener's: what a client that speaks in clear must set."""
     if not data or (data[0] == HANDSHAKE and data[1:2] in (b"", b"\x03")):
         if len(data) > HEADER_BYTES and data[HEADER_BYTES] != _CLIENT_HELLO:
             raise NotTls("a TLS handshake that begins without a client's hello")
@@ -50,5 +51,5 @@ def require_hello(data: bytes) -> None:
     if data[:4] in _HTTP or any(method.startswith(data[:4]) for method in _HTTP):
         raise NotTls(f"HTTP (the bytes {data[:16]!r}): this port speaks Kafka's protocol under TLS")
     if data[0] == 0:
-        raise NotTls("Kafka's protocol without TLS: set security.protocol=SSL in the client")
+        raise NotTls(f"Kafka's protocol without TLS: set security.protocol={security_protocol} in the client")
     raise NotTls(f"no TLS (the bytes {data[:16]!r})")

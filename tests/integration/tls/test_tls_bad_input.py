@@ -15,6 +15,7 @@ import pytest
 from kavka.runtime import tls_handshakes
 from kavka.runtime.tls_listener import TlsListener
 from kavka.security.tls_records import LARGEST_RECORD_BYTES
+from tests.kit.ports import free_port
 from tests.kit.tls_cluster import HOST, TlsCluster
 
 API_VERSIONS = pack(">ihhihi", 14, 18, 0, 7, 4, 0)[:4] + pack(">hhih", 18, 0, 7, 4) + b"test"
@@ -78,7 +79,7 @@ def held_bytes(cluster: TlsCluster) -> int:
     ("first", "words"),
     [
         (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
-        (API_VERSIONS, "without TLS"),
+        (API_VERSIONS, "without TLS: set security.protocol=SSL in the client"),
         (b"\x16\x03\x01\x00\x04\x02\x00\x00\x00", "without a client's hello"),
         (b"\x15\x03\x01\x00\x02\x02\x28", "no TLS"),
         (b"\x16\x03\x01\xff\xff" + b"\x01" * 100, "65535 bytes"),
@@ -101,7 +102,30 @@ def test_tls_on_a_plaintext_port_is_said_in_the_log(cluster: TlsCluster, capfd: 
         connection.sendall(hello(cluster))
         assert closes(connection) == b""
     printed = capfd.readouterr()
-    assert "a TLS handshake on a plaintext listener" in printed.out + printed.err
+    said = "a TLS handshake on a listener without TLS: set security.protocol=PLAINTEXT in the client"
+    assert said in printed.out + printed.err
+
+
+def test_the_log_names_the_protocol_of_a_listener_that_asks_for_a_login(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    jaas = "PlainLoginModule required user_alice='a';"
+    secured, in_clear = free_port(), free_port()
+    settings = {
+        "listeners": f"SASL_SSL://{HOST}:{secured},SASL_PLAINTEXT://{HOST}:{in_clear},PLAINTEXT://{HOST}:{free_port()}",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": jaas,
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,
+    }
+    with TlsCluster(tmp_path, inter_broker="PLAINTEXT", protocol="SASL_SSL", settings=settings) as cluster:
+        for port, first in ((secured, API_VERSIONS), (in_clear, hello(cluster))):
+            with socket.create_connection((HOST, port), 20) as connection:
+                connection.sendall(first)
+                assert closes(connection) == b""
+    printed = capfd.readouterr()
+    said = printed.out + printed.err
+    assert "Kafka's protocol without TLS: set security.protocol=SASL_SSL in the client" in said
+    assert "set security.protocol=SASL_PLAINTEXT in the client, or use a TLS port" in said
 
 
 def test_a_hello_that_comes_byte_by_byte_is_a_hello(cluster: TlsCluster) -> None:

@@ -37,12 +37,12 @@ def test_a_length_that_no_record_has_is_refused_at_once() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\x16", b"\x16\x03", b"\x16\x03\x01\x02\x00\x01"])
 def test_the_beginning_of_a_hello_may_come_in_pieces(data: bytes) -> None:
-    require_hello(data)
+    require_hello(data, "SSL")
 
 
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_hello_or_not(data: bytes) -> None:
-    for read in (require_hello, lambda bytes_: whole_records(bytes_, len(bytes_))):
+    for read in (lambda bytes_: require_hello(bytes_, "SSL"), lambda bytes_: whole_records(bytes_, len(bytes_))):
         try:
             read(data)
         except NotTls:
