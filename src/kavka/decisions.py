@@ -104,6 +104,19 @@ class Decision(NamedTuple):
         return "controller"
 
 
+def is_quantity(name: str) -> bool:
+    """Whether a fact of this name is an amount, whose digits may be grouped for people. Ids, epochs, ports, processes
+    and offsets are names: somebody copies them into a command.
+
+    >>> is_quantity("slowed_ms"), is_quantity("pid"), is_quantity("log_end_offset")
+    (True, False, False)
+    """
+    return name.rpartition("_")[2] in QUANTITIES
+
+
+QUANTITIES = frozenset({"ms", "bytes", "records", "lost", "moved", "count", "tokens", "before", "space"})
+"""How names of facts end that are amounts."""
+
 RecordDecision: TypeAlias = Callable[[Decision], None]
 """Takes note of a decision; returns at once and never raises."""
 

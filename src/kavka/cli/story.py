@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kavka.cli.output import printable
-from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision
+from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision, is_quantity
 from kavka.model import TopicPartition
 
 CAUSE_MS = 60_000
@@ -247,7 +247,7 @@ def _details(decision: Decision) -> str:
         parts.append(f"leader epoch {decision.leader_epoch}")
     if decision.controller_epoch >= 0:
         parts.append(f"controller epoch {decision.controller_epoch}")
-    parts += [f"{_words(name)} {_value(value)}" for name, value in decision.evidence.items()]
+    parts += [f"{_words(name)} {_value(name, value)}" for name, value in decision.evidence.items()]
     return "; ".join(parts)
 
 
@@ -257,19 +257,19 @@ def _words(name: str) -> str:
 
 def _shown(name: str, value: Fact) -> str:
     """A value that may be Kafka's -1 for none."""
-    return "none" if value == -1 and name in ("leader", "leader_epoch", "controller") else _value(value)
+    return "none" if value == -1 and name in ("leader", "leader_epoch", "controller") else _value(name, value)
 
 
-def _value(value: Fact) -> str:
+def _value(name: str, value: Fact) -> str:
     match value:
         case None:
             return "none"
         case bool():
             return "yes" if value else "no"
         case int():
-            return f"{value:,}" if value >= 10_000 else str(value)
+            return f"{value:,}" if value >= 10_000 and is_quantity(name) else str(value)
         case list() | tuple():
-            return ",".join(map(_value, value)) or "none"
+            return ",".join(_value("", each) for each in value) or "none"
         case _:
             return printable(str(value))
 

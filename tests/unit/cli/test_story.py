@@ -123,7 +123,16 @@ def test_the_story_is_told_in_sentences_with_numbers() -> None:
     assert re.search(r"  \d\d:\d\d:\d\d\.040  orders-3: leader elected, leader 2 -> 1, in sync 1,2,3 -> 1,3", text)
     assert "Leader 2 is not alive; 1 is the first live in-sync replica." in text
     assert "decided by broker 1; leader epoch 8; controller epoch 4" in text
-    assert "unclean no; log end offset 123,456" in text
+    assert "unclean no; log end offset 123456" in text
+
+
+def test_digits_are_grouped_in_amounts_and_never_in_what_somebody_copies() -> None:
+    facts = {"pid": 28_585, "producer_id": 1_234_567, "port": 19_092, "slowed_ms": 31_000}
+    restarted = went(0, 2)._replace(evidence=facts, after={"leader_epoch": 10_001})
+    text = "\n".join(tell([restarted], Subject(broker=2)))
+
+    assert "pid 28585; producer id 1234567; port 19092; slowed ms 31,000" in text
+    assert "leader epoch 10001" in text
 
 
 def test_a_headline_says_what_is_none() -> None:

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from kavka.console.look.format import clock, duration, path_part, safe
 from kavka.console.look.i18n import ENGLISH
-from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision
+from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision, is_quantity
 
 if TYPE_CHECKING:
     from kavka.console.look.charts import Look
@@ -331,9 +331,7 @@ def _value(name: str, value: Fact, decision: Decision, look: Look) -> Markup:
             )
         end = decision.evidence.get("log_end_offset")
         if name.endswith("_log_end_offset") and isinstance(end, int):
-            return Markup("{} ({})").format(
-                f"{value:,}", _("{n} records behind the leader", n=f"{max(end - value, 0):,}")
-            )
+            return Markup("{} ({})").format(value, _("{n} records behind the leader", n=f"{max(end - value, 0):,}"))
     return safe(_plain(name, value, look))
 
 
@@ -347,7 +345,7 @@ def _plain(name: str, value: Fact, look: Look) -> str:
         case int():
             if value == -1 and name in ("leader", "leader_epoch", "controller"):
                 return str(_("none"))
-            return f"{value:,}" if value >= 10_000 else str(value)
+            return f"{value:,}" if value >= 10_000 and is_quantity(name) else str(value)
         case list() | tuple():
             return ", ".join(_plain("", each, look) for each in value) or str(_("none"))
         case _:
