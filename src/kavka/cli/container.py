@@ -59,12 +59,12 @@ def container(
 ) -> None:
     """Start a broker from a container's environment.
 
-    The variables are those of the image apache/kafka: KAFKA_LOG_DIRS stands for log.dirs. SIGTERM stops the broker in
-    order.
+    The variables are those of the image apache/kafka: KAFKA_LOG_DIRS stands for log.dirs. Without KAFKA_LISTENERS
+    the broker listens on all addresses, without a login. SIGTERM stops it in order.
 
     [bold]Example[/bold]
 
-    KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092 kavka container KAFKA_LOG_DIRS=/tmp/kafka
+    kavka container KAFKA_LISTENERS=PLAINTEXT://127.0.0.1:9092 KAFKA_LOG_DIRS=/tmp/kafka
     """
     from kavka.config.container import container_plan
     from kavka.config.properties import parse_assignments

@@ -259,7 +259,8 @@ def explain(error: KavkaError, bootstrap: str, *, meant: str | None = None) -> F
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see `kavka topics list`, or create it with `kavka topics create`",
             ErrorCode.TOPIC_ALREADY_EXISTS: "use --if-not-exists to leave it as it is",
             ErrorCode.INVALID_PARTITIONS: "choose a larger number: a topic gains partitions, and never loses any",
-            ErrorCode.INVALID_REPLICATION_FACTOR: "choose -r no larger than the number of brokers",
+            ErrorCode.INVALID_REPLICATION_FACTOR: "a topic has at most as many replicas as there are brokers: create "
+            "it with fewer, by `kavka topics create TOPIC -r N`, or start more brokers (`kavka brokers` counts them)",
             ErrorCode.INVALID_CONFIG: NAMES,
             ErrorCode.COORDINATOR_NOT_AVAILABLE: "see `kavka health`; a coordinator's topic is made at its first use, "
             "and needs as many live brokers as it has replicas",

@@ -20,6 +20,7 @@ from kavka.errors import ConnectionFailed, ErrorCode, RequestError
         (ErrorCode.SECURITY_DISABLED, "SECURITY_DISABLED", "authorizer.class.name"),
         (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "there is no such transactional id", "`kavka transactions list`"),
         (ErrorCode.FEATURE_UPDATE_FAILED, "FEATURE_UPDATE_FAILED", "`kavka features describe`"),
+        (ErrorCode.INVALID_REPLICATION_FACTOR, "INVALID_REPLICATION_FACTOR", "`kavka topics create TOPIC -r N`"),
         (ErrorCode.INVALID_TOPIC_EXCEPTION, "not a name for a topic", "at most 249 letters"),
     ],
 )
