@@ -27,7 +27,7 @@ PATIENCE_S, LONG_PATIENCE_S = 150, 3_600
 MOST_NOT_RUN = {
     "another machine": 32,
     "a target": 11,
-    "installs": 11,
+    "installs": 12,
     "a fragment": 12,
     "an incident": 22,
     TAKES_MINUTES: 26,
