@@ -108,4 +108,16 @@ def test_a_state_that_is_deleted_and_made_again_takes_any_number() -> None:
     replay(shard, shard.write(ACCEPTED, 1, 0, 8))
     replay(shard, shard.delete(KEY))
     replay(shard, shard.initialize(KEY, 1, 0, 0))
+    replay(shard, shard.read(KEY, 3, 0)[1])
     replay(shard, shard.write(RELEASED, 1, 0, 2))
+
+
+def test_a_write_from_before_its_deletion_changes_no_state_that_was_made_again() -> None:
+    """With the epoch that it had: the group's epochs begin anew, too."""
+    shard = led()
+    replay(shard, shard.delete(KEY))
+    replay(shard, shard.initialize(KEY, 1, 0, 0))
+    with pytest.raises(RequestError) as fenced:
+        shard.write(ACCEPTED, 1, 0, 8)
+    assert fenced.value.code == ErrorCode.FENCED_STATE_EPOCH
+    assert shard.states[KEY].start_offset == 0

@@ -17,7 +17,9 @@ Loads their states, writes what was decided, and watches their locks. Decides no
         anything is given out. Else: 1. an unclean election cuts off what was done; 2. other records are written at its
         offsets; 3. the leader dies before a member has them; 4. the next leader reads that they are done
     I7  a group without a session here has no share-partition here, once all is written, dead letters too: its positions
-        may be set anew meanwhile, and who comes back is to find those
+        may be set anew meanwhile, and who comes back is to find those. Who comes back while something is being written
+        has the share-partition go on if its state is still the one that was loaded: dropped, it would begin its dead
+        letters anew beside those that are on their way
     I8  a record that has a dead letter is archived after that is written, or cannot be. Who leads next writes those
         that are due. The start offset waits for them, nothing else does: they count among the records in flight, so
         that no more than those wait
@@ -117,6 +119,16 @@ class LedShare:
         self.is_unused = False
         """No member of the group has a session here (I7)."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Something of it is being written."""
+        return self.is_writing or self.is_burying
+
+    @property
+    def is_behind(self) -> bool:
+        """Its state may have been set anew, and nothing here needs it any more (I7)."""
+        return self.is_unused and not self.is_busy
+
     def is_current(self) -> bool:
         return not self.is_dropped and self.hosted.is_leader and self.hosted.leader_epoch == self.leader_epoch
 
@@ -153,15 +165,15 @@ class ShareLeaders:
         """The share-partition, loaded first where it is not. Raises `RequestError`."""
         hosted = self._hosted(key, topic)
         known = self._led.get(key)
-        is_behind = known is not None and known.is_unused and not known.is_writing
-        if known is not None and known.hosted is hosted and known.is_current() and not is_behind:
-            known.is_unused = False
-            return known
-        if known is not None:
+        if known is not None and (known.hosted is not hosted or not known.is_current() or known.is_behind):
             self._drop(known, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            known = None
+        if known is not None and not known.is_unused:
+            return known
         loading = self._loading.get(key)
         if loading is None:
-            loading = self._loading[key] = self._ports.loop.create_task(self._load(key, hosted))
+            work = self._load(key, hosted) if known is None else self._resume(known)
+            loading = self._loading[key] = self._ports.loop.create_task(work)
             loading.add_done_callback(lambda done: self._on_loaded(key, done))
         return await asyncio.shield(loading)
 
@@ -178,6 +190,22 @@ class ShareLeaders:
         self._unwanted.discard(key)
         if not done.cancelled():
             done.exception()  # Who waits has it; where nobody waits any more, nobody asks for it.
+
+    async def _resume(self, led: LedShare) -> LedShare:
+        """Has the share-partition of a group go on that has a session again, or loads it anew where its state was set
+        anew meanwhile (I7). Its epochs tell: one that was deleted and made again has been read by no leader."""
+        try:
+            stored = await self._persister.summary(led.key, LOAD_PATIENCE_S)
+        except RequestError as refused:
+            raise RequestError(_load_error(refused.code), refused.message) from refused
+        if led.key in self._unwanted or not led.hosted.is_leader:
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if led.is_current() and (stored.state_epoch, stored.leader_epoch) == (led.state_epoch, led.leader_epoch):
+            led.is_unused = False
+            return led
+        if not led.is_dropped:
+            self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return await self._load(led.key, led.hosted)
 
     async def _load(self, key: ShareKey, hosted: Partition) -> LedShare:
         epoch, began_ms = hosted.leader_epoch, self.now_ms()
@@ -249,8 +277,7 @@ class ShareLeaders:
 
     def _drop_idle(self) -> None:
         for led in list(self._led.values()):
-            is_busy = led.is_writing or led.is_burying
-            if not led.is_current() or (not is_busy and led.records.next_deadline_ms() is None):
+            if not led.is_current() or (not led.is_busy and led.records.next_deadline_ms() is None):
                 self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # -- what members say
@@ -287,7 +314,7 @@ class ShareLeaders:
         self._unwanted.update(key for key in self._loading if key.group_id == group_id)
 
     def _drop_unused(self, led: LedShare) -> None:
-        if led.is_unused and not led.is_dropped and not led.is_writing and not led.is_burying:
+        if led.is_behind and not led.is_dropped:
             self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _wait_for(self, led: LedShare, change: int) -> asyncio.Future[ErrorCode]:

@@ -31,7 +31,7 @@ _LATEST: Final = -1
 _LOWEST_LAG: Final = -(2**63)
 """What the answer has room for."""
 _LIST_OFFSETS_VERSION: Final = 7
-_UNKNOWN: Final = StateSummary(0, UNKNOWN_START, UNKNOWN_COUNT)
+_UNKNOWN: Final = StateSummary(0, 0, UNKNOWN_START, UNKNOWN_COUNT)
 
 Place = tuple[str, int]
 """A topic's name and a partition."""

@@ -64,6 +64,7 @@ class StoredState(NamedTuple):
 class StateSummary(NamedTuple):
     """What is said of a state without its records; -1 where it is not known."""
 
+    state_epoch: int
     leader_epoch: int
     start_offset: Offset
     complete_count: int
@@ -196,7 +197,7 @@ class SharePersister:
             state_requests.summary,
         )
         found = await self._ask(key, question, patience_s)
-        return StateSummary(found.leader_epoch, found.start_offset, found.delivery_complete_count)
+        return StateSummary(found.state_epoch, found.leader_epoch, found.start_offset, found.delivery_complete_count)
 
     async def delete(self, key: ShareKey, patience_s: float) -> None:
         """Deletes a state, if there is one. Raises `RequestError`."""

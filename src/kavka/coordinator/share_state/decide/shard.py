@@ -12,6 +12,9 @@ Decides whether a request counts, and which record it leads to. State changes on
     I6  of the numbered writes of one leader none is taken after a later one: it is one that was sent again meanwhile.
         The numbers are in memory only. What is late comes over a connection to this process, but a process that has
         given the partition away and got it back meanwhile does not know them any more
+    I7  a numbered write changes no state that no leader has read. Else: 1. a leader's write is on its way; 2. the group
+        is deleted, and made again under its name, with the epochs that it had; 3. the write arrives, and the new group
+        passes over records that it never saw. Kafka does not notice
 
 Source: Kafka's ShareCoordinatorShard.
 """
@@ -108,6 +111,8 @@ class ShareStateShard:
     def _check_number(self, update: UpdateRecord, number: int) -> None:
         if number == UNNUMBERED:
             return
+        if self.states[update.key].leader_epoch == NO_EPOCH:
+            raise RequestError(ErrorCode.FENCED_STATE_EPOCH, "The state was made anew, and no leader has read it yet.")
         epoch, last = self._last_writes.get(update.key, (update.leader_epoch, number))
         if epoch == update.leader_epoch and number < last:
             raise RequestError(
