@@ -24,7 +24,7 @@ from tests.kit.kavka_process import KavkaProcess
 from tests.kit.process_cluster import eventually
 from tests.kit.share_member import ACCEPT, GAP, REJECT, RELEASE, ShareMember
 
-BROKER_RESOURCE, GROUP_RESOURCE = 4, 32
+TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
 TOPIC_NAME = "errors.deadletterqueue.topic.name"
 ALLOWED = {"errors.deadletterqueue.group.enable": "true"}
 SETTINGS = {"share.coordinator.state.topic.num.partitions": "1", "offsets.topic.num.partitions": "1"}
@@ -172,30 +172,54 @@ def test_a_missing_topic_is_created_where_the_cluster_allows_it_at_run_time(queu
         assert alter(client, BROKER_RESOURCE, "", {name: "false"}).error_code == 0
 
 
+REFUSED = {
+    "missing": "does not exist and auto create is disabled",
+    "not allowed": "DLQ is not enabled on configured DLQ topic",
+    "outside of the prefix": "does not comply with the DLQ topic prefix",
+    "its own topic": "is in the DLQ topic",
+}
+
+
 @pytest.mark.setting("errors.deadletterqueue.topic.name.prefix")
-@pytest.mark.parametrize("case", ["missing", "not allowed", "outside of the prefix", "its own topic"])
-def test_where_none_may_be_written_the_group_goes_on_and_says_why(
-    queues: Any, client: BrokerClient, broker: KavkaProcess, case: str
+def test_where_none_may_be_written_for_long_the_group_goes_on_and_says_why(
+    queues: Any, client: BrokerClient, broker: KavkaProcess
 ) -> None:
-    queue = queues(letters=f"graves-{uuid.uuid4().hex}" if case.startswith("outside") else "")
+    of: dict[str, Queue] = {}
+    for case in REFUSED:
+        of[case] = queue = queues(letters=f"graves-{uuid.uuid4().hex}" if case.startswith("outside") else "")
+        if case == "not allowed":
+            client.create_topic(queue.letters)
+        if case.startswith("outside"):
+            client.create_topic(queue.letters, **ALLOWED)
+        if case == "its own topic":
+            assert alter(client, GROUP_RESOURCE, queue.group, {TOPIC_NAME: queue.topic}).error_code == 0
+        assert queue.take() == [(0, 2, 1)]
+        queue.say((0, 2, [REJECT]))
+    eventually("what no time mends is done", lambda: of["its own topic"].start() == 3, timeout_s=5)
+    assert of["missing"].start() == 0, "the topic may be made in a moment"
+    eventually("all is done", lambda: all(queue.start() == 3 for queue in of.values()), timeout_s=60, every_s=0.2)
+    for case, reason in REFUSED.items():
+        why = run_alone("why", f"{of[case].topic}-1", "-b", broker.bootstrap, "--json").stdout.decode()
+        assert "are archived without dead letters" in why
+        assert reason in why
+
+
+@pytest.mark.parametrize("case", ["missing", "not allowed"])
+def test_a_topic_that_is_made_or_allowed_a_moment_later_gets_the_dead_letters(
+    queues: Any, client: BrokerClient, case: str
+) -> None:
+    queue = queues()
     if case == "not allowed":
         client.create_topic(queue.letters)
-    if case.startswith("outside"):
-        client.create_topic(queue.letters, **ALLOWED)
-    if case == "its own topic":
-        assert alter(client, GROUP_RESOURCE, queue.group, {TOPIC_NAME: queue.topic}).error_code == 0
     assert queue.take() == [(0, 2, 1)]
     queue.say((0, 2, [REJECT]))
+    assert queue.start() == 0
+    if case == "missing":
+        client.create_topic(queue.letters, **ALLOWED)
+    else:
+        assert alter(client, TOPIC_RESOURCE, queue.letters, ALLOWED).error_code == 0
     eventually("all is done", lambda: queue.start() == 3)
-    why = run_alone("why", f"{queue.topic}-1", "-b", broker.bootstrap, "--json").stdout.decode()
-    reason = {
-        "missing": "does not exist and auto create is disabled",
-        "not allowed": "DLQ is not enabled on configured DLQ topic",
-        "outside of the prefix": "does not comply with the DLQ topic prefix",
-        "its own topic": "is in the DLQ topic",
-    }[case]
-    assert "are archived without dead letters" in why
-    assert reason in why
+    assert len(records_of(client, queue.letters)) == 3
 
 
 def test_a_reserved_name_is_refused(client: BrokerClient) -> None:

@@ -9,6 +9,7 @@ from kavka.share.decide.dead_letters import (
     MOST_TRIES,
     DeadLetters,
     Found,
+    Lasting,
     Written,
     failed,
     headers,
@@ -58,7 +59,33 @@ def test_a_topic_is_refused_with_the_reason(
 ) -> None:
     told = refusal("g", letters, source, found)
     assert told is not None
-    assert why in told
+    assert why in told.why
+
+
+def test_what_another_try_may_find_otherwise_may_pass() -> None:
+    """ZooKeeper was slow: this broker has not heard yet of the topic, of its setting, or of the group's."""
+    for letters, found in ((DLQ, None), (DLQ, THERE._replace(is_allowed=False)), (DLQ._replace(topic=""), THERE)):
+        told = refusal("g", letters, ORDERS, found)
+        assert told is not None
+        assert told.may_pass
+    for letters, source in ((DLQ._replace(topic="__x"), ORDERS), (DLQ, TopicPartition("dlq.orders", 0))):
+        told = refusal("g", letters, source, THERE)
+        assert told is not None
+        assert not told.may_pass
+
+
+def test_a_cause_is_known_to_last_for_a_minute_after_it_was_found_last() -> None:
+    lasting = Lasting()
+    assert not lasting.is_known("g", "missing", 0)
+    lasting.note("g", "missing", 1_000)
+    assert lasting.is_known("g", "missing", 61_000)
+    assert lasting.is_known("g", "missing", 121_000)
+    assert not lasting.is_known("g", "not allowed", 121_000)
+    assert not lasting.is_known("other", "missing", 121_000)
+    assert not lasting.is_known("g", "missing", 181_001)
+    lasting.note("g", "missing", 181_001)
+    lasting.forget("g")
+    assert not lasting.is_known("g", "missing", 181_002)
 
 
 def test_the_headers_say_what_the_dead_letter_is_of() -> None:

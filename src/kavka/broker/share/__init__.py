@@ -8,6 +8,7 @@ Which record is whose is decided in `kavka.share`; what is stored, in `kavka.coo
     fetches.py         reads for members, and waits where there is nothing to give
     sessions.py        who fetches what: sessions of members, which end with their connections
     dead_letters.py    writes what groups give up to their dead-letter topics (KIP-1191)
+    buried_records.py  what the log says of records whose dead letters are due
     counts.py          what was done here, for metrics
     persister.py       reads and writes states at their coordinator, which may be another broker
     offsets.py         how far groups are, and how much is left for them

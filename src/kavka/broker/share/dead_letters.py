@@ -11,6 +11,9 @@ how often it is tried is decided in `share.decide.dead_letters`. Must not know w
         does not count
     I4  a copy of a record is bounded: what does not fit, or cannot be read, is left out, and the dead letter says where
         the record is
+    I5  a record that was delivered too often has a dead letter if there is one: a whole batch is delivered with its
+        transaction markers, and with the holes that compaction left. What a member has rejected always has one, though
+        compaction may have removed it since
 
 Source: KIP-1191; ShareGroupDLQStateManager and ShareGroupDLQRecordFetcher of Apache Kafka 4.4.0.
 """
@@ -18,11 +21,13 @@ Source: KIP-1191; ShareGroupDLQStateManager and ShareGroupDLQRecordFetcher of Ap
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
+from functools import partial
 from random import Random
 from typing import Final, NamedTuple
 
 from kavka.broker.metadata.metadata_cache import MetadataCache
+from kavka.broker.share.buried_records import BuriedRecords
 from kavka.broker.share.counts import ShareCounts
 from kavka.broker.share.peers import SharePeers
 from kavka.config.topic import TopicConfig
@@ -32,12 +37,12 @@ from kavka.errors import ConnectionFailed, ErrorCode, OffsetOutOfRange, RecordsE
 from kavka.logger import Logger
 from kavka.model import BrokerId, Offset, TopicPartition
 from kavka.protocol.api_keys import ApiKey
-from kavka.records.batch import HEADER_SIZE, RecordBatch, iterate_batches
+from kavka.records.batch import HEADER_SIZE
 from kavka.records.builder import BatchBuilder
 from kavka.replication.decide.partition import Partition
 from kavka.replication.replica_manager import ACKS_ALL, ReplicaManager
 from kavka.share.decide import dead_letters as decide
-from kavka.share.decide.dead_letters import DeadLetters, Found, Written
+from kavka.share.decide.dead_letters import DeadLetters, Found, Lasting, Written
 from kavka.share.decide.reasons import Place, Telling
 from kavka.share.decide.spans import Span
 
@@ -51,28 +56,23 @@ MOST_COPYING: Final = 2
 """Batches for which records are read: that takes the most memory."""
 READ_BYTES: Final = 1024 * 1024
 """How much of a log is read at once for copies, as in Kafka."""
-MAX_INFLATED_BYTES: Final = 16 * 1024 * 1024
-"""A batch that is larger is not copied from."""
 TIMEOUT_MS: Final = 10_000
 PRODUCE_VERSION: Final = 9
 """Flexible, and by topic name."""
 RECORD_OVERHEAD: Final = 64
 """More than lengths, deltas and a header's framing take in a record."""
 _FOR_GOOD: Final = (
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ErrorCode.INVALID_CONFIG,
     ErrorCode.INVALID_RECORD,
     ErrorCode.INVALID_TOPIC_EXCEPTION,
     ErrorCode.MESSAGE_TOO_LARGE,
     ErrorCode.POLICY_VIOLATION,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 )
 """Errors that another try does not mend."""
+_OF_RIGHTS: Final = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+"""Errors that last until somebody gives the brokers' user the right, of which its brokers may not have heard yet."""
 _OF_CONTENT: Final = (ErrorCode.INVALID_RECORD, ErrorCode.MESSAGE_TOO_LARGE)
 """Those of them that say something of this batch only."""
-
-Content = tuple[bytes | None, bytes | None]
-"""A record's key and value."""
 
 
 class DeadLetterPorts(NamedTuple):
@@ -101,17 +101,21 @@ class Grave(NamedTuple):
 
 
 class _Failure(NamedTuple):
-    """`refused` is what the refused batch had, where its content was the reason: other batches may be taken."""
+    """`refused` is what the refused batch had, where its content was the reason: other batches may be taken.
+    `may_last`: it is for what the group or the topic is like, so that the next dead letters would fare alike."""
 
     why: str
     is_final: bool
     refused: Sequence[Span] = ()
+    may_last: bool = False
 
 
 class _Batch(NamedTuple):
+    """`done` is what is done with it; `letters`, of these, what it has dead letters of."""
+
     data: bytes
-    spans: Sequence[Span]
-    """What it has the dead letters of."""
+    done: Sequence[Span]
+    letters: Sequence[Span]
 
 
 class DeadLetterWriter:
@@ -133,23 +137,29 @@ class DeadLetterWriter:
         self._ports = ports
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
         self._copying = asyncio.Semaphore(MOST_COPYING)
+        self._lasting = Lasting()
 
     async def bury(self, grave: Grave, spans: Sequence[Span]) -> Sequence[Span]:
         """Writes dead letters of the first of these spans. Returns those that are done: they are written, or cannot be
         (I2). Empty where this broker has no word in it any more."""
-        spans = decide.with_causes(spans, grave.place.limit)
+        spans, group_id = decide.with_causes(spans, grave.place.limit), grave.place.group_id
         tries, may_copy = 0, True
         while grave.is_current():
             async with self._slots:
                 outcome = await self._try(grave, spans, may_copy=may_copy)
             if not isinstance(outcome, _Failure):
+                self._lasting.forget(group_id)
                 return outcome
             if outcome.refused and may_copy:
                 may_copy = False  # Headers alone may be taken (I4).
                 continue
-            tries += 1
-            pause_s = None if outcome.is_final else decide.pause_s(tries, self._ports.random.random())
+            tries, now_ms = tries + 1, self._ports.clock_ms()
+            is_known = outcome.may_last and self._lasting.is_known(group_id, outcome.why, now_ms)
+            is_final = outcome.is_final or is_known
+            pause_s = None if is_final else decide.pause_s(tries, self._ports.random.random())
             if pause_s is None:
+                if outcome.may_last:
+                    self._lasting.note(group_id, outcome.why, now_ms)
                 lost = outcome.refused or spans
                 self._give_up(grave, lost, outcome.why)
                 return lost
@@ -159,28 +169,30 @@ class DeadLetterWriter:
     async def _try(self, grave: Grave, spans: Sequence[Span], *, may_copy: bool) -> Sequence[Span] | _Failure:
         group_id, source = grave.place.group_id, grave.place.partition
         letters = self._ports.letters(group_id)
-        why = decide.refusal(group_id, letters, source, self._found(letters.topic))
-        if why is not None:
-            return _Failure(why, is_final=True)
+        refusal = decide.refusal(group_id, letters, source, self._found(letters.topic))
+        if refusal is not None:
+            return _Failure(refusal.why, is_final=not refusal.may_pass, may_last=refusal.may_pass)
         if self._found(letters.topic) is None and (failure := await self._create(letters.topic)) is not None:
             return failure
         found = self._found(letters.topic)
         if found is None:
             return _Failure(f"{letters.topic} is not known here yet", is_final=False)
         batch = await self._batch(grave, spans, found.max_message_bytes, copies=letters.copies and may_copy)
+        if not batch.data:
+            return batch.done
         where = TopicPartition(letters.topic, decide.partition_for(source.partition, found.partition_count))
         self._counts.on_dead_letter_request(group_id)
         error, offset = await self._append(where, batch.data)
         if error is not ErrorCode.NONE:
-            refused = batch.spans if error in _OF_CONTENT else ()
-            return _Failure(f"{where} answered {error.name}", is_final=error in _FOR_GOOD, refused=refused)
-        count = sum(span.size for span in batch.spans)
+            refused = batch.done if error in _OF_CONTENT else ()
+            return _failure(f"{where} answered {error.name}", error, refused)
+        count = sum(span.size for span in batch.letters)
         self._counts.on_dead_letters(group_id, count)
         untold = grave.telling.turn(Written, count, self._ports.clock_ms())
         if untold is not None:
             wall_ms = self._ports.wall_ms()
-            self._ports.record(decide.written(grave.place, batch.spans, Written(where, offset), wall_ms, untold))
-        return batch.spans
+            self._ports.record(decide.written(grave.place, batch.letters, Written(where, offset), wall_ms, untold))
+        return batch.done
 
     def _found(self, topic: str) -> Found | None:
         known = self._metadata.topic(topic)
@@ -198,7 +210,7 @@ class DeadLetterWriter:
         error = await self._ports.create(wish)
         if error is ErrorCode.NONE:
             return None
-        return _Failure(f"{topic} could not be created: {error.name}", is_final=error in _FOR_GOOD)
+        return _failure(f"{topic} could not be created: {error.name}", error)
 
     def _give_up(self, grave: Grave, spans: Sequence[Span], why: str) -> None:
         count = sum(span.size for span in spans)
@@ -220,46 +232,43 @@ class DeadLetterWriter:
     # -- what is written
 
     async def _batch(self, grave: Grave, spans: Sequence[Span], max_bytes: int, *, copies: bool) -> _Batch:
-        """As many dead letters as fit, at least one."""
+        """As many dead letters as fit, at least one; none where the first offsets have no record (I5)."""
         wanted = _first(spans, MOST_IN_BATCH)
-        contents: dict[Offset, Content] = {}
-        if copies:
-            async with self._copying:
-                known_to = await self._read_copies(grave, wanted, contents, max_bytes)
-            wanted = _below(wanted, known_to)
+        found = await self._look_up(grave, wanted, max_bytes, copies=copies)
+        if found.is_full:
+            wanted = _below(wanted, found.known_to)
         builder, wall_ms = BatchBuilder(), self._ports.wall_ms()
         group_id, source = grave.place.group_id, grave.place.partition
-        for span in wanted:
+        letters = _without(wanted, found.missing)
+        for span in letters:
             for offset in range(span.first, span.last + 1):
                 head = decide.headers(group_id, source, offset, span.deliveries, is_rejected=span.is_rejected)
-                key, value = contents.get(offset, (None, None))
+                key, value = found.contents.get(offset, (None, None))
                 size = sum(len(name) + len(text) + 8 for name, text in head) + RECORD_OVERHEAD
                 if HEADER_SIZE + size + len(key or b"") + len(value or b"") > max_bytes:
                     key = value = None  # It would not even fit alone (I4).
                 if builder.record_count and builder.size_bytes + size + len(key or b"") + len(value or b"") > max_bytes:
-                    return _Batch(builder.build(), _below(wanted, offset))
+                    return _Batch(builder.build(), _below(wanted, offset), _below(letters, offset))
                 builder.append(wall_ms, key, value, head)
-        return _Batch(builder.build(), wanted)
+        return _Batch(builder.build() if builder.record_count else b"", wanted, letters)
 
-    async def _read_copies(
-        self, grave: Grave, spans: Sequence[Span], contents: dict[Offset, Content], max_bytes: int
-    ) -> Offset:
-        """Puts keys and values of these records into `contents`, about `max_bytes` of them. Returns up to where that is
-        all that can be had."""
-        position, end = spans[0].first, spans[-1].last + 1
-        while position < end:
-            data = self._read(grave, position)
-            if not data:
-                return end
-            taking = _Taking(data, spans, position, contents, max_bytes)
-            await self._ports.run_blocking(taking.take)
-            if taking.is_full:
-                return taking.position
-            if taking.position <= position:
-                return end
-            # Between two spans may lie any number of records that are done: they are not read.
-            position = next((max(span.first, taking.position) for span in spans if span.last >= taking.position), end)
-        return end
+    async def _look_up(self, grave: Grave, spans: Sequence[Span], max_bytes: int, *, copies: bool) -> BuriedRecords:
+        """What the log says of these offsets. Of what a member has rejected it is asked for copies only: there was a
+        record (I5)."""
+        asked = spans if copies else [span for span in spans if not span.is_rejected]
+        found = BuriedRecords(asked, max_bytes if copies else None)
+        if found.position is None:
+            return found
+        async with self._copying:
+            while (position := found.position) is not None:
+                data = self._read(grave, position)
+                if data:
+                    await self._ports.run_blocking(partial(found.take, data))
+                else:
+                    found.pass_to(grave.hosted.log.log_start_offset)
+                if found.position == position:
+                    break
+        return found
 
     def _read(self, grave: Grave, position: Offset) -> bytes:
         """Whole batches from there on; none where the log does not have them any more."""
@@ -318,49 +327,8 @@ class DeadLetterWriter:
         self._peers.close()
 
 
-class _Taking:
-    """Takes keys and values out of batches, on a worker. `position`: from where on they are not taken yet."""
-
-    def __init__(
-        self, data: bytes, spans: Sequence[Span], position: Offset, contents: dict[Offset, Content], max_bytes: int
-    ) -> None:
-        self._data = data
-        self._spans = spans
-        self._contents = contents
-        self._left = max_bytes - sum(len(key or b"") + len(value or b"") for key, value in contents.values())
-        self.position = position
-        self.is_full = False
-
-    def take(self) -> None:
-        try:
-            for batch in iterate_batches(memoryview(self._data)):
-                self._take_from(batch)
-                if self.is_full:
-                    return
-        except RecordsError:
-            pass  # There is no batch. At the position where it begins nothing is found then.
-
-    def _take_from(self, batch: RecordBatch) -> None:
-        header = batch.header
-        is_wanted = any(span.first <= header.last_offset and span.last >= header.base_offset for span in self._spans)
-        if is_wanted and not header.is_control:
-            try:
-                for record in batch.records(max_size=MAX_INFLATED_BYTES):
-                    self._take_one(record.offset, record.key, record.value)
-                    if self.is_full:
-                        return
-            except RecordsError:
-                pass  # It cannot be read by anybody, or is too large for a copy (I4): what lies behind it is next.
-        self.position = max(self.position, header.last_offset + 1)
-
-    def _take_one(self, offset: Offset, key: bytes | None, value: bytes | None) -> None:
-        if not any(span.first <= offset <= span.last for span in self._spans):
-            return
-        self._contents[offset] = (key, value)
-        self._left -= len(key or b"") + len(value or b"")
-        self.is_full = self._left <= 0
-        if self.is_full:
-            self.position = offset + 1
+def _failure(why: str, error: ErrorCode, refused: Sequence[Span] = ()) -> _Failure:
+    return _Failure(why, is_final=error in _FOR_GOOD, refused=refused, may_last=error in _OF_RIGHTS)
 
 
 def _first(spans: Sequence[Span], most: int) -> list[Span]:
@@ -376,3 +344,16 @@ def _first(spans: Sequence[Span], most: int) -> list[Span]:
 
 def _below(spans: Sequence[Span], offset: Offset) -> list[Span]:
     return [span._replace(last=min(span.last, offset - 1)) for span in spans if span.first < offset]
+
+
+def _without(spans: Sequence[Span], missing: Set[Offset]) -> list[Span]:
+    """The same spans without offsets that have no record, except where a member has rejected one."""
+    left: list[Span] = []
+    for span in spans:
+        holes = () if span.is_rejected else sorted(offset for offset in missing if span.first <= offset <= span.last)
+        begin = span.first
+        for hole in (*holes, span.last + 1):
+            if begin < hole:
+                left.append(span._replace(first=begin, last=hole - 1))
+            begin = hole + 1
+    return left

@@ -7,10 +7,13 @@ says, and when it is tried again. Must not know logs, requests or settings' name
         cluster's prefix: who can write a record that a group will reject could write to any topic otherwise
     I2  a group has no dead letter of a record that lies in its dead-letter topic already: it would be given up again
     I3  a dead letter is tried MOST_TRIES times, and then no more
+    I4  a setting or a topic that is not there may be there in a moment: a broker learns of both from ZooKeeper, which
+        may be slow. What was found MOST_TRIES times, and again within LASTING_MS, lasts: the next dead letters of the
+        group do not wait for it
 
 Source: KIP-1191; ShareGroupDLQStateManager of Apache Kafka 4.4.0, whose words these are in checks and headers. It has
-no I2, and tries again only after NOT_LEADER_OR_FOLLOWER and failures of the network; here after all errors that may
-pass.
+no I2 and no I4, and tries again only after NOT_LEADER_OR_FOLLOWER and failures of the network; here after all errors
+that may pass.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ MOST_TRIES: Final = 5
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
 JITTER: Final = 0.2
+LASTING_MS: Final = 60_000
 
 
 class DeadLetters(NamedTuple):
@@ -50,15 +54,31 @@ class Found(NamedTuple):
     max_message_bytes: int
 
 
-def refusal(group_id: str, letters: DeadLetters, source: TopicPartition, found: Found | None) -> str | None:
-    """Why no dead letter can be written as things are set. None if one can (I1, I2)."""
+class Refusal(NamedTuple):
+    """Why no dead letter can be written as things are set. `may_pass`: it is the word of what this broker knows now."""
+
+    why: str
+    may_pass: bool
+
+
+def refusal(group_id: str, letters: DeadLetters, source: TopicPartition, found: Found | None) -> Refusal | None:
+    """None if one can be written (I1, I2)."""
+    topic = letters.topic
+    if topic.startswith(RESERVED_PREFIX):
+        return Refusal(
+            f"Configured DLQ topic name in share group: {group_id} cannot start with __, topic: {topic}.",
+            may_pass=False,
+        )
+    if topic == source.topic:
+        return Refusal(f"The record is in the DLQ topic {topic} of share group {group_id} already.", may_pass=False)
+    why = _lacks(group_id, letters, found)
+    return None if why is None else Refusal(why, may_pass=True)
+
+
+def _lacks(group_id: str, letters: DeadLetters, found: Found | None) -> str | None:
     topic = letters.topic
     if not topic:
         return f"Configured DLQ topic name in share group: {group_id} is empty."
-    if topic.startswith(RESERVED_PREFIX):
-        return f"Configured DLQ topic name in share group: {group_id} cannot start with __, topic: {topic}."
-    if topic == source.topic:
-        return f"The record is in the DLQ topic {topic} of share group {group_id} already."
     if found is not None and not found.is_allowed:
         return f"DLQ is not enabled on configured DLQ topic for share group: {group_id}, topic: {topic}."
     if found is None and not letters.may_create:
@@ -72,6 +92,30 @@ def refusal(group_id: str, letters: DeadLetters, source: TopicPartition, found: 
             f"topic: {topic}, prefix: {letters.prefix}."
         )
     return None
+
+
+class Lasting:
+    """Of each group: why its dead letters could not be written, although that was looked at MOST_TRIES times (I4)."""
+
+    def __init__(self) -> None:
+        self._causes: dict[str, tuple[str, int]] = {}
+
+    def note(self, group_id: str, why: str, now_ms: int) -> None:
+        """Dead letters were given up for this."""
+        recent = {group: cause for group, cause in self._causes.items() if now_ms - cause[1] <= LASTING_MS}
+        self._causes = {**recent, group_id: (why, now_ms)}
+
+    def is_known(self, group_id: str, why: str, now_ms: int) -> bool:
+        """Whether it is no use to wait for it."""
+        known, at_ms = self._causes.get(group_id, ("", 0))
+        if why != known or now_ms - at_ms > LASTING_MS:
+            return False
+        self._causes[group_id] = (why, now_ms)
+        return True
+
+    def forget(self, group_id: str) -> None:
+        """Nothing stands in the way now."""
+        self._causes.pop(group_id, None)
 
 
 def partition_for(source: int, count: int) -> int:
