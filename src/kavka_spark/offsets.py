@@ -21,7 +21,6 @@ Invariants
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -118,11 +117,12 @@ async def find_partitions(cluster: Cluster, topics: Topics, *, patient: bool = T
         case Subscribe(names):
             described = await _describe(cluster, names, patient=patient)
             chosen = None
-        case SubscribePattern(pattern):
-            matches = re.compile(pattern).fullmatch
+        case SubscribePattern():
             names = ()
             everything = await _describe(cluster, None, patient=False)
-            described = {name: topic for name, topic in everything.items() if matches(name) and not topic.is_internal}
+            described = {
+                name: topic for name, topic in everything.items() if topics.matches(name) and not topic.is_internal
+            }
             chosen = None
         case Assign(partitions):
             names = tuple(dict.fromkeys(partition.topic for partition in partitions))

@@ -54,6 +54,7 @@ by librdkafka's."""
 WITHOUT_EFFECT = frozenset(
     {
         "allow.auto.create.topics",
+        "auto.commit.interval.ms",
         "client.dns.lookup",
         "client.rack",
         "connections.max.idle.ms",
@@ -61,9 +62,13 @@ WITHOUT_EFFECT = frozenset(
         "exclude.internal.topics",
         "group.id",
         "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
         "heartbeat.interval.ms",
         "max.poll.interval.ms",
         "max.poll.records",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
         "metric.reporters",
         "metrics.num.samples",
         "metrics.recording.level",

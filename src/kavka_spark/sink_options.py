@@ -62,6 +62,7 @@ _PRODUCER_SETTINGS: Final = (
 _WITHOUT_EFFECT: Final = (
     "linger.ms",
     "max.in.flight.requests.per.connection",
+    "metadata.max.idle.ms",
     "partitioner.adaptive.partitioning.enable",
     "partitioner.availability.timeout.ms",
     "retries",
@@ -110,8 +111,8 @@ def sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     if "path" in options:
         raise ConfigError("the kavka sink has no path: name the topic with option 'topic', and call save() or start()")
     check_names(options, {*_SINK_NAMES, *_SPARKS_OWN, *client_names(_PRODUCER_SETTINGS, _WITHOUT_EFFECT)}, what="sink")
-    topic = options.get("topic")
-    if topic is not None and not topic.strip():
+    topic = options["topic"].strip() if "topic" in options else None
+    if topic == "":
         raise ConfigError("option 'topic' is empty")
     exactly_once = _exactly_once(options, streaming=streaming)
     return SinkOptions(

@@ -231,7 +231,7 @@ def _held(
     """The part of a range that the log holds. Raises `DataLossError` if that is not all of it, and `SubscriptionError`
     where it begins behind its end."""
     from kavka_spark.errors import DataLossError, SubscriptionError
-    from kavka_spark.source_options import AtOffsets
+    from kavka_spark.source_options import Edge
 
     if options.fail_on_data_loss:
         if start < min(earliest, end):
@@ -240,8 +240,8 @@ def _held(
         if max(start, end) > latest:
             reason = "the log ends before it"
             raise DataLossError(name.topic, name.partition, max(start, end - 1), earliest, latest, reason)
-    if end < start <= latest and isinstance(options.starting, AtOffsets) and options.starting.offsets[name] >= 0:
+    if end < start <= latest and not isinstance(options.starting, Edge) and not isinstance(options.ending, Edge):
         raise SubscriptionError(
-            f"option 'startingOffsets' begins {name} at {start}, behind its end at {end}: there is nothing to read"
+            f"the options begin {name} at {start}, behind its end at {end}: there is nothing to read"
         )
     return max(start, earliest), min(end, latest)

@@ -104,9 +104,13 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All partitions of the topics whose whole name matches."""
+    """All partitions of the topics in whose names the pattern is found."""
 
     pattern: str
+
+    def matches(self, topic: str) -> bool:
+        """Anywhere in the name, as Spark's source has it since 3.4 (ConsumerStrategy); `^...$` is the whole name."""
+        return re.search(self.pattern, topic) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +183,9 @@ class SourceOptions:
     """Most bytes in one micro-batch, as stored in the log; estimated from the heads of batches."""
     fetch_bytes: int = FETCH_BYTES
     fetch_wait_ms: int = 500
+    end_attempts: int = 3
+    """How often the ends of the log are asked for before a log that ends before the stream's position is lost data."""
+    end_retry_ms: int = 1_000
     poll_timeout_ms: int = POLL_TIMEOUT_MS
     """How long a reader waits for records that should be there."""
     group_id: str | None = None
@@ -235,6 +242,8 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         max_bytes=_number(given, "maxbytespertrigger"),
         fetch_bytes=fetch_bytes,
         fetch_wait_ms=_number(given, "kafka.fetch.max.wait.ms") or 500,
+        end_attempts=_number(given, "fetchoffset.numretries") or 3,
+        end_retry_ms=_number(given, "fetchoffset.retryintervalms") or 1_000,
         poll_timeout_ms=_number(given, "kafkaconsumer.polltimeoutms") or POLL_TIMEOUT_MS,
         group_id=given.get("kavka.group.id") or None,
         backfill=_backfill(given),
@@ -256,6 +265,13 @@ def _check_order(starting: Bound, ending: Bound) -> None:
     match starting, ending:
         case AtTimestamps(_, int(first)), AtTimestamps(_, int(last)) if last < first:
             raise ConfigError(f"option 'endingTimestamp' is {last}, before 'startingTimestamp', {first}")
+        case AtTimestamps(first_of, None), AtTimestamps(last_of, None):
+            for name in sorted(set(first_of).intersection(last_of)):
+                if last_of[name] < first_of[name]:
+                    raise ConfigError(
+                        f"option 'endingOffsetsByTimestamp' is {last_of[name]} for {name}, before "
+                        f"'startingOffsetsByTimestamp', {first_of[name]}"
+                    )
         case _:
             pass
 
@@ -273,13 +289,7 @@ def _topics(given: Mapping[str, str]) -> Topics:
                 raise ConfigError("option 'subscribe' names no topic")
             return Subscribe(topics)
         case "subscribepattern":
-            try:
-                re.compile(text)
-            except re.error as error:
-                raise ConfigError(
-                    f"option 'subscribePattern' is not a regular expression: {text!r}: {error}"
-                ) from error
-            return SubscribePattern(text)
+            return _pattern(text.strip())
         case _:
             assigned = _json(text, "assign", example='{"orders":[0,1]}')
             partitions = []
@@ -290,6 +300,16 @@ def _topics(given: Mapping[str, str]) -> Topics:
             if not partitions:
                 raise ConfigError("option 'assign' names no partition")
             return Assign(tuple(dict.fromkeys(partitions)))
+
+
+def _pattern(text: str) -> SubscribePattern:
+    if not text:
+        raise ConfigError("option 'subscribePattern' is empty")
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ConfigError(f"option 'subscribePattern' is not a regular expression: {text!r}: {error}") from error
+    return SubscribePattern(text)
 
 
 def _bound(given: Mapping[str, str], side: str, default: Edge) -> Bound:

@@ -30,6 +30,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from kavka.client.group_admin import GroupAdmin
+from kavka.client.offsets import LATEST
 from kavka.errors import ConnectionFailed, RequestError
 from kavka.logger import Logger
 from kavka.model import TopicPartition
@@ -40,7 +41,16 @@ from kavka_spark.errors import DataLossError, SubscriptionError
 from kavka_spark.offsets import Offsets, edges, find_partitions, offsets_at, resolve
 from kavka_spark.read_tasks import NO_TOPIC_ID, OffsetRange, as_tasks
 from kavka_spark.source import read_task
-from kavka_spark.source_options import Assign, AtOffsets, AtTimestamps, Backfill, Bound, SourceOptions, Subscribe
+from kavka_spark.source_options import (
+    Assign,
+    AtOffsets,
+    AtTimestamps,
+    Backfill,
+    Bound,
+    SourceOptions,
+    Subscribe,
+    SubscribePattern,
+)
 from kavka_spark.trigger_limits import limit_bytes, limit_rows, sample_ranges
 
 if TYPE_CHECKING:
@@ -68,7 +78,8 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets | None = None
         self._earliest: dict[TopicPartition, int] = {}
         self._held_back_since: float | None = None
-        """Since when there have been fewer offsets than `min_offsets`, on the monotonic clock."""
+        """When there last were `min_offsets` or the delay was over, on the monotonic clock; None before the first
+        micro-batch, which waits for nothing, as with Spark's source."""
         self._committed: Json | None = None
         self._began_at: Offsets | None = None
         """What `initialOffset` said, if Spark asked for it."""
@@ -240,6 +251,8 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 found = await find_partitions(cluster, options.topics)
             if not set(known).difference(found.partitions):
                 earliest, latest = await asking
+                if begin is not None and begin.topic_ids.items() <= found.topic_ids.items():
+                    latest = await self._ends_not_before(opened, begin, latest)
         finally:
             asking.cancel()
         unasked = [name for name in found.partitions if name not in latest]
@@ -257,6 +270,20 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ):
                     positions[name] = position
         return Offsets(positions, found.topic_ids)
+
+    async def _ends_not_before(
+        self, opened: WorkerConnection, begin: Offsets, latest: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """The ends, asked for again where one is before the stream's position: a leader that has just been elected may
+        not know yet how far its followers are (before KIP-207 it said so in no other way)."""
+        for _ in range(self._options.end_attempts - 1):
+            behind = [name for name, end in latest.items() if end < begin.positions.get(name, 0)]
+            if not behind:
+                break
+            await asyncio.sleep(self._options.end_retry_ms / 1000)
+            asked = dict.fromkeys(behind, LATEST)
+            latest = latest | await offsets_at(opened.cluster, asked, read_committed=self._options.read_committed)
+        return latest
 
     def _compare(self, begin: Offsets, now: Offsets, earliest: Mapping[TopicPartition, int]) -> None:
         """Reports what a stream at `begin` has lost since then."""
@@ -315,11 +342,9 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _is_put_off(self, available: int) -> bool:
         """Whether there is too little to read, and has been for less than the longest delay."""
         assert self._options.min_offsets is not None
-        now = time.monotonic()
-        if self._held_back_since is None:
-            self._held_back_since = now
-        waited_ms = (now - self._held_back_since) * 1000
-        if available < self._options.min_offsets and waited_ms < self._options.max_trigger_delay_ms:
+        now, since = time.monotonic(), self._held_back_since
+        waits = since is not None and (now - since) * 1000 < self._options.max_trigger_delay_ms
+        if waits and available < self._options.min_offsets:
             return True
         self._held_back_since = now
         return False
@@ -367,8 +392,8 @@ def _is_chosen(options: SourceOptions, name: TopicPartition) -> bool:
             return name.topic in topics
         case Assign(partitions):
             return name in partitions
-        case _:
-            return True
+        case SubscribePattern() as pattern:
+            return pattern.matches(name.topic)
 
 
 def _not_beyond(now: Offsets, target: Offsets, begin: Offsets) -> Offsets:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tests.kit.topic_filler import (
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough, pytest.mark.timeout(600)]
 
+_numbers = count()
 SETTINGS = {"log.cleaner.backoff.ms": "200", "log.cleaner.delete.retention.ms": "1000"}
 
 
@@ -113,6 +115,58 @@ def test_bounds(spark: SparkSession, bootstrap: str) -> None:
     assert same(spark, bootstrap, "bounds", **some, minPartitions="9").count() == 700
     by_time = {"startingOffsetsByTimestamp": '{"bounds":{"0":1,"1":1}}', "endingTimestamp": "1"}
     assert same(spark, bootstrap, "bounds", **by_time).count() == 0
+
+
+def test_a_pattern(spark: SparkSession, bootstrap: str) -> None:
+    for name in ("pattern-a", "a-pattern-b", "patter"):
+        create_topic(bootstrap, name, 1)
+        produce(bootstrap, name, 10, partitions=1)
+    for pattern, found in (("pattern", 2), ("^pattern", 1), (" a$ ", 1)):
+        given = {"kafka.bootstrap.servers": bootstrap, "subscribePattern": pattern}
+        theirs, mine = (spark.read.format(name).options(**given).load() for name in ("kafka", "kavka"))
+        assert mine.exceptAll(theirs).take(3) == []
+        assert theirs.exceptAll(mine).take(3) == []
+        assert mine.select("topic").distinct().count() == found
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"startingOffsets": '{"ends":{"0":9,"1":0}}', "endingOffsets": '{"ends":{"0":5,"1":9}}'},
+            "begin ends-0 at 9, behind its end at 5",
+        ),
+        (
+            {
+                "startingOffsetsByTimestamp": '{"ends":{"0":9,"1":0}}',
+                "endingOffsetsByTimestamp": '{"ends":{"0":5,"1":9}}',
+            },
+            "'endingOffsetsByTimestamp' is 5 for ends-0",
+        ),
+        (
+            {
+                "startingTimestamp": "99999999999999",
+                "startingOffsetsByTimestampStrategy": "latest",
+                "endingOffsets": '{"ends":{"0":5,"1":-1}}',
+            },
+            "begin ends-0 at 50, behind its end at 5",
+        ),
+        ({"subscribePattern": " "}, "'subscribePattern' is empty"),
+    ],
+)
+def test_what_the_connector_refuses_is_refused(
+    spark: SparkSession, bootstrap: str, options: dict[str, str], said: str
+) -> None:
+    topic = f"ends{next(_numbers)}"
+    create_topic(bootstrap, topic, 2)
+    produce(bootstrap, topic, 100, partitions=2)
+    given = {name: text.replace("ends", topic) for name, text in options.items()}
+    if "subscribePattern" not in given:
+        given["subscribe"] = topic
+    for name, expected in (("kafka", "."), ("kavka", said.replace("ends", topic))):
+        reader = spark.read.format(name).options(**{"kafka.bootstrap.servers": bootstrap}, **given)
+        with pytest.raises(Exception, match=f"(?s){expected}"):
+            reader.load().count()
 
 
 def test_a_checkpoint_of_the_connector_is_gone_on_with(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:

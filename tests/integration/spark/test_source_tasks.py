@@ -123,7 +123,7 @@ def test_bounds_and_sizes_of_a_batch(kavka_broker: KavkaProcess, topic: str) -> 
     reader = KavkaReader(assigned, ("partition", "offset", "value"))
     assert {row[0] for row in rows(reader, reader.partitions())} == {1}
     matched = source_options(
-        {"kafka.bootstrap.servers": servers, "subscribePattern": topic.replace("read", "r..d")}, streaming=False
+        {"kafka.bootstrap.servers": servers, "subscribePattern": topic.replace("read", "..d") + "$"}, streaming=False
     )
     reader = KavkaReader(matched, ("partition", "offset", "value"))
     assert len(rows(reader, reader.partitions())) == 100
@@ -161,7 +161,15 @@ def test_a_read_committed_range_leaves_out_what_was_aborted(kavka_broker: KavkaP
         ),
         (
             {"startingOffsets": '{"TOPIC":{"0":4,"1":0}}', "endingOffsets": '{"TOPIC":{"0":2,"1":-1}}'},
-            "'startingOffsets' begins TOPIC-0 at 4, behind its end at 2",
+            "begin TOPIC-0 at 4, behind its end at 2",
+        ),
+        (
+            {
+                "startingTimestamp": "99999999999999",
+                "startingOffsetsByTimestampStrategy": "latest",
+                "endingOffsets": '{"TOPIC":{"0":2,"1":-1}}',
+            },
+            "begin TOPIC-0 at 5, behind its end at 2",
         ),
         (
             {"startingOffsets": '{"TOPIC":{"0":999,"1":0}}'},
@@ -392,6 +400,36 @@ def test_too_little_is_put_off_but_not_for_ever(kavka_broker: KavkaProcess, topi
     assert len(stream.rows) == 20
     produce(kavka_broker.bootstrap, topic, 60, partitions=1)
     assert stream.micro_batch() == 60
+
+
+def test_the_first_micro_batch_waits_for_nothing(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 20, partitions=1)
+    stream = Stream(kavka_broker.bootstrap, topic, minOffsetsPerTrigger="50")
+    assert stream.micro_batch() == 20
+    produce(kavka_broker.bootstrap, topic, 20, partitions=1)
+    assert stream.micro_batch() == 0
+
+
+def test_an_end_before_the_streams_position_is_asked_for_again(kavka_broker: KavkaProcess, topic: str) -> None:
+    """A stale answer of a leader that was just elected is no lost record; a log that stays short is."""
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 10, partitions=1)
+    retried = {"fetchOffset.numRetries": "50", "fetchOffset.retryIntervalMs": "100"}
+    stream = Stream(kavka_broker.bootstrap, topic, **retried)
+    stream.drain()
+    ahead = json.loads(stream.at)
+    ahead[topic]["0"] = 30
+    stream.at = json.dumps(ahead)
+    catching_up = threading.Timer(0.5, produce, (kavka_broker.bootstrap, topic, 25), {"partitions": 1})
+    catching_up.start()
+    assert stream.micro_batch() == 5
+    catching_up.join()
+    ahead[topic]["0"] = 99
+    few = Stream(kavka_broker.bootstrap, topic, **{**retried, "fetchOffset.numRetries": "2"})
+    few.at = json.dumps(ahead)
+    with pytest.raises(DataLossError, match="the log ends before it"):
+        few.micro_batch()
 
 
 def test_partitions_that_come_during_a_stream_are_read_from_their_beginning(

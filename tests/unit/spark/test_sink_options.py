@@ -49,6 +49,10 @@ def test_a_producer_is_idempotent_without_options_and_obeys_those_it_is_given() 
     assert (given.batch_size, given.delivery_timeout_ms) == (5000, 7000)
 
 
+def test_spaces_around_a_topic_are_not_part_of_its_name() -> None:
+    assert parsed(topic=" t ").topic == "t"
+
+
 def test_names_are_taken_in_any_case_and_spark_s_own_are_passed_over() -> None:
     found = parsed(TOPIC="t", exactlyonce="TRUE", checkpointlocation="/c", queryName="q", includeHeaders="true")
     assert found.topic == "t"

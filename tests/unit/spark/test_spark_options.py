@@ -70,6 +70,9 @@ def test_settings_of_the_java_client_that_change_nothing_here_are_taken() -> Non
     assert batch(kafka__max__poll__records="500", groupIdPrefix="x", kafka__group__id="g").topics == Subscribe(
         ("orders",)
     )
+    assert batch(kafka__group__protocol="consumer", kafka__metadata__recovery__strategy="none").topics == Subscribe(
+        ("orders",)
+    )
 
 
 @pytest.mark.parametrize("name", ["kafka.auto.offset.reset", "kafka.enable.auto.commit", "kafka.value.deserializer"])
@@ -84,6 +87,7 @@ def test_topics_are_named_matched_or_assigned_and_only_one_of_them() -> None:
     assert source_options({**servers, "subscribePattern": "a.*"}, streaming=False).topics == SubscribePattern("a.*")
     assigned = source_options({**servers, "assign": '{"a":[0,2],"b":[1]}'}, streaming=False).topics
     assert assigned == Assign((TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)))
+    assert source_options({**servers, "subscribePattern": " a.* "}, streaming=False).topics == SubscribePattern("a.*")
     for wrong in ({}, {"subscribe": "a", "assign": '{"a":[0]}'}):
         with pytest.raises(ConfigError, match="expected one of the options"):
             source_options({**servers, **wrong}, streaming=False)
@@ -94,6 +98,7 @@ def test_topics_are_named_matched_or_assigned_and_only_one_of_them() -> None:
     [
         ("subscribe", " , ", "names no topic"),
         ("subscribePattern", "a(", "not a regular expression"),
+        ("subscribePattern", " ", "is empty"),
         ("assign", '{"a":["0"]}', "expected JSON"),
         ("assign", "[]", "expected JSON"),
         ("startingOffsets", "newest", "or earliest or latest"),
@@ -129,6 +134,24 @@ def test_a_time_range_that_ends_before_it_begins_is_refused() -> None:
     with pytest.raises(ConfigError, match="'endingTimestamp' is 5, before 'startingTimestamp', 6"):
         batch(startingTimestamp="6", endingTimestamp="5")
     assert batch(startingTimestamp="6", endingTimestamp="6").starting == AtTimestamps({}, 6)
+
+
+def test_a_time_range_that_ends_before_it_begins_in_one_partition_is_refused() -> None:
+    since = '{"orders":{"0":5,"1":6}}'
+    with pytest.raises(ConfigError, match=r"'endingOffsetsByTimestamp' is 5 for orders-1, before .*, 6"):
+        batch(startingOffsetsByTimestamp=since, endingOffsetsByTimestamp='{"orders":{"0":5,"1":5}}')
+    assert batch(startingOffsetsByTimestamp=since, endingOffsetsByTimestamp=since).min_partitions is None
+
+
+def test_a_pattern_is_looked_for_anywhere_in_a_name_as_sparks_source_does() -> None:
+    assert SubscribePattern("orders").matches("my-orders-2")
+    assert not SubscribePattern("^orders$").matches("orders-2")
+
+
+def test_how_often_ends_are_asked_for_is_sparks_option() -> None:
+    assert (stream().end_attempts, stream().end_retry_ms) == (3, 1_000)
+    given = stream(fetchOffset__numRetries="1", fetchOffset__retryIntervalMs="20")
+    assert (given.end_attempts, given.end_retry_ms) == (1, 20)
 
 
 def test_cipher_suites_by_javas_names_are_the_only_ones_used() -> None:
