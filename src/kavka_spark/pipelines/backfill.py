@@ -6,10 +6,13 @@ the flow's own checkpoint.
 
 I1  A flow is filled in with its quarantine or not at all: else rows that belong there would be nowhere.
 I2  A flow with steps that remember (watermarks, aggregates) is refused: older records would count as late.
+I3  A flow into a table of kavka's is refused before its checkpoint holds the range: the table's commits do not take
+    such a batch, and the flow could not go on without one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SOURCE = "kavka"
+TABLES = ("kavka-delta", "kavka-iceberg")
+"""Sinks whose commits count a topic's offsets upwards from where a flow began."""
 
 
 class BackfillRefused(Exception):
@@ -67,10 +72,17 @@ class FlowBackfill:
         if function != name and not of:
             self._taken.add(function)
 
-    def check(self) -> None:
-        """After all flows were defined. Raises `BackfillRefused`."""
+    def check(self, sinks: Mapping[str, str]) -> None:
+        """After all flows were defined; `sinks` are the formats to which flows write. Raises `BackfillRefused`."""
         if self.flow not in self._taken:
             raise BackfillRefused(f"there is no flow {self.flow}, or it is made of SQL")
+        table = next((sinks[flow] for flow in sorted(self._taken) if sinks.get(flow) in TABLES), None)
+        if table is not None:
+            raise BackfillRefused(
+                f"{self.flow} writes to a table ({table}), which counts offsets upwards from where the flow began. "
+                'Fill it in with a batch job: spark.read.format("kavka") with bounds by offsets or times, written with '
+                f'format("{table}") and an exactlyOnceId. Nothing has been read'
+            )
         missed = self._quarantined & self._taken - {self.flow}
         if missed:
             raise BackfillRefused(

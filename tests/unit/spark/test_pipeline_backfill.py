@@ -41,7 +41,7 @@ def test_the_flow_and_its_quarantine_get_the_order_and_no_other_flow() -> None:
     order.take(_flow("orders_quarantine", "quarantined", of="orders"), _frame(sources["orders_quarantine"]))
     order.take(_flow("spark_catalog.default.orders", "orders"), _frame(sources["orders"]))
     order.take(_flow("others"), _frame(sources["others"]))
-    order.check()
+    order.check({})
     wanted = {"subscribe": "orders", "kavka.backfill.from": "earliest", "kavka.backfill.to": "1700000000000"}
     assert sources["orders"]._options == sources["orders_quarantine"]._options == wanted
     assert sources["others"]._options == {"subscribe": "orders"}
@@ -69,11 +69,22 @@ def test_a_flow_is_not_filled_in_without_its_quarantine() -> None:
     order.take(_flow("orders_quarantine", "quarantined", of="orders"), _frame(_source()))
     order.take(_flow("renamed", "orders"), _frame(_source()))
     with pytest.raises(BackfillRefused, match="has a quarantine under the name orders"):
-        order.check()
+        order.check({})
     with pytest.raises(BackfillRefused, match="the function orders defines the flow renamed"):
         FlowBackfill("orders", "earliest").take(_flow("renamed", "orders"), _frame(_source()))
     with pytest.raises(BackfillRefused, match="there is no flow orders"):
-        FlowBackfill("orders", "earliest").check()
+        FlowBackfill("orders", "earliest").check({})
+
+
+@pytest.mark.parametrize("table", ["kavka-delta", "kavka-iceberg"])
+def test_a_flow_into_a_table_is_refused_before_its_checkpoint_holds_the_range(table: str) -> None:
+    order = FlowBackfill("orders", "earliest")
+    order.take(_flow("orders"), _frame(_source()))
+    order.check({"orders": "kavka", "others": table})
+    with pytest.raises(
+        BackfillRefused, match=rf'a table \({table}\).*batch job.*format\("{table}"\) and an exactlyOnceId'
+    ):
+        order.check({"orders": table})
 
 
 def test_the_order_goes_to_the_driver_as_it_is() -> None:
