@@ -12,9 +12,8 @@ from kavka.metrics import Registry
 from kavka.model import FileSlice
 from kavka.protocol.connection import Handler, Request, Response
 from kavka.runtime import processor
-from kavka.runtime.listener import ListenerLimits
 from kavka.runtime.loop import raise_file_limit, run
-from kavka.runtime.socket_server import SocketServer, SocketServerLimits
+from kavka.runtime.socket_server import ListenerLimits, SocketServer, SocketServerLimits
 
 ANSWER = Response((bytes(100),))
 

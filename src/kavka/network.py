@@ -1,6 +1,6 @@
 """The Network port: connections that this process opens (clients, replica fetchers, the controller's requests).
 
-Connections that others open are the listener's matter (runtime/listener.py). In production the port is
+Connections that others open are the listener's matter (broker/acceptor.py). In production the port is
 `runtime.network.SocketNetwork`, in the simulator links with delay, loss and cuts. A failure of any call raises
 `ConnectionFailed`: what was in flight has an unknown outcome.
 """

@@ -16,5 +16,6 @@ share/         share groups: partitions that are led for them, sessions, the way
 quotas/        limits on replication traffic, and on what clients use up
 decisions/     where the records of this broker's decisions go
 telemetry/     the broker's metrics, and the metrics that clients push
+acceptor.py    takes connections of one listener: who is served, who waits, who gives way
 late.py        parts that are made, and imported, with their first use
 """

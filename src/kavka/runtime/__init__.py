@@ -8,9 +8,9 @@ host               brokers of one machine as processes, started again when they 
 settings_file      settings that such a process is started with, for its eyes only
 process            signals that end a process in order, failures that end it at once
 loop               a broker's event loop, and how many descriptors it may have; loop_watch: when it stood still
-socket_server      listener, processor and request_channel of one broker, put together
-listener           accepts connections; connection_limits_by_host: bounds; connection_log: log lines about them;
-                   connection_rates: how fast they may come; giving_way: which are closed where there are too many
+socket_server      listening sockets, processors and request_channel of one broker, put together; what becomes of a
+                   connection decides `broker.acceptor`; connection_limits_by_host: bounds where hosts are given by
+                   name; connection_log: log lines about connections
 processor          reads requests from sockets and writes answers; processor_thread: one with its own thread;
                    processor_ports: what both are given; memory_shortage: who goes on while half-received requests
                    hold too much

@@ -35,7 +35,7 @@ import math
 import os
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import islice
 from time import perf_counter_ns
@@ -63,6 +63,7 @@ from kavka.runtime.request_channel import RequestTimes
 if TYPE_CHECKING:
     from kavka.runtime.memory_shortage import MemoryShortage
     from kavka.runtime.network import Wire
+    from kavka.security.giving_way import Choice
 
 SHARED_BYTES = 64 * 1024
 """The receive buffer that all connections of a processor share: it stays in the second-level cache."""
@@ -161,6 +162,10 @@ class SocketConnection:
         """Whether its client must say who it is, and has not."""
         gate = self.protocol.gate
         return gate is not None and not gate.is_open
+
+    @property
+    def listener(self) -> str:
+        return self.protocol.context.listener_name
 
     @property
     def anonymous_bytes(self) -> int:
@@ -752,17 +757,13 @@ class Processor:
             if connection.is_broken():
                 connection.close()
 
-    def close_idlest(self, count: int, is_spared: Callable[[str], bool], on_done: Callable[[int], None]) -> None:
-        """As `Serves` says."""
-        from kavka.runtime import giving_way  # late: few brokers ever have too many connections
-
-        on_done(giving_way.close_idlest(self, count, is_spared))
-
-    def close_unknown(self, count: int, stalled_s: float, spared: Collection[str]) -> None:
-        """As `Serves` says."""
-        from kavka.runtime import giving_way  # late, as above
-
-        giving_way.close_unknown(self, count, stalled_s, spared)
+    def give_way(self, choice: Choice, on_done: Callable[[int], None]) -> None:
+        """As `GivesWay` says."""
+        chosen = choice.among(self.connections.values(), self.loop.time())
+        for each in chosen:
+            self.log.warning(choice.why, client=each.protocol.context.client_host, listener=each.listener)
+            each.close()
+        on_done(len(chosen))
 
     # Ending
 

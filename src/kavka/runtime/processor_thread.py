@@ -22,14 +22,18 @@ import asyncio
 import contextvars
 import socket
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kavka.protocol.connection import Answered, ConnectionContext, Request, Slot
 from kavka.runtime.loop import new_event_loop
 from kavka.runtime.processor import QUEUE, Connect, Processor, SocketConnection
 from kavka.runtime.processor_ports import ProcessorPorts
 from kavka.runtime.request_channel import RequestChannel, RequestTimes, Ticket
+
+if TYPE_CHECKING:
+    from kavka.security.giving_way import Choice
 
 COPIED_BYTES = 16 * 1024
 """Bodies up to this size are copied before they are handed over; longer ones take their receive buffer along."""
@@ -134,7 +138,7 @@ class ProcessorThread:
         assert self._processor is not None
         self._loop.call_soon_threadsafe(self._processor.adopt, connected, context, connect)
 
-    def close_idlest(self, count: int, is_spared: Callable[[str], bool], on_done: Callable[[int], None]) -> None:
+    def give_way(self, choice: Choice, on_done: Callable[[int], None]) -> None:
         """Of the connections of this thread."""
         if self._loop is None or self._processor is None:
             on_done(0)
@@ -144,12 +148,7 @@ class ProcessorThread:
         def done(closed: int) -> None:
             asking.call_soon_threadsafe(on_done, closed)
 
-        self._loop.call_soon_threadsafe(self._processor.close_idlest, count, is_spared, done)
-
-    def close_unknown(self, count: int, stalled_s: float, spared: Collection[str]) -> None:
-        """The same."""
-        if self._loop is not None and self._processor is not None:
-            self._loop.call_soon_threadsafe(self._processor.close_unknown, count, stalled_s, spared)
+        self._loop.call_soon_threadsafe(self._processor.give_way, choice, done)
 
     async def stop(self, grace_s: float) -> None:
         """Stops the processor as `Processor.stop` does, then ends the thread."""

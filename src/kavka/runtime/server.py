@@ -49,14 +49,12 @@ from kavka.network import Network
 from kavka.protocol.api import ApiKey, api
 from kavka.protocol.connection import ConnectionContext, Gate, Outcome, Request
 from kavka.runtime import process
-from kavka.runtime.connection_limits_by_host import by_address, has_names
 from kavka.runtime.disk import LocalFileSystem
-from kavka.runtime.listener import Acceptor
 from kavka.runtime.loop import FileShares, raise_file_limit, share_files
 from kavka.runtime.network import SocketNetwork
 from kavka.runtime.ports import patiently
 from kavka.runtime.process import RESTART_VARIABLE, halt, wall_ms
-from kavka.runtime.socket_server import IdleShare, SocketServer, SocketServerLimits
+from kavka.runtime.socket_server import IdleShare, SocketAcceptor, SocketServer, SocketServerLimits
 from kavka.zookeeper.port import ZooKeeper
 
 if TYPE_CHECKING:
@@ -119,7 +117,24 @@ class Surroundings:
 
 
 def _looked_up(rates: Mapping[str, int]) -> Mapping[str, int]:
-    return by_address(rates, setting="connection_creation_rate")
+    return _by_address(rates, setting="connection_creation_rate")
+
+
+def _has_names(bounds: Mapping[str, int]) -> bool:
+    """Whether it takes an answer of somebody else to know whom they are for."""
+    if not bounds:
+        return False
+    from kavka.runtime.connection_limits_by_host import has_names  # late: few brokers have such bounds
+
+    return has_names(bounds)
+
+
+def _by_address(bounds: Mapping[str, int], setting: str = "max.connections.per.ip.overrides") -> Mapping[str, int]:
+    if not bounds:
+        return {}
+    from kavka.runtime.connection_limits_by_host import by_address  # late, as above
+
+    return by_address(bounds, setting=setting)
 
 
 class Server:
@@ -221,7 +236,7 @@ class Server:
             time.perf_counter() - began,
         )
 
-    async def _bind(self, door: _Door) -> list[Acceptor]:
+    async def _bind(self, door: _Door) -> list[SocketAcceptor]:
         """Takes the ports; what accepts on them starts later. Requests will come to `door`."""
         config, surroundings = self._config, self._surroundings
         if any(endpoint.security_protocol in TLS_PROTOCOLS for endpoint in config.listener_endpoints):
@@ -397,8 +412,8 @@ class Server:
         assert self._sockets is not None
         self._limited_by = config
         overrides = config.connections_per_ip_overrides
-        if not has_names(overrides):
-            self._sockets.change_limits(self._socket_limits(config, by_address(overrides)).listener)
+        if not _has_names(overrides):
+            self._sockets.change_limits(self._socket_limits(config, _by_address(overrides)).listener)
         elif self._broker is not None:
             self._broker.spawn(self._change_limits_by_name(config))
 
@@ -416,12 +431,12 @@ class Server:
         else:
             self._rates_of_addresses[address] = rate
         rates = dict(self._rates_of_addresses)
-        if has_names(rates):
+        if _has_names(rates):
             asyncio.get_running_loop().run_in_executor(self._workers, _looked_up, rates).add_done_callback(
                 lambda found: self._take_rates(found.result(), rates)
             )
         else:
-            self._take_rates(by_address(rates), rates)
+            self._take_rates(_by_address(rates), rates)
 
     def _take_rates(self, by_address: Mapping[str, int], rates: Mapping[str, int]) -> None:
         if self._sockets is not None and rates == self._rates_of_addresses:  # Else they have changed meanwhile.
@@ -429,9 +444,9 @@ class Server:
 
     async def _addresses(self, config: BrokerConfig) -> Mapping[str, int]:
         overrides = config.connections_per_ip_overrides
-        if not has_names(overrides):
-            return by_address(overrides)
-        return await asyncio.get_running_loop().run_in_executor(self._workers, by_address, overrides)
+        if not _has_names(overrides):
+            return _by_address(overrides)
+        return await asyncio.get_running_loop().run_in_executor(self._workers, _by_address, overrides)
 
     async def _open_zookeeper(self) -> ZooKeeper:
         """A session of the ZooKeeper that the module's docstring says."""
@@ -501,7 +516,7 @@ class Server:
         assert settings is not None, "TLS is enabled"
         return ZooKeeperTls(settings).network()
 
-    def _advertised(self, acceptors: Sequence[Acceptor]) -> dict[str, Endpoint]:
+    def _advertised(self, acceptors: Sequence[SocketAcceptor]) -> dict[str, Endpoint]:
         """Where clients reach each listener: as advertised, with the port that was really bound."""
         bound = {
             endpoint.listener: acceptor.port

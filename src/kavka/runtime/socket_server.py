@@ -1,4 +1,4 @@
-"""The socket server: acceptors, processors and the request channel of one broker, put together.
+"""The socket server: listening sockets, processors and the request channel of one broker, put together.
 
 What it decides: how many processors there are and which of the broker's settings each part gets. It must not know
 what a request means.
@@ -14,34 +14,44 @@ The first is the default and the faster one under the GIL: see processor_thread.
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
+from kavka.broker.acceptor import Acceptor, Admission, GivesWay, NewGate
 from kavka.config.broker import BrokerConfig
 from kavka.errors import InvariantViolation
 from kavka.metrics import Member, Registry
 from kavka.protocol.connection import ConnectionContext, Handler
 from kavka.runtime.connection_log import ConnectionLog
-from kavka.runtime.listener import (
-    ACCEPT_BATCH,
-    LOOK_S,
-    STALLED_S,
-    Acceptor,
-    Admission,
-    ConnectionQuota,
-    ListenerLimits,
-    NewGate,
-)
+from kavka.runtime.ports import listen
 from kavka.runtime.processor import Connect, Processor
 from kavka.runtime.processor_ports import ConnectionLimits, ProcessorPorts
-from kavka.runtime.processor_thread import ProcessorThread, QueueingProcessor
 from kavka.runtime.request_channel import RequestChannel, RequestMetrics
+from kavka.security.connection_quota import ConnectionBounds, ConnectionQuota
+
+if TYPE_CHECKING:
+    from kavka.runtime.processor_thread import ProcessorThread
 
 LONGEST_BACKLOG = 4096
 """net.core.somaxconn of Linux since 5.4; a kernel with less takes as much as it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerLimits(ConnectionBounds):
+    """Settings of listening sockets, and how many connections they may bring; Kafka's names behind each. Buffer sizes
+    of -1 leave it to the kernel."""
+
+    backlog: int = 50
+    """socket.listen.backlog.size"""
+    send_buffer_bytes: int = 102400
+    """socket.send.buffer.bytes"""
+    receive_buffer_bytes: int = 102400
+    """socket.receive.buffer.bytes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +133,7 @@ class SocketServer:
         self._limits = limits
         self._log = ConnectionLog()
         self._quota = ConnectionQuota(limits.listener, limits.listeners_of_brokers)
-        self._closing = 0
-        """How many connections processors were asked to close, and have not told of yet."""
-        self._turn = 0
-        self._fruitless = 0
-        self._looked_at: dict[str, float] = {}
-        """By listener: when it was last looked for clients that do not log in."""
-        self._acceptors: list[Acceptor] = []
+        self._acceptors: list[SocketAcceptor] = []
         self._metrics = RequestMetrics(registry, api_name)
         self.watch = self._metrics.watch
         """Which requests are looked at closer."""
@@ -139,6 +143,10 @@ class SocketServer:
         """Where requests of processors with threads of their own wait; None where there are none."""
         if limits.network_threads > 1:
             self._start_threads(handler, on_halt)
+        processors: Sequence[GivesWay] = (self._processor, *self._threads)
+        # The broker's own loop has the controller's connections alone where there are threads.
+        of_clients: Sequence[GivesWay] = self._threads or (self._processor,)
+        self._admission = Admission(loop, self._quota, self._log, processors, of_clients)
         self._register_metrics(registry)
 
     def listen(
@@ -150,29 +158,30 @@ class SocketServer:
         is_control_plane: bool = False,
         new_gate: NewGate | None = None,
         connect: Connect | None = None,
-    ) -> Acceptor:
+    ) -> SocketAcceptor:
         """Binds a listener; it accepts after its `start`. `new_gate` is for one whose clients authenticate by SASL,
         `connect` makes connections that are not plain ones. Raises AddressUnavailable where it cannot be bound."""
         processors: Sequence[Processor | ProcessorThread] = (
             self._threads if self._threads and not is_control_plane else (self._processor,)
         )
-        acceptor = Acceptor(
-            self._loop,
-            processors,
-            Admission(self._limits.listener, self._quota, self._close_surplus, self._close_unknown, self._log, connect),
-            listener_name=listener_name,
-            host=host,
-            port=port,
+        listening = ListeningSocket(self._loop, host, port, self._limits.listener)
+
+        def served_by(processor: Processor | ProcessorThread) -> Callable[[AcceptedSocket, ConnectionContext], None]:
+            return lambda accepted, context: processor.adopt(accepted.socket, context, connect)
+
+        acceptor = SocketAcceptor(
+            self._loop, listening, [*map(served_by, processors)], self._admission, listener_name=listener_name
         )
+        acceptor.port = listening.port
         acceptor.new_gate = new_gate
         self._acceptors.append(acceptor)
         return acceptor
 
-    def change_limits(self, limits: ListenerLimits) -> None:
+    def change_limits(self, limits: ConnectionBounds) -> None:
         """Takes over max.connections, of single listeners too, max.connections.per.ip and its overrides, which may
         change at run time. What is too many then is closed."""
         self._quota.change_limits(limits)
-        self._close_surplus()
+        self._admission.close_surplus()
 
     def change_rates_of_addresses(self, limits: Mapping[str, int], limit_of_any: int) -> None:
         """Takes over how many connections a second addresses may make (KIP-612)."""
@@ -197,42 +206,6 @@ class SocketServer:
         for thread in self._threads:
             thread.abort()
 
-    def _close_surplus(self) -> None:
-        """Has the connections closed that are too many: those that were idle for longest, of one thread after another.
-
-        Each thread tells for itself which those are, so that nobody has to know when every connection said something.
-        """
-        self._fruitless = 0
-        self._ask_to_close()
-
-    def _close_unknown(self, listener: str) -> None:
-        """All places are taken: those who do not say who they are give way. Each close wakes who waits for a place."""
-        now = self._loop.time()
-        if now < self._looked_at.get(listener, -LOOK_S) + LOOK_S / 2:
-            return  # Places come and go all the time, and each time the next one finds none.
-        self._looked_at[listener] = now
-        spared = self._quota.spared_for(listener)
-        processors: Sequence[Processor | ProcessorThread] = (self._processor, *self._threads)
-        for processor in processors:
-            processor.close_unknown(ACCEPT_BATCH, STALLED_S, spared)
-
-    def _ask_to_close(self) -> None:
-        """Until enough are about to be closed, or nobody has any that may be."""
-        # The broker's own loop has the controller's connections alone where there are threads.
-        processors: Sequence[Processor | ProcessorThread] = self._threads or (self._processor,)
-        while self._fruitless < len(processors) and (wanted := self._quota.surplus - self._closing) > 0:
-            count = wanted if len(processors) == 1 else 1
-            processor = processors[self._turn % len(processors)]
-            self._turn += 1
-            self._closing += count
-            processor.close_idlest(count, self._quota.is_protected, partial(self._on_surplus_closed, count))
-
-    def _on_surplus_closed(self, asked: int, closed: int) -> None:
-        self._closing -= asked
-        self._fruitless = 0 if closed else self._fruitless + 1
-        if self._threads:
-            self._ask_to_close()
-
     def _ports(
         self, *, on_halt: Callable[[InvariantViolation], None], on_close: Callable[[ConnectionContext], None]
     ) -> ProcessorPorts:
@@ -242,6 +215,8 @@ class SocketServer:
         channel = self.channel = RequestChannel(
             self._loop, handler, self._limits.queued_max_requests, on_halt=on_halt, watch=self.watch
         )
+
+        from kavka.runtime.processor_thread import ProcessorThread, QueueingProcessor  # late: few brokers have threads
 
         def make(loop: asyncio.AbstractEventLoop) -> QueueingProcessor:
             return QueueingProcessor(
@@ -300,6 +275,75 @@ class SocketServer:
     def _on_close(self, context: ConnectionContext) -> None:
         self._quota.remove(context.listener_name, context.client_host)
         context.end()
+
+
+class AcceptedSocket:
+    """A connection that was accepted."""
+
+    __slots__ = ("address", "socket")
+
+    def __init__(self, accepted: socket.socket, address: tuple[str, int]) -> None:
+        self.socket = accepted
+        self.address = address
+
+    def prepare(self) -> str:
+        """No call on it blocks any more. The local address: "127.0.0.1:9092". Raises OSError where it is gone."""
+        self.socket.setblocking(False)
+        local = self.socket.getsockname()
+        return f"{local[0].removeprefix('::ffff:')}:{local[1]}"
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class ListeningSocket:
+    """Bound to `host` (empty for all addresses) and `port` (0 for a free one), and listening from the start."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, host: str, port: int, limits: ListenerLimits) -> None:
+        """Raises AddressUnavailable where that is not possible."""
+        self._loop = loop
+        self._socket = _listen(host, port, limits)
+        self.host: str = host
+        self.port: int = self._socket.getsockname()[1]
+        """The port that is bound, also where 0 was asked for."""
+
+    @property
+    def is_closed(self) -> bool:
+        return self._socket.fileno() < 0
+
+    def accept(self) -> AcceptedSocket:
+        accepted, address = self._socket.accept()
+        return AcceptedSocket(accepted, (address[0], address[1]))
+
+    def watch(self, on_acceptable: Callable[[], None]) -> None:
+        self._loop.add_reader(self._socket.fileno(), on_acceptable)
+
+    def ignore(self) -> None:
+        self._loop.remove_reader(self._socket.fileno())
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class SocketAcceptor(Acceptor[AcceptedSocket]):
+    """The acceptor of a real socket."""
+
+    port = 0
+    """That is bound, also where 0 was asked for."""
+
+
+def _listen(host: str, port: int, limits: ListenerLimits) -> socket.socket:
+    """A listening socket. What is set on it, the accepted ones inherit."""
+
+    def prepare(listening: socket.socket) -> None:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if limits.send_buffer_bytes > 0:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
+        if limits.receive_buffer_bytes > 0:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
+
+    return listen(host, port, backlog=limits.backlog, prepare=prepare)
 
 
 class IdleShare:

@@ -15,6 +15,8 @@ the users' credentials. Must not know connections, requests or ZooKeeper; the br
     authorizer       may a principal do this? The decision, its reason, and the rule that would change it
     sasl             a step of an exchange, and how one fails
     sasl_server      the states of a connection that must authenticate
+    connection_quota how many connections there may be; connection_rates: how fast they may come; giving_way: who gives
+                     way where all places are taken
     failed_login_delay
                      how long an address that fails has to wait
     passwords        passwords of the console's and the schema registry's users, as they are kept

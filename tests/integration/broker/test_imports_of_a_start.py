@@ -26,7 +26,11 @@ LATE: Final = (
     "kavka.controller.work.feature_updates",
     "kavka.controller.work.topic_admin",
     "kavka.coordinator",
+    "kavka.runtime.connection_limits_by_host",
+    "kavka.runtime.processor_thread",
     "kavka.runtime.zookeeper_server",
+    "kavka.security.connection_rates",
+    "kavka.security.giving_way",
     "kavka.zookeeper.client",
 )
 PROGRAM: Final = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import socket
 import threading
 import time
@@ -16,10 +17,9 @@ import structlog
 from kavka.errors import InvariantViolation
 from kavka.metrics import Registry
 from kavka.protocol.connection import Handler
-from kavka.runtime.listener import Acceptor, ListenerLimits
 from kavka.runtime.loop import new_event_loop
 from kavka.runtime.processor_ports import ConnectionLimits
-from kavka.runtime.socket_server import SocketServer, SocketServerLimits
+from kavka.runtime.socket_server import ListenerLimits, SocketAcceptor, SocketServer, SocketServerLimits
 
 Result = TypeVar("Result")
 
@@ -80,14 +80,15 @@ class RunningServer:
 
     def __init__(self, handler: Handler, **limits: Any) -> None:
         connection = {name: limits.pop(name) for name in list(limits) if name in ConnectionLimits.__slots__}
-        listener = {name: limits.pop(name) for name in list(limits) if name in ListenerLimits.__slots__}
+        of_listener = {each.name for each in dataclasses.fields(ListenerLimits)}
+        listener = {name: limits.pop(name) for name in list(limits) if name in of_listener}
         self.limits = SocketServerLimits(
             connection=ConnectionLimits(**connection), listener=ListenerLimits(**listener), **limits
         )
         self.registry = Registry()
         self.halted: list[InvariantViolation] = []
         self.loop = new_event_loop()
-        self.acceptor: Acceptor
+        self.acceptor: SocketAcceptor
         self.server: SocketServer
         self.clients: list[Client] = []
         self._stopped = False

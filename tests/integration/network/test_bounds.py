@@ -20,7 +20,7 @@ import pytest
 
 from kavka.errors import ConfigError
 from kavka.protocol.connection import ConnectionContext, Request, Response, ServerConnection
-from kavka.runtime import memory_shortage, socket_server
+from kavka.runtime import memory_shortage
 from kavka.runtime.processor import SHARED_BYTES
 
 Eventually = Callable[[Callable[[], bool]], None]
@@ -379,7 +379,7 @@ def test_who_waited_for_a_rate_gets_the_place_of_one_who_does_not_log_in(
     start_server: Any, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As behind it: those who do not say who they are took the places while it waited for the rate."""
-    monkeypatch.setattr(socket_server, "STALLED_S", 0.3)
+    monkeypatch.setattr("kavka.broker.acceptor.STALLED_S", 0.3)
     server = start_server(
         echo,
         max_connections=2,
@@ -403,7 +403,7 @@ def test_who_does_not_log_in_gives_way_when_all_places_are_taken(
     options: dict[str, int], start_server: Any, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients that have to say who they are, and do not: silent ones, and bytes that trickle. Who is in stays."""
-    monkeypatch.setattr(socket_server, "STALLED_S", 0.3)
+    monkeypatch.setattr("kavka.broker.acceptor.STALLED_S", 0.3)
     server = start_server(echo, max_connections=3, **options)
     known = server.connect()
     assert known.ask(1, b"a") == b"a"
@@ -423,9 +423,12 @@ def test_who_does_not_log_in_gives_way_when_all_places_are_taken(
 
 
 @pytest.mark.setting("max.connections")
-def test_for_a_listener_of_brokers_those_who_do_not_log_in_are_closed_first(start_server: Any) -> None:
+def test_for_a_listener_of_brokers_those_who_do_not_log_in_are_closed_first(
+    start_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Beyond max.connections brokers get in on their own listener: not for a client that is in, and idle, while there
-    is one that is not in and trickles."""
+    is one that is not in and trickles, and had its time."""
+    monkeypatch.setattr("kavka.broker.acceptor.STALLED_S", 0.3)
     server = start_server(echo, max_connections=2, listeners_of_brokers=("BROKERS",))
     brokers = server.call(lambda: server.server.listen("BROKERS", "127.0.0.1", 0))
     server.call(brokers.start)
@@ -433,6 +436,7 @@ def test_for_a_listener_of_brokers_those_who_do_not_log_in_are_closed_first(star
     assert idle.ask(1, b"a") == b"a"
     server.call(lambda: setattr(server.acceptor, "new_gate", lambda context: ClosedGate()))
     trickling = server.connect()
+    time.sleep(0.4)
     trickling.socket.sendall(b"\0")
     broker = server.connect(port=brokers.port)
     assert broker.ask(1, b"b") == b"b"
@@ -440,11 +444,29 @@ def test_for_a_listener_of_brokers_those_who_do_not_log_in_are_closed_first(star
     assert idle.ask(2, b"c") == b"c"
 
 
+@pytest.mark.setting("max.connections")
+def test_a_client_in_the_middle_of_its_login_does_not_give_way_to_brokers_before_idle_ones(start_server: Any) -> None:
+    server = start_server(echo, max_connections=2, listeners_of_brokers=("BROKERS",))
+    brokers = server.call(lambda: server.server.listen("BROKERS", "127.0.0.1", 0))
+    server.call(brokers.start)
+    idle = server.connect()
+    assert idle.ask(1, b"a") == b"a"
+    server.call(lambda: setattr(server.acceptor, "new_gate", lambda context: ClosedGate()))
+    login = server.connect()
+    login.socket.sendall(b"\0")
+    broker = server.connect(port=brokers.port)
+    assert broker.ask(1, b"b") == b"b"
+    assert idle.is_closed_by_server()
+    login.socket.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        login.socket.recv(1)
+
+
 def test_a_broker_that_logs_in_slowly_does_not_give_way_to_clients(
     start_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The clients' listener is at its own limit: to close another one's connection gives nobody a place."""
-    monkeypatch.setattr(socket_server, "STALLED_S", 0.3)
+    monkeypatch.setattr("kavka.broker.acceptor.STALLED_S", 0.3)
     server = start_server(
         echo,
         max_connections_of_listeners={"PLAINTEXT": 1},
@@ -524,8 +546,8 @@ def test_without_descriptors_nothing_is_accepted_for_a_while(start_server: Any) 
     port = int(line.split()[1])
     clients = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(45)]
 
-    def served(client: socket.socket) -> bool:
-        client.settimeout(0.3)
+    def served(client: socket.socket, within_s: float = 20) -> bool:
+        client.settimeout(within_s)
         client.sendall(request_bytes(1, b"x"))
         try:
             return len(client.recv(100)) == 9
@@ -534,7 +556,7 @@ def test_without_descriptors_nothing_is_accepted_for_a_while(start_server: Any) 
 
     assert served(clients[0])
     waiting = clients[-1]
-    assert not served(waiting)
+    assert not served(waiting, within_s=0.3)
     for client in clients[:20]:
         client.close()
     waiting.settimeout(20)

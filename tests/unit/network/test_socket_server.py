@@ -6,7 +6,6 @@ import time
 import pytest
 
 from kavka.config.broker import BrokerConfig
-from kavka.runtime.listener import ConnectionQuota, ListenerLimits
 from kavka.runtime.socket_server import LONGEST_BACKLOG, IdleShare, SocketServerLimits
 
 
@@ -78,85 +77,6 @@ def test_what_nobody_wrote_down_is_kafkas_default_but_for_threads_receive_buffer
 def test_a_setting_laid_over_at_run_time_counts_as_written_down() -> None:
     config = BrokerConfig.from_properties({}, dynamic={"num.network.threads": "2"})
     assert SocketServerLimits.of(config).network_threads == 2
-
-
-def quota_of(limits: ListenerLimits, *listeners: str, of_brokers: tuple[str, ...] = ()) -> ConnectionQuota:
-    quota = ConnectionQuota(limits, of_brokers)
-    for listener in listeners:
-        quota.add_listener(listener)
-    return quota
-
-
-def test_a_changed_limit_counts_for_the_next_connection() -> None:
-    quota = quota_of(ListenerLimits(max_connections=1), "PLAINTEXT")
-    woken: list[bool] = []
-    quota.add("PLAINTEXT", "a")
-    assert not quota.has_room("PLAINTEXT")
-    quota.when_room(lambda: woken.append(quota.has_room("PLAINTEXT")))
-    quota.change_limits(ListenerLimits(max_connections=2, max_connections_per_ip_overrides={"a": 1}))
-    assert woken == [True]
-    assert not quota.admits("a")
-    assert quota.admits("b")
-
-
-def test_brokers_that_have_a_listener_for_themselves_get_in_beyond_the_limit() -> None:
-    quota = quota_of(ListenerLimits(max_connections=3), "CLIENTS", "BROKERS", of_brokers=("BROKERS",))
-    for _ in range(3):
-        quota.add("CLIENTS", "a")
-    assert (quota.has_room("CLIENTS"), quota.has_room("BROKERS"), quota.surplus) == (False, True, 0)
-    quota.add("BROKERS", "b")
-    assert quota.surplus == 1
-    quota.remove("CLIENTS", "a")
-    assert (quota.has_room("CLIENTS"), quota.surplus) == (False, 0)
-    for _ in range(2):
-        quota.add("BROKERS", "b")
-    # max.connections is the bound of each listener as well.
-    assert (quota.has_room("BROKERS"), quota.surplus) == (False, 2)
-
-
-def test_a_lower_limit_leaves_a_surplus_of_clients_and_not_of_brokers() -> None:
-    quota = quota_of(ListenerLimits(), "CLIENTS", "BROKERS", of_brokers=("BROKERS",))
-    for listener in ("CLIENTS", "CLIENTS", "BROKERS", "BROKERS"):
-        quota.add(listener, "a")
-    quota.change_limits(ListenerLimits(max_connections=3))
-    assert quota.surplus == 1
-    quota.change_limits(ListenerLimits(max_connections=1))
-    assert quota.surplus == 2
-
-
-@pytest.mark.parametrize(
-    ("listeners", "protected"),
-    [
-        (("BROKERS",), ()),
-        (("BROKERS", "CONTROL"), ()),
-        (("BROKERS", "CONTROL", "CLIENTS"), ("BROKERS", "CONTROL")),
-        (("CLIENTS", "OTHERS"), ()),
-    ],
-)
-def test_a_listener_is_a_way_in_only_where_clients_have_another(
-    listeners: tuple[str, ...], protected: tuple[str, ...]
-) -> None:
-    quota = quota_of(ListenerLimits(max_connections=1), *listeners, of_brokers=("BROKERS", "CONTROL"))
-    assert tuple(filter(quota.is_protected, listeners)) == protected
-
-
-def test_a_listener_may_have_a_bound_of_its_own() -> None:
-    limits = ListenerLimits(max_connections=5, max_connections_of_listeners={"CLIENTS": 1})
-    quota = quota_of(limits, "CLIENTS", "OTHERS")
-    quota.add("CLIENTS", "a")
-    assert (quota.has_room("CLIENTS"), quota.has_room("OTHERS")) == (False, True)
-
-
-def test_the_way_in_ends_where_descriptors_do_and_no_client_is_left_to_make_room() -> None:
-    limits = ListenerLimits(descriptors=2)
-    quota = quota_of(limits, "CLIENTS", "BROKERS", of_brokers=("BROKERS",))
-    quota.add("CLIENTS", "a")
-    quota.add("BROKERS", "b")
-    assert (quota.has_room("CLIENTS"), quota.has_room("BROKERS")) == (False, True)
-    quota.add("BROKERS", "b")
-    assert quota.surplus == 1
-    quota.remove("CLIENTS", "a")
-    assert (quota.has_room("BROKERS"), quota.surplus) == (False, 0)
 
 
 def test_a_thread_that_computes_is_not_idle_and_one_that_waits_is() -> None:

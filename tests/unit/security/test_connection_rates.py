@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.runtime import connection_rates
-from kavka.runtime.connection_rates import ConnectionRates
+from kavka.security import connection_rates
+from kavka.security.connection_rates import ConnectionRates
 
 
 def test_a_listener_waits_while_connections_come_faster_than_the_broker_takes_them() -> None:

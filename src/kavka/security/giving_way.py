@@ -1,0 +1,88 @@
+"""Which connections are closed where all places are taken, or more than there may be.
+
+Decides by who has said who it is, since when it could have, and who was idle for longest. Must not know how many there
+may be (`connection_quota`), or what a connection is made of.
+
+`stalled_s` is the time that clients have to say who they are.
+
+I1  Who must say who it is, and has had its time for that, goes before everybody else: bytes that trickle would make a
+    client that is in look idle beside it.
+I2  Who still has time for that is as idle as its connection is old, whatever it sends: a client in the middle of its
+    login stays where another one has been idle for longer.
+I3  A walk over all connections, for a bound that is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from heapq import nsmallest
+from typing import NamedTuple, Protocol, TypeVar
+
+
+class Occupied(Protocol):
+    """A connection; times in seconds, by one clock."""
+
+    @property
+    def listener(self) -> str: ...
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether its client must say who it is, and has not."""
+        ...
+
+    @property
+    def accepted_at(self) -> float: ...
+
+    @property
+    def active_at(self) -> float:
+        """When bytes last came or went."""
+        ...
+
+
+Place = TypeVar("Place", bound=Occupied)
+
+
+class Choice(Protocol):
+    """Who gives way."""
+
+    @property
+    def why(self) -> str:
+        """For the log."""
+        ...
+
+    def among(self, places: Iterable[Place], now: float) -> list[Place]: ...
+
+
+class Idlest(NamedTuple):
+    """At most `most` that give way to who must get in, but none of listeners that are spared."""
+
+    most: int
+    stalled_s: float
+    is_spared: Callable[[str], bool]
+    why: str = "connection closed: there are more than max.connections, and it was idle for longest"
+
+    def among(self, places: Iterable[Place], now: float) -> list[Place]:
+        until = now - self.stalled_s
+
+        def rank(place: Place) -> tuple[bool, float]:
+            if place.is_unknown:
+                return place.accepted_at > until, place.accepted_at
+            return True, place.active_at
+
+        return nsmallest(self.most, [one for one in places if not self.is_spared(one.listener)], key=rank)
+
+
+class Unknown(NamedTuple):
+    """At most `most` whose clients did not say in time who they are, oldest first, but none of `spared` listeners."""
+
+    most: int
+    stalled_s: float
+    spared: Collection[str]
+    why: str = "connection closed: its client did not log in, and all places are taken"
+
+    def among(self, places: Iterable[Place], now: float) -> list[Place]:
+        until = now - self.stalled_s
+        found = [
+            one for one in places if one.is_unknown and one.accepted_at <= until and one.listener not in self.spared
+        ]
+        return nsmallest(self.most, found, key=lambda one: one.accepted_at)
