@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from kavka.cli.denied import principal_named
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Table, confirm, counted, note, one_of, show, show_json, usage
@@ -69,7 +70,7 @@ def list_acls(
     """
     named = _resources(topic, group, transactional_id, delegation_token, user_principal, cluster=cluster)
     patterns = _filters(named, pattern_type or "any")
-    entries = [EntryFilter(one) for one in principal or ()] or [EntryFilter()]
+    entries = [EntryFilter(principal_named(one)) for one in principal or ()] or [EntryFilter()]
     wanted = [Filter(pattern, entry) for pattern in patterns for entry in entries]
 
     async def work(session: Cluster) -> list[Binding]:

@@ -47,7 +47,9 @@ class Subject(NamedTuple):
 
     def __str__(self) -> str:
         if self.denied:
-            return "requests that were denied"
+            whose = "" if self.principal is None else f" to {self.principal}"
+            where = "" if self.topic is None else f" on topic {self.topic}"
+            return f"requests that were denied{whose}{where}"
         if self.slow:
             return "slow requests"
         if self.topic is not None:
@@ -204,7 +206,7 @@ def tell(decisions: Sequence[Decision], subject: Subject) -> Iterator[str]:
         clock = moment.strftime("%H:%M:%S.") + f"{moment.microsecond // 1000:03d}"
         yield f"{mark} {clock}  {headline(decision)}"
         yield f"                 {_sentence(decision.why)}"
-        details = _details(decision)
+        details = _details(decision, without="remedy" if subject.denied else "")
         if details:
             yield f"                 ({details})"
 
@@ -241,13 +243,13 @@ def headline(decision: Decision) -> str:
     return f"{text}, {', '.join(changes)}" if changes else text
 
 
-def _details(decision: Decision) -> str:
+def _details(decision: Decision, *, without: str) -> str:
     parts = [f"decided by broker {decision.broker_id}"]
     if decision.leader_epoch >= 0:
         parts.append(f"leader epoch {decision.leader_epoch}")
     if decision.controller_epoch >= 0:
         parts.append(f"controller epoch {decision.controller_epoch}")
-    parts += [f"{_words(name)} {_value(name, value)}" for name, value in decision.evidence.items()]
+    parts += [f"{_words(name)} {_value(name, value)}" for name, value in decision.evidence.items() if name != without]
     return "; ".join(parts)
 
 

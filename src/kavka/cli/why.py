@@ -61,7 +61,7 @@ def why(
         typer.Option("--data", "-d", metavar="DIRECTORY", help="Read log directories instead of asking the cluster."),
     ] = None,
     principal: Annotated[
-        str | None, typer.Option("--principal", metavar="PRINCIPAL", help="With denied: only this principal's.")
+        str | None, typer.Option("--principal", metavar="PRINCIPAL", help="With denied: only alice's, or User:alice's.")
     ] = None,
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="NAME", help="With denied, slow: only this topic.")
@@ -110,7 +110,9 @@ def _subject(words: Sequence[str], *, topic: str | None, principal: str | None) 
     except ValueError as problem:
         usage(str(problem), "for example: kavka why orders-3, kavka why broker 2, kavka why controller")
     if subject.denied:
-        return subject._replace(topic=topic, principal=principal)
+        from kavka.cli.denied import principal_named
+
+        return subject._replace(topic=topic, principal=None if principal is None else principal_named(principal))
     if subject.slow and principal is None:
         return subject._replace(topic=topic)
     if principal is not None:
@@ -271,6 +273,9 @@ def _show(
             "further back."
         )
         return
+    if not told and subject.denied:
+        note(f"There were no {subject} in that time; --since 7d looks further back.")
+        return
     if not told:
         note(f"Nothing was decided about {subject} in that time; --since 7d looks further back.")
         return
@@ -284,11 +289,18 @@ def _show(
         print("\nWhere most of their time went, and which broker was waited for:")
         for line in dominant_stages(told):
             print(line)
-    remedies = dict.fromkeys(str(each.evidence["remedy"]) for each in told if "remedy" in each.evidence)
-    if subject.denied and remedies:
+    if subject.denied:
+        _show_remedies(told)
+
+
+def _show_remedies(told: Sequence[Decision]) -> None:
+    from kavka.cli.denied import allowing
+
+    commands = list(allowing(told))
+    if commands:
         print("\nIf they should be allowed:")
-        for remedy in remedies:
-            print(f"  {remedy}")
+        for command in commands:
+            print(f"  {command}")
 
 
 def _from_cluster(bootstrap: str | None, since_ms: int) -> list[RecordedDecision]:

@@ -58,6 +58,7 @@ HIGHEST_PRODUCE = 12
 _RECORD_OVERHEAD = 40
 """At least what a record without headers has beside key and value."""
 _SEQUENCE_SPAN = 1 << 31
+_NO_TOPIC = "the right to write to some topic is missing"
 _STALE_LEADER = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -715,7 +716,8 @@ class Producer:
             answer = await self._cluster.ask(
                 ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(transactional_id=None), InitProducerIdResponse
             )
-            raise_for(answer.error_code, "producer id")
+            why = _NO_TOPIC if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED else None
+            raise_for(answer.error_code, "producer id", why)
             if self._producer is None:
                 self._producer = (answer.producer_id, answer.producer_epoch)
 

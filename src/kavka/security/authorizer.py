@@ -38,6 +38,8 @@ _ALLOWING: Final[Mapping[Operation, tuple[Operation, ...]]] = {
 }
 """By which operations' ALLOW an operation is allowed. Those that deny it, itself and All, are among them."""
 _EVERYBODY: Final = str(EVERYBODY)
+MAX_REMOVED: Final = 10
+"""Denials that a remedy of `remedy_on_any` removes at most: each is a look at all lists."""
 
 
 class Rule(Enum):
@@ -202,6 +204,22 @@ def remedy(question: Question, index: AclIndex, rules: Rules) -> Remedy:
     left = [(key, entries.difference(each.entry for each in removed if each.pattern == key)) for key, entries in found]
     is_enough = _decide_among([each for each in left if each[1]], question, rules).allowed
     return Remedy(tuple(sorted(removed)), None if is_enough else question.remedy())
+
+
+def remedy_on_any(question: Question, some: Question, index: AclIndex, rules: Rules) -> Remedy:
+    """What would allow what `decide_on_any` refused: the bindings that deny it go, and if that is not enough the right
+    on one resource is added, which `some` stands for."""
+    removed: list[Binding] = []
+    while len(removed) < MAX_REMOVED:
+        verdict = decide_on_any(question, index, rules)
+        if verdict.allowed:
+            return Remedy(tuple(sorted(removed)), None)
+        if verdict.rule is not Rule.DENIED or verdict.binding is None:
+            break
+        removed.append(verdict.binding)
+        pattern, entry = verdict.binding
+        index = index.with_lists({pattern: index.lists[pattern] - {entry}})
+    return Remedy(tuple(sorted(removed)), some.remedy())
 
 
 class Access(NamedTuple):

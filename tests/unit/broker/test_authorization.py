@@ -248,6 +248,13 @@ def test_a_denial_is_recorded_once_a_minute_with_the_count_of_the_others() -> No
     assert decode_decision(encode_decision(Recorded("1", decision))).decision == decision
 
 
+def test_a_producer_that_may_write_nowhere_needs_a_right_on_its_topic_and_none_on_the_cluster() -> None:
+    authorization, recorded, _ = new(Fixed(allows=False))
+    authorization.caller(HEARTBEAT).may_on_any(Operation.WRITE, TOPIC)
+    remedy = "kavka acls add --allow-principal User:ANONYMOUS --operation Write --topic TOPIC"
+    assert recorded[0].evidence["remedy"] == remedy
+
+
 def test_denials_of_one_kind_have_the_same_host_and_api() -> None:
     authorization, recorded, _ = new(Fixed(allows=False))
     elsewhere = request(HeartbeatRequest(group_id="g"), ApiKey.HEARTBEAT, 3, host="10.0.0.2")

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.security.acls import Entry, Filter, Operation, Permission
-from kavka.security.authorizer import AclIndex, Question, Rule, Rules, Verdict, decide, decide_on_any
+from kavka.security.acls import Binding, Entry, Filter, Operation, Permission
+from kavka.security.authorizer import (
+    MAX_REMOVED,
+    AclIndex,
+    Question,
+    Remedy,
+    Rule,
+    Rules,
+    Verdict,
+    decide,
+    decide_on_any,
+    remedy_on_any,
+)
 from kavka.security.principals import Principal
 from kavka.security.resource_patterns import CLUSTER_NAME, Pattern, PatternType, ResourceType
 
@@ -126,6 +137,22 @@ def test_the_remedy_allows_what_was_refused() -> None:
     question = Question(ALICE, "10.0.0.1", Operation.WRITE, T, "orders")
     remedy = question.remedy()
     assert decide(question, index({remedy.pattern: {remedy.entry}}), NO_RULES).allowed
+
+
+def test_the_remedy_of_a_right_on_any_topic_is_one_on_a_topic_and_what_denies_it_goes() -> None:
+    asked = Question(ALICE, "10.0.0.1", Operation.WRITE, T, "")
+    some = asked._replace(name="orders")
+    assert remedy_on_any(asked, some, index({}), NO_RULES) == Remedy((), some.remedy())
+
+    everywhere = Binding(Pattern(T, "*"), deny(Operation.WRITE))
+    denied = index({everywhere.pattern: {everywhere.entry}, Pattern(T, "a"): {allow(Operation.WRITE)}})
+    assert not decide_on_any(asked, denied, NO_RULES).allowed
+    assert remedy_on_any(asked, some, denied, NO_RULES) == Remedy((everywhere,), None)
+
+    covers = [Binding(Pattern(T, "a" * size, PREFIXED), deny(Operation.WRITE)) for size in range(1, 30)]
+    many = index({each.pattern: {each.entry} for each in covers} | {Pattern(T, "a" * 40): {allow(Operation.WRITE)}})
+    removed, added = remedy_on_any(asked, some, many, NO_RULES)
+    assert (len(removed), added) == (MAX_REMOVED, some.remedy())
 
 
 def test_each_change_is_a_generation_and_leaves_the_former_one_as_it_was() -> None:

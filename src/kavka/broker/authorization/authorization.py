@@ -21,7 +21,7 @@ from kavka.broker.authorization.denials import Denial, Denials
 from kavka.logger import Logger
 from kavka.protocol.api_keys import ApiKey
 from kavka.security.acls import Operation
-from kavka.security.authorizer import Question, Remedy, Rule, Verdict, remedy
+from kavka.security.authorizer import Question, Remedy, Rule, Verdict, remedy, remedy_on_any
 from kavka.security.principals import Principal, host_text
 from kavka.security.resource_patterns import CLUSTER_NAME, ResourceType
 
@@ -216,10 +216,11 @@ class Authorization:
         )
 
     def _remedy(self, question: Question) -> Remedy:
-        if not question.name:  # Idempotent producers ask for Write on any topic; this is the right that is theirs.
-            question = question._replace(
-                operation=Operation.IDEMPOTENT_WRITE, resource_type=ResourceType.CLUSTER, name=CLUSTER_NAME
-            )
+        if not question.name:  # A right on one resource does: nobody knows which one yet.
+            some = question._replace(name=question.resource_type.name)
+            if self.acls is None:
+                return Remedy((), some.remedy())
+            return remedy_on_any(question, some, self.acls.index, self.acls.rules)
         if self.acls is None:
             return Remedy((), question.remedy())
         return remedy(question, self.acls.index, self.acls.rules)

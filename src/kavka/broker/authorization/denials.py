@@ -10,13 +10,13 @@ others are counted, and the next record says how many there were. Also writes th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision
 from kavka.logger import Logger
 from kavka.model import BrokerId
-from kavka.security.acls import Binding, Permission
+from kavka.security.acls import Binding, Operation, Permission
 from kavka.security.authorizer import Question, Remedy, Rule, Verdict
 from kavka.security.principals import ANY_HOST, Principal
 from kavka.security.resource_patterns import PatternType, ResourceType
@@ -105,13 +105,23 @@ def _command(action: str, binding: Binding) -> str:
     (kind, name, pattern_type), entry = binding
     who = "allow" if entry.permission is Permission.ALLOW else "deny"
     host = "" if entry.host == ANY_HOST else f" --{who}-host {_quoted(entry.host)}"
-    option = f"--{_OPTIONS[kind]}"
-    where = option if kind is ResourceType.CLUSTER else f"{option} {_quoted(name)}"
     prefixed = " --resource-pattern-type prefixed" if pattern_type is PatternType.PREFIXED else ""
     return (
         f"kavka acls {action} --{who}-principal {_quoted(entry.principal)}{host} --operation {entry.operation.word} "
-        f"{where}{prefixed}"
+        f"{_resource(kind, name)}{prefixed}"
     )
+
+
+def _resource(kind: ResourceType, name: str) -> str:
+    option = f"--{_OPTIONS[kind]}"
+    return option if kind is ResourceType.CLUSTER else f"{option} {_quoted(name)}"
+
+
+def command(principal: str, operations: Iterable[Operation], resources: Iterable[tuple[ResourceType, str]]) -> str:
+    """The command that allows a principal all of these operations on all of these resources, from every host."""
+    rights = " ".join(f"--operation {operation.word}" for operation in operations)
+    places = " ".join(_resource(kind, name) for kind, name in resources)
+    return f"kavka acls add --allow-principal {_quoted(principal)} {rights} {places}"
 
 
 _OPTIONS: Final = {
