@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.simulation.mutation import Change, Mutant
 
+ACCEPTOR = "kavka.broker.acceptor"
+QUOTA = "kavka.security.connection_quota:ConnectionQuota"
 ACL_STORE = "kavka.broker.authorization.acl_store:AclStore"
 CHANGE_FOLLOWER = "kavka.zookeeper.change_nodes:ChangeFollower"
 AUTHORIZATION = "kavka.broker.authorization.authorization"
@@ -149,6 +151,58 @@ ACCESS_MUTANTS = [
             ),
         ),
         ("S60",),
+    ),
+    # Floods of connections.
+    Mutant(
+        "brokers have no way in of their own",
+        "KIP-402: clients that take all places stop replication",
+        (Change(f"{QUOTA}.is_protected", "return listener in self._of_brokers", "return False and listener"),),
+        ("S63", "S65"),
+    ),
+    Mutant(
+        "nobody gives way to brokers",
+        "there are more connections than may be",
+        (Change(f"{ACCEPTOR}:Acceptor._admit", "if self._quota.surplus:", "if False:"),),
+        ("S65",),
+    ),
+    Mutant(
+        "who does not log in keeps its place",
+        "Apache Kafka: half-open connections keep everybody else out until they are idle for ten minutes",
+        (Change(f"{ACCEPTOR}:Admission.close_unknown", "for processor in self._processors:", "for processor in ():"),),
+        ("S63",),
+    ),
+    Mutant(
+        "who is in gives way as who is not",
+        "the one that was idle for longest goes first, whether it has logged in or not",
+        (Change("kavka.security.giving_way:Idlest.among", "if place.is_unknown:", "if False:"),),
+        ("S63",),
+    ),
+    Mutant(
+        "who is in gives way to brokers in a flood that is young",
+        "a machine that does not log in, and comes again as soon as it is out, takes the places of those who are in",
+        (Change("kavka.security.giving_way:Idlest.among", "now if is_flood else", ""),),
+        ("S63",),
+    ),
+    Mutant(
+        "a lower bound closes nobody",
+        "what was taken over counts for new connections only",
+        (Change(f"{QUOTA}.surplus", "min(max(self.count - most, 0), self._unprotected())", "0"),),
+        ("S65",),
+    ),
+    Mutant(
+        "a guess costs nothing",
+        "wrong passwords are answered as fast as they come",
+        (Change("kavka.security.failed_login_delay:Guessing.on_failure", "0 if over <= 0 else min", "0 and min"),),
+        ("S64",),
+    ),
+    Mutant(
+        "all wait for who guesses",
+        "failures are counted for a listener, whoever fails",
+        (
+            Change("kavka.security.failed_login_delay:Guessing.on_failure", "group_of(host)", '""'),
+            Change("kavka.security.failed_login_delay:Guessing.wait_ms", "group_of(host)", '""'),
+        ),
+        ("S64",),
     ),
     # Certificates and listeners.
     Mutant(

@@ -33,9 +33,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from kavka.protocol.connection import ConnectionContext, Gate
-from kavka.security.connection_quota import ConnectionQuota
+from kavka.security.connection_quota import ConnectionBounds, ConnectionQuota
 
 if TYPE_CHECKING:
+    from kavka.config.broker import BrokerConfig
     from kavka.security.connection_rates import ConnectionRates
     from kavka.security.giving_way import Choice
 
@@ -45,11 +46,33 @@ MAX_HELD = 1_000
 """Connections of addresses over their rate that are held at once; further ones are closed at once."""
 STALLED_S = 2.0
 """How long a client that must log in, and has not, has its place for sure where all places are taken."""
+LOGIN_S = 0.5
+"""How long a login takes at most, where no machine is slow: who must log in, and has not after that, gives way to a
+broker before a client that is in."""
 LOOK_S = 0.5
 """How soon after that it is tried again to accept."""
 PAUSE_S = 1.0
 """How long nothing is accepted after the descriptors ran out."""
 _NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+def bounds_of(config: BrokerConfig) -> ConnectionBounds:
+    """What the broker's settings say, without what the host adds: descriptors, and addresses of hosts given by name."""
+    return ConnectionBounds(
+        max_connections=config.max_connections,
+        max_connections_of_listeners=config.max_connections_of_listeners,
+        max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_per_ip_overrides=config.connections_per_ip_overrides,
+        max_connection_creation_rate=config.max_connection_creation_rate,
+        max_connection_creation_rate_of_listeners=config.max_connection_creation_rate_of_listeners,
+        rate_samples=config.quota_window_num,
+        rate_window_ms=config.quota_window_size_seconds * 1000,
+    )
+
+
+def listeners_of_brokers(config: BrokerConfig) -> tuple[str, ...]:
+    """By which brokers and their controller come in."""
+    return tuple(name for name in (config.inter_broker_listener, config.control_plane_listener) if name)
 
 
 class Accepted(Protocol):
@@ -166,7 +189,7 @@ class Admission:
             processor = processors[self._turn % len(processors)]
             self._turn += 1
             self._closing += count
-            choice = Idlest(count, STALLED_S, quota.is_protected)
+            choice = Idlest(count, LOGIN_S, quota.is_protected)
             processor.give_way(choice, partial(self._on_surplus_closed, count))
 
     def _on_surplus_closed(self, asked: int, closed: int) -> None:

@@ -18,11 +18,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kavka.broker.acceptor import Acceptor, Admission, GivesWay, NewGate
+from kavka.broker.acceptor import Acceptor, Admission, GivesWay, NewGate, bounds_of, listeners_of_brokers
 from kavka.config.broker import BrokerConfig
 from kavka.errors import InvariantViolation
 from kavka.metrics import Member, Registry
@@ -98,20 +98,11 @@ class SocketServerLimits:
                 receive_buffer_bytes=(
                     config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in written else -1
                 ),
-                max_connections=config.max_connections,
-                max_connections_of_listeners=config.max_connections_of_listeners,
-                max_connections_per_ip=config.max_connections_per_ip,
-                max_connections_per_ip_overrides=config.connections_per_ip_overrides,
-                max_connection_creation_rate=config.max_connection_creation_rate,
-                max_connection_creation_rate_of_listeners=config.max_connection_creation_rate_of_listeners,
-                rate_samples=config.quota_window_num,
-                rate_window_ms=config.quota_window_size_seconds * 1000,
+                **asdict(bounds_of(config)),
             ),
             network_threads=config.num_network_threads if "num.network.threads" in written else 1,
             queued_max_requests=config.queued_max_requests,
-            listeners_of_brokers=tuple(
-                name for name in (config.inter_broker_listener, config.control_plane_listener) if name
-            ),
+            listeners_of_brokers=listeners_of_brokers(config),
         )
 
 

@@ -3,13 +3,13 @@
 Decides by who has said who it is, since when it could have, and who was idle for longest. Must not know how many there
 may be (`connection_quota`), or what a connection is made of.
 
-`stalled_s` is the time that clients have to say who they are.
-
 I1  Who must say who it is, and has had its time for that, goes before everybody else: bytes that trickle would make a
     client that is in look idle beside it.
 I2  Who still has time for that is as idle as its connection is old, whatever it sends: a client in the middle of its
     login stays where another one has been idle for longer.
-I3  A walk over all connections, for a bound that is reached.
+I3  Where there are more of those than of clients that are in, that is a flood, and the oldest of them goes first,
+    however young: a broker that comes in must not cost a client its place that is in.
+I4  A walk over all connections, for a bound that is reached.
 """
 
 from __future__ import annotations
@@ -54,22 +54,24 @@ class Choice(Protocol):
 
 
 class Idlest(NamedTuple):
-    """At most `most` that give way to who must get in, but none of listeners that are spared."""
+    """At most `most` that give way to a broker, but none of listeners that are spared. A login takes `login_s`."""
 
     most: int
-    stalled_s: float
+    login_s: float
     is_spared: Callable[[str], bool]
     why: str = "connection closed: there are more than max.connections, and it was idle for longest"
 
     def among(self, places: Iterable[Place], now: float) -> list[Place]:
-        until = now - self.stalled_s
+        those = [one for one in places if not self.is_spared(one.listener)]
+        is_flood = 2 * sum(one.is_unknown for one in those) > len(those)
+        until = now if is_flood else now - self.login_s
 
         def rank(place: Place) -> tuple[bool, float]:
             if place.is_unknown:
                 return place.accepted_at > until, place.accepted_at
             return True, place.active_at
 
-        return nsmallest(self.most, [one for one in places if not self.is_spared(one.listener)], key=rank)
+        return nsmallest(self.most, those, key=rank)
 
 
 class Unknown(NamedTuple):

@@ -44,6 +44,7 @@ from kavka.simulator.host.scheduler import Scheduler, SimulationStuck
 from kavka.simulator.host.trace import current_trace
 from kavka.simulator.host.wire import Wire
 from kavka.simulator.host.zookeeper import SimulatedZooKeeper
+from kavka.simulator.rules.connection_rules import ConnectionRules
 from kavka.simulator.rules.invariants import Observer, Violation
 from kavka.simulator.rules.session_rules import SessionRules
 from kavka.simulator.rules.share_log import DEAD_LETTERS
@@ -129,6 +130,7 @@ class World:
         self.observer = Observer(self.zookeeper, allow_loss=allow_loss, trace=self.events)
         self.stored_access = StoredAccess(self.scheduler, self.network, self.zookeeper, self.brokers, self.observer)
         self.sessions = SessionRules(self.observer, self.zookeeper, self.stored_access)
+        self.connections = ConnectionRules(self.observer)
         self._watch()
         self.observer.has_eligible_leaders = _has_eligible_leaders(own)
         self._bootstrap = [(broker.node, PORT) for broker in self.brokers.values()]
@@ -168,6 +170,7 @@ class World:
         wire = Wire(self.observer.watchers, self.sessions)
         for broker in self.brokers.values():
             broker.wire, broker.on_decision = wire, self.observer.states.on_decision
+            broker.on_accepted = self.connections.on_accepted
 
     def note(self, what: str) -> None:
         """Adds a line to the trace."""
@@ -207,6 +210,7 @@ class World:
         """Looks whether brokers know who may do what, every now and then, for good."""
         self.stored_access.look()
         self.sessions.look_at_tokens()
+        self.connections.look(self.brokers.values())
         self.scheduler.after(LOOK_S, self._look_at_access)
 
     def let_users_in(self) -> None:

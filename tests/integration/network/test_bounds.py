@@ -428,7 +428,7 @@ def test_for_a_listener_of_brokers_those_who_do_not_log_in_are_closed_first(
 ) -> None:
     """Beyond max.connections brokers get in on their own listener: not for a client that is in, and idle, while there
     is one that is not in and trickles, and had its time."""
-    monkeypatch.setattr("kavka.broker.acceptor.STALLED_S", 0.3)
+    monkeypatch.setattr("kavka.broker.acceptor.LOGIN_S", 0.3)
     server = start_server(echo, max_connections=2, listeners_of_brokers=("BROKERS",))
     brokers = server.call(lambda: server.server.listen("BROKERS", "127.0.0.1", 0))
     server.call(brokers.start)

@@ -30,6 +30,12 @@ def test_a_client_in_the_middle_of_its_login_stays_where_another_is_idle_for_lon
     assert given_up(2, login, Place("idle", active_at=40)) == ["idle", "login"]
 
 
+def test_in_a_flood_of_young_ones_who_is_in_stays() -> None:
+    flood = [Place(f"flood {at}", accepted_at=at, active_at=100, is_unknown=True) for at in (99.8, 99.7, 99.9)]
+    assert given_up(2, Place("idle", active_at=1), Place("idler", active_at=0), *flood) == ["flood 99.7", "flood 99.8"]
+    assert given_up(1, Place("idle", active_at=1), Place("idler", active_at=0), *flood[1:]) == ["idler"]
+
+
 def test_who_had_its_time_to_log_in_gives_way_before_all_others_however_it_trickles() -> None:
     trickling = Place("trickling", accepted_at=98, active_at=100, is_unknown=True)
     assert given_up(1, trickling, Place("idle", active_at=1)) == ["trickling"]

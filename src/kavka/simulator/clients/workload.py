@@ -24,7 +24,7 @@ from kavka.client.security import SaslSettings
 from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset, ProducerSettings
 from kavka.errors import KavkaError
 from kavka.model import Offset, TopicPartition
-from kavka.simulator.host.network import SimulatedNetwork
+from kavka.simulator.host.network import NodeNetwork, SimulatedNetwork
 from kavka.simulator.host.scheduler import NodeLoop, Scheduler
 from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
 from kavka.simulator.rules.invariants import Observer
@@ -85,6 +85,10 @@ class Clients:
     def node(self, kind: str) -> NodeLoop:
         self._count += 1
         return self._scheduler.node(f"{kind}-{self._count}")
+
+    def plain_network(self, loop: NodeLoop) -> NodeNetwork:
+        """Of who says for itself what is said on a connection."""
+        return self._network.port_of(loop.name, loop)
 
     def cluster(self, loop: NodeLoop, sasl: SaslSettings | None = None) -> Cluster:
         """A client of its own. `sasl`: it logs in otherwise than usual."""

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from random import Random
 from typing import Final, NamedTuple
 
+from kavka.broker.acceptor import Acceptor, Admission, bounds_of, listeners_of_brokers
 from kavka.broker.assembly.broker import Broker
 from kavka.broker.assembly.ports import NOBODY, Ports
 from kavka.broker.assembly.start import start_broker
@@ -43,6 +45,8 @@ from kavka.protocol.connection import (
     Slot,
 )
 from kavka.protocol.frames import BufferPool
+from kavka.security.connection_quota import ConnectionBounds, ConnectionQuota
+from kavka.simulator.host.accepting import Arrived, Backlog, NoLog, Place, Places
 from kavka.simulator.host.disk import SimulatedDisk
 from kavka.simulator.host.network import Endpoint, NodeNetwork, SimulatedNetwork
 from kavka.simulator.host.scheduler import NodeLoop, Scheduler
@@ -114,8 +118,15 @@ class SimulatedBroker:
         """Where this life listens."""
         self.broker: Broker | None = None
         """The broker of this life, to look into; None while it is dead or starting."""
-        self._connections: dict[Endpoint, None] = {}
+        self._acceptors: list[Acceptor[Arrived]] = []
+        self._admission: Admission | None = None
+        self.bounds = ConnectionBounds()
+        """On this life's connections, as its settings have them now."""
+        self.places: Places | None = None
         """What clients of this life have open."""
+        self.backlogs: dict[str, Backlog] = {}
+        """By listener: who waits to be accepted."""
+        self.on_accepted: Callable[[SimulatedBroker], None] = lambda broker: None
         self.hosted: Broker | None = None
         """The same from the beginning of its start on, for those who watch its logs."""
         self.wire: Wire | None = None
@@ -158,7 +169,7 @@ class SimulatedBroker:
         if self.is_given_up:
             return
         self.life += 1
-        self._connections = {}
+        self._acceptors, self._admission, self.places, self.backlogs = [], None, None, {}
         if self._trace is not None:
             self._trace.on_broker_began(self.node, f"life {self.life}")
         self.loop = self._scheduler.node(f"{self.node}.{self.life}")
@@ -266,7 +277,7 @@ class SimulatedBroker:
             self._run_blocking,
             self._halt,
             MAX_OPEN_SEGMENTS,
-            lambda config: None,
+            self._on_config,
             self._peers(config, network),
             is_alone=False,
             on_decision=self._on_decision,
@@ -281,9 +292,7 @@ class SimulatedBroker:
         advertised = {each.listener: BrokerAddress(self.node, each.port) for each in listeners}
         broker = self.broker = await start_broker(config, ports, advertised)
         dispatcher = Dispatcher(broker)
-        for each in listeners:
-            door = self._door(broker, config, each)
-            network.listen(each.port, lambda end, door=door: self._on_connection(loop, end, dispatcher, door))  # type: ignore[misc]
+        self._open(config, loop, broker, dispatcher)
         await broker.first_metadata.wait_for(5.0)
         self.is_serving = True
         self._tell("serves")
@@ -300,12 +309,11 @@ class SimulatedBroker:
             return NOBODY
         return f"User:{certificate.subject}"
 
-    def _door(self, broker: Broker, config: BrokerConfig, listener: ListenerEndpoint) -> Door:
-        tls = None
-        if listener.security_protocol in TLS_PROTOCOLS:
-            client_auth = "none" if listener.security_protocol in SASL_PROTOCOLS else config.ssl_client_auth
-            tls = TlsAcceptor(self.tls, self.wall_ms, client_auth)
-        return Door(listener.listener, tls, broker if listener.security_protocol in SASL_PROTOCOLS else None)
+    def _tls_of(self, config: BrokerConfig, listener: ListenerEndpoint) -> TlsAcceptor | None:
+        if listener.security_protocol not in TLS_PROTOCOLS:
+            return None
+        client_auth = "none" if listener.security_protocol in SASL_PROTOCOLS else config.ssl_client_auth
+        return TlsAcceptor(self.tls, self.wall_ms, client_auth)
 
     def _on_made(self, broker: Broker) -> None:
         self.hosted = broker
@@ -324,10 +332,11 @@ class SimulatedBroker:
         assert loop is not None
         await broker.leave_cluster()
         broker.answer_waiting()
-        for port in self._ports:
-            self._network.port_of(self.node, loop).close_listener(port)
-        for endpoint in list(self._connections):  # As runtime.server: nobody is heard any more.
-            endpoint.close()
+        for acceptor in self._acceptors:
+            acceptor.stop()
+        assert self.places is not None
+        for each in self.places.all():  # As runtime.server: nobody is heard any more.
+            each.close()
         await broker.stop()
         self._scheduler.after(0, self._exited)
 
@@ -355,24 +364,51 @@ class SimulatedBroker:
 
     # -- connections
 
-    def _on_connection(self, loop: NodeLoop, endpoint: Endpoint, dispatcher: Dispatcher, door: Door) -> None:
-        connection = _Connection(
-            endpoint, dispatcher, self, door, on_bug=self._bugs.append, on_violation=self._on_violation
-        )
-        self._connections[endpoint] = None
-        loop.create_task(connection.run(loop)).add_done_callback(lambda _task: self._connections.pop(endpoint, None))
+    def _open(self, config: BrokerConfig, loop: NodeLoop, broker: Broker, dispatcher: Dispatcher) -> None:
+        """All listeners, over what stands before requests in production, too."""
+        self._on_config(config)
+        quota = ConnectionQuota(self.bounds, listeners_of_brokers(config))
+        places = self.places = Places(loop)
+        admission = self._admission = Admission(loop, quota, NoLog(), [places], [places])
+        network = self._network.port_of(self.node, loop)
+        for each in config.listener_endpoints:
+            tls = self._tls_of(config, each)
 
-    def _on_violation(self, violation: InvariantViolation) -> None:
+            def serve(arrived: Arrived, context: ConnectionContext, tls: TlsAcceptor | None = tls) -> None:
+                connection = _Connection(arrived.endpoint, dispatcher, self, tls, context, quota)
+                places.add(context, connection.look)
+                loop.create_task(connection.run(loop)).add_done_callback(self._on_ended)
+
+            backlog = Backlog(loop, partial(network.close_listener, each.port), lambda: self.on_accepted(self))
+            acceptor = Acceptor(loop, backlog, [serve], admission, listener_name=each.listener)
+            if each.security_protocol in SASL_PROTOCOLS:
+                assert broker.gates is not None, "a broker with such a listener has gates"
+                acceptor.new_gate = broker.gates.new
+            acceptor.start()
+            self._acceptors.append(acceptor)
+            self.backlogs[each.listener] = backlog
+            network.listen(each.port, backlog.on_connection)
+
+    def _on_config(self, config: BrokerConfig) -> None:
+        """As runtime.server: bounds on connections may change."""
+        self.bounds = bounds_of(config)
+        if self._admission is not None:
+            self._admission.quota.change_limits(self.bounds)
+            self._admission.close_surplus()
+
+    def _on_ended(self, task: asyncio.Task[None]) -> None:
+        """A connection's; nothing but a bug makes it fail."""
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._bugs.append(failure)
+
+    def on_bug(self, bug: BaseException) -> None:
+        """A handler let an exception through."""
+        self._bugs.append(bug)
+
+    def on_violation(self, violation: InvariantViolation) -> None:
+        """A handler broke an invariant."""
         self._bugs.append(violation)
         self._halt(f"an invariant is broken: {violation}")
-
-
-class Door(NamedTuple):
-    """What stands before the dispatcher on a listener. `gates` is the broker that has them; None without SASL."""
-
-    listener: str
-    tls: TlsAcceptor | None
-    gates: Broker | None
 
 
 class _Connection:
@@ -383,33 +419,47 @@ class _Connection:
         endpoint: Endpoint,
         dispatcher: Dispatcher,
         broker: SimulatedBroker,
-        door: Door,
-        *,
-        on_bug: Callable[[BaseException], None],
-        on_violation: Callable[[InvariantViolation], None],
+        tls: TlsAcceptor | None,
+        context: ConnectionContext,
+        quota: ConnectionQuota,
     ) -> None:
-        host, port = endpoint.address
         self._endpoint = endpoint
         self._dispatcher = dispatcher
         self._broker = broker
-        self._on_bug = on_bug
-        self._on_violation = on_violation
-        self._door = door
-        self._context = ConnectionContext(f"{host}:{port}", host, port, door.listener)
-        if door.gates is not None:
-            assert door.gates.gates is not None, "a broker with such a listener has gates"
-            self._context.gate = door.gates.gates.new(self._context)
+        self._tls = tls
+        self._has_said_hello = tls is None
+        self._quota = quota
+        self._context = context
         self._slots = ServerConnection(self._context, BufferPool(), 0)
         self._muted_until_s = 0.0
+        self._accepted_at = self._active_at = endpoint.loop.time()
+
+    def look(self) -> Place:
+        """As it is now."""
+        context, gate = self._context, self._context.gate
+        is_unknown = not self._has_said_hello or (gate is not None and not gate.is_open)
+        return Place(
+            context.listener_name, context.client_host, is_unknown, self._accepted_at, self._active_at, self.close
+        )
+
+    def close(self) -> None:
+        """Both ends; its place is free."""
+        self._endpoint.close()
+        places = self._broker.places
+        if places is not None and self._context in places:
+            places.remove(self._context)
+            self._quota.remove(self._context.listener_name, self._context.client_host)
 
     async def run(self, loop: NodeLoop) -> None:
         try:
-            if self._door.tls is not None:
-                subject = await self._door.tls.accept(self._endpoint)
+            if self._tls is not None:
+                subject = await self._tls.accept(self._endpoint)
+                self._has_said_hello = True
                 if subject is not None:
                     self._context.principal = f"User:{subject}"
             while not self._slots.closing:
                 frame = memoryview(bytearray(await self._endpoint.receive_frame()))
+                self._active_at = loop.time()
                 while (muted_s := self._muted_until_s - loop.time()) > 0:  # noqa: ASYNC110 - it is known for how long
                     await asyncio.sleep(muted_s)
                 gate = self._context.gate
@@ -422,16 +472,16 @@ class _Connection:
                 except ProtocolViolation:
                     return
                 except InvariantViolation as violation:
-                    self._on_violation(violation)
+                    self._broker.on_violation(violation)
                     return
                 except Exception as bug:  # noqa: BLE001  # the boundary of a handler, as in runtime.processor
-                    self._on_bug(bug)
+                    self._broker.on_bug(bug)
                     return
         except ConnectionFailed:
             pass  # The client is gone.
         finally:
             self._slots.close()
-            self._endpoint.close()
+            self.close()
             # Not at once: a handler that is cancelled before it began leaves a coroutine that nobody awaits, of which
             # Python warns whenever it is collected; in the frame of a NamedTuple that warning itself fails.
             loop.call_soon(self._context.end)
@@ -511,7 +561,7 @@ class _Connection:
             try:
                 self._broker.wire.on_answer(exchange, response)
             except Exception as violation:  # noqa: BLE001  # every bug of a handler is a finding
-                self._on_bug(violation)
+                self._broker.on_bug(violation)
 
     def _complete(self, slot: Slot, task: asyncio.Future[Response], exchange: Exchange | None) -> None:
         self._context.release(task)
@@ -522,11 +572,11 @@ class _Connection:
             self._tell(exchange, task.result())
             self._slots.complete(slot, task.result())
         elif isinstance(failure, InvariantViolation):
-            self._on_violation(failure)
+            self._broker.on_violation(failure)
             return
         else:
             if not isinstance(failure, ProtocolViolation):
-                self._on_bug(failure)
+                self._broker.on_bug(failure)
             self._slots.complete(slot, CLOSE_CONNECTION)
         self._send()
 

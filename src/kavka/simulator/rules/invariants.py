@@ -22,8 +22,8 @@ keeps three ghost variables that no broker may read: `acked`, `consumed` and the
     R22  a log that failed takes nothing any more; records are only removed where somebody asked for it
 
 Beside it stand the rules of logs (`log_rules`: R2, R4, R11, R13, R16, R22), of joining and leading (`join_rules`: R10,
-R12, R21), of fencing (`fencing_rules`: R14), of access (`access_rules`: R23 to R26) and sessions (`session_rules`: R27
-to R29).
+R12, R21), of fencing (`fencing_rules`: R14), of access (`access_rules`: R23 to R26), sessions (`session_rules`: R27 to
+R29) and connections (`connection_rules`: R30, R31).
 
 To stay cheap it looks only at what a step may have touched: the partitions of the broker whose turn it was, and the
 znodes if the tree's zxid moved; of a log only the batches that are new (`LogMirror`). What it sees change (a state

@@ -14,12 +14,13 @@ broken on the way. Leader A, followers B and C, controller D: see `play`.
     access        S52 to S55: who may do what, while it changes
     sessions      S56 to S60: logins, and what ends them
     rollouts      S61, S62: certificates and listeners that change broker by broker
+    floods        S63 to S65: more connections than there may be
     play          the words in which a scenario is told; play_clients, play_wire: its clients and its requests
     registry      the list of scenarios
 """
 
 from kavka.simulator.scenarios import articles, divergence, isr, controller, storage  # isort: skip # as they are listed
-from kavka.simulator.scenarios import producers, transactions, access, sessions, rollouts  # isort: skip
+from kavka.simulator.scenarios import producers, transactions, access, sessions, rollouts, floods  # isort: skip
 from kavka.simulator.scenarios.isr import lose_last_standing
 from kavka.simulator.scenarios.registry import LAGGING, SCENARIOS, Scenario, play, scenario
 
@@ -31,6 +32,7 @@ __all__ = [
     "articles",
     "controller",
     "divergence",
+    "floods",
     "isr",
     "lose_last_standing",
     "play",
