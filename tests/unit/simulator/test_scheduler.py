@@ -105,6 +105,14 @@ def test_nothing_of_a_killed_node_runs_again_not_even_a_finally() -> None:
     assert ran == []
 
 
+def test_tasks_of_a_simulation_are_not_among_those_that_every_asyncio_run_of_the_process_walks_over() -> None:
+    node = Scheduler(1).node("a")
+    waiting = node.create_task(asyncio.sleep(1))
+
+    assert asyncio.all_tasks(node) == set()
+    assert not waiting.done()
+
+
 def test_a_paused_node_goes_on_where_it_was_with_its_timers_in_order() -> None:
     scheduler = Scheduler(1)
     node, other = scheduler.node("a"), scheduler.node("b")
