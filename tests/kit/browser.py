@@ -107,7 +107,7 @@ def look(page: Page) -> None:
 def fill(page: Page, **fields: str) -> None:
     """The fields of the page's own form, by their names."""
     for name, value in fields.items():
-        field = page.locator(f"main [name={name}]")
+        field = page.locator(f"main [name={name}]:not(#shown *)")
         if field.evaluate("each => each.tagName") == "SELECT":
             field.select_option(value)
         elif field.get_attribute("type") == "checkbox":

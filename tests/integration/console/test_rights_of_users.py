@@ -124,7 +124,25 @@ def test_a_form_names_only_topics_of_ones_own(live: Live) -> None:
                 assert said.status == 403
                 assert client.get(f"/c/live/do/{form}?{query}").status == 403, (form, topic)
     assert client.get("/c/live/do/alter-config?broker=all").status == 403, "settings of brokers are of all topics"
+    for asked in ("set-config?broker=", "set-config?topic=&broker=1", "set-config"):
+        assert client.get(f"/c/live/do/{asked}").status == 403, asked
     assert client.get("/c/live/do/delete-topic?topic=payments-card").status == 403
+
+
+def test_a_form_that_asks_which_topic_offers_ones_own_only_and_sends_nothing_by_itself(live: Live) -> None:
+    for form in ("set-config?topic=", "add-partitions"):
+        page = live.get("cashier", f"/c/live/do/{form}")
+        assert '<option value="payments-card">' in page.html, form
+        assert "salaries" not in page.html, form
+        assert "data-shown-at-once" not in page.html, "half a name is another topic's, and would be refused and noted"
+    done = live.client("cashier").preview(
+        "live", "set-config", {"topic": ""}, topic="payments-card", setting="segment.ms", value="3600000"
+    )
+    assert "3600000" in done.text
+    hidden = live.client("cashier").preview(
+        "live", "set-config", {"topic": ""}, topic="salaries", setting="segment.ms", value="3600000"
+    )
+    assert hidden.status == 403
 
 
 def test_a_produced_record_is_in_the_log_without_what_is_in_it(live: Live) -> None:

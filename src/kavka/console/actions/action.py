@@ -40,8 +40,10 @@ LONGEST_FIELD = 2 * 1024 * 1024
 class Field(NamedTuple):
     """One field of a form. kind: text, number (a whole one), decimal, area, box, choice, hidden, moment (a time,
     read in the zone that the field `zone` names), note (a text to read), or facts (to read: names and values in turn,
-    in `choices`), or secret (never given back in a form). `label` and `hint`
-    are texts of ours."""
+    in `choices`), or secret (never given back in a form). `label` and `hint` are texts of ours.
+
+    `suggests`: names that the form offers while one is typed: topics (those that the operator may change), groups,
+    brokers, or settings (those of `choices`). `chooses`: what typing here chooses in another field, name=value."""
 
     name: str
     label: str
@@ -50,6 +52,8 @@ class Field(NamedTuple):
     hint: str = ""
     choices: tuple[str, ...] = ()
     required: bool = False
+    suggests: str = ""
+    chooses: str = ""
 
 
 class Change(NamedTuple):
@@ -104,8 +108,10 @@ class ActionRefused(ValueError):
 
 
 class Action(ABC):
-    """One kind of action. `role` may do it; `section` is the part of the console that it belongs to."""
+    """One kind of action. `role` may do it; `section` is the part of the console that it belongs to. `is_cheap`: its
+    preview asks little of the cluster, so that a script may ask for it while the form is filled in."""
 
+    is_cheap = True
     name: str
     title: str
     role: str
@@ -176,6 +182,16 @@ def text(values: Values, name: str, what: str) -> str:
     if not found:
         raise ActionRefused(f"{what} is missing")
     return found
+
+
+def topic_field(values: Values) -> Field:
+    """The topic that the form is about, as far as nobody has said which."""
+    return Field("topic", "Topic", "text", values.get("topic", ""), required=True, suggests="topics")
+
+
+def group_field(values: Values) -> Field:
+    """The same for a group."""
+    return Field("group", "Group", "text", values.get("group", ""), required=True, suggests="groups")
 
 
 def topic_of(values: Values) -> Sequence[str]:

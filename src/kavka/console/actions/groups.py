@@ -27,6 +27,7 @@ from kavka.console.actions.action import (
     Preview,
     Values,
     Warned,
+    group_field,
     quoted,
     text,
     whole,
@@ -107,11 +108,11 @@ class ResetOffsets(Action):
         return None
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
-        group = text(values, "group", "the group")
+        group = values.get("group", "").strip()
         seen = watch.snapshot.groups.get(group)
         topics = () if seen is None else seen.topics
         return (
-            Field("group", "Group", "hidden", group),
+            Field("group", "Group", "hidden", group) if group else group_field(values),
             Field(
                 "topic",
                 "Topic",
@@ -122,9 +123,16 @@ class ResetOffsets(Action):
             ),
             Field("partition", "Partition", "number", values.get("partition", ""), "Empty: all partitions."),
             Field("way", "To", "choice", values.get("way", Way.EARLIEST.value), "", tuple(way.value for way in Way)),
-            Field("number", "Offset, or shift by", "text", values.get("number", ""), "A shift may be negative: -100."),
+            Field(
+                "number",
+                "Offset, or shift by",
+                "text",
+                values.get("number", ""),
+                "A shift may be negative: -100.",
+                chooses="way=offset",
+            ),
             Field("zone", "Time zone", "hidden", values.get("zone", "")),
-            Field("time", "Time", "moment", values.get("time", "")),
+            Field("time", "Time", "moment", values.get("time", ""), chooses="way=time"),
         )
 
     async def preview(self, watch: ClusterWatch, values: Values) -> Preview:
@@ -258,7 +266,8 @@ class DeleteGroup(Action):
         return None
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
-        return (Field("group", "Group", "hidden", text(values, "group", "the group")),)
+        group = values.get("group", "").strip()
+        return (Field("group", "Group", "hidden", group) if group else group_field(values),)
 
     async def preview(self, watch: ClusterWatch, values: Values) -> Preview:
         group = text(values, "group", "the group")

@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kavka.client.admin import Admin, ConfigChange, ConfigEntry, ConfigOperation, ConfigResource
-from kavka.console.actions.action import ActionRefused, Field, Values, text
+from kavka.client.admin import (
+    Admin,
+    ConfigChange,
+    ConfigEntry,
+    ConfigOperation,
+    ConfigResource,
+    ResourceType,
+)
+from kavka.console.actions.action import ActionRefused, Field, Values, text, topic_field
 from kavka.console.actions.topics import AlterConfig, is_own, own_source
 from kavka.console.look.setting_rows import NONE, REFUSED, START, SettingRow, row_of
 
@@ -26,7 +33,11 @@ class SetConfig(AlterConfig):
     name, title, role, section = "set-config", "Change a setting", "operator", "topics"
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
+        if not any(values.get(name) for name in ("topic", "broker")):
+            return await self._of_any(watch, values)
         resource = self._resource(values)
+        if not values.get("setting"):
+            return (*self._which(values), *_name_and_value(values, await self._entries(watch, resource)))
         setting = text(values, "setting", "the setting's name")
         entry = self._entry(setting, await self._entries(watch, resource))
         row = row_of(entry, own_source(resource))
@@ -43,6 +54,18 @@ class SetConfig(AlterConfig):
             label = "Take its own value away, so that what it inherits counts again"
             fields.append(Field("reset", label, "box", values.get("reset", "")))
         return fields
+
+    async def _of_any(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
+        """Which topic is typed, too; or which broker, where the address asks for one."""
+        if "broker" in values:
+            of = Field("broker", "Broker", "text", "", "A number, or all.", required=True, suggests="brokers")
+            some = [(ResourceType.BROKER, str(broker.broker_id)) for broker in watch.snapshot.alive_brokers]
+        else:
+            of = topic_field(values)
+            some = [(ResourceType.TOPIC, name) for name in watch.snapshot.topics]
+        # All topics have settings of the same names, and so have all brokers: one tells them.
+        entries = await self._entries(watch, ConfigResource(*some[0])) if some else []
+        return (of, *_name_and_value(values, entries))
 
     def link(self, base: str, values: Values) -> str:
         return f"{super().link(base, values)}/settings" if values.get("broker") != "all" else super().link(base, values)
@@ -74,6 +97,16 @@ class SetConfig(AlterConfig):
             raise ActionRefused(f"{row.name} counts at the start only: set it in the broker's file, and start it again")
         if row.effect in (NONE, REFUSED):
             raise ActionRefused(f"{row.name} has no effect here, or takes no value but its default. {row.why}".strip())
+
+
+def _name_and_value(values: Values, known: Sequence[ConfigEntry]) -> Sequence[Field]:
+    """For a setting that nobody has chosen yet; `known` are offered."""
+    names = tuple(sorted(entry.name for entry in known if not entry.is_read_only))
+    setting = values.get("setting", "")
+    return (
+        Field("setting", "Setting", "text", setting, choices=names, required=True, suggests="settings"),
+        Field("value", "Value", "text", values.get("value", ""), required=True),
+    )
 
 
 def _typed(row: SettingRow, value: str) -> Field:

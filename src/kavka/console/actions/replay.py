@@ -61,7 +61,7 @@ Read = Callable[[str, Sequence[tuple[int, int]]], Awaitable[list[Chosen]]]
 
 
 class Replay(IntoTopic):
-    name, title = "replay", "Copy records"
+    name, title, is_cheap = "replay", "Copy records", False  # it reads the records from their brokers
 
     def __init__(self, read: Read, masks: Masks) -> None:
         self._read = read

@@ -31,6 +31,7 @@ from kavka.console.actions.action import (
     quoted,
     settings,
     text,
+    topic_field,
     topic_of,
     whole,
 )
@@ -152,7 +153,10 @@ class AlterConfig(Action):
     name, title, role, section = "alter-config", "Change settings", "operator", "topics"
 
     def topics(self, values: Values) -> Sequence[str] | None:
-        return [values["topic"]] if values.get("topic") else None
+        if values.get("topic"):
+            return [values["topic"]]
+        # A form that asks which topic is about topics, though it names none yet.
+        return [] if "topic" in values and "broker" not in values else None
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         resource = self._resource(values)
@@ -269,18 +273,14 @@ class AddPartitions(Action):
         return topic_of(values)
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
-        topic = await _topic(watch, values)
-        return (
-            Field("topic", "Topic", "hidden", topic.name),
-            Field(
-                "count",
-                "Partitions in total",
-                "number",
-                values.get("count", str(len(topic.partitions) + 1)),
-                "This cannot be undone: partitions are never removed.",
-                required=True,
-            ),
-        )
+        if values.get("topic"):
+            topic = await _topic(watch, values)
+            named, count = Field("topic", "Topic", "hidden", topic.name), str(len(topic.partitions) + 1)
+        else:
+            named, count = topic_field(values), ""
+        hint = "This cannot be undone: partitions are never removed."
+        total = Field("count", "Partitions in total", "number", values.get("count", count), hint, required=True)
+        return named, total
 
     async def preview(self, watch: ClusterWatch, values: Values) -> Preview:
         topic = await _topic(watch, values)
@@ -332,6 +332,8 @@ class DeleteTopic(Action):
         return topic_of(values)
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
+        if not values.get("topic"):
+            return (topic_field(values),)
         topic = await _topic(watch, values)
         return (Field("topic", "Topic", "hidden", topic.name),)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 THEMES: Final = ("auto", "light", "dark")
 THEME_COOKIE: Final = "kavka_theme"
-ASSETS: Final = ("console.css", "live.js", "live-worker.js", "tail.js", "expression.js", "boxes.js")
+ASSETS: Final = ("console.css", "live.js", "live-worker.js", "tail.js", "expression.js", "boxes.js", "preview.js")
 
 
 @cache

@@ -6,6 +6,8 @@ Decides the order of things (console/actions/action.py) as pages. Must not know 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
@@ -14,9 +16,9 @@ from starlette.routing import Route
 
 from kavka.console.access.audit import AlreadyDone, AuditRecord, Entry
 from kavka.console.access.guard import MOST_FIELDS, address_of
-from kavka.console.access.route_rights import check_topics, reads_values, sees_all
+from kavka.console.access.route_rights import check_topics, reads_values, rights_of, sees_all
 from kavka.console.actions.acls import AddAcl, RemoveAcl
-from kavka.console.actions.action import LONGEST_FIELD, Action, ActionRefused, Preview, Values, carry_out
+from kavka.console.actions.action import LONGEST_FIELD, Action, ActionRefused, Field, Preview, Values, carry_out
 from kavka.console.actions.connectors import CommandConnector
 from kavka.console.actions.groups import DeleteGroup, ResetOffsets
 from kavka.console.actions.one_setting import SetConfig
@@ -54,6 +56,8 @@ ACTIONS: tuple[Action, ...] = (
     SetQuota(),
     CommandConnector(),
 )
+MOST_SUGGESTED = 500
+"""Names that a form offers for one field."""
 OWN_FIELDS = ("csrf", "step", "confirmation", "fingerprint", "shown_ms", "typed")
 
 
@@ -221,8 +225,33 @@ class ActionPages:
             fields=fields,
             values=values,
             problem=visible(problem),
+            suggested=self._suggested(request, watch, fields),
+            is_shown_at_once=self._is_shown_at_once(request, watch, fields),
             live=False,
         )
+
+    def _suggested(self, request: Request, watch: ClusterWatch, fields: Sequence[Field]) -> dict[str, Sequence[str]]:
+        """Names that the form offers, by its fields; of topics only those that the operator may change."""
+        rights, role, seen = rights_of(request), role_named(self._action.role), watch.snapshot
+        known: dict[str, Callable[[Field], Iterable[str]]] = {
+            "topics": lambda _: (each for each in sorted(seen.topics) if rights.on_topic(watch.name, each, role)),
+            "groups": lambda _: sorted(seen.groups),
+            "brokers": lambda _: (*map(str, sorted(each.broker_id for each in seen.alive_brokers)), "all"),
+            "settings": lambda field: field.choices,
+        }
+        return {
+            field.name: [visible(name) for name in islice(known[field.suggests](field), MOST_SUGGESTED)]
+            for field in fields
+            if field.suggests
+        }
+
+    def _is_shown_at_once(self, request: Request, watch: ClusterWatch, fields: Sequence[Field]) -> bool:
+        """Whether a script may show the preview below the form while it is filled in. Not for what costs
+        much, nor for a password, which is sent when its form is; nor for those who may change some topics only: half a name is another topic's, and each
+        refusal stands in the audit log."""
+        if not self._action.is_cheap or any(field.kind == "secret" for field in fields):
+            return False
+        return rights_of(request).on_all_topics(watch.name, role_named(self._action.role))
 
     def _preview(
         self,
