@@ -246,9 +246,10 @@ class ActionPages:
         }
 
     def _is_shown_at_once(self, request: Request, watch: ClusterWatch, fields: Sequence[Field]) -> bool:
-        """Whether a script may show the preview below the form while it is filled in. Not for what costs
-        much, nor for a password, which is sent when its form is; nor for those who may change some topics only: half a name is another topic's, and each
-        refusal stands in the audit log."""
+        """Whether a script may show the preview below the form while it is filled in.
+
+        Not for what costs much, nor for a password, which is sent when its form is; nor for those who may change some
+        topics only: half a name is another topic's, and each refusal stands in the audit log."""
         if not self._action.is_cheap or any(field.kind == "secret" for field in fields):
             return False
         return rights_of(request).on_all_topics(watch.name, role_named(self._action.role))
