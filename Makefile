@@ -19,6 +19,8 @@ ECOSYSTEM_SUITES ?= kafka-go sarama librdkafka-classic librdkafka-consumer
 # Of faults; CHAOS takes further arguments of chaos.run, such as --seed 7.
 CHAOS_SECONDS ?= 300
 CHAOS ?=
+# Of chaos-spark, which takes further arguments of chaos.spark_once, such as CHAOS="--kills 40 --seed 7".
+SPARK_ROWS ?= 100000
 # Two hours; SOAK takes further arguments of soak.run, such as --seed 7.
 SOAK_SECONDS ?= 7200
 SOAK ?=
@@ -39,7 +41,7 @@ EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % 
 MUTANTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-partitions bench-spark chaos soak upgrade simulate explore mutants fuzz kill9 messages picture clean
+.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-partitions bench-spark chaos chaos-spark soak upgrade simulate explore mutants fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -106,6 +108,9 @@ bench-spark: setup ## kavka's Spark source beside Spark's own Kafka connector, i
 
 chaos: setup ## three and five brokers under faults for CHAOS_SECONDS, and a checker of what their clients saw
 	@$(PYTHON) -m tests.chaos.run --seconds $(CHAOS_SECONDS) $(CHAOS)
+
+chaos-spark: setup ## SPARK_ROWS rows through Spark, exactly once, while machines, drivers, workers and brokers come, go and are killed
+	@$(PYTHON) -m tests.chaos.spark_once --rows $(SPARK_ROWS) $(CHAOS)
 
 soak: setup ## mixed load with faults for SOAK_SECONDS: memory, descriptors, threads, log bytes and latency must not grow
 	@$(PYTHON) -m tests.soak.run --seconds $(SOAK_SECONDS) $(SOAK)

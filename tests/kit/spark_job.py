@@ -77,6 +77,8 @@ class SparkJob:
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._seen: dict[int, Found] = {}
+        self.starts = 0
+        """How often it was begun."""
 
     def __enter__(self) -> SparkJob:
         return self
@@ -89,6 +91,7 @@ class SparkJob:
             kill_process(found)
 
     def start(self) -> None:
+        self.starts += 1
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -109,8 +112,8 @@ class SparkJob:
         return self._process is None or self._process.poll() is not None
 
     @property
-    def _code(self) -> int | None:
-        return None if self._process is None else self._process.returncode
+    def has_succeeded(self) -> bool:
+        return self._process is not None and self._process.poll() == 0
 
     def processes(self) -> list[Found]:
         """The driver and all that descends from it, as they are now."""
@@ -150,7 +153,7 @@ class SparkJob:
 
     def finish(self, *, timeout_s: float = PATIENCE_S, restarts: int = 0) -> None:
         """Until it has ended well; as `wait_until`."""
-        self.wait_until("its end", lambda: self.has_ended and self._code == 0, timeout_s=timeout_s, restarts=restarts)
+        self.wait_until("its end", lambda: self.has_succeeded, timeout_s=timeout_s, restarts=restarts)
 
     def log_tail(self, lines: int = 60) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
