@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema, write_deltalake
+from pyarrow import fs
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table as OpenedIceberg
 
@@ -84,13 +85,20 @@ class Lake(Protocol):
     def go_back(self, commits: int) -> None:
         """To as many commits before."""
 
+    def data_files(self) -> int:
+        """Files that are there, in the table or in no commit."""
+
 
 class DeltaLake:
-    def __init__(self, directory: Path) -> None:
-        self.directory, self.path = directory, directory / "table"
+    def __init__(self, directory: Path, store: str | None = None) -> None:
+        """store: the address of a store where the table is to be, in place of the directory."""
+        self.directory, self.path = directory, f"{store or directory}/table"
 
     def target(self, options: LakeOptions) -> Prepare:
-        return DeltaTarget(Place.at(str(self.path)), options)
+        return DeltaTarget(Place.at(self.path), options)
+
+    def data_files(self) -> int:
+        return _data_files(self.path)
 
     def rows(self, version: int | None = None) -> list[dict[str, Any]]:
         return DeltaTable(self.path, version=version).to_pyarrow_table().to_pylist()
@@ -115,13 +123,19 @@ class DeltaLake:
 class IcebergLake:
     NAME = "shop.orders"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, store: str | None = None, **settings: str) -> None:
+        """settings: more of the catalog's, with _ for a dot."""
         self.directory = directory
+        self._warehouse = f"{store or f'file://{directory}'}/warehouse"
         self.catalog = (
             ("type", "sql"),
             ("uri", f"sqlite:///{directory / 'catalog.db'}"),
-            ("warehouse", f"file://{directory / 'warehouse'}"),
+            ("warehouse", self._warehouse),
+            *((name.replace("_", "."), value) for name, value in settings.items()),
         )
+
+    def data_files(self) -> int:
+        return _data_files(self._warehouse)
 
     def target(self, options: LakeOptions) -> Prepare:
         return IcebergTarget(self.NAME, "tests", self.catalog, options)
@@ -164,6 +178,12 @@ class IcebergLake:
         table = self.table()
         old = [each.snapshot_id for each in table.snapshots() if each != table.current_snapshot()]
         table.maintenance.expire_snapshots().by_ids(old).commit()
+
+
+def _data_files(place: str) -> int:
+    files, path = Place.at(place).open()
+    found = files.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
+    return sum(each.path.endswith(".parquet") for each in found)
 
 
 class LakeCase:

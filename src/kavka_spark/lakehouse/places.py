@@ -2,8 +2,9 @@
 
 Decides how a path becomes a file system and a path in it. Must not know what lies there.
 
-Tried with local paths. Others (s3://, gs://, abfs://, hdfs://) go through PyArrow's file systems, which take their
-logins from the environment.
+Tried with local paths, and with a store that has S3's interface. Others (gs://, abfs://, hdfs://) go through PyArrow's
+file systems, too, which take their logins from the environment. Hadoop's names for S3 are taken for S3: a checkpoint
+has the address that Spark needs.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from urllib.parse import unquote
 from pyarrow import fs
 
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
+_HADOOPS_S3 = re.compile(r"^s3[an]:", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Place:
         """The file system, and the path in it."""
         if self.is_local:
             return fs.LocalFileSystem(), self.address
-        found, path = fs.FileSystem.from_uri(self.address)
+        found, path = fs.FileSystem.from_uri(_HADOOPS_S3.sub("s3:", self.address))
         return found, path.rstrip("/")
 
     def read(self, name: str) -> str:

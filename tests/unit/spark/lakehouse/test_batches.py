@@ -37,10 +37,6 @@ def ids_in(lake: Lake) -> list[int]:
     return sorted(row["id"] for row in lake.rows())
 
 
-def files_on_disk(lake: Lake) -> int:
-    return len(list(lake.directory.rglob("*.parquet")))
-
-
 def test_batches_add_up_and_each_is_one_commit(case: NewCase, lake: Lake) -> None:
     query = case(partition_by=("country",))
     assert query.run(0, 0, 10)
@@ -65,10 +61,10 @@ def test_a_driver_that_died_after_the_commit_leaves_the_batch_out_and_its_new_fi
 ) -> None:
     query = case()
     query.run(0, 0, 10)
-    before = files_on_disk(lake)
+    before = lake.data_files()
     assert not query.run(0, 0, 10)
     assert ids_in(lake) == list(range(10))
-    assert files_on_disk(lake) == before
+    assert lake.data_files() == before
 
 
 def test_of_two_drivers_that_commit_the_same_batch_one_does(
