@@ -13,6 +13,7 @@ from kavka.coordinator.groups.consumer.decide.heartbeat import HeartbeatAnswer
 from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from tests.kit.group_case import GROUP, REBALANCE_MS, SESSION_S, Case, told
+from tests.kit.group_surroundings import OffsetsLog
 from tests.kit.virtual_time import in_virtual_time
 
 
@@ -62,6 +63,26 @@ def test_who_does_not_give_back_in_time_is_fenced() -> None:
         await asyncio.sleep(2)
         assert await case.refused("one", one.member_epoch, owned=owned) is ErrorCode.UNKNOWN_MEMBER_ID
         assert told(await case.beat("two", two.member_epoch, owned={})) == [0, 1, 2, 3]
+
+    in_virtual_time(scenario)
+
+
+def test_time_to_give_back_begins_when_the_member_is_told_and_not_with_a_refused_heartbeat() -> None:
+    async def scenario() -> None:
+        case = Case(session_timeout_ms=1_000_000)
+        case.log = OffsetsLog(delay_s=0.001, keeps_failed=True)
+        await case.start()
+        one = await case.beat("one")
+        await case.beat("two")
+        owned = dict(one.assignment or {})
+        case.log.error, case.log.uncommitted = ErrorCode.REQUEST_TIMED_OUT, 1
+        assert await case.refused("one", one.member_epoch, owned=owned) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await asyncio.sleep(REBALANCE_MS / 1000 - 1)
+        case.log.uncommitted = 0
+        left = await case.beat("one", one.member_epoch, owned=owned)
+        assert len(told(left)) == 2
+        await asyncio.sleep(REBALANCE_MS / 1000 - 1)
+        assert (await case.beat("one", one.member_epoch, owned=left.assignment)).member_epoch == one.member_epoch + 1
 
     in_virtual_time(scenario)
 

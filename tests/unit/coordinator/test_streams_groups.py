@@ -195,6 +195,26 @@ def test_who_does_not_give_back_in_time_is_out() -> None:
     in_virtual_time(scenario)
 
 
+def test_time_to_give_back_begins_when_the_member_is_told_and_not_with_a_refused_heartbeat() -> None:
+    async def scenario() -> None:
+        case = StreamsCase(session_timeout_ms=1_000_000)
+        case.log = OffsetsLog(delay_s=0.001, keeps_failed=True)
+        await case.start()
+        await case.beat("one")
+        two = await case.beat("two")
+        case.log.error, case.log.uncommitted = ErrorCode.REQUEST_TIMED_OUT, 1
+        refusal = await case.refused("one", 2, has={"0": [0, 1, 2, 3]})
+        assert code(refusal) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await asyncio.sleep(REBALANCE_MS / 1000 - 1)
+        case.log.uncommitted = 0
+        assert active(await case.beat("one", 2, has={"0": [0, 1, 2, 3]})) == {"0": [0, 1]}
+        await asyncio.sleep(REBALANCE_MS / 1000 - 1)
+        assert (await case.beat("one", 2, has={"0": [0, 1]})).member_epoch == 3
+        assert active(await case.beat("two", two.member_epoch, has={})) == {"0": [2, 3]}
+
+    in_virtual_time(scenario)
+
+
 def test_who_leaves_gives_its_tasks_to_the_others() -> None:
     async def scenario() -> None:
         case = StreamsCase()

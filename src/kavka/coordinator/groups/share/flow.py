@@ -9,6 +9,8 @@ Decides nothing: `decide.heartbeat` does, from the committed state. Must not kno
     I4  states are set and deleted in one turn of the group, and not while others are being made: 1. a group is deleted,
         and its states with it; 2. meanwhile a member joins and has one made; 3. that one is deleted too, and the
         member is assigned a partition that nobody can load
+    I5  states that could not be made, or whose making could not be noted, are asked for again with the next heartbeat,
+        and not before RETRY_MS. group.share.initialize.retry.interval.ms is for those of which nothing is heard
 
 Source: Kafka's GroupMetadataManager and GroupCoordinatorService.
 """
@@ -57,7 +59,7 @@ logger = Logger(__name__)
 STATES_S: Final = 3.0
 """How long a heartbeat waits for the states of new partitions."""
 RETRY_MS: Final = 1_000
-"""How long after a removal could not be written it is tried again."""
+"""How long after a removal could not be written, or states could not be made, that is tried again."""
 
 _T = TypeVar("_T")
 
@@ -131,29 +133,40 @@ class ShareGroupFlow:
 
     async def _beat(self, active: ActiveGroupShard, request: ShareHeartbeat) -> ShareDecision:
         group_id = request.group_id
+        is_asking = is_committed = False
 
         def decide() -> tuple[Sequence[CoordinatorRecord], ShareDecision]:
+            nonlocal is_asking
             group = self._group(active, group_id, may_be_new=request.member_epoch == 0)
             now = self._now(group_id)
             decision = decide_heartbeat(group, request, now)
             group.checked_version = -1 if decision.records else now.topics.version
             if decision.to_initialize:
-                group.initializing_since_ms = now.now_ms
+                is_asking = True
+                group.asks_again_ms = now.now_ms + now.limits.initialize_retry_ms
             return decision.records, decision
 
         try:
             decision = await self._in_turn(active, group_id, decide)
             active.require_committed()
+            is_committed = True
         except RequestError as refused:
             if refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 # It could not be written; but the member is there, and must not be removed for its silence.
                 self._on_heard(active, group_id, request.member_id)
             raise
-        if decision.to_initialize:
-            # The group may have been made by these very records.
-            active.shard.share_groups[group_id].initializing_since_ms = self._carrier.now_ms()
+        finally:
+            if is_asking:
+                # The group may have been made by these very records. What could not be written, nobody asks for (I5).
+                retry_ms = self._around.limits(group_id).initialize_retry_ms
+                self._ask_again_in(active, group_id, retry_ms if is_committed else 0)
         self._on_heard(active, group_id, request.member_id)
         return decision
+
+    def _ask_again_in(self, active: ActiveGroupShard, group_id: str, pause_ms: int) -> None:
+        group = active.shard.share_groups.get(group_id)
+        if group is not None:
+            group.asks_again_ms = self._carrier.now_ms() + pause_ms
 
     def _group(self, active: ActiveGroupShard, group_id: str, *, may_be_new: bool) -> ShareGroup:
         """The group. Raises `RequestError` (GROUP_ID_NOT_FOUND)."""
@@ -298,6 +311,8 @@ class ShareGroupFlow:
         """Creates states, and records those that exist then. Returns whether any does."""
         topics = {topic_id: sorted(named.partitions) for topic_id, named in wanted.items()}
         done = await self._around.states.initialize(group_id, epoch, topics)
+        if any(done.get(topic_id, frozenset()) != named.partitions for topic_id, named in wanted.items()):
+            self._ask_again_in(active, group_id, RETRY_MS)
         if not done:
             logger.warning("states of a share group are not there yet", group=group_id)
             return False
@@ -310,6 +325,7 @@ class ShareGroupFlow:
             await self._in_turn(active, group_id, decide)
         except RequestError as failure:
             logger.warning("states of a share group not noted yet", group=group_id, why=failure.code.name)
+            self._ask_again_in(active, group_id, RETRY_MS)
             return False
         return True
 

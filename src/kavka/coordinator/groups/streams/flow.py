@@ -104,6 +104,8 @@ class StreamsGroupFlow:
         group = self._on_heard(active, group_id, member_id)
         if group is not None:
             group.untold.discard(member_id)
+            group.watch_revocation(member_id, self._carrier.now_ms())
+            self._carrier.arm(active, group_id)
         return answer
 
     def _on_heard(self, active: ActiveGroupShard, group_id: str, member_id: str) -> StreamsGroup | None:
@@ -111,9 +113,7 @@ class StreamsGroupFlow:
         group = active.shard.streams_groups.get(group_id)
         if group is None or member_id not in group.members:
             return None
-        now_ms = self._carrier.now_ms()
-        group.renew(member_id, self._around.limits(group_id).session_timeout_ms, now_ms)
-        group.watch_revocation(member_id, now_ms)
+        group.renew(member_id, self._around.limits(group_id).session_timeout_ms, self._carrier.now_ms())
         self._carrier.arm(active, group_id)
         return group
 

@@ -329,13 +329,17 @@ class ConsumerGroup:
             deadlines.join_ms, deadlines.sync_ms = None, now_ms + rebalance_timeout_ms
 
     def watch_revocation(self, member_id: str, now_ms: int) -> None:
-        """Gives a member that must give partitions back its rebalance time-out for it, once per epoch."""
+        """Gives a member that must give partitions back its rebalance time-out for it, once per epoch, from when it is
+        told of it."""
         member, deadlines = self.members.get(member_id), self.deadlines.get(member_id)
         if member is None or deadlines is None:
             return
+        is_known = deadlines.revoke_epoch == member.epoch
         if member.state is not MemberState.UNREVOKED_PARTITIONS or member.classic is not None:
             deadlines.revoke_ms = None
-        elif deadlines.revoke_ms is None or deadlines.revoke_epoch != member.epoch:
+        elif member_id in self.untold:
+            deadlines.revoke_ms = deadlines.revoke_ms if is_known else None
+        elif deadlines.revoke_ms is None or not is_known:
             deadlines.revoke_ms = now_ms + member.rebalance_timeout_ms
             deadlines.revoke_epoch = member.epoch
 

@@ -72,8 +72,9 @@ class ShareGroup:
         """Until when each member must be heard of, in ms of the monotonic clock."""
         self.checked_version = -1
         """The version of the metadata that the group's epoch was last compared with."""
-        self.initializing_since_ms: int | None = None
-        """When states were last asked for (monotonic); None if none are, or another coordinator has asked."""
+        self.asks_again_ms: int | None = None
+        """From when on states that were asked for, and are not there, are asked for again (monotonic); None if none
+        were asked for, or another coordinator has asked."""
 
     # -- questions
 

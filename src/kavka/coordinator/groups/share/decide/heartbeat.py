@@ -226,8 +226,7 @@ def _target_records(
 
 def _without_state(group: ShareGroup, read: set[str], now: ShareNow) -> dict[uuid.UUID, NamedPartitions]:
     """What is read, has no state, and was not asked for just now."""
-    since_ms = group.initializing_since_ms
-    is_asked = since_ms is not None and now.now_ms - since_ms < now.limits.initialize_retry_ms
+    is_asked = group.asks_again_ms is not None and now.now_ms < group.asks_again_ms
     known = together(group.states.initialized, group.states.initializing) if is_asked else group.states.initialized
     wanted: dict[uuid.UUID, NamedPartitions] = {}
     for name in sorted(read):

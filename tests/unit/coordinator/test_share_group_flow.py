@@ -1,0 +1,128 @@
+"""States of a share group's partitions are asked for again soon after they were refused, not after half a minute."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kavka.coordinator.groups.coordinator import GroupCoordinator
+from kavka.coordinator.groups.share.decide.group import ShareGroupLimits
+from kavka.coordinator.groups.share.decide.heartbeat import ShareAnswer, ShareHeartbeat
+from kavka.coordinator.groups.share.flow import RETRY_MS, ShareSurroundings
+from kavka.errors import ErrorCode, RequestError
+from tests.kit.group_surroundings import HandMadeTopics, OffsetsLog, group_surroundings
+from tests.kit.virtual_time import in_virtual_time
+
+GROUP = "workers"
+LIMITS = ShareGroupLimits(45_000, 5_000, 10, 0, 30_000)
+
+
+class _States:
+    """Makes all states but those of `refused` partitions."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[int]] = []
+        self.refused: frozenset[int] = frozenset()
+
+    async def initialize(
+        self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]]
+    ) -> Mapping[uuid.UUID, frozenset[int]]:
+        made = {topic_id: frozenset(wanted) - self.refused for topic_id, wanted in topics.items()}
+        self.asked.extend(sorted(wanted) for wanted in topics.values())
+        return {topic_id: partitions for topic_id, partitions in made.items() if partitions}
+
+
+class ShareCase:
+    """A coordinator of one partition, with a topic t of two partitions."""
+
+    def __init__(self) -> None:
+        self.log = OffsetsLog(delay_s=0.001)
+        self.states = _States()
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        topics = self.topics = HandMadeTopics(t=2)
+        states: Any = self.states
+        self.groups = GroupCoordinator(
+            loop,
+            self.log,
+            group_surroundings(topics),
+            offset_metadata_max_bytes=16,
+            share=ShareSurroundings(topics, lambda _group: LIMITS, lambda: True, lambda: 0, states),
+        )
+        self.groups.set_partition_count(1)
+        await self.groups.load(0, leader_epoch=0)
+
+    async def beat(self, member: str, epoch: int = 0) -> ShareAnswer:
+        topics = ["t"] if epoch == 0 else None
+        return await self.groups.share_heartbeat(
+            ShareHeartbeat(GROUP, member, epoch, None, topics, "client", "/127.0.0.1")
+        )
+
+    async def refused(self, member: str, epoch: int = 0) -> ErrorCode:
+        with pytest.raises(RequestError) as refusal:
+            await self.beat(member, epoch)
+        return ErrorCode(refusal.value.code)
+
+
+def given(answer: ShareAnswer) -> list[int]:
+    return sorted(index for partitions in (answer.assignment or {}).values() for index in partitions)
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT])
+def test_states_are_asked_for_after_the_group_could_not_be_written(error: ErrorCode) -> None:
+    """What was to be asked for was noted as asked for, and nobody asked."""
+
+    async def scenario() -> None:
+        case = ShareCase()
+        case.log = OffsetsLog(delay_s=0.001, keeps_failed=True)
+        await case.start()
+        one = await case.beat("one")
+        case.topics.put("t", 3)
+        case.log.error = error
+        assert await case.refused("one", one.member_epoch) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert case.states.asked == [[0, 1]]
+        assert given(await case.beat("one", one.member_epoch)) == [0, 1, 2]
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("refused", [{0, 1}, {1}], ids=["all", "one of two"])
+def test_states_that_are_refused_are_asked_for_with_the_next_heartbeat(refused: set[int]) -> None:
+    async def scenario() -> None:
+        case = ShareCase()
+        await case.start()
+        case.states.refused = frozenset(refused)
+        one = await case.beat("one")
+        assert given(one) == sorted({0, 1} - refused)
+        await case.beat("one", one.member_epoch)
+        assert len(case.states.asked) == 1, "not with each of many heartbeats"
+        case.states.refused = frozenset()
+        await asyncio.sleep(RETRY_MS / 1000 + 0.01)
+        assert given(await case.beat("one", one.member_epoch)) == [0, 1]
+        assert case.states.asked[1:] == [sorted(refused)]
+
+    in_virtual_time(scenario)
+
+
+def test_states_whose_making_could_not_be_noted_are_asked_for_again() -> None:
+    async def scenario() -> None:
+        case = ShareCase()
+        await case.start()
+
+        async def fail_next(*asked: Any) -> Any:
+            case.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+            return await _States.initialize(case.states, *asked)
+
+        case.states.initialize = fail_next  # type: ignore[method-assign]
+        one = await case.beat("one")
+        assert given(one) == []
+        del case.states.initialize  # type: ignore[method-assign]
+        await asyncio.sleep(RETRY_MS / 1000 + 0.01)
+        assert given(await case.beat("one", one.member_epoch)) == [0, 1]
+
+    in_virtual_time(scenario)
