@@ -110,10 +110,11 @@ WRITE_NUMBER = {
     "default": "-1",
     "ignorable": True,
 }
+WRITER_EPOCH = {**WRITE_NUMBER, "name": "KavkaBrokerEpoch", "tag": FIRST_OWN_TAG + 1}
 OWN_FIELDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
     "DescribeShareGroupOffsetsRequest": [((), RECORDS_ONLY)],
     "DescribeShareGroupOffsetsResponse": [((), RECORDS_ONLY), (("groups", "topics", "partitions"), SHARE_RECORDS)],
-    "WriteShareGroupStateRequest": [(("topics", "partitions"), WRITE_NUMBER)],
+    "WriteShareGroupStateRequest": [(("topics", "partitions"), WRITE_NUMBER), (("topics", "partitions"), WRITER_EPOCH)],
 }
 """By message: the arrays in which a field stands, and the field, in the form of Kafka's tables. What a share group's
 leaders know of records that are in flight: no API of Kafka's tells it. And the order in which one leader writes."""

@@ -12,7 +12,7 @@ import pytest
 from kavka.broker.share import state_requests
 from kavka.broker.share.persister import SharePersister
 from kavka.coordinator.share_state.decide.records import ShareKey, UpdateRecord, decode_share_state_record
-from kavka.coordinator.share_state.decide.shard import UNNUMBERED, ShareStateShard
+from kavka.coordinator.share_state.decide.shard import ShareStateShard, WriteNumber
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import StateBatch
@@ -48,12 +48,14 @@ ACCEPTED = UpdateRecord(KEY, 0, 3, 2, 0, [StateBatch(0, 1, 2, 2)])
 
 def test_a_late_write_undoes_nothing() -> None:
     shard = led()
-    replay(shard, shard.write(RELEASED, 1, 0, 7))
-    replay(shard, shard.write(RELEASED, 1, 0, 7))  # Sent again: who asks does not know that it is stored.
-    replay(shard, shard.write(ACCEPTED, 1, 0, 8))
+    replay(shard, shard.write(RELEASED, 1, 0, WriteNumber(90, 7)))
+    replay(
+        shard, shard.write(RELEASED, 1, 0, WriteNumber(90, 7))
+    )  # Sent again: who asks does not know that it is stored.
+    replay(shard, shard.write(ACCEPTED, 1, 0, WriteNumber(90, 8)))
     before = shard.states[KEY]
     with pytest.raises(RequestError, match="it is late") as late:
-        shard.write(RELEASED, 1, 0, 7)
+        shard.write(RELEASED, 1, 0, WriteNumber(90, 7))
     assert late.value.code == ErrorCode.INVALID_REQUEST
     assert shard.states[KEY] == before
     assert before.start_offset == 2
@@ -62,32 +64,34 @@ def test_a_late_write_undoes_nothing() -> None:
 def test_without_numbers_it_would() -> None:
     """What other programs send: their leaders have to see to it themselves."""
     shard = led()
-    replay(shard, shard.write(ACCEPTED, 1, 0, UNNUMBERED))
-    replay(shard, shard.write(RELEASED, 1, 0, UNNUMBERED))
+    replay(shard, shard.write(ACCEPTED, 1, 0))
+    replay(shard, shard.write(RELEASED, 1, 0))
     assert shard.states[KEY].start_offset == 0
 
 
 def test_the_next_leader_begins_with_its_own_numbers() -> None:
     shard = led()
-    replay(shard, shard.write(RELEASED, 1, 0, 900))
+    replay(shard, shard.write(RELEASED, 1, 0, WriteNumber(90, 900)))
     replay(shard, shard.read(KEY, 4, 0)[1])
-    replay(shard, shard.write(ACCEPTED._replace(leader_epoch=4), 1, 0, 1))
+    replay(shard, shard.write(ACCEPTED._replace(leader_epoch=4), 1, 0, WriteNumber(90, 1)))
     assert shard.states[KEY].start_offset == 2
 
 
 def test_a_process_that_leads_on_in_the_epoch_of_the_one_before_is_not_late() -> None:
-    """A partition with one replica keeps its leader epoch if no controller saw the broker gone."""
-    numbers: list[int] = []
+    """A partition with one replica keeps its leader epoch if no controller saw the broker gone. The clock is not asked:
+    it may have been set back. What the process before has sent, and comes now, is late."""
+    sent: list[WriteNumber] = []
 
     async def take(_coordinator: Any, message: WriteShareGroupStateRequest) -> WriteShareGroupStateResponse:
-        numbers.append(message.topics[0].partitions[0].kavka_write_number)
+        data = message.topics[0].partitions[0]
+        sent.append(WriteNumber(data.kavka_broker_epoch, data.kavka_write_number))
         return WriteShareGroupStateResponse(results=[WriteStateResult(partitions=[PartitionResult()])])
 
-    def write(wall_ms: int, *, times: int) -> None:
+    def process(broker_epoch: int, *, writes: int) -> None:
         persister = SharePersister(
-            metadata, lambda: coordinator, peers, lambda: asyncio.sleep(0), wall_ms=lambda: wall_ms
+            metadata, lambda: coordinator, peers, lambda: asyncio.sleep(0), broker_epoch=lambda: broker_epoch
         )
-        for _ in range(times):
+        for _ in range(writes):
             asyncio.run(persister.write(KEY, Write(0, 0, (), 0), state_epoch=1, leader_epoch=3, patience_s=1))
 
     metadata: Any = SimpleNamespace(partition=lambda topic, index: SimpleNamespace(state=SimpleNamespace(leader=1)))
@@ -95,21 +99,24 @@ def test_a_process_that_leads_on_in_the_epoch_of_the_one_before_is_not_late() ->
     peers: Any = SimpleNamespace(broker_id=1)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(state_requests, "write", take)
-        write(1_000, times=900)
-        write(1_001, times=2)
-    assert numbers == sorted(set(numbers))
+        process(90, writes=900)
+        process(97, writes=2)
+    assert sent == sorted(set(sent))
     shard = led()
-    for number in numbers:
+    for number in [*sent[:850], *sent[900:]]:
         replay(shard, shard.write(RELEASED, 1, 0, number))
+    for late in sent[850:900]:
+        with pytest.raises(RequestError, match="it is late"):
+            shard.write(ACCEPTED, 1, 0, late)
 
 
 def test_a_state_that_is_deleted_and_made_again_takes_any_number() -> None:
     shard = led()
-    replay(shard, shard.write(ACCEPTED, 1, 0, 8))
+    replay(shard, shard.write(ACCEPTED, 1, 0, WriteNumber(90, 8)))
     replay(shard, shard.delete(KEY))
     replay(shard, shard.initialize(KEY, 1, 0, 0))
     replay(shard, shard.read(KEY, 3, 0)[1])
-    replay(shard, shard.write(RELEASED, 1, 0, 2))
+    replay(shard, shard.write(RELEASED, 1, 0, WriteNumber(90, 2)))
 
 
 def test_a_write_from_before_its_deletion_changes_no_state_that_was_made_again() -> None:
@@ -118,6 +125,6 @@ def test_a_write_from_before_its_deletion_changes_no_state_that_was_made_again()
     replay(shard, shard.delete(KEY))
     replay(shard, shard.initialize(KEY, 1, 0, 0))
     with pytest.raises(RequestError) as fenced:
-        shard.write(ACCEPTED, 1, 0, 8)
+        shard.write(ACCEPTED, 1, 0, WriteNumber(90, 8))
     assert fenced.value.code == ErrorCode.FENCED_STATE_EPOCH
     assert shard.states[KEY].start_offset == 0

@@ -13,7 +13,7 @@ import pytest
 from kavka.broker.share.led_share_partitions import LeaderPorts, LedShare, ShareLeaders
 from kavka.broker.share.persister import StateSummary, StoredState
 from kavka.coordinator.share_state.decide.records import ShareKey, UpdateRecord, decode_share_state_record
-from kavka.coordinator.share_state.decide.shard import ShareStateShard
+from kavka.coordinator.share_state.decide.shard import ShareStateShard, WriteNumber
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
@@ -62,7 +62,7 @@ class _States:
         await self.goes_on.wait()
         update = UpdateRecord(key, 0, leader_epoch, write.start_offset, write.complete, write.batches)
         self._number += 1
-        self._replay(self._shard.write(update, state_epoch, 0, self._number))
+        self._replay(self._shard.write(update, state_epoch, 0, WriteNumber(90, self._number)))
 
     def _replay(self, record: CoordinatorRecord | None) -> None:
         assert record is not None

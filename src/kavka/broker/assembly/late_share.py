@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kavka.broker.assembly.ends import Stage
@@ -115,7 +115,9 @@ class LateShare:
         metadata: MetadataCache,
         replicas: ReplicaManager,
         features: Features,
+        broker_epoch: Callable[[], int],
     ) -> None:
+        """`broker_epoch` is that of the present registration."""
         self._base = base
         self.features = features
         self._loop = loop
@@ -131,7 +133,7 @@ class LateShare:
         def make_persister() -> SharePersister:
             from kavka.broker.assembly.share_parts import new_persister
 
-            return new_persister(base, metadata, self.states, self.topic)
+            return new_persister(base, metadata, self.states, self.topic, broker_epoch)
 
         self.states = Late(make_states)
         self.persister = Late(make_persister)

@@ -413,7 +413,9 @@ def _new_serving(base: Base, opened: Opened) -> Serving:
     producer_ids = ProducerIds(base.ports.zookeeper, base.broker_id)
     for log in opened.logs:
         producer_ids.stay_above(max((entry.producer_id for entry in log.producers.entries()), default=0))
-    share = LateShare(base, asyncio.get_running_loop(), metadata, replicas, features)
+    share = LateShare(
+        base, asyncio.get_running_loop(), metadata, replicas, features, lambda: opened.registrar.broker_epoch
+    )
     groups = _late_groups(base, metadata, replicas, features, LateStates(share.persister))
     transaction_room = _late_transactions(base, metadata, replicas, features, producer_ids, groups)
     recorder = _new_recorder(base, replicas)

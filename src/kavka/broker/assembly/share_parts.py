@@ -8,6 +8,7 @@ Source: Kafka's BrokerServer.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
@@ -70,9 +71,13 @@ def new_share_states(
 
 
 def new_persister(
-    base: Base, metadata: MetadataCache, states: Late[ShareCoordinator], topic: TopicOfStates
+    base: Base,
+    metadata: MetadataCache,
+    states: Late[ShareCoordinator],
+    topic: TopicOfStates,
+    broker_epoch: Callable[[], int],
 ) -> SharePersister:
-    return SharePersister(metadata, states, _new_peers(base, metadata), topic.ensure, base.ports.wall_ms)
+    return SharePersister(metadata, states, _new_peers(base, metadata), topic.ensure, broker_epoch)
 
 
 def _new_peers(base: Base, metadata: MetadataCache) -> SharePeers:

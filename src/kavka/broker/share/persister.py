@@ -8,8 +8,9 @@ Decides where the coordinator is, and how often it is asked again. Must not know
         waits in it; 2. it is sent again over another one, and stored; 3. so is the next; 4. the cut heals, and the
         first arrives. It would undo what the next one stored. Kafka does not notice
     I3  the numbers of a process are above those of the one before it, which may have led in the same leader epoch: a
-        partition with one replica keeps its epoch if no controller saw the broker gone. So they begin with the time,
-        and are never behind it: a clock that was set back costs refusals until it is where it was
+        partition with one replica keeps its epoch if no controller saw the broker gone. So they begin with the broker
+        epoch, which ZooKeeper raises with each registration. A clock may be set back; and a number that a leader reads
+        where the states are may be behind one that is still on its way
 
 Source: Kafka's DefaultStatePersister and PersisterStateManager.
 """
@@ -49,8 +50,6 @@ _RETRIABLE: Final = (
 )
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
-NUMBERS_PER_MS: Final = 1_000
-"""More writes than a process can send in a millisecond."""
 
 
 class StoredState(NamedTuple):
@@ -87,15 +86,15 @@ class SharePersister:
         coordinator: Callable[[], ShareCoordinator],
         peers: SharePeers,
         ensure_topic: Callable[[], Awaitable[None]],
-        wall_ms: Callable[[], int],
+        broker_epoch: Callable[[], int],
     ) -> None:
-        """`ensure_topic` creates the topic of the states; `wall_ms` is the time in ms since 1970."""
+        """`ensure_topic` creates the topic of the states; `broker_epoch` is that of the present registration."""
         self._metadata = metadata
         self._coordinator = coordinator
         self.peers = peers
         self._ensure_topic = ensure_topic
-        self._wall_ms = wall_ms
-        self._last_number = 0
+        self._broker_epoch = broker_epoch
+        self._writes = 0
 
     async def read(self, key: ShareKey, leader_epoch: int, patience_s: float) -> StoredState:
         """The state, for who leads in this epoch. Raises `RequestError`."""
@@ -122,6 +121,7 @@ class SharePersister:
         self, key: ShareKey, write: Write, *, state_epoch: int, leader_epoch: int, patience_s: float
     ) -> None:
         """Stores what was decided. Raises `RequestError`; a retriable one leaves open what came of it."""
+        self._writes += 1
         data = writing.PartitionData(
             partition=key.partition,
             state_epoch=state_epoch,
@@ -132,7 +132,8 @@ class SharePersister:
                 writing.StateBatch(first_offset=first, last_offset=last, delivery_state=code, delivery_count=count)
                 for first, last, code, count in write.batches
             ],
-            kavka_write_number=self._next_number(),
+            kavka_write_number=self._writes,
+            kavka_broker_epoch=self._broker_epoch(),
         )
         message = writing.WriteShareGroupStateRequest(
             group_id=key.group_id, topics=[writing.WriteStateData(topic_id=key.topic_id, partitions=[data])]
@@ -141,11 +142,6 @@ class SharePersister:
             ApiKey.WRITE_SHARE_GROUP_STATE, 1, message, WriteShareGroupStateResponse, state_requests.write
         )
         await self._ask(key, question, patience_s)
-
-    def _next_number(self) -> int:
-        """Higher than any before (I2, I3)."""
-        self._last_number = max(self._last_number + 1, self._wall_ms() * NUMBERS_PER_MS)
-        return self._last_number
 
     async def initialize(
         self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]], patience_s: float

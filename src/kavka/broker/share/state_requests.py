@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kavka.coordinator.share_state.coordinator import ShareCoordinator
 from kavka.coordinator.share_state.decide.records import ShareKey, UpdateRecord
+from kavka.coordinator.share_state.decide.shard import WriteNumber
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import StateBatch
 from kavka.protocol.api_keys import ApiKey
@@ -26,6 +27,9 @@ from kavka.protocol.messages.initialize_share_group_state_request import Initial
 from kavka.protocol.messages.read_share_group_state_request import ReadShareGroupStateRequest
 from kavka.protocol.messages.read_share_group_state_summary_request import ReadShareGroupStateSummaryRequest
 from kavka.protocol.messages.write_share_group_state_request import WriteShareGroupStateRequest
+
+UNNUMBERED: Final = -1
+"""What a write says that has no number."""
 
 
 async def initialize(
@@ -94,7 +98,8 @@ async def write(
                 for batch in data.state_batches
             ],
         )
-        await coordinator.write(update, data.state_epoch, data.kavka_write_number)
+        number = WriteNumber(data.kavka_broker_epoch, data.kavka_write_number)
+        await coordinator.write(update, data.state_epoch, None if data.kavka_write_number == UNNUMBERED else number)
         return written.PartitionResult(partition=data.partition)
 
     return written.WriteShareGroupStateResponse(

@@ -29,7 +29,7 @@ from kavka.coordinator.share_state.decide.records import (
     UpdateRecord,
     decode_share_state_record,
 )
-from kavka.coordinator.share_state.decide.shard import UNNUMBERED, ShareStateShard
+from kavka.coordinator.share_state.decide.shard import ShareStateShard, WriteNumber
 from kavka.coordinator.shared.active_shards import ActiveShard, ActiveShards, ShardLog
 from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
@@ -144,8 +144,8 @@ class ShareCoordinator(ActiveShards[_Active]):
 
         return await self._in_turn(key, decide)
 
-    async def write(self, update: UpdateRecord, state_epoch: int, number: int = UNNUMBERED) -> None:
-        """Stores what a leader has decided, with its `number`-th write."""
+    async def write(self, update: UpdateRecord, state_epoch: int, number: WriteNumber | None = None) -> None:
+        """Stores what a leader has decided. `number`: None of a leader that does not number its writes."""
 
         def decide(shard: ShareStateShard) -> tuple[CoordinatorRecord | None, None]:
             return shard.write(update, state_epoch, self._ports.wall_ms(), number), None

@@ -22,7 +22,7 @@ Source: Kafka's ShareCoordinatorShard.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from kavka.coordinator.share_state.decide.batches import combined
 from kavka.coordinator.share_state.decide.records import (
@@ -43,12 +43,17 @@ from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import Offset, StateBatch
 
-UNNUMBERED: Final = -1
-"""The number of a write that has none, as those of other programs."""
 MOST_BATCHES: Final = 30_000
 """Batches of one state. A leader comes to no more: with 10,000 runs it begins nothing new (`share.decide`), and the
 10,000 records that may be in flight by then are a run each at most. These fit into a record of a megabyte, which a
 snapshot is. Kafka has no bound."""
+
+
+class WriteNumber(NamedTuple):
+    """The `ordinal`-th write of a process, while its broker is registered in `broker_epoch`. Other programs have none."""
+
+    broker_epoch: int
+    ordinal: int
 
 
 class ShareStateShard:
@@ -57,7 +62,7 @@ class ShareStateShard:
     def __init__(self, updates_per_snapshot: int) -> None:
         self._updates_per_snapshot = updates_per_snapshot
         self.states: dict[ShareKey, ShareState] = {}
-        self._last_writes: dict[ShareKey, tuple[int, int]] = {}
+        self._last_writes: dict[ShareKey, tuple[int, WriteNumber]] = {}
         """Of each state: the leader epoch of the last numbered write, and its number (I6)."""
         self.unreadable: dict[ShareKey, str] = {}
         """Why each of these cannot be read (I4)."""
@@ -87,7 +92,7 @@ class ShareStateShard:
         return state, self._change(state, change, wall_ms)
 
     def write(
-        self, update: UpdateRecord, state_epoch: int, wall_ms: int, number: int = UNNUMBERED
+        self, update: UpdateRecord, state_epoch: int, wall_ms: int, number: WriteNumber | None = None
     ) -> CoordinatorRecord:
         """The record of a change; its snapshot epoch is looked up here. Raises `RequestError` as `read`,
         FENCED_STATE_EPOCH, and INVALID_REQUEST for what no leader could go on with."""
@@ -108,15 +113,17 @@ class ShareStateShard:
             state, update._replace(snapshot_epoch=state.snapshot_epoch, leader_epoch=leader_epoch), wall_ms
         )
 
-    def _check_number(self, update: UpdateRecord, number: int) -> None:
-        if number == UNNUMBERED:
+    def _check_number(self, update: UpdateRecord, number: WriteNumber | None) -> None:
+        if number is None:
             return
         if self.states[update.key].leader_epoch == NO_EPOCH:
             raise RequestError(ErrorCode.FENCED_STATE_EPOCH, "The state was made anew, and no leader has read it yet.")
         epoch, last = self._last_writes.get(update.key, (update.leader_epoch, number))
         if epoch == update.leader_epoch and number < last:
             raise RequestError(
-                ErrorCode.INVALID_REQUEST, f"Write {number} of this leader comes after its write {last}; it is late."
+                ErrorCode.INVALID_REQUEST,
+                f"Write {number.ordinal} of this leader, in broker epoch {number.broker_epoch}, comes after its write "
+                f"{last.ordinal} in broker epoch {last.broker_epoch}; it is late.",
             )
         self._last_writes[update.key] = update.leader_epoch, number
 
