@@ -111,13 +111,26 @@ WRITE_NUMBER = {
     "ignorable": True,
 }
 WRITER_EPOCH = {**WRITE_NUMBER, "name": "KavkaBrokerEpoch", "tag": FIRST_OWN_TAG + 1}
+DUE_LETTERS_ASKED = {**RECORDS_ONLY, "name": "KavkaDueLetters"}
+DUE_LETTERS = {
+    **SHARE_RECORDS,
+    "name": "KavkaDueLetters",
+    "type": "KavkaStatesWithDueLetters",
+    "fields": [
+        {"name": "StatePartitions", "type": "[]int32", "versions": "0+"},
+        {"name": "GroupIds", "type": "[]string", "versions": "0+"},
+    ],
+}
 OWN_FIELDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
     "DescribeShareGroupOffsetsRequest": [((), RECORDS_ONLY)],
     "DescribeShareGroupOffsetsResponse": [((), RECORDS_ONLY), (("groups", "topics", "partitions"), SHARE_RECORDS)],
+    "ReadShareGroupStateSummaryRequest": [((), DUE_LETTERS_ASKED)],
+    "ReadShareGroupStateSummaryResponse": [((), DUE_LETTERS)],
     "WriteShareGroupStateRequest": [(("topics", "partitions"), WRITE_NUMBER), (("topics", "partitions"), WRITER_EPOCH)],
 }
 """By message: the arrays in which a field stands, and the field, in the form of Kafka's tables. What a share group's
-leaders know of records that are in flight: no API of Kafka's tells it. And the order in which one leader writes."""
+leaders know of records that are in flight: no API of Kafka's tells it. Which groups have dead letters that are due. And
+the order in which one leader writes."""
 
 INT32_MAX = 2**31 - 1
 PRIMITIVES = {

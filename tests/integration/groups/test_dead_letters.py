@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import incremental_alter_configs_request as configs
 from kavka.protocol.messages import read_share_group_state_summary_request as summarizing
+from kavka.protocol.messages import update_features_request as features
 from kavka.records.batch import iterate_batches
 from kavka.records.builder import BatchBuilder
 from kavka.records.compression import Compression
@@ -46,6 +48,13 @@ def alter(client: BrokerClient, kind: int, name: str, settings: dict[str, str]) 
     changes = [configs.AlterableConfig(name=key, config_operation=0, value=value) for key, value in settings.items()]
     resource = configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
     return client.ask(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0]
+
+
+def take_back(client: BrokerClient, group: str) -> None:
+    """The group has no dead-letter topic any more."""
+    change = configs.AlterableConfig(name=TOPIC_NAME, config_operation=1, value=None)
+    resource = configs.AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group, configs=[change])
+    assert client.ask(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0].error_code == 0
 
 
 def records_of(client: BrokerClient, topic: str, partition: int = 0) -> list[Record]:
@@ -81,6 +90,9 @@ class Queue:
 
     def say(self, *said: tuple[int, int, list[int]]) -> None:
         assert self.member.acknowledge(self.topic_id, *said, partition=1) == 0
+
+    def close(self) -> None:
+        self.member.close()
 
     def start(self) -> int:
         data = summarizing.ReadStateSummaryData(
@@ -234,14 +246,39 @@ def test_below_share_version_2_the_setting_is_refused_and_with_it_a_downgrade_is
         refused = run_alone("features", "downgrade", "share.version=1", "-b", process.bootstrap)
         assert refused.returncode != 0
         assert "1 group has a dead-letter topic, for example g" in refused.stderr.decode()
-        change = configs.AlterableConfig(name=TOPIC_NAME, config_operation=1, value=None)
-        resource = configs.AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name="g", configs=[change])
-        client.ask(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        take_back(client, "g")
         done = run_alone("features", "downgrade", "share.version=1", "-b", process.bootstrap)
         assert done.returncode == 0, done.stderr
         answer = alter(client, GROUP_RESOURCE, "g", {TOPIC_NAME: "dlq.g"})
         assert answer.error_code == ErrorCode.INVALID_CONFIG
         assert "the feature share.version is 1" in answer.error_message
+
+
+def test_a_downgrade_of_share_version_is_refused_while_a_dead_letter_is_due(tmp_path: Path) -> None:
+    """Earlier versions of kavka, and Apache Kafka 4.3, cannot read the state of its record."""
+
+    def downgrade() -> Any:
+        update = features.FeatureUpdateKey(feature="share.version", max_version_level=1, upgrade_type=2)
+        return client.ask(features.UpdateFeaturesRequest(feature_updates=[update]), 2)
+
+    with (
+        KavkaProcess(tmp_path / "data", settings=SETTINGS) as process,
+        BrokerClient(process.port) as client,
+        closing(Queue(client, process.port)) as queue,
+    ):
+        assert queue.take() == [(0, 2, 1)]
+        queue.say((0, 2, [REJECT]))  # The dead-letter topic is not there yet.
+        take_back(client, queue.group)
+        refused = downgrade()
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+        why = f"1 group has records whose dead letters are not written yet, for example {queue.group}"
+        assert why in (refused.error_message or "")
+        assert alter(client, GROUP_RESOURCE, queue.group, {TOPIC_NAME: queue.letters}).error_code == 0
+        client.create_topic(queue.letters, **ALLOWED)
+        eventually("the dead letters are written", lambda: queue.start() == 3, every_s=0.1)
+        assert len(records_of(client, queue.letters, 0)) == 3
+        take_back(client, queue.group)
+        assert downgrade().error_code == ErrorCode.NONE
 
 
 def test_dead_letters_that_are_due_when_a_broker_dies_are_written_by_the_next(tmp_path: Path) -> None:

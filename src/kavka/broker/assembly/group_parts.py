@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kavka.broker.metadata.metadata_cache import MetadataCache
     from kavka.broker.topics.topic_creation import TopicCreation
     from kavka.coordinator.groups.coordinator import GroupCoordinator
+    from kavka.coordinator.share_state.coordinator import ShareCoordinator
 
 
 class GroupParts(NamedTuple):
@@ -32,10 +33,11 @@ def new_group_parts(
     metadata: MetadataCache,
     groups: Late[GroupCoordinator],
     creation: TopicCreation,
+    states: Late[ShareCoordinator],
 ) -> GroupParts:
     config = base.config
     ports = CensusPorts(base.broker_id, config.inter_broker_listener, config.request_timeout_ms, base.open_peer)
     return GroupParts(
         StreamsTopics(creation.create_all, base.tasks.spawn, lambda: int(loop.time() * 1000)),
-        GroupCensus(metadata, groups, ports),
+        GroupCensus(metadata, groups, states, ports),
     )

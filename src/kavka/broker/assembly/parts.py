@@ -334,7 +334,7 @@ def _late_group_parts(base: Base, serving: Serving, creation: TopicCreation) -> 
     def make() -> GroupParts:
         from kavka.broker.assembly.group_parts import new_group_parts
 
-        return new_group_parts(base, loop, serving.metadata, serving.groups, creation)
+        return new_group_parts(base, loop, serving.metadata, serving.groups, creation, serving.share.states)
 
     return Late(make)
 

@@ -30,6 +30,8 @@ from kavka.protocol.messages.write_share_group_state_request import WriteShareGr
 
 UNNUMBERED: Final = -1
 """What a write says that has no number."""
+MOST_TOLD: Final = 1_000
+"""Groups that are named in one answer."""
 
 
 async def initialize(
@@ -136,7 +138,14 @@ async def delete(
 async def summary(
     coordinator: ShareCoordinator, message: ReadShareGroupStateSummaryRequest
 ) -> summarized.ReadShareGroupStateSummaryResponse:
-    """ReadShareGroupStateSummary: a state that was never initialised has no start offset."""
+    """ReadShareGroupStateSummary: a state that was never initialised has no start offset. Asked for it, the answer says
+    which groups have dead letters that are due, MOST_TOLD at most."""
+    due: summarized.KavkaStatesWithDueLetters | None = None
+    if message.kavka_due_letters:
+        found = coordinator.due_letters()
+        due = summarized.KavkaStatesWithDueLetters(
+            state_partitions=list(found.partitions), group_ids=list(found.groups[:MOST_TOLD])
+        )
 
     async def one(topic_id: uuid.UUID, data: Any) -> summarized.PartitionResult:
         state = coordinator.summary(ShareKey(message.group_id, topic_id, data.partition))
@@ -159,7 +168,8 @@ async def summary(
                 partitions=await _each(topic.topic_id, topic.partitions, one, summarized.PartitionResult),
             )
             for topic in message.topics
-        ]
+        ],
+        kavka_due_letters=due,
     )
 
 

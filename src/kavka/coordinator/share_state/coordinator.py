@@ -69,6 +69,13 @@ class ShareStatePorts(NamedTuple):
     """Whether the cluster has the partition that a state is of."""
 
 
+class DueLetters(NamedTuple):
+    """`groups` have dead letters that are due, by the states in these `partitions` of the topic."""
+
+    partitions: Sequence[int]
+    groups: Sequence[str]
+
+
 class _Active(ActiveShard):
     """Share-partitions of one partition that is led here."""
 
@@ -164,6 +171,12 @@ class ShareCoordinator(ActiveShards[_Active]):
         """The state; None if there is none."""
         self._check(key)
         return self._find(str(key)).shard.summary(key)
+
+    def due_letters(self) -> DueLetters:
+        """What all states that are served here say."""
+        served = [active for active in self._active.values() if not active.loading]
+        groups = {group for active in served for group in active.shard.groups_with_due_letters()}
+        return DueLetters(sorted(active.partition for active in served), sorted(groups))
 
     # -- the log's length
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kavka.protocol.schema import ZERO_UUID, Message, Struct, array, int32, string, uuid
+from kavka.protocol.schema import ZERO_UUID, Message, Struct, array, boolean, int32, string, uuid
 
 
 class PartitionData(Struct):
@@ -24,3 +24,4 @@ class ReadStateSummaryData(Struct):
 class ReadShareGroupStateSummaryRequest(Message, kind="request", versions="0-1", flexible="0+", api_key=87):
     group_id: str = string("0+", default="")
     topics: list[ReadStateSummaryData] = array(ReadStateSummaryData, "0+", default_factory=list)
+    kavka_due_letters: bool = boolean("0+", tag=10000, default=False, ignorable=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kavka.protocol.schema import ZERO_UUID, Message, Struct, array, int16, int32, int64, string, uuid
+from kavka.protocol.schema import ZERO_UUID, Message, Struct, array, int16, int32, int64, string, struct, uuid
 
 
 class PartitionResult(Struct):
@@ -26,5 +26,13 @@ class ReadStateSummaryResult(Struct):
     partitions: list[PartitionResult] = array(PartitionResult, "0+", default_factory=list)
 
 
+class KavkaStatesWithDueLetters(Struct):
+    state_partitions: list[int] = array("int32", "0+", default_factory=list)
+    group_ids: list[str] = array("string", "0+", default_factory=list)
+
+
 class ReadShareGroupStateSummaryResponse(Message, kind="response", versions="0-1", flexible="0+", api_key=87):
     results: list[ReadStateSummaryResult] = array(ReadStateSummaryResult, "0+", default_factory=list)
+    kavka_due_letters: KavkaStatesWithDueLetters | None = struct(
+        KavkaStatesWithDueLetters, "0+", tag=10000, default=None, ignorable=True
+    )

@@ -3,7 +3,8 @@
 Behaviour   A safe downgrade that would switch off a kind of groups is INVALID_REQUEST while a group of that kind has
             members, or is a share group, whose positions nobody could use: an unsafe one does it (Apache Kafka makes no
             difference between the two here). So is one of share.version below 2 while a group has a dead-letter topic:
-            what it gives up would be lost. The other rules are in `controller.decide.feature_levels`. Up to version 1
+            what it gives up would be lost; or while a dead letter is due: earlier versions cannot read the state of its
+            record. The other rules are in `controller.decide.feature_levels`. Up to version 1
             each feature succeeds or fails for itself. From version 2 on one refusal leaves all features unchanged, and
             the error stands above all. The answer comes when this broker shows the new levels to clients, or after
             AWAIT_LEVELS_S. Only the controller answers; others say NOT_CONTROLLER.
@@ -81,7 +82,7 @@ async def _refuse_loss(broker: ClusterBroker, wish: FeatureUpdate) -> None:
     if wish.upgrade_type != UpgradeType.SAFE_DOWNGRADE:
         return
     if wish.name == SHARE_VERSION and wish.level < DEAD_LETTERS_FROM:
-        _refuse_lost_letters(broker)
+        await _refuse_lost_letters(broker)
     if wish.level != 0:
         return
     groups = await broker.group_census.in_use(wish.name)
@@ -94,7 +95,7 @@ async def _refuse_loss(broker: ClusterBroker, wish: FeatureUpdate) -> None:
         )
 
 
-def _refuse_lost_letters(broker: ClusterBroker) -> None:
+async def _refuse_lost_letters(broker: ClusterBroker) -> None:
     configs = broker.configs
     with_letters = [
         group_id
@@ -107,6 +108,15 @@ def _refuse_lost_letters(broker: ClusterBroker) -> None:
             ErrorCode.INVALID_REQUEST,
             f"{count} dead-letter topic, for example {with_letters[0]}: what they give up would be lost. Take their "
             "errors.deadletterqueue.topic.name back, or ask for an unsafe downgrade",
+        )
+    waiting = await broker.group_census.with_due_letters()
+    if waiting:
+        count = "1 group has" if len(waiting) == 1 else f"{len(waiting)} groups have"
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"{count} records whose dead letters are not written yet, for example {waiting[0]}: earlier versions "
+            "cannot read their states. Have a member of the group fetch, wait until they are written or given up, and "
+            "try again, or ask for an unsafe downgrade",
         )
 
 

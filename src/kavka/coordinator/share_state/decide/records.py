@@ -31,6 +31,8 @@ _VALUE_VERSION: Final = 0
 NO_EPOCH: Final = -1
 UNKNOWN_START: Final = -1
 UNKNOWN_COUNT: Final = -1
+ARCHIVING: Final = 3
+"""The state of a record whose dead letter is due."""
 _STATES: Final = (0, 1, 2, 3, 4)
 """The numbers of records' states (`share.decide.spans.RecordState`)."""
 

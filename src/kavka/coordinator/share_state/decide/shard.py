@@ -26,6 +26,7 @@ from typing import Final, NamedTuple, assert_never
 
 from kavka.coordinator.share_state.decide.batches import combined
 from kavka.coordinator.share_state.decide.records import (
+    ARCHIVING,
     NO_EPOCH,
     UNKNOWN_COUNT,
     UNKNOWN_START,
@@ -50,7 +51,7 @@ snapshot is. Kafka has no bound."""
 
 
 class WriteNumber(NamedTuple):
-    """The `ordinal`-th write of a process, while its broker is registered in `broker_epoch`. Other programs have none."""
+    """The `ordinal`-th write of a process, whose broker is registered in `broker_epoch`. Other programs have none."""
 
     broker_epoch: int
     ordinal: int
@@ -144,6 +145,14 @@ class ShareStateShard:
         """The state; None if there is none. Raises `RequestError` (I4)."""
         self._check_readable(key)
         return self.states.get(key)
+
+    def groups_with_due_letters(self) -> set[str]:
+        """Groups that have given up records whose dead letters are not written yet."""
+        return {
+            key.group_id
+            for key, state in self.states.items()
+            if any(batch.state == ARCHIVING for batch in state.batches)
+        }
 
     def _check_readable(self, key: ShareKey) -> None:
         if key in self.unreadable:
