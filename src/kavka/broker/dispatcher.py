@@ -102,6 +102,7 @@ class Dispatcher:
         if rights.whole and not _passes_whole(rights, caller):
             from kavka.broker.api import loader
 
+            _refuse_exemption(request)
             return loader.whole_refusal(ApiKey(key), message)
         outcome = guard(self._broker, caller, message)
         if hasattr(outcome, "__await__"):
@@ -117,6 +118,7 @@ class Dispatcher:
             return handler.handle(self._broker, request, message)
         change = getattr(outcome, "change", None)
         if change is None:
+            _refuse_exemption(request)
             return outcome
         result = handler.handle(self._broker, request, message)
         return _change_later(change, result) if hasattr(result, "__await__") else _changed(change, result)
@@ -170,6 +172,12 @@ def _charged(answer: Any, meter: RequestMeter, message: Any, version: int) -> Re
     if delay_ms and hasattr(answer, "throttle_time_ms"):
         answer.throttle_time_ms = delay_ms
     return Response(encode_chunks(answer, version), delay_ms)
+
+
+def _refuse_exemption(request: Request) -> None:
+    """Nothing of the request may be done."""
+    if request.meter is not None:
+        request.meter.refuse()
 
 
 def _is_counted(request: Request) -> bool:

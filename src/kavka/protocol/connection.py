@@ -156,6 +156,9 @@ class ConnectionContext:
 class Meter(Protocol):
     """What a request uses up of its client's quotas, told by its handler."""
 
+    def refuse(self) -> None:
+        """Its client asks what brokers ask of each other, and may not: it is not exempt."""
+
     def most_bytes(self) -> int:
         """How many bytes of records an answer may bring at most."""
 

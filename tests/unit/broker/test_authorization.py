@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import tracemalloc
+from itertools import count
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +20,8 @@ from kavka.broker.authorization.denials import INTERVAL_MS, MAX_RECORDED, Denial
 from kavka.broker.authorization.plugins import load
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.late import Late
+from kavka.broker.quotas.client_quotas import ClientQuotas, QuotaPorts
+from kavka.broker.reads.fetch_session import FetchSessionCache
 from kavka.config.broker import BrokerConfig
 from kavka.decisions import Decision, DecisionKind, decode_decision, encode_decision
 from kavka.decisions import RecordedDecision as Recorded
@@ -25,8 +29,15 @@ from kavka.errors import ConfigError, ProtocolViolation
 from kavka.model import BrokerId
 from kavka.protocol.api import ApiKey, RequestHeader
 from kavka.protocol.codec import decode, encode
-from kavka.protocol.connection import ConnectionContext, Request
-from kavka.protocol.messages import ControlledShutdownRequest, DeleteAclsRequest, HeartbeatRequest, HeartbeatResponse
+from kavka.protocol.connection import ConnectionContext, Request, Response
+from kavka.protocol.messages import (
+    ControlledShutdownRequest,
+    DeleteAclsRequest,
+    FetchRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    WriteTxnMarkersRequest,
+)
 from kavka.security.acls import Operation
 from kavka.security.authorizer import Question, Rule, Verdict
 from kavka.security.resource_patterns import ResourceType
@@ -105,6 +116,37 @@ def test_what_is_refused_never_reaches_the_handler() -> None:
     assert decode(HeartbeatResponse, memoryview(body), 3).error_code == 30
     refused = dispatcher.handle(request(DeleteAclsRequest(), ApiKey.DELETE_ACLS, 3))
     assert refused.chunks  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("message", "key", "version"),
+    [
+        (ControlledShutdownRequest(), ApiKey.CONTROLLED_SHUTDOWN, 3),
+        (WriteTxnMarkersRequest(), ApiKey.WRITE_TXN_MARKERS, 1),
+        (FetchRequest(replica_id=3, max_bytes=1), ApiKey.FETCH, 12),
+    ],
+)
+def test_who_asks_what_only_brokers_may_is_not_exempt_from_quotas(message: Any, key: ApiKey, version: int) -> None:
+    for allows in (False, True):
+        authorization, _, _ = new(Fixed(allows=allows))
+        ports = QuotaPorts(BrokerId(1), lambda: 0, count(0, 200_000_000).__next__, lambda: 0, lambda decision: None)
+        quotas = ClientQuotas(BrokerConfig.from_properties({}), ports)
+        quotas.on_entity("users/<default>", {"request_percentage": "1"})
+        late = Late(lambda: quotas)  # noqa: B023
+        late()
+        replicas = SimpleNamespace(now_ms=lambda: 0, fetch_as_follower=lambda *_: [])
+        broker = SimpleNamespace(
+            authorization=authorization,
+            quotas=late,
+            config=BrokerConfig.from_properties({}),
+            replicas=replicas,
+            fetch_sessions=FetchSessionCache(0, Random(1)),
+            transaction_coordinator=SimpleNamespace(),
+        )
+        answered = Dispatcher(broker).handle(request(message, key, version, listener="BROKERS"))  # type: ignore[arg-type]
+        if key is ApiKey.FETCH or not allows:
+            assert isinstance(answered, Response)
+            assert (answered.mute_ms > 0) is not allows
 
 
 def test_decisions_are_remembered_until_the_generation_rises(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,16 @@ def test_what_brokers_ask_of_each_other_is_exempt() -> None:
     assert follower.charge(None) == 0
 
 
+def test_who_asks_what_only_brokers_may_pays_for_the_time() -> None:
+    world = World()
+    world.set("users/alice", request_percentage=1)
+    meter = world.meter(ApiKey.LEADER_AND_ISR)
+    meter.refuse()
+    world.spent_ns += 110_000_000
+    assert meter.charge(None) == 1_000
+    assert world.quotas.exempt.measure(world.now_ms) == 0
+
+
 def test_a_consumer_over_its_quota_gets_no_records_and_is_not_charged_for_them() -> None:
     world = World()
     world.set("users/alice", consumer_byte_rate=1000)

@@ -7,7 +7,8 @@ Must not know how a limit is stored (`quota_store`) or how a connection is held 
     bytes of a request              Produce                the dispatcher, when the answer is ready
     bytes of an answer              Fetch                  the fetch handler: over its quota a client gets no records,
                                                            and what it would have got is not counted
-    time in the handler             Request                the dispatcher; what brokers ask of each other is exempt
+    time in the handler             Request                the dispatcher; what brokers ask of each other is exempt,
+                                                           but not where somebody asks who may not
     partitions made and deleted     ControllerMutation     the handlers of topics
 
     I1  an answer is sent at once, with the delay; the connection is then left alone for that long (KIP-219)
@@ -322,13 +323,16 @@ _NUMBERS: Final = {"tokens": ShareMeter.tokens, "throttle-time": ShareMeter.aver
 class RequestMeter:
     """What one request uses up. `charge` is called once, when its answer is there."""
 
-    __slots__ = ("_began_ns", "_mutation_delay_ms", "_mutations", "_paid_ms", "_quotas", "_request", "_spent_ns")
+    __slots__ = (
+        "_began_ns", "_is_refused", "_mutation_delay_ms", "_mutations", "_paid_ms", "_quotas", "_request", "_spent_ns",
+    )  # fmt: skip
 
     def __init__(self, quotas: ClientQuotas, request: Request) -> None:
         self._quotas = quotas
         self._request = request
         self._began_ns = quotas.ports.clock_ns()
         self._spent_ns = -1
+        self._is_refused = False
         self._paid_ms = -1
         """The delay, where the handler had the request charged."""
         self._mutations: ShareMeter | None = None
@@ -338,6 +342,10 @@ class RequestMeter:
         """The handler is done, or waits for something else: the time of the request ends here."""
         if self._spent_ns < 0:
             self._spent_ns = self._quotas.ports.clock_ns() - self._began_ns
+
+    def refuse(self) -> None:
+        """Its client may not ask what brokers ask of each other: it pays for the time as for any other request."""
+        self._is_refused = True
 
     # -- for handlers
 
@@ -395,7 +403,7 @@ class RequestMeter:
         now_ms = self._quotas.ports.now_ms()
         if key == ApiKey.PRODUCE:
             return self._charge_produce(message.acks, now_ms)
-        if key in _EXEMPT:
+        if key in _EXEMPT and not self._is_refused:
             self._charge_exempt(now_ms)
             return 0
         request_meter, request_delay = self._charge_time(now_ms)

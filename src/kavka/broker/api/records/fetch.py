@@ -80,7 +80,7 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
             ],
             broker.replicas.now_ms(),
             by_topic_id=by_topic_id,
-            is_follower=replica_id >= 0,
+            is_follower=replica_id >= 0 and _is_follower(broker, request),
         )
     except RequestError as error:
         return FetchResponse(error_code=error.code)
@@ -176,6 +176,13 @@ def _ask_again(caller: Caller, outcomes: Sequence[FetchOutcome], *, to_follower:
     return [refused.get(outcome.spec.topic_partition, outcome) for outcome in outcomes]
 
 
+def _is_follower(broker: RecordsBroker, request: Request) -> bool:
+    """Whether who fetches as a follower may: it is exempt from quotas, and its session is kept before those of
+    consumers. In Kafka whoever says so is one."""
+    authorization = broker.authorization
+    return authorization is None or authorization.caller(request).may_on_cluster(Operation.CLUSTER_ACTION, quietly=True)
+
+
 async def _await_outcomes(
     broker: RecordsBroker,
     request: Request,
@@ -235,7 +242,7 @@ def _response(
 ) -> FetchResponse:
     version = request.header.api_version
     if request.meter is not None:
-        if to_follower:
+        if to_follower and _is_follower(broker, request):
             request.meter.fetched_by_follower()
         elif delay_ms := request.meter.fetched(_size_of(outcomes, version, everything=context.everything)):
             # Nothing of it counts as sent: a session stays as it is, and one that would have begun does not.
