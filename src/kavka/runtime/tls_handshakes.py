@@ -15,6 +15,8 @@ I1  (T4) At most `most` connections have an SSLObject before their handshake is 
 I2  A connection is closed `timeout_ms` after it was accepted if its handshake has not begun, and so long after that if
     it is not over. So who waited behind a flood has its whole time once the flood's is over.
 I3  A connection has at most one step under way, and its loop touches nothing of OpenSSL's meanwhile.
+I4  On the thread addresses take turns, too: who comes alone waits for one step of each other address, however many
+    wait of one. Nothing is done for a connection that is closed.
 """
 
 from __future__ import annotations
@@ -49,28 +51,52 @@ class Outcome(NamedTuple):
     failure: ssl.SSLError | None = None
 
 
+class Step(NamedTuple):
+    """What is to be done on the thread, and for whom."""
+
+    loop: asyncio.AbstractEventLoop
+    connection: TlsConnection
+    session: TlsSession
+    records: bytes
+
+
 class HandshakeThread:
     """Does the steps of handshakes, one after another. Its thread begins with the first and ends with the process."""
 
     def __init__(self) -> None:
-        self._steps: SimpleQueue[tuple[asyncio.AbstractEventLoop, TlsConnection, TlsSession, bytes]] = SimpleQueue()
+        self._steps: dict[str, deque[Step]] = {}
+        """By the group of its address, the next one first."""
+        self._tokens: SimpleQueue[None] = SimpleQueue()
+        """One for each step."""
         self._is_running = False
         self._lock = threading.Lock()
 
-    def put(
-        self, loop: asyncio.AbstractEventLoop, connection: TlsConnection, session: TlsSession, records: bytes
-    ) -> None:
-        """Does a step; `connection.on_step` is called with its outcome on `loop`."""
+    def put(self, group: str, step: Step) -> None:
+        """Does a step; its connection's `on_step` is called with the outcome on its loop, unless it is closed then."""
         with self._lock:
+            self._steps.setdefault(group, deque()).append(step)
             if not self._is_running:
                 self._is_running = True
                 run = partial(contextvars.copy_context().run, self._run)
                 threading.Thread(target=run, name="kavka-handshakes", daemon=True).start()
-        self._steps.put((loop, connection, session, records))
+        self._tokens.put(None)
+
+    def _take(self) -> Step:
+        self._tokens.get()
+        with self._lock:
+            group = next(iter(self._steps))
+            queue = self._steps.pop(group)
+            taken = queue.popleft()
+            if queue:
+                self._steps[group] = queue  # behind the other addresses
+            return taken
 
     def _run(self) -> None:
         while True:
-            loop, connection, session, records = self._steps.get()
+            loop, connection, session, records = self._take()
+            if connection.closed:
+                del loop, connection, session, records
+                continue
             outcome = step(session, records)
             with suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
                 loop.call_soon_threadsafe(connection.on_step, outcome)
@@ -117,7 +143,7 @@ class Handshakes:
     def go_on(self, connection: TlsConnection, records: bytes) -> None:
         """Whole records came: a step is done, at once or when it is this connection's turn."""
         if connection in self._begun:
-            self._put(connection, records)
+            self._put(self._begun[connection], connection, records)
         elif len(self._begun) < self._most or self._make_room(group_of(connection.address)):
             self._begin(connection, records)
         else:
@@ -174,10 +200,10 @@ class Handshakes:
         self._begun_of[group] += 1
         self._deadlines.pop(connection, None)
         self._deadlines[connection] = self._loop.time() + self._timeout_s
-        self._put(connection, records)
+        self._put(group, connection, records)
 
-    def _put(self, connection: TlsConnection, records: bytes) -> None:
-        self._thread.put(self._loop, connection, connection.session(), records)
+    def _put(self, group: str, connection: TlsConnection, records: bytes) -> None:
+        self._thread.put(group, Step(self._loop, connection, connection.session(), records))
 
     def _look(self) -> None:
         now = self._loop.time()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
-from kavka.runtime.tls_handshakes import Handshakes
+from kavka.runtime.tls_handshakes import Handshakes, HandshakeThread, Step
 
 
 class Steps:
@@ -14,8 +15,8 @@ class Steps:
     def __init__(self) -> None:
         self.addresses: list[str] = []
 
-    def put(self, loop: Any, connection: Client, session: Any, records: bytes) -> None:
-        self.addresses.append(connection.address)
+    def put(self, group: str, step: Any) -> None:
+        self.addresses.append(step.connection.address)
 
 
 class Client:
@@ -62,3 +63,45 @@ def test_the_addresses_of_one_ipv6_network_have_one_turn() -> None:
     """Whoever has one such network has as many addresses in it as he likes."""
     network, other = [f"2001:db8::{number:x}" for number in range(1, 4)], "2001:db8:1::1"
     assert order_of(*network, other) == [network[0], other, *network[1:]]
+
+
+def test_who_comes_alone_does_not_wait_for_all_steps_of_a_crowd_on_the_thread() -> None:
+    """Nor is anything done for who has gone meanwhile."""
+    done: list[str] = []
+    began, go_on = threading.Event(), threading.Event()
+
+    class Session:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def step(self, records: bytes) -> tuple[bool, bytes]:
+            began.set()
+            go_on.wait(30)
+            done.append(self.name)
+            return False, b""
+
+    class Shaking(Client):
+        def on_step(self, outcome: Any) -> None:
+            """Goes no further."""
+
+    async def run() -> None:
+        thread, loop = HandshakeThread(), asyncio.get_running_loop()
+
+        def put(group: str, name: str, *, closed: bool = False) -> None:
+            connection: Any = Shaking(group)
+            connection.closed = closed
+            session: Any = Session(name)
+            thread.put(group, Step(loop, connection, session, b""))
+
+        put("crowd", "crowd 1")
+        while not began.is_set():  # noqa: ASYNC110 - another thread sets it
+            await asyncio.sleep(0.001)
+        for number in range(2, 6):
+            put("crowd", f"crowd {number}", closed=number == 4)
+        put("other", "other")
+        go_on.set()
+        while len(done) < 5:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert done == ["crowd 1", "crowd 2", "other", "crowd 3", "crowd 5"]
