@@ -30,7 +30,8 @@ http_services      how any service over HTTP is asked; webhooks: how one is told
 zookeeper_host     an embedded ZooKeeper; zookeeper_server: its port, or a process of its own
 metrics_server     GET /metrics
 trace_export       traces of requests to an OpenTelemetry collector
-http_deadlines     how long a peer of the two may be silent within a request
+http_server        the console or a schema registry on its port; http_deadlines: how long a peer of the two may be
+                   silent within a request
 server_tls         the certificate of the console and of the schema registry, taken anew when its files change
 log_output         how log lines look
 """

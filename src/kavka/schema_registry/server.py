@@ -11,22 +11,18 @@ I2  While nothing is asked of it, it reads what other registries write every FOL
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-import uvicorn
+from typing import Final
 
 from kavka.client.cluster import Cluster, parse_bootstrap
 from kavka.client.security import SaslSettings, TlsSettings
 from kavka.client.settings import ClientSettings
 from kavka.logger import Logger
 from kavka.runtime.client_network import client_network
-from kavka.runtime.http_deadlines import TimedHttp
+from kavka.runtime.http_server import BACKLOG, configuration, serve_application
 from kavka.runtime.loop import new_event_loop
 from kavka.runtime.ports import listen_or_elsewhere
 from kavka.runtime.server_tls import ServerTls, ServerTlsSettings
@@ -36,15 +32,9 @@ from kavka.schema_registry.refusal import RegistryRefusal
 from kavka.schema_registry.registry import Registry
 from kavka.schema_registry.topic import DEFAULT_TOPIC, SchemasTopic
 
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
-
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8081
 FOLLOW_S: Final = 1.0
-STOP_S: Final = 2
-MAX_CONNECTIONS: Final = 1_000
-BACKLOG: Final = 128
 PATIENCE_MS: Final = 10_000
 """How long brokers may be away before a request, or the start, fails for it."""
 CONNECT_MS: Final = 3_000
@@ -82,17 +72,13 @@ def serve(
     async def run() -> None:
         async with running(settings) as registry:
             app = settings.access.guarded(create_app(registry))
-            config = _configuration(app)
-            if certificate is not None:
-                config.load()
-                config.ssl = certificate.context
-            server = _Server(config, lambda: on_ready(len(registry.state.subjects())))
-            if while_input:
-                _end_with_input(server)
-            watch = None if certificate is None else asyncio.create_task(certificate.watch(), name="certificate")
-            await server.serve(sockets=[bound])
-            if watch is not None:
-                watch.cancel()
+            await serve_application(
+                configuration(app, lifespan="off"),
+                bound,
+                tls=certificate,
+                on_ready=lambda: on_ready(len(registry.state.subjects())),
+                while_input=while_input,
+            )
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(run())
@@ -140,48 +126,3 @@ async def _follow(topic: SchemasTopic) -> None:
             if is_away:
                 logger.info("schemas topic in reach again", topic=topic.name)
             is_away = False
-
-
-def _configuration(app: Starlette | Any) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=TimedHttp,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        proxy_headers=bool(os.environ.get("FORWARDED_ALLOW_IPS")),
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_graceful_shutdown=STOP_S,
-    )
-
-
-class _Server(uvicorn.Server):
-    """Tells when it accepts."""
-
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_ready = on_ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started and not self.should_exit:
-            self._on_ready()
-
-
-def _end_with_input(server: uvicorn.Server) -> None:
-    """Ends the server with standard input: a pipe whose other end closes with the process that holds it."""
-    loop = asyncio.get_running_loop()
-    descriptor = sys.stdin.fileno()
-
-    def on_readable() -> None:
-        try:
-            ended = not os.read(descriptor, 1024)
-        except OSError:
-            ended = True
-        if ended:
-            loop.remove_reader(descriptor)
-            server.should_exit = True
-
-    loop.add_reader(descriptor, on_readable)

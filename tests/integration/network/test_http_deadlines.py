@@ -11,10 +11,9 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from kavka.console.server import configuration
 from kavka.runtime import http_deadlines
 from kavka.runtime.http_deadlines import TimedHttp
-from kavka.schema_registry import server as registry_server
+from kavka.runtime.http_server import configuration
 
 HEAD = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 PIECE = bytes(100_000)
@@ -153,6 +152,5 @@ def test_a_large_answer_that_is_read_is_whole() -> None:
     asyncio.run(scenario())
 
 
-def test_console_and_registry_are_served_so() -> None:
+def test_applications_are_served_so() -> None:
     assert configuration(app).http is TimedHttp
-    assert registry_server._configuration(app).http is TimedHttp
