@@ -121,18 +121,30 @@ class Ring(NamedTuple):
 
 
 class LineRing:
-    """Lines in two files: the older one, `names[0]`, is replaced when the newer is full. `head` is a file's first line,
-    and the first of what this life adds to a file that is there."""
+    """Lines of `what` in two files: the older one, `names[0]`, is replaced when the newer is full. `head` is a file's
+    first line, and the first of what this life adds to a file that is there."""
 
-    def __init__(self, ring: Ring, names: tuple[str, str], *, head: bytes = b"") -> None:
+    def __init__(self, ring: Ring, names: tuple[str, str], *, what: str, head: bytes = b"") -> None:
         self._filesystem = ring.filesystem
         self.directory = ring.directory
         self._names = names
+        self._what = what
+        self._has_failed = False
         self._file_bytes = ring.size_bytes // 2
         self._head = head + b"\n" if head else b""
         self._file: File | None = None
 
     def write(self, lines: Sequence[bytes]) -> None:
+        """Does nothing any more after it has failed: the directory's own users find out and take it offline."""
+        if self._has_failed or not lines:
+            return
+        try:
+            self._append(lines)
+        except StorageError as failure:
+            self._has_failed = True
+            logger.warning(f"ring of {self._what} not written", directory=self.directory, why=str(failure))
+
+    def _append(self, lines: Sequence[bytes]) -> None:
         """Raises StorageError. The files are made with the first line."""
         data = b"".join(line + b"\n" for line in lines)
         older, newer = (f"{self.directory}/{name}" for name in self._names)
@@ -187,8 +199,7 @@ class DecisionLog:
         self._sequence = 0
         self._is_enabled = topic.is_enabled()
         self._place = ring
-        self._ring = LineRing(ring, RING_FILES, head=ring_mark() if self._is_enabled else b"")
-        self._ring_failed = False
+        self._ring = LineRing(ring, RING_FILES, what="decisions", head=ring_mark() if self._is_enabled else b"")
         self._unwritten: list[bytes] = []
         self._pending: deque[_Pending] = deque(maxlen=MAX_PENDING)
         self._wake = asyncio.Event()
@@ -248,14 +259,7 @@ class DecisionLog:
         self._flushing = None
         lines, self._unwritten = self._unwritten, []
         self._wake.set()
-        if self._ring_failed or not lines:
-            return
-        try:
-            self._ring.write(lines)
-        except StorageError as failure:
-            # The directory's own users find out and take it offline; decisions go on to the topic.
-            self._ring_failed = True
-            logger.warning("ring of decisions not written", directory=self._ring.directory, why=str(failure))
+        self._ring.write(lines)
 
     # -- the topic
 

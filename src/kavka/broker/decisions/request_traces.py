@@ -28,7 +28,7 @@ from kavka.broker.decisions.decision_log import LineRing, Ring
 from kavka.broker.decisions.produce_waits import ProduceWait
 from kavka.broker.decisions.trace_context import traceparent_of
 from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision
-from kavka.errors import ErrorCode, ProtocolViolation, StorageError
+from kavka.errors import ErrorCode, ProtocolViolation
 from kavka.logger import Logger
 from kavka.model import BrokerId, FileSlice
 from kavka.protocol.api import ApiKey, api
@@ -148,8 +148,7 @@ class RequestTraces:
 
     def __init__(self, ports: TracePorts, ring: Ring, *, id_prefix: str) -> None:
         self._ports = ports
-        self._ring = LineRing(ring, RING_FILES)
-        self._ring_failed = False
+        self._ring = LineRing(ring, RING_FILES, what="request traces")
         self._ended = False
         self._id_prefix = id_prefix
         self._sequence = 0
@@ -275,14 +274,7 @@ class RequestTraces:
     def _flush(self) -> None:
         self._flushing = None
         lines, self._unwritten = self._unwritten, []
-        if self._ring_failed or not lines:
-            return
-        try:
-            self._ring.write(lines)
-        except StorageError as failure:
-            # The directory's own users find out and take it offline.
-            self._ring_failed = True
-            logger.warning("ring of request traces not written", directory=self._ring.directory, why=str(failure))
+        self._ring.write(lines)
 
     async def stop(self) -> None:
         self._ended = True
