@@ -117,6 +117,18 @@ def is_quantity(name: str) -> bool:
 QUANTITIES = frozenset({"ms", "bytes", "records", "lost", "moved", "count", "tokens", "before", "space"})
 """How names of facts end that are amounts."""
 
+
+def brokers_in(fact: Fact) -> set[int]:
+    """The brokers that a fact of `isr`, `leader`, `replicas` or `controller` names: one id or a list; none is -1."""
+    if isinstance(fact, bool) or fact is None:
+        return set()
+    if isinstance(fact, int):
+        return {fact} if fact >= 0 else set()
+    if isinstance(fact, (list, tuple)):
+        return {value for value in fact if isinstance(value, int)}
+    return set()
+
+
 RecordDecision: TypeAlias = Callable[[Decision], None]
 """Takes note of a decision; returns at once and never raises."""
 

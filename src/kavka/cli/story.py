@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kavka.cli.output import printable
-from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision, is_quantity
+from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision, brokers_in, is_quantity
 from kavka.model import TopicPartition
 
 CAUSE_MS = 60_000
@@ -170,7 +170,7 @@ def _brokers_changed(decision: Decision) -> set[int]:
     """Brokers that entered or left a set, or took or lost the lead, by this decision."""
     changed: set[int] = set()
     for name in {*decision.before, *decision.after}:
-        before, after = _ids(decision.before.get(name)), _ids(decision.after.get(name))
+        before, after = brokers_in(decision.before.get(name)), brokers_in(decision.after.get(name))
         if name in ("isr", "leader", "replicas", "controller"):
             changed |= before ^ after
     return changed
@@ -180,18 +180,8 @@ def _brokers(decision: Decision) -> set[int]:
     found = set()
     for facts in (decision.before, decision.after):
         for name in ("isr", "leader", "replicas"):
-            found |= _ids(facts.get(name))
+            found |= brokers_in(facts.get(name))
     return found | ({decision.about_broker} if decision.about_broker >= 0 else set())
-
-
-def _ids(fact: Fact) -> set[int]:
-    if isinstance(fact, bool) or fact is None:
-        return set()
-    if isinstance(fact, int):
-        return {fact} if fact >= 0 else set()
-    if isinstance(fact, (list, tuple)):
-        return {value for value in fact if isinstance(value, int)}
-    return set()
 
 
 def tell(decisions: Sequence[Decision], subject: Subject) -> Iterator[str]:

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from kavka.console.look.format import clock, duration, path_part, safe
 from kavka.console.look.i18n import ENGLISH
-from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision, is_quantity
+from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision, brokers_in, is_quantity
 
 if TYPE_CHECKING:
     from kavka.console.look.charts import Look
@@ -242,19 +242,9 @@ def without_echoes(decisions: Sequence[RecordedDecision]) -> list[RecordedDecisi
 def _moved(decision: Decision) -> set[int]:
     moved: set[int] = set()
     for name in ("isr", "leader", "replicas", "controller"):
-        before, after = _ids(decision.before.get(name)), _ids(decision.after.get(name))
+        before, after = brokers_in(decision.before.get(name)), brokers_in(decision.after.get(name))
         moved |= before ^ after
     return moved
-
-
-def _ids(fact: Fact) -> set[int]:
-    if isinstance(fact, bool) or fact is None:
-        return set()
-    if isinstance(fact, int):
-        return {fact} if fact >= 0 else set()
-    if isinstance(fact, (list, tuple)):
-        return {value for value in fact if isinstance(value, int)}
-    return set()
 
 
 # -- words
