@@ -404,15 +404,7 @@ class LogManager:
             return False
         self.end_move(partition)
         home = self._home_of(log)
-        home.logs.pop(partition, None)
-        log.abandon()
-        path = f"{home.path}/{unique_name(partition, DELETE_SUFFIX, self._draw)}"
-        try:
-            self._note_former(home, partition)
-            log.rename_directory(path)
-        except StorageError as error:
-            self.on_storage_error(home.path, error)
-            raise
+        path = self._take_out(log, partition, DELETE_SUFFIX)
         delay_ms = log.config.file_delete_delay_ms if delay_ms is None else delay_ms
         home.pending.append(DeletedDirectory(now_ms + delay_ms, path))
         _logger.info("log deleted", partition=str(partition), path=path, delay_ms=delay_ms)
@@ -531,18 +523,22 @@ class LogManager:
         For a log of a topic that was deleted and created again under its name, which a crash kept from being removed.
         Raises `StorageError`; the log is gone from here all the same.
         """
-        log = self._logs.pop(partition)
+        path = self._take_out(self._logs.pop(partition), partition, STRAY_SUFFIX)
+        _log_set_aside(partition, path)
+        return path
+
+    def _take_out(self, log: UnifiedLog, partition: TopicPartition, suffix: str) -> str:
+        """Gives the log up, and its directory another name, which is returned. Raises `StorageError`."""
         home = self._home_of(log)
         home.logs.pop(partition, None)
         log.abandon()
-        path = f"{home.path}/{unique_name(partition, STRAY_SUFFIX, self._draw)}"
+        path = f"{home.path}/{unique_name(partition, suffix, self._draw)}"
         try:
             self._note_former(home, partition)
             log.rename_directory(path)
         except StorageError as error:
             self.on_storage_error(home.path, error)
             raise
-        _log_set_aside(partition, path)
         return path
 
     def _home_of(self, log: UnifiedLog) -> LogHome:
