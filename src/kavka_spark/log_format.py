@@ -38,6 +38,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 
 from kavka.errors import ConfigError
 from kavka_spark.push_down import filters_may_come
+from kavka_spark.source import COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,14 +73,7 @@ _PACK_BYTES = 64 << 20
 """Small segments share a task up to this size: some tens of milliseconds of work."""
 
 RECORD_DDL = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "offset": "long",
-    "timestamp": "timestamp",
-    "timestampType": "int",
-    "headers": "array<struct<key: string, value: binary>>",
+    **COLUMNS,
     "base_offset": "long",
     "leader_epoch": "int",
     "producer_id": "long",
