@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 LOAD_SOURCE = HERE / "network_load.c"
 TICKS = os.sysconf("SC_CLK_TCK")
-FILE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)

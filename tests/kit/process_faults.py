@@ -94,10 +94,6 @@ class ProcessFaults:
         """Calls that were held up so far."""
         return int(self._orders.delays)
 
-    @property
-    def clock_offset_s(self) -> float:
-        return float(self._orders.clock_offset_ns) / 1e9
-
     def fail_disk(self, share: float) -> None:
         """That share of all calls on files of the place fails with EIO from now on."""
         self._orders.error_per_million = round(share * MILLION)

@@ -52,7 +52,6 @@ class Part(Enum):
     BROKER_CONFIGS = "broker configurations"
     GROUPS = "groups"
     REASSIGNMENTS = "reassignments"
-    FEATURES = "features"
     TRANSACTIONS = "transactions"
     DECISIONS = "decisions"
     BROKER_METRICS = "broker metrics"
@@ -484,7 +483,6 @@ class ClusterSnapshot:
     topics: Mapping[str, TopicView] = field(default_factory=dict)
     groups: Mapping[str, GroupView] = field(default_factory=dict)
     reassignments: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
-    feature_levels: Mapping[str, int] = field(default_factory=dict)
     transactions: tuple[TransactionView, ...] = ()
     zookeeper: tuple[ZooKeeperView, ...] = ()
     in_records_per_s: float | None = None

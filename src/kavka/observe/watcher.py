@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -113,7 +113,6 @@ class Watcher:
         self._metrics = MetricsScraper(settings.metrics)
         self._shown_transactions: tuple[TransactionView, ...] = ()
         self._zookeeper: tuple[ZooKeeperView, ...] = ()
-        self._features: Mapping[str, int] = {}
         self._readings: dict[Part, Reading] = {}
         self._state = ClusterState.CONNECTING
         self._state_since_ms = now_ms()
@@ -131,7 +130,6 @@ class Watcher:
             _Task(Part.REASSIGNMENTS, 2, self._read_reassignments),
             _Task(Part.BROKER_CONFIGS, 30, self._read_broker_configs),
             _Task(Part.BROKER_METRICS, 5, self._read_broker_metrics),
-            _Task(Part.FEATURES, 30, self._read_features),
             _Task(Part.TRANSACTIONS, 15, self._read_transactions),
             _Task(Part.ZOOKEEPER, 5, self._read_zookeeper),
         ]
@@ -279,10 +277,6 @@ class Watcher:
         async with asyncio.timeout(BROKER_PATIENCE_S):
             self._assembly.take_reassignments(await Admin(self.cluster).list_partition_reassignments())
 
-    async def _read_features(self) -> None:
-        async with asyncio.timeout(BROKER_PATIENCE_S):
-            self._features = (await Admin(self.cluster).describe_features()).levels
-
     async def _read_groups(self) -> None:
         listed = await list_groups(self.cluster)
         readings = await read_groups(self.cluster, listed, self._groups.readings, now_ms=now_ms())
@@ -338,7 +332,6 @@ class Watcher:
             topics=topics,
             groups=self._groups.views(assembly, at_ms),
             reassignments=assembly.reassignments,
-            feature_levels=self._features,
             transactions=self._shown_transactions,
             zookeeper=self._zookeeper,
             in_records_per_s=assembly.records_per_s,

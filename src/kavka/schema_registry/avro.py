@@ -105,23 +105,6 @@ def canonical_text(parsed: AvroType, *, referenced: Collection[str] = (), normal
     return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
 
-def named_types(parsed: AvroType) -> dict[str, AvroType]:
-    """All named types in it, by their whole names."""
-    found: dict[str, AvroType] = {}
-    open_types = [parsed]
-    while open_types:
-        each = open_types.pop()
-        if each.kind in NAMED:
-            if each.name in found:
-                continue
-            found[each.name] = each
-        open_types += [one.type for one in each.fields]
-        open_types += each.branches
-        if each.inner is not None:
-            open_types.append(each.inner)
-    return found
-
-
 def _json_of(text: str) -> Any:
     stripped = text.strip()
     if _NAME.fullmatch(stripped.replace(".", "_")):

@@ -132,7 +132,6 @@ class Database:
         self._filesystem = filesystem
         self._directory = directory
         self._file: File | None = None
-        self._file_name = ""
         self._directory_changed = False
         self._last_zxid = tree.zxid
         self._since_snapshot = recovery.replayed

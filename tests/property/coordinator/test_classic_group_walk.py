@@ -47,7 +47,6 @@ class Walk:
         self.generation = 0
         self.writing = False
         self.replaced: list[str] = []
-        self.rebalancing_since: int | None = None
 
     def carry_out(self, effects: Effects) -> None:
         for token, joined in effects.joins:

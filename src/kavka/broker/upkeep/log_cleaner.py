@@ -88,7 +88,6 @@ class LogCleaner:
         self._owed_bytes, self._owed_at = 0.0, 0.0
         """What was moved beyond the rate, and the loop's time when that was so."""
         self.passes = 0
-        self.last_pass_s = 0.0
         self.longest_pass_s = 0.0
         self.last_recopied_percent = 0
         self.highest_utilization_percent = 0
@@ -244,7 +243,6 @@ class LogCleaner:
     ) -> None:
         stats = cleaning.stats
         self.passes += 1
-        self.last_pass_s = took_s
         self.longest_pass_s = max(self.longest_pass_s, took_s)
         self.last_recopied_percent = int(100 * stats.bytes_written / max(stats.bytes_read, 1))
         self.highest_utilization_percent = max(self.highest_utilization_percent, int(100 * offsets.utilization))

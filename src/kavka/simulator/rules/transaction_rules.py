@@ -74,7 +74,6 @@ class TransactionRules:
         self._owners: dict[int, str] = {}
         self._fences: dict[int, _Fence] = {}
         self.told_committed = 0
-        self.told_aborted = 0
 
     @property
     def _is_excused(self) -> bool:
@@ -158,8 +157,6 @@ class TransactionRules:
         self._told[transaction] = is_committed
         if is_committed:
             self.told_committed += 1
-        else:
-            self.told_aborted += 1
         self._view.note(f"{transaction} committed {is_committed}")
 
     def on_read(self, partition: TopicPartition, offset: Offset, value: bytes) -> None:
