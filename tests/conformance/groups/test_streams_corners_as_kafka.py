@@ -361,6 +361,12 @@ def a_commit_to_a_group_that_is_not_there(script: StreamsScript) -> None:
 
 
 ON_PURPOSE = (
+    OnPurpose(
+        a_commit_to_a_group_that_is_not_there,
+        "GROUP_ID_NOT_FOUND",
+        "ILLEGAL_GENERATION",
+        "version 9 is answered as by Apache Kafka 3.9; from version 10 on, as there",
+    ),
     OnPurpose(a_member_of_a_full_group_comes_again, "GROUP_MAX_SIZE_REACHED", "NONE", "the group gets no larger"),
     OnPurpose(
         an_endpoint_while_source_topics_are_missing, "UNKNOWN_SERVER_ERROR", "None", "it is told what is missing"
