@@ -31,17 +31,23 @@ Topic = Annotated[Names, typer.Option("--topic", metavar="NAME", help="A topic; 
 Group = Annotated[Names, typer.Option("--group", metavar="NAME", help="A group; '*' for all.")]
 TransactionalId = Annotated[Names, typer.Option("--transactional-id", metavar="ID", help="A transactional id.")]
 Token = Annotated[Names, typer.Option("--delegation-token", metavar="ID", help="A delegation token.")]
-UserPrincipal = Annotated[Names, typer.Option("--user-principal", metavar="PRINCIPAL", help="A user, for tokens.")]
+UserPrincipal = Annotated[
+    Names, typer.Option("--user-principal", metavar="PRINCIPAL", help="A user whose tokens it is about.")
+]
 OfCluster = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
 Kind = Annotated[
     str | None,
     typer.Option("--resource-pattern-type", metavar="TYPE", help="literal, prefixed, or in filters match or any."),
 ]
 Operations = Annotated[Names, typer.Option("--operation", metavar="WORD", help="Read, Write, Describe, All, ...")]
-Allowed = Annotated[Names, typer.Option("--allow-principal", metavar="PRINCIPAL", help="Who may, as User:alice.")]
-Denied = Annotated[Names, typer.Option("--deny-principal", metavar="PRINCIPAL", help="Who may not.")]
-AllowedHosts = Annotated[Names, typer.Option("--allow-host", metavar="ADDRESS", help="From where; any by default.")]
-DeniedHosts = Annotated[Names, typer.Option("--deny-host", metavar="ADDRESS", help="From where not; any by default.")]
+Allowed = Annotated[
+    Names, typer.Option("--allow-principal", metavar="PRINCIPAL", help="Allow this one, such as User:alice.")
+]
+Denied = Annotated[Names, typer.Option("--deny-principal", metavar="PRINCIPAL", help="Deny this one.")]
+AllowedHosts = Annotated[
+    Names, typer.Option("--allow-host", metavar="ADDRESS", help="Allow from here; any by default.")
+]
+DeniedHosts = Annotated[Names, typer.Option("--deny-host", metavar="ADDRESS", help="Deny from here; any by default.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", "--force", help="Do not ask.")]
 
 
@@ -55,7 +61,7 @@ def list_acls(
     cluster: OfCluster = False,
     pattern_type: Kind = None,
     principal: Annotated[
-        Names, typer.Option("--principal", metavar="PRINCIPAL", help="Only what is said of this principal.")
+        Names, typer.Option("--principal", metavar="PRINCIPAL", help="Only entries for this principal.")
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -173,7 +179,7 @@ def who(
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Show who may do what to a resource, by all lists that are about it.
+    """Show who may do what to a resource, by every list that covers it.
 
     Brokers know their super users, and what holds without any list, by their settings alone.
 

@@ -40,7 +40,7 @@ TABLE: Final = (
     Entry("top", "top", LOOK, "Watch brokers, busy topics and groups that lag."),
     Entry("brokers", "brokers", LOOK, "Show brokers, with what each leads and stores."),
     Entry("durability", "durability", LOOK, "Show what a broker's death would lose or block now."),
-    Entry("security", "security", LOOK, "Look for what is open on a cluster."),
+    Entry("security", "security", LOOK, "Find what a cluster leaves open."),
     Entry("consume", "consume", LOOK, "Print records of topics."),
     Entry("dump-log", "dump_log", LOOK, "Show the content of log files, without a broker."),
     Entry("produce", "produce", CHANGE, "Send records from standard input or files."),

@@ -33,10 +33,10 @@ def rights(
     cluster: Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="In this cluster only.")] = None,
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", metavar="NAME", help="Of somebody whom the provider says to be in this group."),
+        typer.Option("--group", metavar="NAME", help="Of a user whom the login provider puts into this group."),
     ] = None,
     subject: Annotated[
-        str | None, typer.Option("--subject", metavar="ID", help="Of somebody whom the provider calls so.")
+        str | None, typer.Option("--subject", metavar="ID", help="Of the user with this id at the provider.")
     ] = None,
     data: Annotated[
         str | None,

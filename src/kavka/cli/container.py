@@ -40,7 +40,7 @@ RUNNING = "Transitioning from RECOVERY to RUNNING"
 """What Apache Kafka logs when it serves, and what Testcontainers' module for its image waits for."""
 
 Assignments = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Variables that count before the environment's.")
+    list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Variables that override the environment's.")
 ]
 Secrets = Annotated[
     str, typer.Option("--secrets", metavar="DIRECTORY", help="Where KAFKA_SSL_..._FILENAME and _CREDENTIALS are.")

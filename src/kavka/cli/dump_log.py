@@ -56,7 +56,7 @@ def dump_log(
 
     The files may be kavka's or Apache Kafka's. The exit status is 1 if one is damaged.
 
-    Understood are .log, .index, .timeindex, .txnindex, .snapshot and the checkpoints.
+    It reads .log, .index, .timeindex, .txnindex, .snapshot and the checkpoints.
 
     [bold]Example[/bold]
 

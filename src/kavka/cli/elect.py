@@ -28,7 +28,7 @@ def elect(
     ] = True,
     topic: OfTopic = None,
     partition: OnePartition = None,
-    everything: Annotated[bool, typer.Option("--all", help="Wherever an election is needed.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All partitions that need an election.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before an unclean election.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,

@@ -61,7 +61,7 @@ def host(
         bool,
         typer.Option(
             "--accept-unavailable",
-            help="With --restart: partitions without a replica to spare may be unavailable meanwhile.",
+            help="With --restart: go on even if partitions become unavailable meanwhile.",
         ),
     ] = False,
     settings: Annotated[

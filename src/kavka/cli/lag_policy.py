@@ -92,7 +92,7 @@ def lag_policy(
 ) -> None:
     """Compare rules for when a follower leaves the ISR.
 
-    Rules by time and by number of messages: how many false alarms, what goes unnoticed, and why. The workloads run on a
+    It compares limits in time and in messages: false alarms, missed cases, and why. The workloads run on a
     broker's own decision code in virtual time. With files, the rules are applied to what a cluster recorded.
 
     [bold]Examples[/bold]

@@ -36,11 +36,11 @@ Bootstrap = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="NAME=VALUE", help="Goes over the file's configuration."),
+    typer.Option("--set", "-s", metavar="NAME=VALUE", help="Overrides the file's configuration."),
 ]
 Tables = Annotated[list[str] | None, typer.Option(metavar="TABLE", help="Only these tables.")]
 FullRefresh = Annotated[
-    list[str] | None, typer.Option("--full-refresh", metavar="TABLE", help="Empty these tables and begin them anew.")
+    list[str] | None, typer.Option("--full-refresh", metavar="TABLE", help="Empty these tables and fill them again.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, an event to a line.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
@@ -48,14 +48,14 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stand
 
 @app.command("init")
 def init(
-    directory: Annotated[str, typer.Argument(metavar="DIRECTORY", help="A folder that is made.")] = "pipeline",
+    directory: Annotated[str, typer.Argument(metavar="DIRECTORY", help="The folder to create.")] = "pipeline",
     example: Annotated[
         str | None, typer.Option("--example", "-e", metavar="NAME", help="One of the shipped pipelines; see --list.")
     ] = None,
     list_them: Annotated[bool, typer.Option("--list", help="Only list the shipped pipelines.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Lay a pipeline into a new folder: one to begin with, or one of the shipped ones.
+    """Create a pipeline in a new folder: a small one to start from, or a shipped one.
 
     [bold]Examples[/bold]
 
@@ -90,7 +90,7 @@ def check(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find out whether a pipeline would run: its file, definitions, brokers, topics, names and columns. Runs nothing.
+    """Check whether a pipeline would run: its file, definitions, brokers, topics, names and columns. Runs nothing.
 
     [bold]Example[/bold]
 
@@ -103,22 +103,23 @@ def check(
 def run(
     pipeline: SpecPath = ".",
     continuous: Annotated[
-        bool, typer.Option("--continuous", "-c", help="As one session that goes on, for low latency.")
+        bool, typer.Option("--continuous", "-c", help="Keep one session running, for low latency.")
     ] = False,
     for_time: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="With --continuous: end after 30s, 10m, 2h.")
+        str | None, typer.Option("--for", metavar="DURATION", help="With --continuous: stop after 30s, 10m, 2h.")
     ] = None,
     refresh: Tables = None,
     full_refresh: FullRefresh = None,
     full_refresh_all: Annotated[
-        bool, typer.Option("--full-refresh-all", help="Empty all tables and begin anew; sinks keep what they have.")
+        bool,
+        typer.Option("--full-refresh-all", help="Empty all tables and fill them again; sinks keep what they have."),
     ] = False,
     bootstrap: Bootstrap = None,
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Take what is new since the last run through all flows, and end; or, with --continuous, go on.
+    """Process what is new since the last run, and stop; with --continuous, keep running.
 
     [bold]Examples[/bold]
 
@@ -189,7 +190,7 @@ def backfill(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Read what a topic held before its flow began, into the same table or topic, and what is new besides.
+    """Read what a topic held before its flow began, and what is new, into the same table or topic.
 
     Ranges that the flow has read already are refused: their rows would be there twice. If a backfill is killed, the
     next run continues it.

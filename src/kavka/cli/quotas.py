@@ -123,7 +123,7 @@ def set_quotas(
 ) -> None:
     """Set quotas of a user, a client id, both, or an address, on each broker.
 
-    A client over its quota is told to wait, and left alone until then.
+    A broker tells a client over its quota to wait, and does not read from it meanwhile.
 
     [bold]Examples[/bold]
 

@@ -72,12 +72,12 @@ def plan(
     internal: Annotated[bool, typer.Option("--internal", "-a", help="Include internal topics.")] = False,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the plan here, unless it cannot be made."),
+        typer.Option("--output", "-o", metavar="FILE", help="Write the plan to this file."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: it always does.")] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Say where replicas should be, as JSON, and what that would copy; nothing is moved.
+    """Plan where replicas should be, as JSON, and show what that copies. Nothing moves.
 
     Replicas are spread evenly over the brokers, and over racks where every broker has one, with as little copied as
     that takes. Without --topic all topics are planned together. The JSON is that of kafka-reassign-partitions.
@@ -161,7 +161,7 @@ def execute(
     additional: Annotated[
         bool,
         typer.Option(
-            "--additional", help="Go on while other partitions move; the plan replaces moves of its own ones."
+            "--additional", help="Start although other partitions move; moves of the same partitions are replaced."
         ),
     ] = False,
     keep_factor: Annotated[
@@ -172,9 +172,9 @@ def execute(
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Begin the moves of a plan. What undoes them is printed first.
+    """Start the moves of a plan, after printing the plan that undoes them.
 
-    Partitions can be written and read all along: replicas are added, catch up, and only then others are removed. The
+    Clients can write and read throughout: replicas are added, catch up, and only then others are removed. The
     controller goes on with it after failures, its own included.
 
     [bold]Examples[/bold]
@@ -304,7 +304,7 @@ def status(
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Show how far moves are.
+    """Show the progress of moves.
 
     [bold]Examples[/bold]
 

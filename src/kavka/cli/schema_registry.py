@@ -45,14 +45,14 @@ def schema_registry(
     ] = 8081,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
     topic: Annotated[
-        str, typer.Option("--topic", metavar="NAME", help="The topic that holds the schemas; made if there is none.")
+        str, typer.Option("--topic", metavar="NAME", help="The topic that holds the schemas; created if missing.")
     ] = "_schemas",
     users: Annotated[
         str | None,
         typer.Option("--users", metavar="FILE", help="Users who must log in, as TOML (docs/schema-registry.md)."),
     ] = None,
     tls: Annotated[
-        str | None, typer.Option("--tls", metavar="FILE", help="Certificate chain and key, as PEM: it serves https.")
+        str | None, typer.Option("--tls", metavar="FILE", help="Serve https with this certificate chain and key (PEM).")
     ] = None,
     log_level: LogLevel = "info",
     as_json: Json = False,

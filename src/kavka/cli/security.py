@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kavka.observe.exposure.look import Wanted
     from kavka.observe.exposure.sightings import Sightings
 
-app = CommandLine(name="security", help="Look for what is open on a cluster.")
+app = CommandLine(name="security", help="Find what a cluster leaves open.")
 
 COULD_NOT_TELL: Final = 2
 DAY_MS: Final = 86_400_000
@@ -38,25 +38,26 @@ def group() -> None:
 def check(
     address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The listener to look at.")],
     authorities: Annotated[
-        str | None, typer.Option("--ca", metavar="FILE", help="Whom to believe (PEM); else whom this machine does.")
+        str | None,
+        typer.Option("--ca", metavar="FILE", help="Authorities to trust, as PEM; this machine's by default."),
     ] = None,
     client_config: ClientConfig = None,
     zookeeper: ZooKeeper = None,
     metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Look at an address of metrics, too.")
+        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Check this metrics address, too.")
     ] = None,
     try_passwords: Annotated[
-        bool, typer.Option("--try-passwords", help="Try to log in with passwords that everybody knows.")
+        bool, typer.Option("--try-passwords", help="Try to log in with well-known passwords.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=1, help="How long all of it may take.")
+        float, typer.Option("--timeout", metavar="SECONDS", min=1, help="Time limit for all of it.")
     ] = 60,
     as_json: Json = False,
 ) -> None:
-    """Look at a listener from outside: what is open, why it matters, what mends it.
+    """Show what a listener leaves open, why that matters, and how to fix it.
 
-    It changes nothing on the cluster. The exit status is 0 if nothing was found, 1 if something was, 2 if it could not
-    be told.
+    It changes nothing on the cluster. The exit status is 0 if nothing was found, 1 if something was, 2 if it could
+    not find out.
 
     [bold]Examples[/bold]
 

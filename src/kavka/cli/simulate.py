@@ -73,7 +73,7 @@ Faults = Annotated[
 ]
 Replay = Annotated[
     str | None,
-    typer.Option("--replay", metavar="FILE", help="Play a run that --shrink wrote, or somebody by hand."),
+    typer.Option("--replay", metavar="FILE", help="Play a run that --shrink or a person wrote."),
 ]
 Trace = Annotated[str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, one event per line.")]
 PageFile = Annotated[

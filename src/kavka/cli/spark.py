@@ -26,8 +26,9 @@ def doctor(
         bool, typer.Option("--try", help="Start a session too, and run a worker (some 10 seconds).")
     ] = False,
 ) -> None:
-    """Show the versions of Spark, Java, kavka's formats and the Pythons of driver and workers; what does not fit, and
-    how to mend it. Exit status 1 where something is wrong.
+    """Check the versions of Spark, Java, kavka's formats, and Python on driver and workers.
+
+    It names what does not fit, and how to fix it; the exit status is then 1.
 
     [bold]Examples[/bold]
 

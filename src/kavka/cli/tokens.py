@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 app = CommandLine(name="tokens", help="Create, list, renew and end delegation tokens.")
 
 TokenId = Annotated[str, typer.Argument(metavar="ID", help="The token's id, as list shows it.")]
-Period = Annotated[str | None, typer.Option("--for", metavar="TIME", help="How long from now on, as 90s, 12h or 7d.")]
+Period = Annotated[
+    str | None, typer.Option("--for", metavar="TIME", help="New lifetime from now, such as 90s, 12h or 7d.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Owners = Annotated[
     list[str] | None, typer.Option("--owner", metavar="PRINCIPAL", help="Tokens of this one only, as User:alice.")
@@ -42,7 +44,7 @@ def create(
         list[str] | None, typer.Option("--renewer", metavar="PRINCIPAL", help="Who else may renew and end it.")
     ] = None,
     lifetime: Annotated[
-        str | None, typer.Option("--max-life", metavar="TIME", help="How long it can live at most, as 12h or 7d.")
+        str | None, typer.Option("--max-life", metavar="TIME", help="Longest lifetime, such as 12h or 7d.")
     ] = None,
     file: Annotated[
         str | None,

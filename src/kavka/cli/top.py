@@ -42,7 +42,7 @@ SPARED = ("address", "most behind", "bytes/s", "members", "bytes", "replicas", "
 def top(
     once: Annotated[bool, typer.Option("--once", help="Print once, and end.")] = False,
     every_s: Annotated[
-        float, typer.Option("--every", min=0.25, max=60, metavar="SECONDS", help="Interval between two looks.")
+        float, typer.Option("--every", min=0.25, max=60, metavar="SECONDS", help="Seconds between refreshes.")
     ] = 1.0,
     zookeeper: ZooKeeper = None,
     metrics: Metrics = None,
@@ -51,7 +51,7 @@ def top(
 ) -> None:
     """Watch brokers, busy topics and groups that lag.
 
-    The picture is refreshed until Ctrl-C. In a pipe it is printed once.
+    The view refreshes until Ctrl-C. In a pipe it is printed once.
 
     [bold]Examples[/bold]
 

@@ -77,7 +77,7 @@ ConsolePort = Annotated[
 ]
 Secure = Annotated[bool, typer.Option("--secure", help="TLS, a password for admin, and access control.")]
 Mtls = Annotated[bool, typer.Option("--mtls", help="With --secure: certificates, no passwords.")]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Listen in clear where other machines reach it.")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Listen without TLS where other machines reach it.")]
 NoConsole = Annotated[bool, typer.Option("--no-console", help="Do not start the console.")]
 SchemaRegistry = Annotated[
     bool, typer.Option("--schema-registry", help="Start a schema registry: port 8081 or a free one.")

@@ -90,13 +90,17 @@ def add(
     name: Name,
     password_file: Annotated[
         str | None,
-        typer.Option("--password-file", "--file", metavar="FILE", help="Where the password is; - for standard input."),
+        typer.Option("--password-file", "--file", metavar="FILE", help="File with the password; - for standard input."),
     ] = None,
     mechanism: Mechanisms = None,
     iterations: Annotated[
         int,
         typer.Option(
-            "--iterations", metavar="COUNT", min=MIN_ITERATIONS, max=MAX_ITERATIONS, help="The cost of guessing."
+            "--iterations",
+            metavar="COUNT",
+            min=MIN_ITERATIONS,
+            max=MAX_ITERATIONS,
+            help="Hash rounds; more slow down guessing.",
         ),
     ] = DEFAULT_ITERATIONS,
     allow: Annotated[
@@ -108,7 +112,9 @@ def add(
     ] = None,
     files: Annotated[
         str | None,
-        typer.Option("--files", metavar="DIRECTORY", help="Where the user's files go; . with --allow or --group."),
+        typer.Option(
+            "--files", metavar="DIRECTORY", help="Where to write the user's files; . with --allow or --group."
+        ),
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = None,

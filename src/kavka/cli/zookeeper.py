@@ -55,7 +55,9 @@ Certificate = Annotated[
 ]
 Authority = Annotated[
     str,
-    typer.Option("--authority", metavar="FILE", help="Who signs clients' certificates, as PEM.", show_default=False),
+    typer.Option(
+        "--authority", metavar="FILE", help="Authority that signs clients' certificates, as PEM.", show_default=False
+    ),
 ]
 Users = Annotated[
     str,
