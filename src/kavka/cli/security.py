@@ -56,8 +56,7 @@ def check(
 ) -> None:
     """Show what a listener leaves open, why that matters, and how to fix it.
 
-    It changes nothing on the cluster. The exit status is 0 if nothing was found, 1 if something was, 2 if it could
-    not find out.
+    It changes nothing on the cluster. Exit status: 0 nothing found, 1 something found, 2 it could not find out.
 
     [bold]Examples[/bold]
 

@@ -96,11 +96,7 @@ def add(
     iterations: Annotated[
         int,
         typer.Option(
-            "--iterations",
-            metavar="COUNT",
-            min=MIN_ITERATIONS,
-            max=MAX_ITERATIONS,
-            help="Hash rounds; more slow down guessing.",
+            "--iterations", metavar="COUNT", min=MIN_ITERATIONS, max=MAX_ITERATIONS, help="The cost of guessing."
         ),
     ] = DEFAULT_ITERATIONS,
     allow: Annotated[
@@ -112,9 +108,7 @@ def add(
     ] = None,
     files: Annotated[
         str | None,
-        typer.Option(
-            "--files", metavar="DIRECTORY", help="Where to write the user's files; . with --allow or --group."
-        ),
+        typer.Option("--files", metavar="DIRECTORY", help="Where the user's files go; . with --allow or --group."),
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
