@@ -15,7 +15,8 @@ Each folder is a room, and its `__init__.py` is the room's map. ARCHITECTURE.md 
     client        a client of Kafka's protocol
     flight        what a broker records of its inputs
     controller    which broker leads what; topics, assignments, elections
-    coordinator   groups, their offsets, transactions
+    share         what a share group has done with the records of one partition
+    coordinator   groups, their offsets, transactions, states of share groups
     replication   leaders, followers, in-sync replicas, the high watermark
     log           a partition's records on disk
     zookeeper     ZooKeeper: a client, a server, Kafka's znodes

@@ -8,7 +8,7 @@ transactions       a transactional producer and its coordinator
 consumer           partitions or a group in, records out
 group              one member of a consumer group
 admin              topics, configurations, records, log directories
-group_admin        groups of both protocols: lists, members, offsets, deletions
+group_admin        groups of every kind: lists, members, offsets, deletions
 described_group    one group of a newer protocol, as its coordinator describes it
 share_group_admin  share groups: positions, new positions, deletions, records in flight
 group_offsets      where a group of any kind is, and setting it elsewhere

@@ -1,7 +1,8 @@
-"""GroupAdmin: groups of both protocols as an administrator sees them: lists, members, offsets, deletions.
+"""GroupAdmin: groups of every kind as an administrator sees them: lists, members, offsets, deletions.
 
 Decides which request shows a group, by what its coordinator says of it: DescribeGroups for classic groups,
-ConsumerGroupDescribe for those of KIP-848, StreamsGroupDescribe for those of KIP-1071. Must not know how a group is
+ConsumerGroupDescribe for those of KIP-848, ShareGroupDescribe for those of KIP-932, StreamsGroupDescribe for those of
+KIP-1071. Must not know how a group is
 shown to people.
 
 Source: KIP-222, KIP-496 (offsets deleted), KIP-518 and KIP-848 (states and types of groups).
@@ -57,7 +58,7 @@ NO_MEMBERS: Final = ("Empty", DEAD)
 
 
 class ListedGroup(NamedTuple):
-    """`kind` is classic or consumer; empty if the broker is too old to report it."""
+    """`kind` is classic, consumer, share or streams; empty if the broker is too old to report it."""
 
     group_id: str
     kind: str
