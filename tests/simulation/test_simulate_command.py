@@ -185,7 +185,7 @@ def test_a_run_that_broke_a_rule_is_made_smaller_and_played_again(tmp_path: Path
     ("words", "problem"),
     [
         (["--scenario", "S13", "--shrink", "small.txt"], "a scenario is small already"),
-        (["--replay", __file__], "is no run that was written down"),
+        (["--replay", __file__], "is not a recorded run"),
         (["--replay", __file__, "--seed", "7"], "has its own seed, brokers, length and faults"),
         (["--scenario", "no such thing"], "unknown scenario 'no such thing'"),
         (["--scenario", "article 001"], "may be"),

@@ -212,7 +212,10 @@ def who(
         )
         return
     if not found:
-        note("No list is about it: only super users may, or everybody if allow.everyone.if.no.acl.found is set.")
+        note(
+            "No access control list covers it: only super users may use it, or everybody if "
+            "allow.everyone.if.no.acl.found is set."
+        )
         return
     table = Table(["principal", "from host", "may", "denied"], [])
     for each in found:
@@ -252,7 +255,7 @@ def _entries(operations: Names, allowed: tuple[Names, Names], denied: tuple[Name
     for permission, (principals, hosts) in ((Permission.ALLOW, allowed), (Permission.DENY, denied)):
         for principal in principals or ():
             if ":" not in principal:
-                usage(f"{principal!r} is no principal", "a principal has a type: User:alice")
+                usage(f"{principal!r} is not a principal", "a principal has a type: User:alice")
             found += _of_principal(principal, hosts or ["*"], [OPERATIONS_BY_WORD[word] for word in words], permission)
     return found
 

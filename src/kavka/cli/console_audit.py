@@ -78,8 +78,8 @@ def verify(
     verdict = _log(data).verify(head)
     if verdict.problem:
         raise Failure(
-            f"the audit log is not as it was written: {verdict.problem}",
-            f"keep a copy of {Path(data) / 'ledger.sqlite'} as evidence; up to {verdict.head} it is right",
+            f"the audit log was changed after it was written: {verdict.problem}",
+            f"keep a copy of {Path(data) / 'ledger.sqlite'} as evidence; it is intact up to {verdict.head}",
         )
     facts = {"links": verdict.head.links, "head": str(verdict.head)}
     done(f"The audit log is as it was written. Its head is {verdict.head}", facts, as_json=as_json)

@@ -59,7 +59,7 @@ def rights(
     """
     by_provider = bool(group) or subject is not None
     if bool(user) == by_provider:
-        usage("whose rights?", "name one user, or what the provider says with --group and --subject")
+        usage("no user is named", "name one user, or what the provider says with --group and --subject")
     read, text = _read(settings)
     chosen = [each.name for each in read.clusters]
     if cluster is not None:
@@ -116,7 +116,7 @@ def _sources(settings: ConsoleSettings, text: str, user: str, data: str | None) 
         assert in_database is not None
         return in_database
     if in_database is None and not next(each.password for each in settings.users if each.name == user):
-        note(f"{user} has no password, and the console does not start: kavka console user add {user}")
+        note(f"{user} has no password, so the console will not start: run kavka console user add {user}")
     if not found:
         note(f"{user} has no right: the settings give none.")
     return found
@@ -159,7 +159,7 @@ def _of_provider(settings: ConsoleSettings, text: str, groups: Sequence[str], su
     from kavka.console.explained_rights import of_groups
 
     if settings.sso is None:
-        usage("the settings have no provider of logins", "name a file with [sso] with --settings")
+        usage("the settings have no login provider", "name a file with [sso] with --settings")
     found = of_groups(settings, text, groups, subject)
     if not found:
         note("No rule fits: they may log in, and see an empty list of clusters.")

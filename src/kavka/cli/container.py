@@ -146,7 +146,7 @@ def _serve_zookeeper(port: int, directory: str) -> subprocess.Popen[bytes]:
             time.sleep(0.05)
     process.kill()
     process.wait()
-    raise Failure(f"ZooKeeper did not start on port {port}", "look above for its reason")
+    raise Failure(f"ZooKeeper did not start on port {port}", "the lines above say why")
 
 
 def _wait_for(process: subprocess.Popen[bytes]) -> int:

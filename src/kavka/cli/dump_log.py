@@ -97,9 +97,7 @@ def _read(file: str, *, records: bool) -> tuple[list[Row], str]:
     """The entries of a file, and what is damaged in it ("" for nothing). Raises Failure if it cannot be read."""
     reader = _reader_of(os.path.basename(file))
     if reader is None:
-        raise Failure(
-            f"{file}: not the name of a log's file", "`kavka dump-log --help` lists those that are understood"
-        )
+        raise Failure(f"{file}: not the name of a log's file", "`kavka dump-log --help` lists the files that it reads")
     rows: list[Row] = []
     try:
         for row in reader(file, records):

@@ -57,7 +57,7 @@ def durability(
     reading = with_cluster(bootstrap, lambda cluster: _read(cluster, topics or []))
     ids = [each.node_id for each in reading.brokers]
     if broker is not None and broker not in ids:
-        raise Failure(f"there is no live broker {broker}", f"alive are {', '.join(map(str, ids))}; see `kavka brokers`")
+        raise Failure(f"there is no live broker {broker}", f"live are {', '.join(map(str, ids))}; see `kavka brokers`")
     found = risks(reading.partitions, ids if broker is None else [broker])
     if as_json:
         show_json(

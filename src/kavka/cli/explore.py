@@ -64,7 +64,7 @@ def explore(wanted: Wanted, *, as_json: bool) -> tuple[int, Broken | None]:
 
     kinds, stories, (part, parts) = _kinds(wanted), _stories(wanted.story), _part(wanted.part)
     if wanted.minutes is not None and wanted.minutes <= 0:
-        usage(f"--minutes {wanted.minutes:g} is no time at all", "give more than 0")
+        usage(f"--minutes {wanted.minutes:g} is too short", "give more than 0")
     be_quiet()
     try:
         scopes = scopes_of(stories, kinds, pairs=wanted.pairs or wanted.bound == MOST_DELAYS)
@@ -132,7 +132,7 @@ def _stories(words: str | None) -> list[str]:
     if not found:
         usage(f"--explore has no story {words!r}", "`kavka simulate --explore all --list` shows their names")
     if len(found) > 1:
-        usage(f"--scenario {words!r} may be {len(found)} stories", "\n        ".join(found))
+        usage(f"--scenario {words!r} fits {len(found)} stories", "\n        ".join(found))
     return found
 
 

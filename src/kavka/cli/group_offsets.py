@@ -132,7 +132,7 @@ def reset(
             raise Failure(f"group {group_id} is a {group.kind} group", "leave out --share, or take another name")
         if group.state not in NO_MEMBERS:
             raise Failure(
-                f"group {group_id} is {group.state}: its members would commit over what is set",
+                f"group {group_id} is {group.state}: its members would overwrite the new offsets",
                 "stop its consumers first",
             )
         if is_new and is_share:

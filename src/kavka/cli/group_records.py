@@ -21,7 +21,7 @@ def require_told(group: ShownGroup, told: InFlight | None) -> InFlight:
     """What brokers told. Raises Failure where none tells."""
     if told is None:
         raise Failure(
-            "the brokers of this cluster do not tell which records are in flight: Apache Kafka has no API for that",
+            "the brokers of this cluster do not report which records are in flight: Apache Kafka has no API for that",
             f"`kavka groups describe {group.group_id}` shows the first record that is not done, and how many are not",
         )
     return told
@@ -31,7 +31,7 @@ def require_share_group(group: ShownGroup, kind: str) -> None:
     """Raises Failure for a group of another kind."""
     if group.kind != kind:
         raise Failure(
-            f"group {group.group_id} is no share group: only those hold single records",
+            f"group {group.group_id} is not a share group: only share groups hold single records",
             f"`kavka groups describe {group.group_id}` shows what it has committed",
         )
 
@@ -64,7 +64,7 @@ def show_records(group: ShownGroup, told: InFlight, title: str) -> None:
         if more := records.run_count - len(records.runs):
             note(f"{place.topic}-{place.partition}: {counted(more, 'more run')} of records not shown.")
     for node_id, why in told.silent.items():
-        note(f"Broker {node_id} did not tell what it leads: {why}")
+        note(f"Broker {node_id} did not report what it leads: {why}")
 
 
 def _offsets(run: RecordRun) -> str:

@@ -84,7 +84,7 @@ def host(
     kavka host /etc/kafka/server.properties --restart
     """
     if status and restart:
-        usage("--status and --restart are two questions", "ask one of them")
+        usage("--status and --restart do not go together", "give one of them")
     if accept_unavailable and not restart:
         usage("--accept-unavailable goes with --restart", "add --restart, or leave it out")
     if restart:
@@ -104,7 +104,7 @@ def _require_no_start(brokers: int | None, settings: Sequence[str]) -> None:
     others = [each for each in settings if each.partition("=")[0].strip() not in PLACES]
     if others or brokers is not None:
         usage(
-            "--brokers and --set count at the start of a host only",
+            "--brokers and --set apply only when a host starts",
             "stop the host and start it again with them, or write settings into its file before --restart",
         )
 

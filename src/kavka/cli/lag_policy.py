@@ -112,10 +112,10 @@ def lag_policy(
 
     choices = tuple(dict.fromkeys(parse_policy(text) for text in policies)) or DEFAULT_CHOICES
     if len(choices) > MAX_POLICIES:
-        usage(f"{len(choices)} policies are too many to look at", f"name at most {MAX_POLICIES}")
+        usage(f"{len(choices)} policies are too many", f"name at most {MAX_POLICIES}")
     if files:
         if names or write_trace:
-            usage("files are read as they are: --workload and --write-trace are for generated ones")
+            usage("--workload and --write-trace are for generated workloads, not for files")
         if fetches:
             _fetched(files, choices, plot=plot, as_json=as_json)
             return
@@ -209,14 +209,14 @@ def _show_advice(advice: Advice) -> None:
 def _recorded(files: Sequence[str], choices: Sequence[Choice], *, plot: str | None, as_json: bool) -> None:
     recorded = _read(files)
     if recorded.trace and recorded.changes:
-        usage("these files hold a trace and a cluster's ISR changes", "look at each kind apart")
+        usage("these files hold a trace and a cluster's ISR changes", "run the command once for each kind")
     if recorded.trace:
         _replayed(recorded, choices, plot=plot, as_json=as_json)
     elif recorded.changes:
         _told(recorded.history(), choices, plot=plot, as_json=as_json)
     else:
         raise Failure(
-            f"nothing about ISRs in {recorded.lines:,} lines",
+            f"no changes of ISRs in {recorded.lines:,} lines",
             "give server.log files of Apache Kafka, `kavka why --json` or a broker's log directory, or a trace of "
             "`kavka lag-policy --write-trace`",
         )

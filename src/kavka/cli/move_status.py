@@ -76,7 +76,7 @@ async def read_status(admin: Admin, wanted: Replicas | None) -> list[MoveStatus]
 
 def show_status(found: Sequence[MoveStatus]) -> None:
     if not found:
-        note("No partition is on the move.")
+        note("No partition is moving.")
         return
     table = Table(
         ["partition", "state", "replicas", "adding", "removing", "in sync", "copied"],

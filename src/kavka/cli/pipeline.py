@@ -130,9 +130,9 @@ def run(
     kavka pipeline run churn --full-refresh changes
     """
     if not continuous and for_time is not None:
-        usage("--for is about --continuous")
+        usage("--for needs --continuous")
     if continuous and (refresh or full_refresh or full_refresh_all):
-        usage("--refresh and --full-refresh are about triggered runs", "run once without --continuous")
+        usage("--refresh and --full-refresh do not go with --continuous", "run once without --continuous")
     from dataclasses import replace
 
     order = replace(

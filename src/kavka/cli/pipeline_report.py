@@ -220,7 +220,7 @@ def show_status(spec: PipelineSpec, *, as_json: bool) -> None:
 
     paths = journals(spec.state)
     if not paths:
-        raise Failure(f"{spec.name} was never run", f"kavka pipeline run {spec.root}")
+        raise Failure(f"{spec.name} has never run", f"kavka pipeline run {spec.root}")
     told = [(path, *_summary(list(JournalReader(path).read()))) for path in paths[:SHOWN_RUNS]]
     running = is_running(spec.state)
     if as_json:

@@ -435,7 +435,7 @@ def _tell(bootstrap: str | None, topic: str, outcome: Outcome, seconds: float, *
         )
     if outcome.respread and not quiet:
         named = "record names a partition" if outcome.respread == 1 else "records name partitions"
-        note(f"{outcome.respread:,} {named} that {topic} does not have; the key, or turns, chose another.")
+        note(f"{outcome.respread:,} {named} that {topic} does not have; their keys, or turns, chose others.")
     if not quiet and not as_json:
         rate = f", {outcome.delivered / seconds:,.0f} records/s" if outcome.delivered > 1_000 else ""
         note(f"{counted(outcome.delivered, 'record')} delivered to {topic} in {seconds:.2f} s{rate}.")

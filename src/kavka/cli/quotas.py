@@ -74,7 +74,7 @@ def _entity(
         name(IP, ip, is_default=default_ip),
     )
     if entity.ip is not None and (entity.user is not None or entity.client_id is not None):
-        usage("an address has a quota of its own", "--ip alone")
+        usage("--ip does not go with users or client ids", "give --ip alone")
     return entity
 
 

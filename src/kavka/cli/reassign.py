@@ -221,7 +221,7 @@ def _show_begun(prepared: _Prepared, begun: int, file: str, throttle: int | None
     if not prepared.plan.moves:
         note("Nothing to move: every partition of the plan is where it should be.")
         return
-    note("What undoes it, to be saved for `kavka reassign execute`:")
+    note("The plan that undoes it, to save for `kavka reassign execute`:")
     print(prepared.rollback)
     note(_summary(prepared.plan))
     if not begun:
@@ -409,7 +409,7 @@ def cancel(
         failed = {str(each): error.message for each, error in failures.items()}
         show_json({"cancelled": list(map(str, cancelled)), "failed": failed, "throttles_cleared": cleared})
     elif not chosen:
-        note("None of these is on the move.")
+        note("None of these is moving.")
     else:
         for each in cancelled:
             print(f"{each} stays where it was.")

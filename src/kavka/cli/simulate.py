@@ -152,7 +152,7 @@ def simulate(
     """
     wanted = Wanted(explore, scenario, pairs, bound, part, minutes, keep, at) if explore is not None else None
     if wanted is None and (pairs or any(each is not None for each in (bound, part, minutes, keep, at))):
-        usage("--pairs, --bound, --part, --minutes, --keep and --at are of an exploration", "give --explore KIND, too")
+        usage("--pairs, --bound, --part, --minutes, --keep and --at belong to --explore", "add --explore KIND")
     if names:
         _list_scenarios(as_json=as_json) if wanted is None else list_stories(as_json=as_json)
         return
@@ -166,7 +166,7 @@ def simulate(
         wish = _at(point_of(wanted))
     elif replay is not None:
         if (scenario, *drawn) != (None,) * 5:
-            usage("a run that was written down has its own seed, brokers, length and faults", "give --replay alone")
+            usage("a recorded run has its own seed, brokers, length and faults", "give --replay alone")
         wish = _written_down(replay)
     else:
         wish = _wish(seed, scenario, brokers, hours, faults, is_shrunk=shrink is not None)
@@ -274,7 +274,7 @@ def _wish(
         if not found:
             usage(f"unknown scenario {scenario!r}", "`kavka simulate --list` shows their names")
         if len(found) > 1:
-            usage(f"--scenario {scenario!r} may be {len(found)} of them", "\n        ".join(found))
+            usage(f"--scenario {scenario!r} fits {len(found)} scenarios", "\n        ".join(found))
         return Wish(1 if seed is None else seed, found[0])
     kinds = None
     if faults is not None:
@@ -296,7 +296,7 @@ def _written_down(path: str) -> Wish:
     except OSError as problem:
         raise Failure(f"{path} cannot be read: {problem.strerror}", "name a file that --shrink wrote") from problem
     except (NotARegression, UnicodeDecodeError) as problem:
-        usage(f"{path} is no run that was written down: {problem}", "kavka simulate --shrink writes one")
+        usage(f"{path} is not a recorded run: {problem}", "kavka simulate --shrink writes one")
     return Wish(found.plan.seed, hours=found.seconds / 3_600, regression=found, replay=path)
 
 

@@ -175,14 +175,14 @@ def _principal(text: str) -> Principal:
     try:
         return Principal.parse(text)
     except ValueError:
-        usage(f"{text!r} is no principal", "write it with its type, as User:alice")
+        usage(f"{text!r} is not a principal", "write it with its type, as User:alice")
 
 
 def _new_file(path: str) -> int:
     try:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as failure:
-        usage(f"{path} cannot be made: {failure.strerror}", "name a file that is not there yet")
+        usage(f"{path} cannot be created: {failure.strerror}", "name a file that does not exist yet")
 
 
 def _properties(token: ShownToken) -> str:

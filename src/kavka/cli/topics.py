@@ -189,7 +189,7 @@ def alter(
         usage(f"alter one topic at a time, not {', '.join(named)}")
     name, changed, unset = named[0], _assignments(settings), unset or []
     if partitions is None and not changed and not unset:
-        usage("no change is named", "give --partitions N, --set name=value or --unset name")
+        usage("no change is given", "give --partitions N, --set name=value or --unset name")
 
     async def work(cluster: Cluster) -> None:
         from kavka.client.admin import Admin, ConfigChange, ConfigOperation, ConfigResource, ResourceType

@@ -161,7 +161,7 @@ def _new_login(name: str, way: Way, password_file: str | None, *, files: str | N
     has_certificate = shows_certificates(way)
     if not has_certificate and way.login.sasl is None:
         if files is not None:
-            usage("--files: the files would say how to log in, and this way to the cluster has no login", LOGIN_NEXT)
+            usage("--files: the files would hold a login, and this listener takes none", LOGIN_NEXT)
         return NewLogin(way, _password(name, password_file), None)
     if files is None and not has_rights:
         return NewLogin(way, _password(name, password_file), None)

@@ -152,7 +152,7 @@ def _require_secure(host: str, port: int | None, *, insecure: bool) -> None:
         return
     raise Failure(
         f"ZooKeeper's port on {host} would be open without TLS: whoever reaches it could read and change everything",
-        "use --secure-port with --certificate and --authority, or --users, or say --insecure",
+        "use --secure-port with --certificate and --authority, or --users, or add --insecure",
     )
 
 

@@ -153,7 +153,7 @@ class RegistryClient:
         try:
             answer = json.loads(answered)
         except (ValueError, RecursionError) as problem:
-            raise RegistryFailed(f"{self.address}{path} answered with something else than JSON") from problem
+            raise RegistryFailed(f"{self.address}{path} did not answer in JSON") from problem
         if not isinstance(answer, dict):
             raise RegistryFailed(f"{self.address}{path} answered with something else than an object")
         return answer

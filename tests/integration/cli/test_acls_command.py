@@ -125,7 +125,7 @@ def test_a_command_line_that_names_too_little_says_what_is_missing() -> None:
     for words, missing in (
         (("acls", "add", "--allow-principal", "User:bob"), "name a resource"),
         (("acls", "add", "--topic", "orders"), "name a principal"),
-        (("acls", "add", "--topic", "orders", "--allow-principal", "bob"), "is no principal"),
+        (("acls", "add", "--topic", "orders", "--allow-principal", "bob"), "is not a principal"),
         (("acls", "who"), "name one resource"),
         (("acls", "who", "--topic", "a", "--topic", "b"), "name one resource"),
         (("acls", "remove", "--yes"), "name a resource"),

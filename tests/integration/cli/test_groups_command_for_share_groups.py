@@ -131,7 +131,7 @@ def test_only_share_groups_have_records_in_flight(kavka_broker: Any) -> None:
     place.run("produce", place.topic)
     place.run("consume", place.topic, "-g", "plain-readers", "-e", "-q")
     refused = place.run("groups", "describe", "plain-readers", "--in-flight", status=1)
-    assert b"is no share group" in refused.stderr
+    assert b"is not a share group" in refused.stderr
 
 
 def test_settings_of_a_group_that_is_not_there_yet(place: Place) -> None:

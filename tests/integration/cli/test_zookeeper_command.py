@@ -68,9 +68,9 @@ def test_it_answers_srvr_and_ends_in_order(running: subprocess.Popen[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--host", "0.0.0.0"), "say --insecure"),
-        (("--host", "0.0.0.0", "--port", "2181", "--secure-port", "2182"), "say --insecure"),
-        (("--host", "somewhere.example"), "say --insecure"),
+        (("--host", "0.0.0.0"), "add --insecure"),
+        (("--host", "0.0.0.0", "--port", "2181", "--secure-port", "2182"), "add --insecure"),
+        (("--host", "somewhere.example"), "add --insecure"),
         (("--secure-port", "2182"), "add --certificate and --authority"),
         (("--secure-port", "2182", "--certificate", "/nowhere"), "add --certificate and --authority"),
         (("--users", "/nowhere"), "write into it"),

@@ -40,8 +40,8 @@ def test_tokens_are_made_used_listed_renewed_and_ended(tmp_path: Path) -> None:
         assert "hmac" not in made
         assert made["max_ms"] - made["issued_ms"] == 3_600_000
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
-        assert "cannot be made" in run("alice", port, "tokens", "create", "--file", str(file))
-        assert "is no principal" in run("alice", port, "tokens", "create", "--renewer", "bob")
+        assert "cannot be created" in run("alice", port, "tokens", "create", "--file", str(file))
+        assert "is not a principal" in run("alice", port, "tokens", "create", "--renewer", "bob")
         file.write_text(f"security.protocol=SASL_PLAINTEXT\n{file.read_text()}")
         assert "NOT_ALLOWED" in run("job", port, "tokens", "list"), "it came in, but by a token"
         for_others = tmp_path / "others.properties"

@@ -109,8 +109,8 @@ def test_no_more_is_read_than_the_bound() -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (b"HTTP/1.0 200 OK\r\n\r\n<html>", "something else than JSON"),
-        (b"HTTP/1.0 200 OK\r\n\r\n" + b"[" * 100_000, "something else than JSON"),
+        (b"HTTP/1.0 200 OK\r\n\r\n<html>", "did not answer in JSON"),
+        (b"HTTP/1.0 200 OK\r\n\r\n" + b"[" * 100_000, "did not answer in JSON"),
         (b"HTTP/1.0 200 OK\r\nContent-Length: 100\r\n\r\n[1]", "does not answer"),
         (b"HTTP/1.0 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n", "answered 302"),
         (b'HTTP/1.0 500 No\r\n\r\n{"message": "a\\u001b[31mb"}', r"answered 500: a\\x1b"),

@@ -137,7 +137,7 @@ async def _found(service: RestService, values: Values) -> Connector:
 def _what(values: Values) -> str:
     what = values.get("what", "")
     if what not in COMMANDS or (values.get("task") and what != RESTART):
-        raise ActionRefused(f"{what[:40]!r} is nothing that a connector does")
+        raise ActionRefused(f"{what[:40]!r} is not an action of a connector")
     return what
 
 

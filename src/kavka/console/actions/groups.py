@@ -189,7 +189,7 @@ class ResetOffsets(Action):
         group = await GroupAdmin(watch.cluster).describe(text(values, "group", "the group"))
         if group.state not in NO_MEMBERS:
             raise ActionRefused(
-                f"the group is {group.state}: its members would commit over it. Stop its consumers first"
+                f"the group is {group.state}: its members would overwrite the offsets. Stop its consumers first"
             )
         committed = {place: at.offset for place, at in (await offsets_of(watch.cluster, group)).items()}
         places = await self._places(watch, values, committed)

@@ -120,7 +120,7 @@ class _PlanPages:
         except (ActionRefused, Impossible) as refused:
             return self._form(request, watch, values, problem=str(refused), status=400)
         except (KavkaError, TimeoutError) as failed:
-            text_ = f"the cluster was not read: {failed or 'it did not answer in time'}"
+            text_ = f"the cluster could not be read: {failed or 'it did not answer in time'}"
             return self._form(request, watch, values, problem=text_, status=503)
 
     def _plan(self, found: Inventory, values: Values, throttle: int | None) -> JobPlan:
@@ -327,7 +327,7 @@ async def _act(console: Console, request: Request) -> Response:
     except (ActionRefused, Impossible) as refused:
         return _job(console, request, _found(console, request), problem=str(refused), status=409)
     except (KavkaError, TimeoutError) as failed:
-        text_ = f"the cluster was not read: {failed or 'it did not answer in time'}. Nothing was begun."
+        text_ = f"the cluster could not be read: {failed or 'it did not answer in time'}. Nothing was begun."
         return _job(console, request, _found(console, request), problem=text_, status=503)
     console.runner.wake()
     return RedirectResponse(f"/c/{quote(watch.name, safe='')}/jobs/{job.number}", 303)

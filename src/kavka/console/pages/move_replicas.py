@@ -79,7 +79,7 @@ def routes(console: Console) -> list[Route]:
         except (ActionRefused, Impossible) as refused:
             problem, status = str(refused), 400
         except (KavkaError, TimeoutError) as failed:
-            problem, status = f"the cluster was not read: {failed or 'it did not answer in time'}", 503
+            problem, status = f"the cluster could not be read: {failed or 'it did not answer in time'}", 503
         return _form(console, request, watch, asked, problem=problem, status=status)
 
     path = "/c/{cluster}/do/move"

@@ -55,7 +55,7 @@ def routes(console: Console) -> list[Route]:
         is_admin = rights_of(request).on_topic(watch.name, topic, Role.ADMIN)
         number, user = request.path_params["number"], request.state.user.name
         if not console.saved.remove(watch.name, topic, number, user, is_admin=is_admin):
-            raise HTTPException(404, "There is no such search of yours.")
+            raise HTTPException(404, "You have no such search.")
         return _back(request, query_to_keep((await form_values(request)).get("query", "")))
 
     path = "/c/{cluster}/topics/{topic}/messages/saved"

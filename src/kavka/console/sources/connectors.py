@@ -94,7 +94,7 @@ async def read_connectors(service: RestService) -> list[Connector]:
     """By name, MOST_CONNECTORS at most. Raises RestFailed."""
     found = await service.ask("GET", "/connectors?expand=status&expand=info")
     if isinstance(found, list):
-        raise RestFailed(f"{service.address} is older than Kafka 2.3: it tells the names of connectors only")
+        raise RestFailed(f"{service.address} is older than Kafka 2.3: it reports only the names of connectors")
     names = sorted(name for name in _object(found) if isinstance(name, str))[:MOST_CONNECTORS]
     return [connector_of(name, _object(found[name])) for name in names]
 
@@ -123,7 +123,7 @@ def command_request(name: str, what: str, task: int | None = None) -> tuple[str,
         case "pause" | "resume" | "stop":
             return "PUT", f"{where}/{what}"
         case _:
-            raise ValueError(f"{what!r} is nothing that a connector does")
+            raise ValueError(f"{what!r} is not an action of a connector")
 
 
 def shown_settings(config: object) -> dict[str, str]:

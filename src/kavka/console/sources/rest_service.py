@@ -92,7 +92,7 @@ class RestService:
         try:
             return json.loads(answered)
         except (ValueError, RecursionError) as problem:
-            raise RestFailed(f"{self.address} answered with something else than JSON") from problem
+            raise RestFailed(f"{self.address} did not answer in JSON") from problem
 
     def _answer(self, method: str, target: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
         raw = socket.create_connection((self._at.host, self._at.port), timeout=TIMEOUT_S)
