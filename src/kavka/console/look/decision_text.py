@@ -47,6 +47,7 @@ NOTABLE: Final = frozenset(
         DecisionKind.TOPIC_NOT_CREATED,
         DecisionKind.ACCESS_DENIED,
         DecisionKind.AUTHENTICATION_FAILED,
+        DecisionKind.DEAD_LETTERS_FAILED,
         DecisionKind.TOKEN_REFUSED,
         DecisionKind.CERTIFICATE_REFUSED,
     }
