@@ -416,6 +416,50 @@ def test_a_ring_that_cannot_be_read_costs_only_what_was_left_in_it(tmp_path: Pat
     asyncio.run(scenario())
 
 
+class Moody(LocalFileSystem):
+    """Reads fail so many times."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.failures = failures
+
+    def read(self, path: str) -> bytes:
+        if self.failures:
+            self.failures -= 1
+            raise StorageError(path, "input/output error")
+        return super().read(path)
+
+
+def test_a_ring_that_cannot_be_read_for_a_moment_costs_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await life(Topic(wanted=False, hangs=True), tmp_path, 1, name="1-77")
+        topic = Topic()
+        log = DecisionLog(topic, Ring(Moody(2), str(tmp_path), 1 << 20), id_prefix="1-78")
+        log.start()
+        log.record(decided(2))
+        await until(lambda: topic.batches)
+        await log.stop()
+        assert topic.reasons() == ["because of 1", "because of 2"]
+
+    asyncio.run(scenario())
+
+
+def test_what_a_life_cannot_read_it_does_not_mark_and_leaves_to_the_next(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await life(Topic(wanted=False, hangs=True), tmp_path, 1, name="1-77")
+        topic = Topic()
+        log = DecisionLog(topic, Ring(Moody(1_000), str(tmp_path), 1 << 20), id_prefix="1-78")
+        log.start()
+        log.record(decided(2))
+        await until(lambda: topic.batches)
+        await log.stop()
+        assert topic.reasons() == ["because of 2"]
+        await life(topic, tmp_path, 3, name="1-79")
+        assert [each.decision.why for each in in_order(topic.records())] == [f"because of {n}" for n in (1, 2, 3)]
+
+    asyncio.run(scenario())
+
+
 def test_what_waits_with_what_was_left_behind_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision_log, "MAX_PENDING", 8)
 

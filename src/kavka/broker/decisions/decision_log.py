@@ -18,6 +18,8 @@ Decides how many are kept where, and in which batches they are sent. Must not kn
     I4  a mark stands in the ring behind the decision that it names, and is written only when the topic has that one
         and all before it: what is missing of the marks makes a record stand in the topic twice, and never lose it
     I5  a stop waits at most HAND_OVER_S for the topic
+    I6  before what earlier lives left has been read, nothing is sent. If the disk refuses LOOK_BACK_TRIES times, this
+        life goes on without, and writes no mark: a mark would take what is before it away from the next life (I4)
 
 Source: none; Apache Kafka has its state-change log, on each broker for itself.
 """
@@ -77,6 +79,8 @@ MAX_RETRY_S: Final = 10.0
 HAND_OVER_S: Final = 0.3
 """How long a stop waits for what the topic does not have yet. It takes a few milliseconds where the leader answers."""
 HURRIED_RETRY_S: Final = 0.05
+LOOK_BACK_TRIES: Final = 5
+"""So often the ring of earlier lives is read, with pauses from RETRY_S on: 7.5 s in all, if the disk keeps failing."""
 LOOK_BACK_LINES: Final = 200
 """So many lines of an earlier life are decoded at a time: 4 ms."""
 _REFUSED_FOR_GOOD: Final = (
@@ -204,6 +208,7 @@ class DecisionLog:
         self._pending: deque[_Pending] = deque(maxlen=MAX_PENDING)
         self._wake = asyncio.Event()
         self._has_looked_back = False
+        self._failed_looks = 0
         self._batch_size = MAX_BATCH
         self._sending = asyncio.Lock()
         self._handing_over: asyncio.Task[None] | None = None
@@ -344,8 +349,8 @@ class DecisionLog:
     async def _send(self) -> None:
         """Writes some of what waits to the topic, the oldest first. Raises KavkaError."""
         if not self._has_looked_back:
-            self._has_looked_back = True
             await self._look_back()
+            self._has_looked_back = True
         batch = [self._pending[index] for index in range(min(len(self._pending), self._batch_size))]
         if not batch:
             return
@@ -366,13 +371,24 @@ class DecisionLog:
         while self._pending and self._pending[0].decision_id in written:
             if self._pending.popleft().decision_id == last:
                 break
-        self._write_soon(ring_mark(last))
+        if self._failed_looks < LOOK_BACK_TRIES:
+            self._write_soon(ring_mark(last))
 
     async def _look_back(self) -> None:
-        """What earlier lives left in the ring waits for the topic before what this one decided."""
+        """What earlier lives left in the ring waits for the topic before what this one decided. Raises StorageError:
+        it is to be tried again."""
         from kavka.broker.decisions.carried_over import left_behind  # late: most lives write nothing for others
 
-        lines = left_behind(self._ring_lines(), self._id_prefix)[-MAX_PENDING:]
+        try:
+            found = self._ring_lines()
+        except StorageError as failure:
+            self._failed_looks += 1
+            logger.warning("ring of decisions not read", why=str(failure), tries=self._failed_looks)
+            if self._failed_looks < LOOK_BACK_TRIES:
+                raise
+            return
+        self._failed_looks = 0
+        lines = left_behind(found, self._id_prefix)[-MAX_PENDING:]
         waiting = []
         for number, line in enumerate(lines, 1):
             if number % LOOK_BACK_LINES == 0:
@@ -389,6 +405,7 @@ class DecisionLog:
         self._pending.extendleft(reversed(waiting))
 
     def _ring_lines(self) -> list[bytes]:
+        """Raises StorageError."""
         lines: list[bytes] = []
         for name in RING_FILES:
             path = f"{self._place.directory}/{name}"
@@ -396,8 +413,6 @@ class DecisionLog:
                 lines += self._place.filesystem.read(path).split(b"\n")
             except FileNotFoundError:
                 continue
-            except StorageError as failure:
-                logger.warning("ring of decisions not read", path=path, why=str(failure))
         return lines
 
 
