@@ -111,6 +111,12 @@ def outcome(decide: object, *args: object, **kwargs: object) -> object:
         (known(PREPARE_ABORT), None, ErrorCode.CONCURRENT_TRANSACTIONS),
         (known(ONGOING), None, (PREPARE_ABORT, 7, 6)),
         (known(ONGOING, version=2), None, (PREPARE_ABORT, 7, 6)),
+        (known(ONGOING), (7, 5), (PREPARE_ABORT, 7, 6)),
+        # Of a former life: it must not abort what its successor has open, which Apache Kafka lets it do.
+        (known(ONGOING), (7, 4), ErrorCode.PRODUCER_FENCED),
+        (known(ONGOING, last_epoch=4), (7, 4), ErrorCode.PRODUCER_FENCED),
+        (known(ONGOING), (7, 6), ErrorCode.PRODUCER_FENCED),
+        (known(ONGOING, epoch=0, previous_producer_id=6), (6, MAX_EPOCH), ErrorCode.PRODUCER_FENCED),
         (known(EMPTY), (7, 5), (EMPTY, 7, 6)),
         (known(EMPTY), (7, 4), ErrorCode.PRODUCER_FENCED),
         (known(EMPTY, last_epoch=4), (7, 4), (EMPTY, 7, 5)),

@@ -7,7 +7,10 @@ not know: the log, futures, where markers go.
     I1  a transactional id has at most one record being written (`begin` to `end`); requests that come meanwhile, or
         while markers are being written, get CONCURRENT_TRANSACTIONS and change nothing
     I2  only a request with the current producer id and epoch changes anything (P5); a client that asks twice, because
-        an answer was lost, gets two answers
+        an answer was lost, gets two answers. That holds for InitProducerId, too: 1. a producer is taken over by another
+        one, which begins a transaction; 2. the first one, which wants to go on after an error, asks for the epoch after
+        its own (KIP-360). Apache Kafka aborts the transaction and fences the second one, before it tells the first one
+        with its next try that it is fenced: then nobody is left
     I3  no request turns one prepared outcome into the other (P4)
     I4  before version 2 the abort of an empty transaction succeeds, if its producer has asked to add partitions since
         the previous outcome. The interleaving, with librdkafka: 1. a commit is answered, and its markers are being
@@ -129,6 +132,8 @@ class TransactionShard:
         elif expected is not None and not _may_be(known, expected):
             raise RequestError(ErrorCode.PRODUCER_FENCED)
         if known.state is TransactionState.ONGOING:
+            if expected is not None and expected != known.producer:
+                raise RequestError(ErrorCode.PRODUCER_FENCED)
             return Transition(known.fenced(now_ms), ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.is_epoch_exhausted and (expected is None or expected.epoch == known.producer_epoch):
             assert new_producer_id is not None
