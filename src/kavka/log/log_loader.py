@@ -269,6 +269,9 @@ class _LogLoader:
         # The checkpoint may be older than a truncation; from here on the records tell the epochs.
         self._epochs.truncate_from_end(up_to)
         self._load_producers(min(start_offset, up_to), up_to, segments[:first])
+        # Those above are made anew. One may tell of records that were cut off: 1. a truncation removes it; 2. other
+        # records come there; 3. a power cut undoes the removal; 4. a stop at its very offset takes it for its own.
+        self._snapshots.remove_above(up_to)
         for number in range(first, len(segments)):
             following = segments[number + 1].base_offset if number + 1 < len(segments) else None
             if number > first:

@@ -417,6 +417,26 @@ def test_a_snapshot_of_what_was_cut_off_is_gone_before_other_records_come_there(
     assert sorted(found.producers.producers) == [7, 9]
 
 
+def test_a_snapshot_that_a_power_cut_brought_back_is_not_taken_for_one_of_todays_records(tmp_path: Path) -> None:
+    """1. a clean stop writes a snapshot at offset 4; 2. the records from 2 on are cut off, and the snapshot with them;
+    3. others come there; 4. power is lost: the records are there, and so is the snapshot again, whose removal was not
+    synced. A stop that ends at 4, too, would leave it as its own."""
+    log = new_log(tmp_path)
+    append(log, batch(2, producer_id=7), batch(2, producer_id=8))
+    log.close(NOW_MS)
+    snapshot = tmp_path / "00000000000000000004.snapshot"
+    stale = snapshot.read_bytes()
+    log = reopen(log, was_clean=True, recovery_point=4)
+    log.truncate_to(2, NOW_MS)
+    append(log, batch(2, producer_id=9))
+    snapshot.write_bytes(stale)
+    found = reopen(log, recovery_point=0)
+    assert sorted(found.producers.producers) == [7, 9]
+    found.close(NOW_MS)
+    again = reopen(found, was_clean=True, recovery_point=4)
+    assert sorted(again.producers.producers) == [7, 9]
+
+
 # -- leftovers
 
 
