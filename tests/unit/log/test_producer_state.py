@@ -6,6 +6,7 @@ import pytest
 from crc32c import crc32c
 
 from kavka.errors import ErrorCode, RecordsError
+from kavka.log.decide import producer_state
 from kavka.log.decide.producer_state import (
     BATCHES_RETAINED,
     MAX_SEQUENCE,
@@ -13,6 +14,7 @@ from kavka.log.decide.producer_state import (
     AppendOrigin,
     BatchMetadata,
     CorruptSnapshot,
+    ProducerEntry,
     ProducerState,
     format_snapshot,
     parse_snapshot,
@@ -396,3 +398,41 @@ def test_a_state_that_is_cleared_knows_nothing_any_more() -> None:
     state.clear(12)
     assert (state.producers, state.end_offset, state.first_unstable_offset) == ({}, 12, -1)
     assert state.verification(9, 0, 0, NOW_MS) is not asked
+
+
+def test_a_state_tells_of_nothing_at_first() -> None:
+    state = ProducerState()
+    assert (state.end_offset, state.producers, state.first_unstable_offset) == (0, {}, -1)
+
+
+def test_the_last_offset_of_a_producer_is_that_of_its_last_batch() -> None:
+    state = state_after(header(2), header(3, sequence=2))
+    entry = state.entry(7)
+    assert entry is not None
+    assert (entry.last_offset, entry.last_sequence) == (4, 4)
+    assert state.last_records()[7].data_offset == 4
+
+
+def test_who_has_begun_takes_no_place_from_who_is_about_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "MAX_VERIFICATIONS", 2)
+    state = ProducerState()
+    first = state.verification(8, 0, 0, NOW_MS)
+    verified(state)
+    state.append(header(transactional=True), 0)
+    state.verification(9, 0, 0, NOW_MS)
+    assert state.verification(8, 0, 0, NOW_MS) is first
+
+
+def test_a_producer_without_a_batch_has_no_offsets_in_a_snapshot() -> None:
+    state = ProducerState()
+    state.end_transaction(header(epoch=2), COMMIT, 5)
+    row = struct.unpack_from("!qhiqiqiq", state.snapshot(), 10)
+    assert row == (7, 2, -1, -1, 0, state.producers[7].last_timestamp, 3, -1)
+
+
+def test_a_producer_whose_snapshot_knows_no_epoch_goes_on_with_any_sequence() -> None:
+    """As Kafka takes it: nothing is known of it, as of one whose records are gone."""
+    state = ProducerState()
+    state.load(format_snapshot([ProducerEntry(7, last_timestamp=NOW_MS)]), 0, NOW_MS, 1_000)
+    assert state.entry(7) is not None
+    assert state.check(header(sequence=5), CLIENT) is None
