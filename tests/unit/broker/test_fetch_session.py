@@ -318,3 +318,24 @@ def test_a_session_outlives_a_withheld_answer_and_forgets_nothing() -> None:
     assert sessions.withhold(going_on) == first.session_id
     next_one = sessions.context(first.session_id, 2, [], [], 0)
     assert partitions(next_one.worth_sending([found(spec(0), size=1, high_watermark=11)])) == [0]
+
+
+@pytest.mark.parametrize("session_epoch", [1, 2])
+def test_a_session_of_another_principal_is_not_known(session_epoch: int) -> None:
+    """Whoever guesses its id would see the names of its topics in the refusals."""
+    sessions = cache()
+    first = sessions.context(NO_SESSION, INITIAL_EPOCH, [spec(0)], [], 0, principal="User:alice")
+    with pytest.raises(RequestError) as refused:
+        sessions.context(first.session_id, session_epoch, [], [], 1, principal="User:mallory")
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.context(first.session_id, 1, [], [], 1, principal="User:alice").session is first.session
+
+
+@pytest.mark.parametrize("session_epoch", [INITIAL_EPOCH, FINAL_EPOCH])
+def test_nobody_ends_a_session_of_another_principal(session_epoch: int) -> None:
+    sessions = cache()
+    first = sessions.context(NO_SESSION, INITIAL_EPOCH, [spec(0)], [], 0, principal="User:alice")
+    sessions.context(first.session_id, session_epoch, [], [], 1, principal="User:mallory")
+    assert sessions.context(first.session_id, 1, [], [], 1, principal="User:alice").session is first.session
+    sessions.context(first.session_id, session_epoch, [], [], 1, principal="User:alice")
+    assert first.session_id not in sessions.session_ids()

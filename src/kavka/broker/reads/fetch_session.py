@@ -8,6 +8,8 @@ of the answers are worth sending. Must not know: logs, replicas, time-outs.
     I3  a partition is served once in an answer, however often the request names it: the last time counts
     I4  the cache holds at most `max.incremental.fetch.session.cache.slots` sessions
     I5  a session of a follower never makes room for one of a consumer, unless it is idle
+    I6  a session is its principal's: to all others it is not known, so that who guesses an id learns of no topics, and
+        ends nothing (in Kafka it does)
 
 The table, (session id, session epoch) of the request to what is done:
 
@@ -82,14 +84,22 @@ class FetchSession:
     """The partitions that one client fetches, in the order in which they are served."""
 
     __slots__ = (
-        "_sent", "by_topic_id", "created_ms", "epoch", "is_followers", "is_old", "last_used_ms", "rank", "resolved_at",
-        "session_id", "specs",
+        "_sent", "by_topic_id", "created_ms", "epoch", "is_followers", "is_old", "last_used_ms", "principal", "rank",
+        "resolved_at", "session_id", "specs",
     )  # fmt: skip
 
     def __init__(
-        self, session_id: int, specs: Iterable[FetchSpec], now_ms: int, *, by_topic_id: bool, is_followers: bool
+        self,
+        session_id: int,
+        specs: Iterable[FetchSpec],
+        now_ms: int,
+        *,
+        by_topic_id: bool,
+        is_followers: bool,
+        principal: str,
     ) -> None:
         self.session_id = session_id
+        self.principal = principal
         self.by_topic_id = by_topic_id
         self.is_followers = is_followers
         self.epoch = 1
@@ -197,23 +207,27 @@ class FetchSessionCache:
         *,
         by_topic_id: bool = False,
         is_follower: bool = False,
+        principal: str = "",
     ) -> FetchContext:
         """Applies the table above. Raises `RequestError` for the three errors in it.
 
-        `by_topic_id`: the request's version names topics by their ids. `is_follower`: another broker asks.
+        `by_topic_id`: the request's version names topics by their ids. `is_follower`: another broker asks. `principal`:
+        who asks.
         """
+        session = self._sessions.get(session_id)
+        if session is not None and session.principal != principal:
+            session = None
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if len(specs) > 1:
                 unique = {partition_key(spec): spec for spec in specs}
                 if len(unique) < len(specs):
                     specs = list(unique.values())
-            if session_id in self._sessions:
-                self._remove(self._sessions[session_id])
+            if session is not None:
+                self._remove(session)
             if session_epoch == FINAL_EPOCH or not self._has_room(len(specs), now_ms, is_follower=is_follower):
                 return FetchContext(None, specs, everything=True)
-            made = self._create(specs, now_ms, by_topic_id=by_topic_id, is_follower=is_follower)
+            made = self._create(specs, now_ms, by_topic_id=by_topic_id, is_follower=is_follower, principal=principal)
             return FetchContext(made, specs, everything=True)
-        session = self._sessions.get(session_id)
         if session is None:
             raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != session_epoch:
@@ -241,11 +255,15 @@ class FetchSessionCache:
             return NO_SESSION
         return context.session_id
 
-    def _create(self, specs: Sequence[FetchSpec], now_ms: int, *, by_topic_id: bool, is_follower: bool) -> FetchSession:
+    def _create(
+        self, specs: Sequence[FetchSpec], now_ms: int, *, by_topic_id: bool, is_follower: bool, principal: str
+    ) -> FetchSession:
         session_id = self._random.randrange(1, 2**31)
         while session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
-        session = FetchSession(session_id, specs, now_ms, by_topic_id=by_topic_id, is_followers=is_follower)
+        session = FetchSession(
+            session_id, specs, now_ms, by_topic_id=by_topic_id, is_followers=is_follower, principal=principal
+        )
         self._sessions[session_id] = session
         self._use(session, now_ms)
         return session

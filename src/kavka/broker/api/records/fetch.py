@@ -81,6 +81,7 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
             broker.replicas.now_ms(),
             by_topic_id=by_topic_id,
             is_follower=replica_id >= 0 and _is_follower(broker, request),
+            principal=request.context.principal,
         )
     except RequestError as error:
         return FetchResponse(error_code=error.code)
