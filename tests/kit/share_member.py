@@ -76,8 +76,17 @@ class ShareMember(BrokerClient):
 
     def fetch_answer(self, topic_id: uuid.UUID, partition: int = 0, *, wait_ms: int = 5_000, **fields: Any) -> Any:
         """The whole answer."""
+        answer = self.ask(self.fetch_request(topic_id, partition, wait_ms=wait_ms, **fields), 2)
+        if answer.error_code == 0:
+            self.epoch += 1
+        return answer
+
+    def fetch_request(
+        self, topic_id: uuid.UUID, partition: int = 0, *, wait_ms: int = 5_000, **fields: Any
+    ) -> fetching.ShareFetchRequest:
+        """The next fetch of its session."""
         topic = fetching.FetchTopic(topic_id=topic_id, partitions=[fetching.FetchPartition(partition_index=partition)])
-        request = fetching.ShareFetchRequest(
+        return fetching.ShareFetchRequest(
             **{
                 "group_id": self.group,
                 "member_id": self.name,
@@ -91,10 +100,6 @@ class ShareMember(BrokerClient):
                 **fields,
             }
         )
-        answer = self.ask(request, 2)
-        if answer.error_code == 0:
-            self.epoch += 1
-        return answer
 
     def fetch(self, topic_id: uuid.UUID, partition: int = 0, **fields: Any) -> list[tuple[int, int, int]]:
         """(first, last, delivery count) of what was acquired; the records are there."""

@@ -29,6 +29,7 @@ from kavka.protocol.messages.read_share_group_state_summary_request import (
     ReadShareGroupStateSummaryRequest,
     ReadStateSummaryData,
 )
+from kavka.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
 from kavka.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from kavka.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from kavka.records.builder import BatchBuilder
@@ -180,6 +181,26 @@ def test_locks_are_free_as_soon_as_the_connection_is_gone(
     with ShareMember(broker.port, member.group) as vanishing:
         assert vanishing.fetch(topic) == [(0, 9, 1)]
     assert member.fetch(topic, wait_ms=20_000) == [(0, 9, 2)]
+
+
+def test_a_fetch_that_waits_gets_nothing_once_its_session_is_closed(
+    queue: tuple[ShareMember, uuid.UUID], broker: KavkaProcess
+) -> None:
+    """A member closes its session while it waits for more. What it gives back went to its own fetch: nobody had the
+    records, and they were locked."""
+    member, topic = queue
+    assert member.fetch(topic) == [(0, 9, 1)]
+    waiting = member.fetch_request(topic, wait_ms=3_000)
+    closing = ShareAcknowledgeRequest(group_id=member.group, member_id=member.name, share_session_epoch=-1)
+    member.send(waiting, 2)
+    member.send(closing, 2)
+    with ShareMember(broker.port, member.group) as other:
+        other.join(member.topic)
+        assert other.fetch(topic, wait_ms=2_000) == [(0, 9, 2)]
+    answer = member.receive(waiting, 2)
+    assert answer.error_code == 0
+    assert not any(data.acquired_records for each in answer.responses for data in each.partitions)
+    assert member.receive(closing, 2).error_code == 0
 
 
 def test_a_renewed_lock_is_still_held(client: BrokerClient, broker: KavkaProcess) -> None:

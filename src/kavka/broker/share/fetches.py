@@ -5,6 +5,8 @@ Decides how many bytes are read of each partition, and when a fetch has waited l
 
     I1  reading, deciding and acquiring is one step of the loop: nothing can come in between
     I2  nothing is acquired for a client that is gone: what waits holds no record
+    I3  nothing is acquired for a session that is over. A member may close it on the connection on which it waits for
+        more: what it gave back at the end went to its own fetch, and was locked for nobody
 
 Source: Kafka's DelayedShareFetch and ShareFetchUtils.
 """
@@ -16,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.share.led_share_partitions import LedShare, ShareLeaders
-from kavka.broker.share.sessions import PartitionId
+from kavka.broker.share.sessions import PartitionId, ShareSession
 from kavka.coordinator.share_state.decide.records import ShareKey
 from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
 from kavka.model import Offset
@@ -104,14 +106,20 @@ class ShareFetches:
         self._on_storage_error = on_storage_error
 
     async def fetch(
-        self, asked: FetchWish, partitions: Sequence[tuple[PartitionId, str]], context: ConnectionContext
+        self,
+        asked: FetchWish,
+        partitions: Sequence[tuple[PartitionId, str]],
+        session: ShareSession,
+        context: ConnectionContext,
     ) -> list[Given]:
         """What the member gets, partitions with their topics' names in the order of their turn; at the latest when its
-        time is over, or its connection."""
+        time is over, or its session, or its connection."""
         began = self._loop.time()
         deadline = began + asked.max_wait_ms / 1000
         while True:
             led, refused = await self._find(asked, partitions)
+            if session.is_over:
+                return []
             is_last = bool(refused) or not led or self._loop.time() >= deadline
             given = self._look(asked, led, is_last=is_last)
             if gave := sum(bool(one.acquired) for one in given):

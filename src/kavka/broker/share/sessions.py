@@ -41,6 +41,8 @@ class ShareSession:
         self.member_id = member_id
         self.epoch = FIRST_EPOCH + 1
         self.partitions: dict[PartitionId, None] = {}
+        self.is_over = False
+        """What still waits for it gets nothing: it would be locked for nobody."""
         self._on_lost = on_lost
         self.detach: Callable[[], object] = lambda: None
         """Has its connection forget it."""
@@ -131,6 +133,7 @@ class ShareSessions:
         key = (session.group_id, session.member_id)
         if self._sessions.get(key) is session:
             del self._sessions[key]
+            session.is_over = True
             session.detach()
             self._release(session.group_id, session.member_id)
             self._of_group[session.group_id] -= 1

@@ -82,7 +82,7 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
             *who, wish, 0 if refusals else message.max_wait_ms, min(message.min_bytes, max_bytes), max_bytes
         )
         given = [Given(partition, error) for partition, error in refusals.items()]
-        given += await broker.share.fetches.fetch(asked, partitions, request.context)
+        given += await broker.share.fetches.fetch(asked, partitions, session, request.context)
     outcomes = await settled(pending)
     if is_final:
         broker.share.sessions.end(session)
