@@ -5,6 +5,7 @@ Decides where reading starts and ends, and how records are written. Must not kno
     -o beginning | end | stored      where there is no offset of the group's, or no group
     -o N | -o -N                     an offset | the last N records of each partition
     -o s@TIME  -o e@TIME             from the first record at TIME on | up to it; ms since 1970 or ISO 8601
+    --share GROUP                    as a member of a share group, which decides all of that itself (consume_share)
 
 I1. With an end (-e, -c, e@) exactly the records before it are written, in each partition's order.
 Source: kcat(1), consumer mode.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kavka.cli.consume_share import Ack, ShareReading, print_share_records
 from kavka.cli.help import CommandLine
 from kavka.cli.line_format import MalformedLine, Writer, compile_format, plain, unescape
 from kavka.cli.line_format import as_json as json_line
@@ -37,6 +39,7 @@ app = CommandLine()
 
 POLL_RECORDS = 10_000
 """Records that are written between two looks at the network."""
+SHARE_ALONE = "--share does not go with -g, -p, -o or --read-committed"
 POLL_MS = 1_000
 
 
@@ -48,8 +51,8 @@ Places = Annotated[
         "-o",
         "--offset",
         metavar="PLACE",
-        show_default="beginning",
-        help="Where to start: beginning, end, stored, N, -N (the last N), s@TIME; and to end: e@TIME.",
+        show_default=False,
+        help="From beginning (default), end, stored, N, -N (the last N), s@TIME; up to e@TIME.",
     ),
 ]
 Count = Annotated[
@@ -70,6 +73,11 @@ KeyDelimiter = Annotated[
 ]
 Group = Annotated[
     str | None, typer.Option("-g", "--group", "--group-id", metavar="GROUP", help="Read as a member of this group.")
+]
+Share = Annotated[str | None, typer.Option("--share", metavar="GROUP", help="Read as a member of this share group.")]
+Acknowledge = Annotated[
+    Ack | None,
+    typer.Option("--ack", metavar="accept|reject|release|ask", help="With --share: what becomes of records."),
 ]
 ReadCommitted = Annotated[bool, typer.Option("--read-committed", help="Skip records of open and aborted transactions.")]
 
@@ -127,6 +135,8 @@ def consume(
     delimiter: Annotated[str, typer.Option("-D", "--delimiter", metavar="TEXT", help="What ends a record.")] = "\\n",
     null: Annotated[str, typer.Option("-Z", "--null", metavar="TEXT", help="What to print for null.")] = "",
     group: Group = None,
+    share: Share = None,
+    ack: Acknowledge = None,
     read_committed: ReadCommitted = False,
     unbuffered: Annotated[bool, typer.Option("-u", "--unbuffered", help="Write without buffering.")] = False,
     as_json: Annotated[bool, typer.Option("-J", "--json", help="One line of JSON for each record.")] = False,
@@ -146,20 +156,19 @@ def consume(
     kavka consume orders -o -5 -e -f '%p/%o %T %k=%s [%h]\n'
 
     kavka consume orders -o s@2026-01-31T12:00 -o e@2026-01-31T13:00 --json
+
+    kavka consume orders --share workers --ack release -f '%o, delivery %d: %s\n'
     """
-    try:
-        if as_json:
-            write: Writer = json_line
-        elif form is not None:
-            write = compile_format(form, null=null.encode())
-        else:
-            keys = None if key_delimiter is None else unescape(key_delimiter)
-            write = plain(keys, unescape(delimiter), null=null.encode())
-    except MalformedLine as problem:
-        usage(str(problem))
+    write = json_line if as_json else _text(form, key_delimiter, delimiter, null=null, delivered=share is not None)
     named = (*(topics or []), *(habit or []))
     if not named:
         usage("no topic is named", "for example kavka consume orders -e")
+    if share is not None or ack is not None:
+        if group is not None or partition is not None or places or from_beginning or read_committed:
+            usage(SHARE_ALONE, "a share group decides that itself: see kavka configs describe --group GROUP")
+        taking = share_reading(named, share, ack, count=count, until_end=until_end, quiet=quiet)
+        print_share_records(bootstrap, taking, write)
+        return
     where = parse_where([*(places or []), *(["beginning"] if from_beginning else [])])
     reading = Reading(named, partition, where, group, count, until_end, read_committed, quiet)
     if group is not None and (where.offset is not None or where.start_ms is not None or partition is not None):
@@ -169,6 +178,26 @@ def consume(
     if group is None and where.word == "stored":
         usage("-o stored needs the group whose offsets are stored", "add -g GROUP")
     print_records(bootstrap, reading, write, unbuffered=unbuffered)
+
+
+def _text(form: str | None, key_delimiter: str | None, delimiter: str, *, null: str, delivered: bool) -> Writer:
+    """How records are written as text. Raises Failure for wrong usage."""
+    try:
+        if form is not None:
+            return compile_format(form, null=null.encode(), delivered=delivered)
+        keys = None if key_delimiter is None else unescape(key_delimiter)
+        return plain(keys, unescape(delimiter), null=null.encode())
+    except MalformedLine as problem:
+        usage(str(problem))
+
+
+def share_reading(
+    topics: tuple[str, ...], group: str | None, ack: Ack | None, *, count: int | None, until_end: bool, quiet: bool
+) -> ShareReading:
+    """What --share and --ack say. Raises Failure for wrong usage."""
+    if group is None:
+        usage("--ack needs the share group whose records are acknowledged", "add --share GROUP")
+    return ShareReading(topics, group, ack or Ack.ACCEPT, count, until_end, quiet)
 
 
 def print_records(bootstrap: str | None, reading: Reading, write: Writer, *, unbuffered: bool) -> None:

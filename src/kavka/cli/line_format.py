@@ -6,6 +6,7 @@ or go to.
     %s %S  value, its length (-1 for null)       %t  topic       %T  timestamp in ms
     %k %K  key, its length (-1 for null)         %p  partition   %h  headers as name=value,...
     %R     length of the value as 4 bytes, big-endian            %o  offset      %%  a percent sign
+    %d     how often it was delivered (share groups)
     \n \r \t \\ \xHH  the usual escapes
 
 I1. A line that `as_json` wrote, `from_json` reads back into the same key, value, headers, partition and timestamp.
@@ -24,9 +25,10 @@ from kavka.cli.output import json_text
 
 if TYPE_CHECKING:
     from kavka.client.consumer import ConsumerRecord
+    from kavka.client.share_consumer import ShareRecord
 
 Header = tuple[str, bytes | None]
-Writer = Callable[["ConsumerRecord"], bytes]
+Writer = Callable[["ConsumerRecord | ShareRecord"], bytes]
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\", "0": b"\0"}
 
 
@@ -69,8 +71,9 @@ def unescape(text: str) -> bytes:
     return bytes(out)
 
 
-def compile_format(text: str, *, null: bytes = b"") -> Writer:
-    """A function that writes one record as `text` says; `null` stands for a null key or value. Raises MalformedLine."""
+def compile_format(text: str, *, null: bytes = b"", delivered: bool = False) -> Writer:
+    """A function that writes one record as `text` says; `null` stands for a null key or value. `delivered`: the records
+    are a share group's, and have a count of deliveries. Raises MalformedLine."""
     tokens: dict[str, Writer] = {
         "s": lambda record: null if record.value is None else record.value,
         "S": lambda record: _length(record.value),
@@ -85,6 +88,8 @@ def compile_format(text: str, *, null: bytes = b"") -> Writer:
             name.encode() + b"=" + (null if value is None else value) for name, value in record.headers
         ),
     }
+    if delivered:
+        tokens["d"] = lambda record: b"%d" % record.delivery_count  # type: ignore[union-attr]  # the caller's word
     parts: list[bytes | Writer] = []
     literal = ""
     position = 0
@@ -100,11 +105,15 @@ def compile_format(text: str, *, null: bytes = b"") -> Writer:
         elif token in tokens:
             parts += [unescape(literal), tokens[token]]
             literal = ""
+        elif token == "d":
+            raise MalformedLine(
+                "%d is how often a record was delivered, and only a share group counts that: add --share GROUP"
+            )
         else:
             raise MalformedLine(f"unknown token %{token}; choose from %s %S %R %k %K %t %p %o %T %h %%")
     parts.append(unescape(literal))
 
-    def write(record: ConsumerRecord) -> bytes:
+    def write(record: ConsumerRecord | ShareRecord) -> bytes:
         return b"".join(part if isinstance(part, bytes) else part(record) for part in parts)
 
     return write
@@ -113,18 +122,19 @@ def compile_format(text: str, *, null: bytes = b"") -> Writer:
 def plain(key_delimiter: bytes | None, delimiter: bytes, *, null: bytes) -> Writer:
     """Writes the value, behind the key where there is a delimiter for it."""
 
-    def value_only(record: ConsumerRecord) -> bytes:
+    def value_only(record: ConsumerRecord | ShareRecord) -> bytes:
         return (null if record.value is None else record.value) + delimiter
 
-    def with_key(record: ConsumerRecord) -> bytes:
+    def with_key(record: ConsumerRecord | ShareRecord) -> bytes:
         assert key_delimiter is not None
         return (null if record.key is None else record.key) + key_delimiter + value_only(record)
 
     return value_only if key_delimiter is None else with_key
 
 
-def as_json(record: ConsumerRecord) -> bytes:
-    """One line of JSON. Bytes that are no UTF-8 stand base64-encoded under value_base64, key_base64."""
+def as_json(record: ConsumerRecord | ShareRecord) -> bytes:
+    """One line of JSON; a share group's record has delivery_count. Bytes that are no UTF-8 stand base64-encoded under
+    value_base64, key_base64."""
     fields: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -134,6 +144,9 @@ def as_json(record: ConsumerRecord) -> bytes:
         **_text_or_base64("value", record.value),
         "headers": [{"name": name, **_text_or_base64("value", value)} for name, value in record.headers],
     }
+    delivery_count = getattr(record, "delivery_count", None)
+    if delivery_count is not None:
+        fields["delivery_count"] = delivery_count
     return json_text(fields).encode() + b"\n"
 
 

@@ -7,6 +7,9 @@ deliveries         records and batches on their way, and where they went
 transactions       a transactional producer and its coordinator
 consumer           partitions or a group in, records out
 group              one member of a consumer group
+share_consumer     records of a share group in, acknowledgements out
+share_session      what is said in a share session, and what is held in it
+share_group_member one member of a share group
 admin              topics, configurations, records, log directories
 group_admin        groups of every kind: lists, members, offsets, deletions
 described_group    one group of a newer protocol, as its coordinator describes it

@@ -165,6 +165,36 @@ class ConsumerSettings:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareConsumerSettings:
+    """How a member of a share group fetches. Where a group begins, how long its locks last and how often a record is
+    delivered are settings of the group, at its brokers."""
+
+    group_id: str
+    rack: str | None = None
+    max_records: int = 500
+    """Records that one fetch asks a broker for, and one poll returns at most."""
+    record_limit: bool = False
+    """Whether a fetch never acquires more than it asks for, and goes to one broker at a time. Else it may bring the
+    rest of a batch, which waits for the next poll. Brokers before Kafka 4.2 do not know it, and send whole batches."""
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 50 * 1024 * 1024
+    fetch_max_wait_ms: int = 500
+    max_inflated_bytes: int = 64 * 1024 * 1024
+    """The largest size of one batch's inflated records."""
+    check_crcs: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.group_id:
+            raise ConfigError("group_id is empty, expected the name of a share group")
+        _positive(
+            max_records=self.max_records,
+            fetch_max_bytes=self.fetch_max_bytes,
+            fetch_max_wait_ms=self.fetch_max_wait_ms,
+            max_inflated_bytes=self.max_inflated_bytes,
+        )
+
+
 def _positive(**values: int) -> None:
     for name, value in values.items():
         if value <= 0:
