@@ -212,6 +212,38 @@ def test_a_renewed_lock_is_still_held(client: BrokerClient, broker: KavkaProcess
         assert member.acknowledge(found, (0, 1, [ACCEPT])) == 0
 
 
+def test_a_renewal_in_a_group_without_renewals_is_refused_as_by_kafka(
+    client: BrokerClient, broker: KavkaProcess
+) -> None:
+    topic, found = topic_of(client, 4)
+    with ShareMember(broker.port, group_of(client, share_renew_acknowledge_enable="false")) as member:
+        member.join(topic)
+        assert member.fetch(found) == [(0, 3, 1)]
+        refused = member.acknowledge(found, (0, 0, [RENEW]), (1, 3, [ACCEPT]), is_renew_ack=True)
+        assert refused == ErrorCode.INVALID_RECORD_STATE
+        assert member.acknowledge(found, (0, 3, [ACCEPT])) == 0, "the request was refused as a whole"
+
+
+def test_large_records_go_out_together_and_a_fetch_waits_for_as_many_bytes_as_it_asks(
+    client: BrokerClient, broker: KavkaProcess
+) -> None:
+    """Each batch is as large as what is read at once."""
+    topic = client.create_topic(f"queue-{uuid.uuid4().hex}")
+    builder = BatchBuilder()
+    builder.append(1, None, b"x" * 1_000_000)
+    for _ in range(6):
+        assert client.produce(topic, builder.build()).error_code == 0
+    found = client.topic_id(topic)
+    with ShareMember(broker.port, group_of(client)) as member:
+        member.join(topic)
+        fetch = {"max_bytes": 50 << 20, "wait_ms": 60_000}
+        assert member.fetch(found, max_records=2, **fetch) == [(0, 1, 1)]
+        assert member.fetch(found, min_bytes=2_500_000, max_records=3, **fetch) == [(2, 4, 1)]
+        assert member.fetch(found, **fetch) == [(5, 5, 1)]
+        assert member.acknowledge(found, (0, 5, [RELEASE])) == 0
+        assert member.fetch(found, max_bytes=1_500_000) == [(0, 0, 2)]
+
+
 def test_record_limit_gives_never_more_and_a_poisonous_record_is_isolated(
     client: BrokerClient, broker: KavkaProcess
 ) -> None:

@@ -248,3 +248,27 @@ def test_records_that_the_log_deletes_while_their_dead_letters_are_due_are_done(
     partition.archive_below(1)
     assert not partition.archive(0, 0)
     assert partition.start == 1
+
+
+def test_a_start_that_passed_what_is_not_delivered_is_to_be_written_once() -> None:
+    """Aborted records at the end: no acknowledgement will tell of them, and until then they count as lag."""
+    partition = SharePartition(0)
+    assert partition.acquire("one", [LogBatch(0, 4, is_aborted=True)], Wish(10), 0, LIMITS) == []
+    assert (partition.start, partition.has_unsent) == (5, True)
+    write = partition.take_write()
+    assert (write.start_offset, write.batches, write.complete) == (5, [], 0)
+    assert not partition.has_unsent
+    partition.settle(write, is_committed=False)
+    assert not partition.has_unsent, "a refused one waits for the next change"
+
+
+def test_a_start_that_passes_more_while_a_write_is_under_way_is_written_after_it() -> None:
+    partition = SharePartition(0)
+    partition.acquire("one", [LogBatch(0, 4, is_aborted=False)], Wish(10), 0, LIMITS)
+    partition.acknowledge("one", [Acknowledgement(0, 4, [AcknowledgeType.ACCEPT])], 0, LIMITS)
+    write = partition.take_write()
+    partition.acquire("one", [LogBatch(5, 9, is_aborted=True)], Wish(10), 0, LIMITS)
+    assert not partition.has_unsent
+    partition.settle(write, is_committed=True)
+    assert partition.has_unsent
+    assert partition.take_write().start_offset == 10

@@ -12,7 +12,7 @@ from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_EPOCH, NO_LEADER, LeaderAndIsr
 from kavka.security.acls import Operation
 from kavka.security.resource_patterns import ResourceType
-from kavka.share.decide.share_partition import Acknowledgement, check_acknowledgements
+from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, check_acknowledgements
 
 if TYPE_CHECKING:
     from kavka.broker.api.share.ports import ShareBroker
@@ -93,8 +93,11 @@ async def acknowledge(
     leaders = broker.share.leaders
     for partition, name in partitions:
         try:
-            may_renew = kind.may_renew and leaders.settings(group_id).may_renew
-            check_acknowledgements(batches[partition], may_renew=may_renew, is_renewal=kind.is_renewal)
+            check_acknowledgements(batches[partition], may_renew=kind.may_renew, is_renewal=kind.is_renewal)
+            if kind.is_renewal and not leaders.settings(group_id).may_renew and _renews(batches[partition]):
+                raise RequestError(
+                    ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group."
+                )
             led = await leaders.find(ShareKey(group_id, partition.topic_id, partition.partition), name)
             written = leaders.acknowledge(led, member_id, batches[partition])
         except RequestError as refusal:
@@ -103,6 +106,10 @@ async def acknowledge(
         else:
             outcomes[partition] = Outcome() if written is None else written
     return outcomes
+
+
+def _renews(acknowledgements: Sequence[Acknowledgement]) -> bool:
+    return any(AcknowledgeType.RENEW in each.kinds for each in acknowledgements)
 
 
 async def settled(pending: Mapping[PartitionId, Outcome | asyncio.Future[ErrorCode]]) -> dict[PartitionId, Outcome]:

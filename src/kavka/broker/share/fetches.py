@@ -27,7 +27,7 @@ from kavka.records.control import ControlType, read_marker
 from kavka.replication.decide.fetching import FetchOutcome
 from kavka.replication.purgatory import DelayedOperation
 from kavka.replication.replica_manager import ReplicaManager
-from kavka.share.decide.acquired_records import Acquired, LogBatch, Wish
+from kavka.share.decide.acquired_records import Acquired, LogBatch, Wish, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from kavka.protocol.connection import ConnectionContext
 
 READ_BYTES: Final = 1024 * 1024
-"""How much is read of one partition at once: what is not given out is read again."""
+"""How much is read of one partition at once: what is not given out is read again. Where all of it was given and the
+member wants more, the next piece is read: so records of 1 MiB do not go out one by one."""
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""Of all partitions together, in one answer: it is put together in memory. No fetch waits for more."""
 MAX_TURNS: Final = 100
 """How often one fetch looks again because it found only what is not delivered."""
 
@@ -150,7 +153,9 @@ class ShareFetches:
 
     def _look(self, asked: FetchWish, led: Mapping[PartitionId, LedShare], *, is_last: bool) -> list[Given]:
         """What can be given now. Empty while more bytes are needed (I1)."""
-        share_bytes = min(max(asked.max_bytes // max(len(led), 1), 1), READ_BYTES)
+        # Whole batches come, so a read of exactly min_bytes brings less.
+        wanted = min(READ_BYTES + asked.min_bytes, MOST_BYTES)
+        share_bytes = min(max(asked.max_bytes // max(len(led), 1), 1), wanted)
         reads: dict[PartitionId, _Read | Given] = {}
         for partition, one in led.items():
             read = self._read(asked, partition, one, share_bytes)
@@ -158,20 +163,41 @@ class ShareFetches:
                 reads[partition] = read
         failed = [read for read in reads.values() if isinstance(read, Given)]
         size_bytes = sum(len(read.data) for read in reads.values() if isinstance(read, _Read))
-        if size_bytes < asked.min_bytes and not is_last and not failed:
+        if size_bytes < min(asked.min_bytes, MOST_BYTES - READ_BYTES) and not is_last and not failed:
             return []
         given: list[Given] = []
-        left = asked.wish.max_records
+        left, left_bytes = asked.wish.max_records, min(asked.max_bytes, MOST_BYTES)
         for read in reads.values():
-            if isinstance(read, _Read) and left > 0:
-                found = self._give(asked, read, share_bytes, left)
+            if isinstance(read, _Read) and left > 0 and (left_bytes > 0 or not given):
+                found = self._give_pieces(asked, read, share_bytes, left, left_bytes)
                 if found is not None:
                     given.append(found)
                     left -= sum(piece.last - piece.first + 1 for piece in found.acquired)
+                    left_bytes -= len(found.records)
         return [*given, *failed]
 
+    def _give_pieces(self, asked: FetchWish, read: _Read, share_bytes: int, left: int, left_bytes: int) -> Given | None:
+        """What the member gets of one partition: more than one piece where all is new and there is room for more. What
+        is delivered again goes out alone, by the rules of records that fail."""
+        pieces: list[Given] = []
+        piece: _Read | Given | None = read
+        while isinstance(piece, _Read) and left > 0 and (left_bytes > 0 or not pieces):
+            found = self._give(asked, piece, share_bytes, left)
+            if found is None or found.error is not ErrorCode.NONE:
+                return _joined(pieces, asked.wish) if pieces else found
+            pieces.append(found)
+            left -= sum(run.last - run.first + 1 for run in found.acquired)
+            left_bytes -= len(found.records)
+            records = read.led.records
+            if records.next_fetch_offset < records.end or found.acquired[-1].deliveries > 1 or left_bytes <= 0:
+                break
+            piece = self._read(asked, read.partition, read.led, min(share_bytes, left_bytes))
+            if isinstance(piece, _Read) and piece.batches[0].first <= found.acquired[-1].last:
+                break  # The rest of a batch.
+        return _joined(pieces, asked.wish) if pieces else None
+
     def _give(self, asked: FetchWish, read: _Read, share_bytes: int, left: int) -> Given | None:
-        """What the member gets of one partition; what holds only what is not delivered is passed over."""
+        """What the member gets of one piece; what holds only what is not delivered is passed over."""
         led = read.led
         limits = self._leaders.settings(asked.group_id).limits
         next_read: _Read | Given | None = read
@@ -186,6 +212,7 @@ class ShareFetches:
                 return Given(read.partition, records=next_read.around(acquired), acquired=acquired)
             if led.records.next_fetch_offset <= before:
                 return None
+            self._leaders.store_passed(led)
             next_read = self._read(asked, read.partition, led, share_bytes)
         return None
 
@@ -237,6 +264,15 @@ class ShareFetches:
             raise
         finally:
             context.release(waiting.answer)
+
+
+def _joined(pieces: Sequence[Given], wish: Wish) -> Given:
+    """Pieces of one partition, one behind the other, as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    acquired = [run for piece in pieces for run in piece.acquired]
+    records = b"".join(piece.records for piece in pieces)
+    return Given(pieces[0].partition, records=records, acquired=told(acquired, wish.batch_size))
 
 
 def _read_batches(

@@ -374,6 +374,12 @@ class ShareLeaders:
 
     # -- writing
 
+    def store_passed(self, led: LedShare) -> None:
+        """A fetch has found only what is not delivered: aborted records and markers. No acknowledgement will tell of
+        them, and until the start is stored they count as lag."""
+        if led.records.has_unsent:
+            self._write_soon(led)
+
     def _write_soon(self, led: LedShare) -> None:
         if not led.is_writing and not led.is_dropped:
             led.is_writing = True

@@ -12,7 +12,7 @@ coordinator, timers or requests.
     ACQUIRED      reject                                         given up      yes
     ACQUIRED      gap                                            ARCHIVED      yes
     ACQUIRED      renew                                          ACQUIRED, with a new deadline; no
-    AVAILABLE     the log has no record there; it was aborted    ARCHIVED      with a later write
+    AVAILABLE     the log has no record there; it was aborted    ARCHIVED      with the next write, or one of its own
     ARCHIVING     its dead letter is written, or cannot be       ARCHIVED      yes
 
 Given up is ARCHIVED, or ARCHIVING in a group with a dead-letter topic. So it is stored that a dead letter is due before
@@ -100,6 +100,8 @@ class SharePartition:
         self.spans = Spans(start)
         self._last_change = _NOTHING
         self._last_sent = _NOTHING
+        self._sent_start = start
+        """The start in the last write, or in what was loaded."""
         self.may_have_dead_letters = False
         """Whether it is worth asking for `dead_letters`: never true in a group that had none."""
         for batch in sorted(batches):
@@ -139,8 +141,9 @@ class SharePartition:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether there is something to write that is in no write yet."""
-        return self._last_change > self._last_sent
+        """Whether there is something to write that is in no write yet: a change, or a start that has passed what is not
+        delivered, while nothing is in flight whose acknowledgement would tell of it."""
+        return self._last_change > self._last_sent or (self.start == self.end and self.start > self._sent_start)
 
     def may_take_more(self, limits: ShareLimits) -> bool:
         """Whether somebody could be given something, if the log has it."""
@@ -304,6 +307,7 @@ class SharePartition:
         ]
         self._last_sent = self._last_change
         start = next((span.first for span in self.spans if span.will_be not in TERMINAL), self.end)
+        self._sent_start = start
         complete = sum(span.size for span in self.spans if span.first >= start and span.will_be in TERMINAL)
         return Write(self._last_change, start, batches, complete)
 
