@@ -41,7 +41,7 @@ EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % 
 MUTANTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-partitions bench-spark chaos chaos-spark soak upgrade simulate explore mutants fuzz kill9 messages picture clean
+.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-console bench-partitions bench-spark chaos chaos-spark soak upgrade simulate explore mutants fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -105,6 +105,9 @@ bench-partitions: setup ## five brokers with 50,000 to 200,000 replicas: shutdow
 
 bench-spark: setup ## kavka's Spark source beside Spark's own Kafka connector, in turn in one session (a quarter of an hour)
 	@$(PYTHON) -m benchmarks.spark --keep
+
+bench-console: setup ## the console under 500 tabs, 200 visitors, 100 abandoned searches and 40 slow bodies: pages, memory (two minutes)
+	@KAVKA_CONSOLE_LOAD=1 KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest -n 0 -q -s tests/integration/console/test_console_load.py
 
 chaos: setup ## three and five brokers under faults for CHAOS_SECONDS, and a checker of what their clients saw
 	@$(PYTHON) -m tests.chaos.run --seconds $(CHAOS_SECONDS) $(CHAOS)

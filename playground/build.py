@@ -6,8 +6,9 @@
     TARGET/cluster/     what both load: scripts, styles, Pyodide, and kavka.zip
 
 kavka.zip has kavka as the wheel has it (without its command line and its console, which no page can run), the
-playground's own package, structlog, and the stand-ins for crc32c and cramjam. Modules that the first run needs are
-compiled by Pyodide itself, if Node.js is there: the page then starts in less than half of the time.
+playground's own package, structlog, and the stand-ins for crc32c and cramjam. Modules that the first run needs, also
+those of Python's own library, are compiled by Pyodide itself, if Node.js is there: a page that has to compile them
+takes several times as long to start.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ ROOT: Final = HERE.parent
 TARGET: Final = ROOT / "build" / "site"
 NOT_IN_A_PAGE: Final = ("cli", "console", "testing")
 """Rooms of kavka that need sockets, processes or packages that a page has not."""
-PYODIDE: Final = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+LIBRARY: Final = "python_stdlib.zip"
+PYODIDE: Final = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", LIBRARY, "pyodide-lock.json")
 CODE: Final = re.compile(
     r"((?<![\w/.])/controller\b|\bkavka elect --unclean|\backs=\w+|\b[a-z]+(?:\.[a-z]+){2,}\b|\b[A-Z]+_[A-Z_]+\b)"
 )
@@ -99,8 +101,13 @@ def build(target: Path, pyodide: Path, *, compiled: bool = True) -> None:
     write_archive(cluster / "kavka.zip", dict(sources()))
     if compiled:
         modules = compile_with(pyodide, cluster / "kavka.zip")
-        others = {name: content for name, content in sources() if f"{name}c" not in modules}
-        write_archive(cluster / "kavka.zip", {**others, **modules})
+        library = cluster / "pyodide" / LIBRARY
+        with zipfile.ZipFile(library) as found:
+            python = {name: found.read(name) for name in found.namelist() if not name.endswith("/")}
+        for place, archive, files in (("kavka", cluster / "kavka.zip", dict(sources())), ("python", library, python)):
+            own = {name.partition("/")[2]: code for name, code in modules.items() if name.startswith(f"{place}/")}
+            others = {name: content for name, content in files.items() if f"{name}c" not in own}
+            write_archive(archive, {**others, **own})
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +249,7 @@ def write_archive(path: Path, files: dict[str, bytes]) -> None:
 
 
 def compile_with(pyodide: Path, archive: Path) -> dict[str, bytes]:
-    """The modules of a first run, as Pyodide's Python compiles them; nothing where there is no Node.js."""
+    """The modules of a first run, as Pyodide's Python compiles them, below kavka/ and python/. None without Node.js."""
     node = shutil.which("node")
     if node is None:
         print("no node: the page will compile kavka itself, each time that it is opened", file=sys.stderr)

@@ -15,6 +15,7 @@ Source: Kafka's documentation on monitoring; Prometheus' exposition format 0.0.4
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
@@ -27,6 +28,8 @@ PATIENCE_S: Final = 3.0
 MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 MAX_SAMPLES: Final = 50_000
 MAX_APIS: Final = 100
+MAX_VALUE: Final = 1e18
+"""What is not below it is no measurement. Exporters write NaN for what they have not measured yet."""
 _TIMES: Final = {
     "queue": "kafka_network_requestmetrics_requestqueuetimems",
     "local": "kafka_network_requestmetrics_localtimems",
@@ -58,7 +61,8 @@ class ScrapeFailed(Exception):
 
 
 def parse_samples(text: str) -> Iterator[Sample]:
-    """The samples of a text; lines that are none are passed over, and what comes after MAX_SAMPLES."""
+    """The samples of a text; lines that are none are passed over, values that are no measurements, and what comes after
+    MAX_SAMPLES."""
     found = 0
     for line in text.splitlines():
         if line.startswith("#") or found >= MAX_SAMPLES:
@@ -69,6 +73,8 @@ def parse_samples(text: str) -> Iterator[Sample]:
         try:
             value = float(match[3])
         except ValueError:
+            continue
+        if not math.isfinite(value) or abs(value) >= MAX_VALUE:
             continue
         found += 1
         labels = {} if match[2] is None else {name: _unescaped(text) for name, text in _LABEL.findall(match[2])}
@@ -94,7 +100,7 @@ class MetricsScraper:
     def address_of(self, broker: int, host: str, configs: Mapping[str, str]) -> str | None:
         """Where the broker shows them; None where nobody says."""
         port = configs.get(METRICS_PORT, "")
-        if port.isdecimal() and int(port) > 0:
+        if port.isdecimal() and len(port) <= 5 and int(port) > 0:
             return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
         if self._template:
             return self._template.replace("{host}", host).replace("{broker}", str(broker))
@@ -158,7 +164,7 @@ class MetricsScraper:
 
 def _request_times(api: str, found: Mapping[str, float], before: _Before | None, now_s: float) -> RequestTimes | None:
     count = found.get(f"{_TIMES['total']}_count", 0.0)
-    if not count:
+    if count < 1:
         return None
 
     def mean(kind: str) -> float:

@@ -14,6 +14,7 @@ Source: the fields of Metadata, ListOffsets, DescribeLogDirs, DescribeGroups and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -420,9 +421,10 @@ class ZooKeeperView:
 
     def number(self, name: str) -> float | None:
         try:
-            return float(self.values[name])
+            found = float(self.values[name])
         except (KeyError, ValueError):
             return None
+        return found if math.isfinite(found) else None
 
 
 @dataclass(frozen=True, slots=True)

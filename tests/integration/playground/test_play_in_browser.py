@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,12 @@ def test_choices_that_cannot_be_are_said_and_another_cluster_starts(browser: Bro
 def test_the_page_asks_nobody_but_its_own_server_and_is_small(browser: Browser, tmp_path: Path) -> None:
     files = built(tmp_path, compiled=True)
     assert sum(file.stat().st_size for file in files.rglob("*") if file.is_file()) <= MAX_BYTES
+    for archive, module in (("kavka.zip", "kavka/model"), ("pyodide/python_stdlib.zip", "asyncio/__init__")):
+        with zipfile.ZipFile(files / "cluster" / archive) as found:
+            names = found.namelist()
+        assert f"{module}.pyc" in names, "the page would compile it"
+        assert f"{module}.py" not in names
+        assert len(names) == len(set(names)), archive
     with served(files) as address, page_of(browser) as page:
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))

@@ -122,7 +122,7 @@ class TestForms:
             with pytest.raises(ActionRefused):
                 settings({"s": wrong}, "s")
 
-    @pytest.mark.parametrize("said", ["", "x", "1.5", "-1", "11", "9" * 30, "٣٣٣"])
+    @pytest.mark.parametrize("said", ["", "x", "1.5", "-1", "--1", "11", "9" * 30, "٣٣٣"])
     def test_a_number_is_within_its_range(self, said: str) -> None:
         with pytest.raises(ActionRefused):
             whole({"n": said}, "n", "it", least=0, most=10)

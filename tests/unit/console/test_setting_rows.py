@@ -108,7 +108,8 @@ class TestRows:
         assert readable("168", "hours") == "7 d"
         assert readable("1073741824", "bytes") == "1.0 GiB"
         assert readable("9223372036854775807", "bytes per second") == "no limit"
-        assert readable("-1", "bytes") == readable("512", "bytes") == readable("a", "bytes") == ""
+        for value in ("-1", "512", "a", "--5"):
+            assert readable(value, "bytes") == "", value
 
     def test_rows_are_found_by_name_and_meaning_and_kind(self) -> None:
         some = rows(entry("a.ms", "1", documentation="How long segments stay."), entry("b", "2", ConfigSource.TOPIC))

@@ -22,6 +22,19 @@ def test_samples_are_read_with_their_labels_and_odd_lines_are_passed_over() -> N
     ]
 
 
+def test_what_is_no_measurement_is_passed_over() -> None:
+    """JMX exporters write NaN for what nothing has been measured of; a page with such a number failed."""
+    text = "a NaN\nb +Inf\nc -Inf\nd 1e300\ne 3\n"
+    assert [tuple(sample) for sample in parse_samples(text)] == [("e", {}, 3.0)]
+    total = "kafka_network_requestmetrics_totaltimems"
+    (reading,) = read([f'{total}_sum{{request="Fetch"}} 1e17\n{total}_count{{request="Fetch"}} 1e-300\n'])
+    assert reading.found[1].request_times == ()
+
+
+def test_a_port_that_is_none_is_no_address() -> None:
+    assert MetricsScraper("").address_of(1, "b", {"kavka.metrics.port": "9" * 5_000}) is None
+
+
 def test_an_address_comes_from_the_brokers_own_setting_else_from_the_template() -> None:
     scraper = MetricsScraper("http://{host}:7071/metrics?id={broker}")
     assert scraper.address_of(2, "b", OURS) == "http://b:9100/metrics"

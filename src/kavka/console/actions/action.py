@@ -203,7 +203,7 @@ def topic_of(values: Values) -> Sequence[str]:
 def whole(values: Values, name: str, what: str, *, least: int = 0, most: int = 2**31 - 1) -> int:
     """A number that has to be there. Raises ActionRefused."""
     found = text(values, name, what)
-    if not found.lstrip("-").isdecimal() or len(found) > 20 or not least <= int(found) <= most:
+    if not found.removeprefix("-").isdecimal() or len(found) > 20 or not least <= int(found) <= most:
         raise ActionRefused(f"{what} is {found[:40]!r}: a number from {least} to {most} is needed")
     return int(found)
 

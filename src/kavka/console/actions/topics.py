@@ -93,7 +93,7 @@ class CreateTopic(Action):
                 Warned("warn", Statement("With one replica, the loss of its broker's disk loses the topic."))
             )
         least = topic.configs.get("min.insync.replicas", "")
-        if least.isdecimal() and 0 < replicas == int(least) > 1:
+        if least.isdecimal() and len(least) < 10 and 0 < replicas == int(least) > 1:
             text_ = (
                 "min.insync.replicas equals the number of replicas: while any broker is down, writes with acks=all "
                 "are refused."
@@ -530,8 +530,9 @@ def _config_warnings(
     found = []
     topic = watch.snapshot.topics.get(resource.name) if resource.resource_type is ResourceType.TOPIC else None
     for change in changes:
-        if change.name == "min.insync.replicas" and change.value and change.value.isdecimal() and topic is not None:
-            short = [each for each in topic.partitions if len(each.in_sync_replicas) < int(change.value)]
+        least = change.value or ""
+        if change.name == "min.insync.replicas" and least.isdecimal() and len(least) < 10 and topic is not None:
+            short = [each for each in topic.partitions if len(each.in_sync_replicas) < int(least)]
             if short:
                 known = {"n": len(short)}
                 text_ = (

@@ -147,14 +147,16 @@ def row_of(entry: ConfigEntry, own: ConfigSource) -> SettingRow:
 
 def _converted(value: str, unit_of_value: str, wanted: str) -> str:
     """log.retention.hours=168 is what retention.ms has for a default."""
-    if unit_of_value == wanted or not value.isdecimal() or wanted not in _MS or unit_of_value not in _MS:
+    if unit_of_value == wanted or wanted not in _MS or unit_of_value not in _MS:
+        return value
+    if not value.isdecimal() or len(value) > 19:
         return value
     return str(int(value) * _MS[unit_of_value] // _MS[wanted])
 
 
 def readable(value: str, kind: str) -> str:
     """604800000 of milliseconds is 7 d; '' where the number is as short."""
-    if not value.lstrip("-").isdecimal() or len(value) > 19 or int(value) < 0:
+    if not value.removeprefix("-").isdecimal() or len(value) > 19 or int(value) < 0:
         return ""
     number = int(value)
     if number == _NO_LIMIT:

@@ -25,7 +25,7 @@
     if (!form.checkValidity() || body.toString().length > MOST_TYPED) return;
     const own = (asking = new AbortController());
     try {
-      const answer = await fetch(form.action, { method: "POST", body, signal: own.signal, credentials: "same-origin" });
+      const answer = await fetch(form.getAttribute("action"), { method: "POST", body, signal: own.signal, credentials: "same-origin" });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (own !== asking) return;
       const preview = answer.status === 200 && page.getElementById("preview");
@@ -33,7 +33,7 @@
       if (!preview && !problem) return; // the button shows what is wrong
       const part = document.importNode(preview || problem, true);
       part.removeAttribute("id");
-      part.querySelector("button[value=back]")?.remove();
+      part.querySelectorAll("script, button[value=back]").forEach(each => each.remove());
       shown.replaceChildren(part);
       state.textContent = preview ? form.dataset.shownAtOnce : part.textContent.trim();
       state.classList.toggle("hidden", !preview);
