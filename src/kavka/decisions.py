@@ -137,6 +137,49 @@ def forget(decision: Decision) -> None:
     """A `RecordDecision` for those that nobody asks: tests and tools."""
 
 
+REPEATED_INTERVAL_MS = 60_000
+"""How long further decisions of a kind are counted only (`Repeats`)."""
+MOST_KINDS = 10_000
+"""Kinds that are counted; then all counts begin anew."""
+
+
+class Repeats:
+    """Which of many decisions that are alike are recorded: the first of an interval of each kind. The others are
+    counted, and the next record says how many there were. Clients may choose what a kind is: there is a bound."""
+
+    __slots__ = ("_counted",)
+
+    def __init__(self) -> None:
+        self._counted: dict[tuple[object, ...], tuple[int, int]] = {}
+        """By kind: until when further ones are counted only, and how many were."""
+
+    def __len__(self) -> int:
+        """How many kinds are counted."""
+        return len(self._counted)
+
+    def since_last(self, kind: tuple[object, ...], now_ms: int) -> int | None:
+        """One more of the kind. None: it is counted, and no more; else how many were since the last record: then either
+        `record` or `put_off` is to follow."""
+        until_ms, unrecorded = self._counted.get(kind, (now_ms, 0))
+        if now_ms >= until_ms:
+            return unrecorded
+        self._counted[kind] = (until_ms, unrecorded + 1)
+        return None
+
+    def record(self, kind: tuple[object, ...], now_ms: int) -> None:
+        """It is recorded."""
+        self._note(kind, now_ms + REPEATED_INTERVAL_MS, 0)
+
+    def put_off(self, kind: tuple[object, ...], until_ms: int, unrecorded: int) -> None:
+        """It is not: there is no room for it before `until_ms`. `unrecorded` as from `since_last`."""
+        self._note(kind, until_ms, unrecorded + 1)
+
+    def _note(self, kind: tuple[object, ...], until_ms: int, unrecorded: int) -> None:
+        if kind not in self._counted and len(self._counted) >= MOST_KINDS:
+            self._counted.clear()
+        self._counted[kind] = (until_ms, unrecorded)
+
+
 DECISIONS_TOPIC = "__kavka_decisions"
 """Where the brokers keep their decisions."""
 RING_FILES = ("kavka-decisions.1.jsonl", "kavka-decisions.0.jsonl")

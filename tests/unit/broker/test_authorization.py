@@ -16,14 +16,14 @@ from kavka.broker.api_rights import API_RIGHTS
 from kavka.broker.api_table import SERVED
 from kavka.broker.authorization import authorization as room
 from kavka.broker.authorization.authorization import Authorization, AuthorizationPorts
-from kavka.broker.authorization.denials import INTERVAL_MS, MAX_RECORDED, Denials
+from kavka.broker.authorization.denials import MAX_RECORDED, Denials
 from kavka.broker.authorization.plugins import load
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.late import Late
 from kavka.broker.quotas.client_quotas import ClientQuotas, QuotaPorts
 from kavka.broker.reads.fetch_session import FetchSessionCache
 from kavka.config.broker import BrokerConfig
-from kavka.decisions import Decision, DecisionKind, decode_decision, encode_decision
+from kavka.decisions import REPEATED_INTERVAL_MS, Decision, DecisionKind, decode_decision, encode_decision
 from kavka.decisions import RecordedDecision as Recorded
 from kavka.errors import ConfigError, ProtocolViolation
 from kavka.model import BrokerId
@@ -277,7 +277,7 @@ def test_a_denial_is_recorded_once_a_minute_with_the_count_of_the_others() -> No
         caller.may(READ, TOPIC, "orders")
     caller.may(READ, TOPIC, "quiet", quietly=True)
     assert len(recorded) == 1
-    now.ms = INTERVAL_MS
+    now.ms = REPEATED_INTERVAL_MS
     caller.may(READ, TOPIC, "orders")
     assert [each.evidence["unrecorded_before"] for each in recorded] == [0, 4]
     decision = recorded[0]
@@ -316,7 +316,7 @@ def test_one_caller_cannot_have_a_record_made_of_every_name_it_thinks_of() -> No
     other = authorization.caller(request(HeartbeatRequest(), ApiKey.HEARTBEAT, 3, host="10.0.0.2"))
     other.may(READ, TOPIC, "t0")
     assert len(recorded) == MAX_RECORDED + 1
-    now.ms = INTERVAL_MS
+    now.ms = REPEATED_INTERVAL_MS
     caller.may(READ, TOPIC, "again")
     assert recorded[-1].evidence["unrecorded_before"] == 4 * MAX_RECORDED
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.authentication import failed_authentications
-from kavka.broker.authentication.failed_authentications import INTERVAL_MS, MAX_RECORDS, Attempt, Failures
-from kavka.decisions import Decision
+from kavka.broker.authentication.failed_authentications import MAX_RECORDS, Attempt, Failures
+from kavka.decisions import MOST_KINDS, REPEATED_INTERVAL_MS, Decision
 from kavka.model import BrokerId
 from kavka.security.sasl import AuthenticationFailed, FailureReason
 
@@ -32,13 +31,13 @@ def test_who_has_many_addresses_leaves_no_flood_of_records() -> None:
     for number in range(MAX_RECORDS + 50):
         failed.on_failed(attempt(f"10.0.0.{number}"), WRONG, 1_000 + number)
     assert len(recorded) == MAX_RECORDS
-    failed.on_failed(attempt("10.0.0.149"), WRONG, 1_000 + INTERVAL_MS)
+    failed.on_failed(attempt("10.0.0.149"), WRONG, 1_000 + REPEATED_INTERVAL_MS)
     assert recorded[-1].evidence["host"] == "10.0.0.149"
     assert recorded[-1].evidence["unrecorded_before"] == 1
 
 
 def test_kinds_are_bounded() -> None:
     failed, _recorded = new()
-    for number in range(failed_authentications.MAX_KINDS + 10):
+    for number in range(MOST_KINDS + 10):
         failed.on_failed(attempt(str(number)), WRONG, 1_000)
-    assert failed.kinds <= failed_authentications.MAX_KINDS
+    assert failed.kinds <= MOST_KINDS

@@ -7,17 +7,12 @@ are counted, and the next record says how many there were.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision
+from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision, Repeats
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId
 from kavka.security.delegation_tokens import Token
-
-INTERVAL_MS: Final = 60_000
-"""How long further refusals of a kind are counted only."""
-MAX_KINDS: Final = 10_000
-"""Kinds of refusals that are counted; then all counts begin anew."""
 
 
 class Asker(NamedTuple):
@@ -34,8 +29,7 @@ class TokenRecords:
         self._broker_id = broker_id
         self._record = record
         self._wall_ms = wall_ms
-        self._counted: dict[tuple[object, ...], tuple[int, int]] = {}
-        """By kind: until when further ones are counted only, and how many were."""
+        self._repeats = Repeats()
 
     def created(self, token: Token, by: Asker) -> None:
         self._changed("created", token, by, after=token)
@@ -88,13 +82,10 @@ class TokenRecords:
         """A request about a token was refused."""
         now_ms = self._wall_ms()
         kind = (*by, request, error)
-        until_ms, unrecorded = self._counted.get(kind, (now_ms, 0))
-        if now_ms < until_ms:
-            self._counted[kind] = (until_ms, unrecorded + 1)
+        unrecorded = self._repeats.since_last(kind, now_ms)
+        if unrecorded is None:
             return
-        if len(self._counted) >= MAX_KINDS:
-            self._counted.clear()
-        self._counted[kind] = (now_ms + INTERVAL_MS, 0)
+        self._repeats.record(kind, now_ms)
         self._record(
             Decision(
                 DecisionKind.TOKEN_REFUSED,

@@ -12,16 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision
+from kavka.decisions import REPEATED_INTERVAL_MS, Decision, DecisionKind, Fact, RecordDecision, Repeats
 from kavka.model import BrokerId
 from kavka.security.sasl import AuthenticationFailed
 
-INTERVAL_MS: Final = 60_000
-"""How long further failures of a kind are counted only."""
-MAX_KINDS: Final = 10_000
-"""Kinds of failures that are counted; then all counts begin anew."""
 MAX_RECORDS: Final = 100
-"""Records in such a time."""
+"""Records in REPEATED_INTERVAL_MS."""
 
 
 class Attempt(NamedTuple):
@@ -40,8 +36,7 @@ class Failures:
         self._broker_id = broker_id
         self._record = record
         self._wall_ms = wall_ms
-        self._counted: dict[tuple[object, ...], tuple[int, int]] = {}
-        """By kind: until when further ones are counted only, and how many were."""
+        self._repeats = Repeats()
         self._recorded_until_ms = 0
         self._recorded = 0
         """Records until then."""
@@ -49,21 +44,18 @@ class Failures:
     @property
     def kinds(self) -> int:
         """How many kinds are counted."""
-        return len(self._counted)
+        return len(self._repeats)
 
     def on_failed(self, attempt: Attempt, failure: AuthenticationFailed, now_ms: int, *, slowed_ms: int = 0) -> None:
         """An authentication failed. `slowed_ms`: for how long the address has to wait now."""
         kind = (attempt.host, attempt.listener, attempt.mechanism, failure.reason, slowed_ms > 0)
-        until_ms, unrecorded = self._counted.get(kind, (now_ms, 0))
-        if now_ms < until_ms:
-            self._counted[kind] = (until_ms, unrecorded + 1)
+        unrecorded = self._repeats.since_last(kind, now_ms)
+        if unrecorded is None:
             return
-        if kind not in self._counted and len(self._counted) >= MAX_KINDS:
-            self._counted.clear()
         if not self._may_record(now_ms):
-            self._counted[kind] = (self._recorded_until_ms, unrecorded + 1)
+            self._repeats.put_off(kind, self._recorded_until_ms, unrecorded)
             return
-        self._counted[kind] = (now_ms + INTERVAL_MS, 0)
+        self._repeats.record(kind, now_ms)
         sentence = _sentence(attempt, failure)
         if slowed_ms:
             sentence += f"; it failed too often, and its clients wait {slowed_ms} ms now before they may try again"
@@ -92,7 +84,7 @@ class Failures:
     def _may_record(self, now_ms: int) -> bool:
         """Whether there is room for one record more; it is taken."""
         if now_ms >= self._recorded_until_ms:
-            self._recorded_until_ms, self._recorded = now_ms + INTERVAL_MS, 0
+            self._recorded_until_ms, self._recorded = now_ms + REPEATED_INTERVAL_MS, 0
         self._recorded += 1
         return self._recorded <= MAX_RECORDS
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision
+from kavka.decisions import REPEATED_INTERVAL_MS, Decision, DecisionKind, Fact, RecordDecision, Repeats
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.security.acls import Binding, Operation, Permission
@@ -23,12 +23,8 @@ from kavka.security.resource_patterns import PatternType, ResourceType
 
 log = Logger("kafka.authorizer.logger")
 
-INTERVAL_MS: Final = 60_000
-"""How long further denials of a kind are counted only."""
-MAX_KINDS: Final = 10_000
-"""Kinds of denials that are counted; then all counts begin anew."""
 MAX_RECORDED: Final = 100
-"""Denials of one principal at one host that are recorded within the interval; the others are counted only (I1)."""
+"""Denials of one principal at one host that are recorded within REPEATED_INTERVAL_MS; others are counted only (I1)."""
 MAX_CALLERS: Final = 10_000
 """Principals at hosts whose records are counted; then all begin anew."""
 
@@ -152,8 +148,7 @@ class Denials:
         self._broker_id = broker_id
         self._record = record
         self._wall_ms = wall_ms
-        self._counted: dict[tuple[object, ...], tuple[int, int]] = {}
-        """By kind: until when further ones are counted only, and how many were."""
+        self._repeats = Repeats()
         self._callers: dict[tuple[Principal, str], _Caller] = {}
         self.count = 0
         """All denials since the start."""
@@ -162,9 +157,8 @@ class Denials:
         """`describe` is called for the denials that are recorded."""
         self.count += 1
         kind = (*question, api)
-        until_ms, unrecorded = self._counted.get(kind, (now_ms, 0))
-        if now_ms < until_ms:
-            self._counted[kind] = (until_ms, unrecorded + 1)
+        unrecorded = self._repeats.since_last(kind, now_ms)
+        if unrecorded is None:
             return
         caller = self._caller(question, now_ms)
         if not caller.left:
@@ -173,9 +167,7 @@ class Denials:
         caller.left -= 1
         unrecorded += caller.unrecorded
         caller.unrecorded = 0
-        if len(self._counted) >= MAX_KINDS:
-            self._counted.clear()
-        self._counted[kind] = (now_ms + INTERVAL_MS, 0)
+        self._repeats.record(kind, now_ms)
         denial = describe()
         log.info(denial.line())
         self._record(self._decision(denial, unrecorded))
@@ -186,7 +178,9 @@ class Denials:
         if caller is None or now_ms >= caller.until_ms:
             if len(self._callers) >= MAX_CALLERS:
                 self._callers.clear()
-            caller = self._callers[who] = _Caller(now_ms + INTERVAL_MS, 0 if caller is None else caller.unrecorded)
+            caller = self._callers[who] = _Caller(
+                now_ms + REPEATED_INTERVAL_MS, 0 if caller is None else caller.unrecorded
+            )
         return caller
 
     def _decision(self, denial: Denial, unrecorded: int) -> Decision:
