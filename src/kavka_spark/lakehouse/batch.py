@@ -42,8 +42,15 @@ class Batch:
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
-    filled_in: tuple[TopicPartition, ...] = ()
-    """Partitions of which it reads earlier records, too, before those that the stream began with (`backfill`)."""
+    filled_in: tuple[tuple[TopicPartition, int, int], ...] = ()
+    """Earlier records that it reads, too, before those that the stream began with (`backfill`): the first offset, and
+    the one behind the last."""
+    began: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where the query began in each partition, as far as its checkpoint says."""
+    firsts: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where the table's rows of each partition begin, as far as that is known: what its commit is to note."""
+    fillers: dict[TopicPartition, str] = field(default_factory=dict)
+    """Which query filled in earlier records, with this batch: what its commit is to note."""
     follows: bool = True
     """Whether batch N comes after N-1 in the same table. Loads of a batch job need not."""
 
@@ -66,7 +73,8 @@ def read_batch(checkpoint: str, number: int) -> Batch:
     filled_in = backfill.read_between({} if before is None else before.ranges, ends.ranges)
     return Batch(
         query=query,
-        filled_in=tuple(sorted({name for name, _, _ in filled_in})),
+        filled_in=tuple(filled_in),
+        began=dict(ends.first),
         number=number,
         starts={} if before is None else starts_of(before, ends),
         ends=ends.positions,
@@ -119,12 +127,15 @@ def _merged(sources: Iterable[Offsets]) -> Offsets:
     positions: dict[TopicPartition, int] = {}
     topic_ids: dict[str, Any] = {}
     ranges: dict[TopicPartition, tuple[backfill.Range, ...]] = {}
+    first: dict[TopicPartition, int] = {}
     began = []
     for source in sources:
         for name, offset in source.positions.items():
             positions[name] = min(offset, positions.get(name, offset))
         topic_ids |= source.topic_ids
         ranges |= source.ranges
+        for name, offset in source.first.items():
+            first[name] = min(offset, first.get(name, offset))
         if source.began_at is not None:
             began.append(source.began_at)
-    return Offsets(positions, topic_ids, _merged(began) if began else None, ranges=ranges)
+    return Offsets(positions, topic_ids, _merged(began) if began else None, first, ranges)

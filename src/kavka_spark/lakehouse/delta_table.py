@@ -24,9 +24,10 @@ Source: the Delta transaction log protocol; delta-rs.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
@@ -47,12 +48,14 @@ from kavka_spark.lakehouse.lake_options import LakeOptions
 from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, check_merge, check_partition, merge_properties
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import Held
-from kavka_spark.lakehouse.table import MARK, TableFile, mark_of, merge_plan
+from kavka_spark.lakehouse.table import MARK, TableFile, filled_in_of, mark_of, merge_plan
 from kavka_spark.lakehouse.table_changes import ChangedFile, CommitFiles
 
 NONE: Final = -1
 NO_ID: Final = "-"
 """In place of the id of a topic whose brokers have none."""
+FIRST, FILLER = "first", "filler"
+"""What transactions note of a partition besides its next offset: where its rows begin, who filled in earlier ones."""
 LOOKED_BACK: Final = 100
 """Commits that are looked through for the ids of topics."""
 HARMLESS: Final = frozenset(
@@ -130,7 +133,8 @@ class DeltaLakeTable:
                 if mark["topicIds"].get(topic) == topic_ids.get(topic)
             }
             batches = [mark["batch"] for mark in marks if mark["query"] == batch.query]
-            return Held(batches[0] if batches else None, offsets, topic_ids)
+            number = batches[0] if batches else None
+            return Held(number, offsets, topic_ids, filled_in=_filled_in(marks, batch.query, number))
         offsets = {}
         for name in batch.ends:
             # A source without topics' ids may go on where one with them was, and the other way round.
@@ -140,7 +144,31 @@ class DeltaLakeTable:
             if known:
                 offsets[name] = max(known)
         number = self._opened.transaction_version(batch.query)
-        return Held(None if number is None or number < 0 else number, offsets, topic_ids)
+        firsts, fillers = (self._noted(what, writer_id, batch, topic_ids) for what in (FIRST, FILLER))
+        own = _number_of(batch.query)
+        others = {
+            name: batch.query if filler == own else f"another query, {filler}" for name, filler in fillers.items()
+        }
+        return Held(
+            None if number is None or number < 0 else number,
+            offsets,
+            topic_ids,
+            firsts,
+            others,
+            _filled_in(marks, batch.query, number),
+        )
+
+    def _noted(
+        self, what: str, writer_id: str, batch: Batch, topic_ids: Mapping[str, str]
+    ) -> dict[TopicPartition, int]:
+        """What commits have noted of the batch's partitions besides their next offsets."""
+        found = {}
+        for name in batch.ends:
+            topic_id = batch.topic_ids.get(name.topic) or topic_ids.get(name.topic, NO_ID)
+            version = self._opened.transaction_version(f"{_application(writer_id, name, topic_id)}/{what}")
+            if version is not None and version >= 0:
+                found[name] = version
+        return found
 
     def append(
         self,
@@ -159,8 +187,15 @@ class DeltaLakeTable:
             versions = self._set_back() if restored else {}
             versions[batch.query] = batch.number
             for name, end in sorted(batch.ends.items()):
+                application = _application(writer_id, name, batch.topic_ids.get(name.topic, NO_ID))
                 if restored or batch.starts.get(name) != end:
-                    versions[_application(writer_id, name, batch.topic_ids.get(name.topic, NO_ID))] = end
+                    versions[application] = end
+                first = batch.firsts.get(name)
+                if first is not None and first != self._opened.transaction_version(f"{application}/{FIRST}"):
+                    versions[f"{application}/{FIRST}"] = first
+            for name, _, _ in batch.filled_in:
+                application = _application(writer_id, name, batch.topic_ids.get(name.topic, NO_ID))
+                versions[f"{application}/{FILLER}"] = _number_of(batch.query)
             transactions = [Transaction(name, version, now_ms) for name, version in versions.items()]
             marks[MARK] = json.dumps(mark_of(batch, writer_id), separators=(",", ":"))
         properties = CommitProperties(custom_metadata=marks, max_commit_retries=0, app_transactions=transactions)
@@ -307,6 +342,18 @@ def _restored_version(parameters: Mapping[str, Any]) -> int:
 
 def _application(writer_id: str, name: TopicPartition, topic_id: str) -> str:
     return f"{MARK}/{writer_id}/{name.topic}/{topic_id}/{name.partition}"
+
+
+def _filled_in(
+    marks: Iterable[Mapping[str, Any]], query: str, number: int | None
+) -> tuple[tuple[TopicPartition, int, int], ...] | None:
+    """What the query's batch filled in, if its commit is still told of."""
+    return next((filled_in_of(mark) for mark in marks if mark["query"] == query and mark["batch"] == number), None)
+
+
+def _number_of(query: str) -> int:
+    """A query's id as a number that a transaction of Delta can have."""
+    return int.from_bytes(hashlib.sha256(query.encode()).digest()[:8]) >> 1
 
 
 def _open(place: Place) -> DeltaTable | None:

@@ -21,7 +21,7 @@ from kavka_spark.lakehouse.iceberg_format import DEFAULT_CATALOG, IcebergTarget
 from kavka_spark.lakehouse.lake_options import DEFAULT_WRITER_ID, LakeOptions
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import starting_offsets
-from kavka_spark.lakehouse.table import Table
+from kavka_spark.lakehouse.table import Table, filled_in_of
 
 
 class CommittedBatch(NamedTuple):
@@ -35,6 +35,8 @@ class CommittedBatch(NamedTuple):
     starts: dict[TopicPartition, int]
     ends: dict[TopicPartition, int]
     topic_ids: dict[str, str]
+    filled_in: tuple[tuple[TopicPartition, int, int], ...] = ()
+    """Earlier records that it brought, too: the first offset, and the one behind the last."""
 
 
 class OffsetNotHeld(LakehouseError):
@@ -80,6 +82,9 @@ def as_of(batches: Sequence[CommittedBatch], name: TopicPartition, offset: int) 
     same = [batch for batch in known if batch.topic_ids.get(name.topic) == known[-1].topic_ids.get(name.topic)]
     if offset >= same[-1].ends[name]:
         raise OffsetNotHeld(f"the table has {name} up to before offset {same[-1].ends[name]}, and not {offset}")
+    for batch in same:
+        if any(each == name and first <= offset < end for each, first, end in batch.filled_in):
+            return batch
     found = next(batch for batch in same if batch.ends[name] > offset)
     if offset < found.starts.get(name, 0):
         raise OffsetNotHeld(
@@ -108,6 +113,7 @@ def _batch(mark: dict[str, Any]) -> CommittedBatch:
         _offsets(mark["starts"]),
         _offsets(mark["ends"]),
         mark["topicIds"],
+        filled_in_of(mark),
     )
 
 

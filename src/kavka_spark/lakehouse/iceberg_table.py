@@ -55,7 +55,7 @@ from kavka_spark.lakehouse.lake_options import LakeOptions
 from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, check_merge, check_partition, merge_properties
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import Held
-from kavka_spark.lakehouse.table import MARK, TableFile, mark_of, merge_plan
+from kavka_spark.lakehouse.table import MARK, TableFile, filled_in_of, mark_of, merge_plan
 from kavka_spark.lakehouse.table_changes import ChangedFile, CommitFiles
 
 QUERY: Final = f"{MARK}.query."
@@ -126,12 +126,14 @@ class IcebergTable:
         return self._layout
 
     def held(self, batch: Batch, writer_id: str) -> Held:
-        number = None
+        number, filled_in = None, None
         offsets: dict[TopicPartition, int] = {}
         topic_ids: dict[str, str] = {}
+        firsts: dict[TopicPartition, int] = {}
+        fillers: dict[TopicPartition, str] = {}
         for mark in self.marks:
             if number is None and mark["query"] == batch.query:
-                number = int(mark["batch"])
+                number, filled_in = int(mark["batch"]), filled_in_of(mark)
             if mark["writer"] != writer_id:
                 continue
             for topic, ends in mark["ends"].items():
@@ -139,13 +141,27 @@ class IcebergTable:
                 topic_ids[topic] = topic_ids.get(topic) or topic_id
                 if topic_id and topic_ids[topic] != topic_id:
                     continue  # A topic of the same name that there was before.
+                first_of, filler_of = (mark.get(what, {}).get(topic, {}) for what in ("firsts", "fillers"))
                 for partition, end in ends.items():
-                    offsets.setdefault(TopicPartition(topic, int(partition)), int(end))
+                    name = TopicPartition(topic, int(partition))
+                    if name not in offsets:  # The latest mark carries on what those before it had noted.
+                        offsets[name] = int(end)
+                        if partition in first_of:
+                            firsts[name] = int(first_of[partition])
+                        if partition in filler_of:
+                            fillers[name] = str(filler_of[partition])
         known_ids = {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id}
         for topic in batch.topic_ids:
             if known_ids.get(topic, batch.topic_ids[topic]) != batch.topic_ids[topic]:
                 offsets = {name: end for name, end in offsets.items() if name.topic != topic}
-        return Held(number, {name: offsets[name] for name in batch.ends if name in offsets}, known_ids)
+        return Held(
+            number,
+            {name: offsets[name] for name in batch.ends if name in offsets},
+            known_ids,
+            {name: firsts[name] for name in offsets if name in firsts},
+            {name: fillers[name] for name in offsets if name in fillers},
+            filled_in,
+        )
 
     def append(
         self,

@@ -30,12 +30,12 @@ from kavka.logger import Logger
 from kavka_spark.errors import SinkError
 from kavka_spark.lakehouse.batch import Batch, read_batch
 from kavka_spark.lakehouse.data_files import FileWriter, WrittenFile
-from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused
+from kavka_spark.lakehouse.errors import BatchRefused, CommitConflict, SchemaRefused
 from kavka_spark.lakehouse.evolution import plain_schema
 from kavka_spark.lakehouse.lake_options import LakeOptions
 from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout
 from kavka_spark.lakehouse.merging import CHANGE_COLUMN, OF_CHANGES, Bucket, check_columns, merge
-from kavka_spark.lakehouse.progress import Step, next_step
+from kavka_spark.lakehouse.progress import Step, next_step, noted
 from kavka_spark.lakehouse.table import Table
 from kavka_spark.stable import TASK_COLUMN
 
@@ -142,12 +142,18 @@ def commit(tasks: Sequence[WrittenTask], batch: Batch | None, look: Callable[[],
                     table.layout.place.remove([each.path for each in files])
                 logger.info("batch already in the table", table=table.name, query=batch.query, batch=batch.number)
                 return False
+            if batch.filled_in and table.layout.merge is not None:
+                raise BatchRefused(
+                    f"{batch} fills in earlier records (kavka.backfill.from), and {table.name} is a table of merged "
+                    "changes, in which an older change would replace a newer one. Nothing was committed. Start the "
+                    "query with a new checkpoint, without the backfill"
+                )
         for task in tasks:
             task.layout.check_same(table.layout)
         for bucket in buckets:
             bucket.check_same(table.layout.merge.files if table.layout.merge is not None else {}, table.name)
         try:
-            table.append(files, batch, writer_id, removed)
+            table.append(files, None if batch is None else noted(batch, held), writer_id, removed)
         except CommitConflict as conflict:
             if attempt == MOST_COMMITS - 1:
                 raise

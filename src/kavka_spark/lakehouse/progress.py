@@ -13,11 +13,15 @@ Decides from what the table holds and what the batch is. Must not know how a tab
 | an earlier offset as its next one | | refuse: records between would be missing |
 | a later offset as its next one | | refuse: records would be there twice |
 | offsets of a topic with another id, by another query | | refuse: the topic was made anew |
-| | one that fills in earlier records, too | refuse: another query may have written them |
+| rows of one query, the batch's | one that fills in earlier records, too | COMMIT |
+| rows of others, or nobody knows of whom | one that fills in earlier records | refuse: they may be there |
 
 Invariants
   I1  COMMIT only where every partition of the batch goes on at the offset at which the table ends.
   I2  A batch that the table has is never committed again.
+  I3  Earlier records are filled in only by the query that was the first one: where the table's rows begin, it began,
+      and no other query has filled in any. What it fills in itself does not overlap (`backfill`, I1). A later query
+      begins behind the first one's rows, or the first one had none.
 
 Offsets count within a writer id, so that two queries with different filters may write one topic into one table.
 """
@@ -26,13 +30,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeVar
 
 from kavka.model import TopicPartition
 from kavka_spark.lakehouse.batch import Batch
 from kavka_spark.lakehouse.errors import BatchRefused
 
+_Value = TypeVar("_Value")
 _NEW_CHECKPOINT: Final = "Start the query with a new checkpoint"
 
 
@@ -45,6 +52,13 @@ class Held(NamedTuple):
     """Of this writer id: the next offset of each partition, as far as the batch asks for it."""
     topic_ids: Mapping[str, str]
     """Of the topics of this writer id, as far as they are known."""
+    firsts: Mapping[TopicPartition, int] = MappingProxyType({})
+    """Of this writer id: where its rows of each partition begin, leaving out what was filled in. As far as commits have
+    noted it."""
+    fillers: Mapping[TopicPartition, str] = MappingProxyType({})
+    """Of partitions in which earlier records were filled in: by which query."""
+    filled_in: tuple[tuple[TopicPartition, int, int], ...] | None = None
+    """What `batch` filled in; None if that is not known any more."""
 
 
 class Step(Enum):
@@ -67,6 +81,25 @@ def next_step(batch: Batch, held: Held, *, table: str, writer_id: str) -> Step:
     return Step.COMMIT
 
 
+def noted(batch: Batch, held: Held) -> Batch:
+    """The batch with what its commit is to note besides: `Batch.firsts` and `Batch.fillers`."""
+    firsts, fillers = dict(held.firsts), dict(held.fillers)
+    for name in batch.ends:
+        if name in held.offsets:
+            continue
+        firsts.pop(name, None)  # Of rows that a RESTORE took away.
+        if name in batch.starts:
+            firsts[name] = batch.starts[name]
+        elif batch.number > 0:
+            firsts[name] = 0  # It came later, and is read from its beginning.
+    fillers |= {name: batch.query for name, _, _ in batch.filled_in}
+    return replace(
+        batch,
+        firsts={name: firsts[name] for name in batch.ends if name in firsts},
+        fillers={name: fillers[name] for name in batch.ends if name in fillers},
+    )
+
+
 def _known(batch: Batch, held: Held, table: str) -> Step:
     assert held.batch is not None
     if not batch.follows:
@@ -85,6 +118,12 @@ def _known(batch: Batch, held: Held, table: str) -> Step:
             f"offset {batch.ends[name]}: two checkpoints have the id of one query, because one was copied. Only one of "
             f"them can go on. {_NEW_CHECKPOINT} for the other. {_resume(held)}"
         )
+    if held.filled_in is not None and held.filled_in != batch.filled_in:
+        raise BatchRefused(
+            f"{batch} was committed to {table} with other earlier records (kavka.backfill.from) than it comes with "
+            "again: two checkpoints have the id of one query, because one was copied. Only one of them can go on. "
+            f"{_NEW_CHECKPOINT} for the other. {_resume(held)}"
+        )
     return Step.SKIP
 
 
@@ -98,11 +137,16 @@ def _not_next(batch: Batch, held: Held, table: str, writer_id: str) -> str:
 
 
 def _check_filled_in(batch: Batch, held: Held, table: str) -> None:
-    if batch.filled_in:
+    for name in sorted({each for each, _, _ in batch.filled_in}):
+        filler = held.fillers.get(name)
+        if filler == batch.query or (
+            filler is None and (name not in held.offsets or batch.began.get(name, -1) == held.firsts.get(name))
+        ):
+            continue
         raise BatchRefused(
-            f"{batch} fills in earlier records of {batch.filled_in[0]} (kavka.backfill.from), and {table} may have "
-            "them from another query: only the next offset of each partition is known. Nothing was committed. Fill in "
-            "with a batch job, but not into a table of merged changes, where older ones would win: "
+            f"{batch} fills in earlier records of {name} (kavka.backfill.from), and {table} may have them from another "
+            "query: only the one that began the table can fill in what was before. Nothing was committed. Fill in "
+            "with a batch job, with records that no query has written: "
             'spark.read.format("kavka") with startingOffsets and endingOffsets, written with an exactlyOnceId. '
             f"{_NEW_CHECKPOINT} for the stream, without the backfill{', and ' + _resume(held) if held.offsets else ''}"
         )
@@ -160,9 +204,9 @@ def starting_offsets(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps(nested(offsets), separators=(",", ":"))
 
 
-def nested(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+def nested(offsets: Mapping[TopicPartition, _Value]) -> dict[str, dict[str, _Value]]:
     """By topic, then by partition, as Spark writes offsets."""
-    written: dict[str, dict[str, int]] = {}
+    written: dict[str, dict[str, _Value]] = {}
     for topic, partition in sorted(offsets):
         written.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
     return written

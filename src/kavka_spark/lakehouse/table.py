@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from kavka.model import TopicPartition
 from kavka_spark.lakehouse.batch import Batch
 from kavka_spark.lakehouse.data_files import WrittenFile
 from kavka_spark.lakehouse.lake_options import LakeOptions
@@ -81,6 +82,11 @@ def merge_plan(options: LakeOptions, files: Mapping[str, TableFile]) -> MergePla
     return MergePlan(keys=options.merge_keys, buckets=options.merge_buckets, files=plan)
 
 
+def filled_in_of(mark: Mapping[str, Any]) -> tuple[tuple[TopicPartition, int, int], ...]:
+    """`Batch.filled_in`, out of a mark."""
+    return tuple((TopicPartition(topic, number), first, end) for topic, number, first, end in mark.get("filledIn", ()))
+
+
 def mark_of(batch: Batch, writer_id: str) -> dict[str, object]:
     """What a commit says of its batch."""
     return {
@@ -90,4 +96,7 @@ def mark_of(batch: Batch, writer_id: str) -> dict[str, object]:
         "starts": nested(batch.starts),
         "ends": nested(batch.ends),
         "topicIds": dict(sorted(batch.topic_ids.items())),
+        "firsts": nested(batch.firsts),
+        "fillers": nested(batch.fillers),
+        "filledIn": [[name.topic, name.partition, first, end] for name, first, end in batch.filled_in],
     }

@@ -6,8 +6,8 @@ the flow's own checkpoint.
 
 I1  A flow is filled in with its quarantine or not at all: else rows that belong there would be nowhere.
 I2  A flow with steps that remember (watermarks, aggregates) is refused: older records would count as late.
-I3  A flow into a table of kavka's is refused before its checkpoint holds the range: the table's commits do not take
-    such a batch, and the flow could not go on without one.
+I3  A flow into a table of merged changes is refused before its checkpoint holds the range: the table's commits do not
+    take such a batch, and the flow could not go on without one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SOURCE = "kavka"
-TABLES = ("kavka-delta", "kavka-iceberg")
-"""Sinks whose commits count a topic's offsets upwards from where a flow began."""
 
 
 class BackfillRefused(Exception):
@@ -72,16 +70,15 @@ class FlowBackfill:
         if function != name and not of:
             self._taken.add(function)
 
-    def check(self, sinks: Mapping[str, str]) -> None:
-        """After all flows were defined; `sinks` are the formats to which flows write. Raises `BackfillRefused`."""
+    def check(self, sinks: Mapping[str, Mapping[str, str]]) -> None:
+        """After all flows were defined; `sinks` has the options of those to which flows write, by lower-case names.
+        Raises `BackfillRefused`."""
         if self.flow not in self._taken:
             raise BackfillRefused(f"there is no flow {self.flow}, or it is made of SQL")
-        table = next((sinks[flow] for flow in sorted(self._taken) if sinks.get(flow) in TABLES), None)
-        if table is not None:
+        if any(sinks.get(flow, {}).get("mergekeys") for flow in self._taken):
             raise BackfillRefused(
-                f"{self.flow} writes to a table ({table}), which counts offsets upwards from where the flow began. "
-                'Fill it in with a batch job: spark.read.format("kavka") with bounds by offsets or times, written with '
-                f'format("{table}") and an exactlyOnceId. Nothing has been read'
+                f"{self.flow} writes to a table of merged changes, in which an older change would replace a newer one. "
+                "Nothing has been read"
             )
         missed = self._quarantined & self._taken - {self.flow}
         if missed:

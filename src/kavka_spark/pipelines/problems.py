@@ -48,6 +48,11 @@ _NEXT: Final = (
         "call it at the top of the file and let the flow return what it made: applyInPandas, mapInPandas and "
         "transformWithState ask for columns, and types as text are parsed, by Spark",
     ),
+    (
+        "Python worker failed to connect back",
+        "Spark gives a Python ten seconds to start, and the machine was too busy, or cannot start one: run it again, "
+        "or ask `kavka spark doctor`",
+    ),
     ("ConnectionFailed", "are the brokers up? use -b HOST:PORT for others"),
 )
 

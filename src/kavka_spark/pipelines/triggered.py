@@ -96,7 +96,7 @@ class TriggeredRuns:
         try:
             load_definitions(self._spec, registry, self._spark, lambda: _as_sdp_reads(self._spark, graph))
             if backfill is not None:
-                backfill.check({each.flow: each.format for each in sinks_in(registry.definitions)})
+                backfill.check({each.flow: each.options for each in sinks_in(registry.definitions)})
             self._journal.write("defined", flows=registry.definitions.as_json(self._spec.root))
             reads = registry.definitions.reads
             self._journal.write("datasets", flows=datasets_of(registry.definitions, reads, self._spec))

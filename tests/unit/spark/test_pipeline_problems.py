@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from kavka_spark.pipelines.problems import LONGEST, plain
+from kavka_spark.pipelines.problems import LONGEST, plain, told
+from kavka_spark.pipelines.spec import PipelineSpec
 
 LOST = "orders-1: offset 100 is wanted, but the log holds 150 to before 200: retention has removed it. Do this or that"
 QUERY_FAILED = "[STREAM_FAILED] Query [id = 1-2, runId = 3-4] terminated with exception: "
@@ -19,7 +22,7 @@ QUERY = "\n=== Streaming Query ===\nIdentifier: numbers [id = 1-2]\nCurrent Comm
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "sentence"),
     [
         (
             f"{FAILED}[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform "
@@ -46,8 +49,15 @@ QUERY = "\n=== Streaming Query ===\nIdentifier: numbers [id = 1-2]\nCurrent Comm
         ("Error: org.apache.spark.SparkException: it is so", "it is so"),
     ],
 )
-def test_what_was_raised_is_told_and_nothing_around_it(text: str, told: str) -> None:
-    assert plain(text) == told
+def test_what_was_raised_is_told_and_nothing_around_it(text: str, sentence: str) -> None:
+    assert plain(text) == sentence
+
+
+def test_a_python_that_did_not_start_in_time_is_told_with_what_to_do(tmp_path: Path) -> None:
+    spec = PipelineSpec(path=tmp_path / "pipeline.yml", name="orders", storage="file:///s")
+    problem = told(f"{FAILED}Python worker failed to connect back. SQLSTATE: XXKST{QUERY}", spec, None, "orders")
+    assert problem.sentence == "flow orders: Python worker failed to connect back. SQLSTATE: XXKST"
+    assert problem.next_step.startswith("Spark gives a Python ten seconds to start")
 
 
 def test_what_is_told_is_no_longer_than_a_screen() -> None:

@@ -45,7 +45,8 @@ def test_what_the_source_itself_writes_is_read_whole(tmp_path: Path) -> None:
     name = TopicPartition("a", 0)
     ends = Offsets({name: 9}, {"a": UUID(ID)}, Offsets({name: 2}, {}), {name: 2}, {name: (Range(0, 2, 1),)})
     found = read_batch(checkpoint(tmp_path, [ends.to_json()]), 0)
-    assert (found.starts, found.ends, found.filled_in) == ({name: 2}, {name: 9}, (name,))
+    assert (found.starts, found.ends, found.filled_in) == ({name: 2}, {name: 9}, ((name, 0, 1),))
+    assert found.began == {name: 2}
 
 
 def test_offsets_of_a_form_that_is_not_known_are_no_other_source(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from kavka_spark.lakehouse import delta_table, lake_sink
 from kavka_spark.lakehouse.batch import read_batch
 from kavka_spark.lakehouse.errors import BatchRefused, CommitConflict, SchemaRefused, TableRefused
+from kavka_spark.lakehouse.handles import OffsetNotHeld, TableHandle
 from tests.kit.lake_case import ROWS, TOPIC_ID, Checkpoint, DeltaLake, IcebergLake, Lake, LakeCase
 
 NewCase = Callable[..., LakeCase]
@@ -195,6 +196,88 @@ def test_a_backfill_is_refused_for_the_table_may_have_these_rows(case: NewCase, 
     with pytest.raises(BatchRefused, match=r"fills in earlier records of orders-0.*exactlyOnceId"):
         query.commit(0, query.write(range(12)))
     assert ids_in(lake) == list(range(10))
+
+
+def fill(query: LakeCase, number: int, end: int, filled_in: tuple[int, int, int], ids: Sequence[int]) -> bool:
+    """A batch that ends before `end`, and fills in a range as far as the third number of it."""
+    query.checkpoint.plan(number, end, filled_in=filled_in)
+    return query.commit(number, query.write(ids))
+
+
+def test_the_query_that_began_the_table_fills_in_what_was_before_once(case: NewCase, lake: Lake) -> None:
+    query = case(began=100)
+    query.run(0, 100, 110)
+    assert fill(query, 1, 110, (0, 50, 20), range(20))
+    assert not fill(query, 1, 110, (0, 50, 20), range(20))
+    lake.append({"id": 1000})
+    assert fill(query, 2, 115, (0, 50, 50), [*range(20, 50), *range(110, 115)])
+    assert ids_in(lake) == [*range(50), *range(100, 115), 1000]
+    assert case("other", query="query-2", began=115).run(0, 115, 120)
+    with pytest.raises(BatchRefused, match="would be there twice"):
+        fill(query, 3, 115, (50, 60, 60), range(50, 60))
+
+
+def test_a_batch_that_begins_a_table_may_fill_in_too(case: NewCase, lake: Lake) -> None:
+    query = case(began=100)
+    assert fill(query, 0, 110, (0, 50, 50), [*range(50), *range(100, 110)])
+    assert ids_in(lake) == [*range(50), *range(100, 110)]
+
+
+def test_what_one_query_has_filled_in_no_other_fills_in(case: NewCase, lake: Lake) -> None:
+    """Also one that begins at the same place, because the first one found nothing there."""
+    first, second = case(began=100), case("other", query="query-2", began=100)
+    first.run(0, 100, 100)
+    fill(first, 1, 100, (0, 50, 50), range(50))
+    with pytest.raises(BatchRefused, match="fills in earlier records of orders-0"):
+        fill(second, 0, 100, (0, 50, 50), range(50))
+    assert ids_in(lake) == list(range(50))
+
+
+def test_a_copied_checkpoint_that_fills_in_other_records_is_refused(case: NewCase, lake: Lake) -> None:
+    query, copied = case(began=100), case("copied", began=100)
+    for each in (query, copied):
+        each.checkpoint.plan(0, 110)
+    query.run(0, 100, 110)
+    fill(query, 1, 110, (0, 50, 20), range(20))
+    with pytest.raises(BatchRefused, match=r"other earlier records.*one was copied"):
+        fill(copied, 1, 110, (30, 50, 50), range(30, 50))
+    assert ids_in(lake) == [*range(20), *range(100, 110)]
+
+
+def test_a_table_whose_commits_do_not_say_where_its_rows_begin_is_not_filled_in(
+    case: NewCase, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier version of kavka began it."""
+    query = case(began=100)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(lake_sink, "noted", lambda batch, held: batch)
+        query.run(0, 100, 110)
+    query.run(1, 110, 120)
+    with pytest.raises(BatchRefused, match="fills in earlier records of orders-0"):
+        fill(query, 2, 120, (0, 50, 50), range(50))
+
+
+def test_who_filled_in_is_known_after_snapshots_have_expired(tmp_path: Path) -> None:
+    lake = IcebergLake(tmp_path / "iceberg")
+    lake.directory.mkdir()
+    query = LakeCase(Checkpoint(tmp_path / "first", began=100), lake)
+    query.run(0, 100, 110)
+    fill(query, 1, 110, (0, 50, 20), range(20))
+    lake.append({"id": 1000})
+    lake.expire()
+    assert fill(query, 2, 110, (0, 50, 50), range(20, 50))
+    assert ids_in(lake) == [*range(50), *range(100, 110), 1000]
+
+
+def test_a_filled_in_record_is_found_in_the_version_that_brought_it(case: NewCase, lake: Lake) -> None:
+    query = case(began=100)
+    query.run(0, 100, 110)
+    fill(query, 1, 110, (0, 50, 50), range(50))
+    query.run(2, 110, 120)
+    handle = TableHandle(query.prepare)
+    assert [handle.as_of("orders", 0, offset).number for offset in (105, 17, 112)] == [0, 1, 2]
+    with pytest.raises(OffsetNotHeld, match="offset 70 came before"):
+        handle.as_of("orders", 0, 70)
 
 
 def test_another_writer_id_is_another_count(case: NewCase, lake: Lake) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from kavka_spark.errors import SinkError
 from kavka_spark.lakehouse.batch import read_batch
-from kavka_spark.lakehouse.errors import SchemaRefused, TableRefused
+from kavka_spark.lakehouse.errors import BatchRefused, SchemaRefused, TableRefused
 from kavka_spark.lakehouse.lake_options import LakeOptions
 from kavka_spark.lakehouse.lake_sink import WrittenTask, commit, write_task
 from kavka_spark.lakehouse.layout import BUCKET_COLUMN
@@ -135,6 +135,17 @@ def test_a_bucket_that_changed_while_the_batch_was_written_is_refused(lake: Lake
     query.offset = 1
     query.run([(1, "second")])
     assert content(lake) == {1: "second", 4: "of another"}
+
+
+def test_earlier_changes_are_not_filled_in(lake: Lake) -> None:
+    """An older change would replace a newer one."""
+    query = Query(lake)
+    query.run([(1, "a")])
+    query.number += 1
+    query.checkpoint.plan(query.number, query.offset, filled_in=(0, 1, 1))
+    batch = read_batch(str(query.checkpoint.path), query.number)
+    with pytest.raises(BatchRefused, match="an older change would replace a newer one"):
+        commit(query.tasks([]), batch, lambda: query.prepare(query.columns), "kavka")
 
 
 def test_columns_may_be_added_later(lake: Lake) -> None:
