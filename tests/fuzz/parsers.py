@@ -69,9 +69,9 @@ from kavka.records.batch import CRC_OFFSET, CRC_START, HEADER_SIZE, iterate_batc
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
 from kavka.records.validation import ProduceRules, validate_produced, validate_replicated
+from kavka.zookeeper.access_list_znodes import AccessList
 from kavka.zookeeper.decide import jute
 from kavka.zookeeper.znodes import (
-    AccessList,
     BrokerRegistration,
     ClusterId,
     ConfigChange,

@@ -4,8 +4,8 @@ port             what flows depend on: ZooKeeper's operations, and what it means
 znode_paths      where Kafka's znodes stand: every path
 znodes           what stands in them: the form of each; pure
 znode_acls       who may read and write them, where zookeeper.set.acl is on; pure
-delegation_token_znode
-                 the form of one more: a delegation token
+access_list_znodes, delegation_token_znode
+                 the forms of what only some brokers read; pure
 change_nodes     what brokers tell each other by sequential nodes, followed without a gap
 old_changes      those nodes deleted when they are old, beside what else a broker does
 decide/          the tree and the wire protocol, without a clock or a socket: `decide/__init__.py` is its map

@@ -30,7 +30,6 @@ from kavka.zookeeper.znode_paths import (
     CLUSTER_ID_PATH,
     CONTROLLER_EPOCH_PATH,
     CONTROLLER_PATH,
-    EXTENDED_ACL_CHANGES_PATH,
     FEATURE_PATH,
     LOG_DIRECTORIES_PATH,
     PREFERRED_REPLICA_ELECTION_PATH,
@@ -576,85 +575,6 @@ class FeatureNode:
         return FeatureNode(enabled=status == 1, features=features, held_at_zero=held)
 
 
-@dataclass(frozen=True, slots=True)
-class AccessEntry:
-    """One access control entry; words as Kafka writes them: "Allow", "Read", "User:alice", host "*"."""
-
-    principal: str
-    permission_type: str
-    host: str
-    operation: str
-
-
-@dataclass(frozen=True, slots=True)
-class AccessList:
-    """/kafka-acl/<type>/<name> and /kafka-acl-extended/prefixed/<type>/<name>."""
-
-    entries: tuple[AccessEntry, ...]
-
-    def encode(self) -> bytes:
-        return encode_json(
-            {
-                "acls": [
-                    {
-                        "principal": entry.principal,
-                        "permissionType": entry.permission_type,
-                        "host": entry.host,
-                        "operation": entry.operation,
-                    }
-                    for entry in self.entries
-                ],
-                "version": 1,
-            }
-        )
-
-    @staticmethod
-    def decode(path: str, data: bytes | None) -> AccessList:
-        if not data:
-            return AccessList(())
-        znode = ZNodeObject(path, data)
-        if znode.integer("version") != 1:
-            raise znode.malformed(f"version {znode.integer('version')}; 1 is known")
-        entries = [znode.child("acls", entry) for entry in znode.sequence("acls")]
-        return AccessList(
-            tuple(
-                AccessEntry(
-                    entry.text("principal"), entry.text("permissionType"), entry.text("host"), entry.text("operation")
-                )
-                for entry in entries
-            )
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class AccessListChange:
-    """/kafka-acl-changes/acl_changes_N (text TYPE:name) or /kafka-acl-extended-changes/acl_changes_N (JSON).
-
-    `resource_type` is in capitals: TOPIC, GROUP, TRANSACTIONAL_ID, ...
-    """
-
-    resource_type: str
-    name: str
-    prefixed: bool
-
-    def encode(self) -> bytes:
-        if not self.prefixed:
-            return f"{self.resource_type}:{self.name}".encode()
-        return encode_json(
-            {"version": 1, "resourceType": self.resource_type, "name": self.name, "patternType": "PREFIXED"}
-        )
-
-    @staticmethod
-    def decode(path: str, data: bytes | None) -> AccessListChange:
-        if path.startswith(EXTENDED_ACL_CHANGES_PATH):
-            znode = ZNodeObject(path, data)
-            return AccessListChange(znode.text("resourceType"), znode.text("name"), prefixed=True)
-        kind, separator, name = _text(path, data).partition(":")
-        if not separator or not re.fullmatch(r"[A-Za-z_]+", kind):
-            raise MalformedZNode(path, f"not of the form TYPE:name: {kind!r}")
-        return AccessListChange(kind.upper(), name, prefixed=False)
-
-
 # ------------------------------------------------------------------------------------------------- reading, writing
 
 
@@ -671,7 +591,7 @@ def _partition_list(partitions: Sequence[TopicPartition]) -> list[dict[str, obje
     return [{"topic": partition.topic, "partition": partition.partition} for partition in partitions]
 
 
-def _text(path: str, data: bytes | None) -> str:
+def text_of(path: str, data: bytes | None) -> str:
     try:
         return (data or b"").decode()
     except UnicodeDecodeError as error:
@@ -679,7 +599,7 @@ def _text(path: str, data: bytes | None) -> str:
 
 
 def _number(path: str, data: bytes | None) -> int:
-    text = _text(path, data)
+    text = text_of(path, data)
     if not re.fullmatch(r"-?[0-9]{1,10}", text):
         raise MalformedZNode(path, f"no number: {text[:40]!r}")
     return int(text)
@@ -708,7 +628,7 @@ class ZNodeObject:
 
     def __init__(self, path: str, data: bytes | None) -> None:
         self.path = path
-        text = _text(path, data)
+        text = text_of(path, data)
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -9,10 +9,8 @@ import pytest
 
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.zookeeper import znode_paths, znodes
+from kavka.zookeeper.access_list_znodes import AccessEntry, AccessList, AccessListChange
 from kavka.zookeeper.znodes import (
-    AccessEntry,
-    AccessList,
-    AccessListChange,
     BrokerEndpoint,
     BrokerRegistration,
     ClusterId,

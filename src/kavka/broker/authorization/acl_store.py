@@ -27,6 +27,7 @@ from kavka.security.acls import OPERATIONS_BY_WORD, PERMISSIONS_BY_WORD, Binding
 from kavka.security.authorizer import AclIndex, Question, Rules, Verdict, decide, decide_on_any
 from kavka.security.principals import ANY_HOST, EVERYBODY
 from kavka.security.resource_patterns import TYPES_BY_WORD, Pattern, PatternType, ResourceType
+from kavka.zookeeper.access_list_znodes import AccessEntry, AccessList, AccessListChange
 from kavka.zookeeper.change_nodes import ChangeFollower
 from kavka.zookeeper.old_changes import OldChanges
 from kavka.zookeeper.port import (
@@ -53,7 +54,7 @@ from kavka.zookeeper.znode_paths import (
     LITERAL_ACLS_PATH,
     acl_path,
 )
-from kavka.zookeeper.znodes import AccessEntry, AccessList, AccessListChange, MalformedZNode
+from kavka.zookeeper.znodes import MalformedZNode
 
 logger = Logger(__name__)
 
