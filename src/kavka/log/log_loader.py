@@ -145,6 +145,10 @@ class _LogLoader:
         names = self._clear_leftovers(self._directory.filesystem.list_files(self._directory.path))
         self._segments = self._open_segments(names)
         self._snapshots = ProducerSnapshots(self._directory, _offsets(names, SNAPSHOT_SUFFIX))
+        if self._segments:
+            # One from before the log's files was removed with others, and a power cut undid that: it does not know what
+            # came between, such as the ends of its transactions.
+            self._snapshots.remove_below(self._segments[0].base_offset)
         recover_from = None if self._request.was_clean else self._request.recovery_point
         if recover_from is None and self._segments:
             try:

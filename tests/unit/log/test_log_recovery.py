@@ -437,6 +437,26 @@ def test_a_snapshot_that_a_power_cut_brought_back_is_not_taken_for_one_of_todays
     assert sorted(again.producers.producers) == [7, 9]
 
 
+def test_a_snapshot_from_before_a_log_was_begun_anew_opens_no_transaction_again(tmp_path: Path) -> None:
+    """1. a follower has a transaction open; 2. its leader has deleted all that the follower has, the marker too, so the
+    follower begins anew where the leader's log begins; 3. power is lost, and with it the removal of the snapshot.
+    Nobody would ever end that transaction: as a leader it would have kept readers of committed records waiting."""
+    log = new_log(tmp_path)
+    append(log, batch(2, producer_id=7, transactional=True))
+    log.close(NOW_MS)
+    snapshot = tmp_path / "00000000000000000002.snapshot"
+    stale = snapshot.read_bytes()
+    log = reopen(log, was_clean=True, recovery_point=2)
+    log.truncate_fully_and_start_at(500, NOW_MS)
+    append(log, batch(2, producer_id=9))
+    snapshot.write_bytes(stale)
+    found = reopen(log, recovery_point=0)
+    found.advance_high_watermark(502)
+    assert sorted(found.producers.producers) == [9]
+    assert found.last_stable_offset == 502
+    assert not snapshot.exists()
+
+
 # -- leftovers
 
 
