@@ -190,4 +190,4 @@ def test_settings_that_cannot_be_read(tmp_path: Path, capfd: pytest.CaptureFixtu
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("prot = 1", encoding="utf-8")
     assert "unknown setting 'prot'" in printed(capfd, "ada", "--settings", str(wrong), status=1)
-    assert "no provider" in printed(capfd, "--group", "x", status=2)
+    assert "no login provider" in printed(capfd, "--group", "x", status=2)
