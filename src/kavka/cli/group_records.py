@@ -12,7 +12,8 @@ from kavka.cli.output import Failure, Table, counted, note, show
 
 if TYPE_CHECKING:
     from kavka.client.group_admin import ShownGroup
-    from kavka.client.share_group_admin import InFlight, RecordRun
+    from kavka.client.share_group_admin import InFlight, RecordRun, SharePosition
+    from kavka.model import TopicPartition
 
 NOBODY = "-"
 
@@ -36,8 +37,9 @@ def require_share_group(group: ShownGroup, kind: str) -> None:
         )
 
 
-def show_records(group: ShownGroup, told: InFlight, title: str) -> None:
-    """A line for each run of records in the same state."""
+def show_records(group: ShownGroup, told: InFlight, title: str, stored: Mapping[TopicPartition, SharePosition]) -> None:
+    """A line for each run of records in the same state. `stored`: where the group is, also in partitions that nobody
+    fetches from."""
     clients = {member.member_id: member.client_id for member in group.members}
     table = Table(
         ["topic", "partition", "offsets", "records", "state", "deliveries", "held by", "lock left"],
@@ -60,11 +62,25 @@ def show_records(group: ShownGroup, told: InFlight, title: str) -> None:
     show(table)
     if not table.rows:
         note("No record is in flight.")
+    for place, position in stored.items():
+        if place not in told.partitions:
+            note(f"{place}: {_at_rest(position)}")
     for place, records in told.partitions.items():
         if more := records.run_count - len(records.runs):
             note(f"{place.topic}-{place.partition}: {counted(more, 'more run')} of records not shown.")
     for node_id, why in told.silent.items():
         note(f"Broker {node_id} did not report what it leads: {why}")
+
+
+def _at_rest(position: SharePosition) -> str:
+    """Of a partition of which no leader holds records: the last member has left, or its leader has moved since."""
+    left = (
+        "how many are not done is not known" if position.lag is None else f"{counted(position.lag, 'record')} not done"
+    )
+    return (
+        f"its leader holds no records, because no member has fetched from it lately. Stored: first record not done "
+        f"{position.start}, {left}. A record that a member held is given out again, with its count."
+    )
 
 
 def _offsets(run: RecordRun) -> str:

@@ -280,7 +280,7 @@ def _show_in_flight(one: _Described) -> None:
     from kavka.cli.group_records import show_records
 
     assert one.in_flight is not None  # `_look_closer` has seen to it.
-    show_records(one.group, one.in_flight, _title(one.group))
+    show_records(one.group, one.in_flight, _title(one.group), one.shares)
 
 
 def _show_members(one: _Described) -> None:

@@ -12,6 +12,7 @@ import re
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -184,6 +185,7 @@ def _cores() -> int:
 
 def _start(plan: Start, layout: HostLayout) -> int:
     from kavka.cli.start import say
+    from kavka.cli.zookeeper_wait import said_while_waiting
     from kavka.runtime.host import HostPlan, run
     from kavka.runtime.log_output import configure
 
@@ -196,10 +198,14 @@ def _start(plan: Start, layout: HostLayout) -> int:
         _tell(layout, started, as_json=plan.as_json)
 
     try:
-        return run(
-            HostPlan(layout, command, lambda: _reread(plan, count)),
-            on_started=lambda started: say(lambda: tell(started)),
-        )
+        with ExitStack() as waiting:
+            waiting.enter_context(said_while_waiting(layout.brokers[0].config.zookeeper_connect or ""))
+
+            def on_started(started: HostStarted) -> None:
+                waiting.close()
+                say(lambda: tell(started))
+
+            return run(HostPlan(layout, command, lambda: _reread(plan, count)), on_started=on_started)
     except KavkaError as problem:
         raise Failure(str(problem), next_step(problem, plan)) from problem
     except KeyboardInterrupt:

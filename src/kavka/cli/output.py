@@ -337,7 +337,7 @@ class Progress:
         self._shown = True
         share = f", {100 * size_bytes // self._total} %" if self._total else ""
         rate = records / (now - self._began)
-        line = f"{self._verb} {records:,} records, {size_bytes / 1e6:,.1f} MB{share}, {rate:,.0f} records/s"
+        line = f"{self._verb} {counted(records, 'record')}, {size_bytes / 1e6:,.1f} MB{share}, {rate:,.0f} records/s"
         print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:

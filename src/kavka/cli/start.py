@@ -233,8 +233,14 @@ def start_one(plan: Start) -> int:
     else:
         warn_of_open(config)
     secured, beside = SecuredStart(plan, 1), ExitStack()
+    waiting = beside.enter_context(ExitStack())
+    if plan.file is not None and config.zookeeper_connect and not plan.as_json:
+        from kavka.cli.zookeeper_wait import said_while_waiting
+
+        waiting.enter_context(said_while_waiting(config.zookeeper_connect))
 
     def on_started(started: Started) -> None:
+        waiting.close()
         addresses = client_addresses(started.endpoints)
         secured.on_started(",".join(addresses.values()))
         say(lambda: _tell(plan, started, addresses, secured.lines()))

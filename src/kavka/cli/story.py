@@ -29,6 +29,16 @@ CAUSES = (
     DecisionKind.CONTROLLER_RESIGNED,
     DecisionKind.LOG_DIRECTORY_OFFLINE,
 )
+OF_BROKERS = (
+    DecisionKind.BROKER_WENT,
+    DecisionKind.BROKER_CAME,
+    DecisionKind.BROKER_UNREACHABLE,
+    DecisionKind.BROKER_SHUTTING_DOWN,
+    DecisionKind.BROKER_RESTARTED,
+    DecisionKind.SESSION_EXPIRED,
+    DecisionKind.LOG_DIRECTORY_OFFLINE,
+)
+"""What `kavka why broker` tells of all of them."""
 
 
 class Subject(NamedTuple):
@@ -42,6 +52,8 @@ class Subject(NamedTuple):
     denied: bool = False
     """Requests that were refused for want of a right; `topic` and `principal` narrow them."""
     principal: str | None = None
+    all_brokers: bool = False
+    """What became of brokers, whichever it is: the word `broker` without an id."""
     slow: bool = False
     """Requests that took too long; `topic` narrows them."""
 
@@ -54,6 +66,8 @@ class Subject(NamedTuple):
             return "slow requests"
         if self.topic is not None:
             return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+        if self.all_brokers:
+            return "brokers"
         if self.broker is not None:
             return f"broker {self.broker}"
         if self.group is not None:
@@ -87,6 +101,8 @@ class Subject(NamedTuple):
             if decision.partition is None:  # The topic was created or deleted, or given more partitions.
                 return decision.evidence.get("topic") == self.topic
             return self.names(decision.partition)
+        if self.all_brokers:
+            return decision.kind in OF_BROKERS
         if self.broker is not None:
             return decision.about_broker == self.broker or self.broker in _brokers_changed(decision)
         if self.group is not None:
@@ -110,6 +126,8 @@ def parse_subject(words: Sequence[str]) -> Subject:
             return Subject(slow=True)
         case ["controller"]:
             return Subject(controller=True)
+        case ["broker"]:
+            return Subject(all_brokers=True)
         case ["broker", number]:
             if not number.isdecimal():
                 raise ValueError(f"broker {number}: a broker's id is a number")
@@ -146,6 +164,51 @@ def select(decisions: Iterable[RecordedDecision], subject: Subject, *, at_ms: in
         if is_cause and any(0 <= moment - decision.at_ms <= CAUSE_MS for moment in moments):
             told.add(id(decision))
     return [decision for decision in everything if id(decision) in told]
+
+
+def standing(decisions: Iterable[RecordedDecision], subject: Subject, at_ms: int) -> Iterator[str]:
+    """Who led each partition of a topic at a moment, in which epoch, and who was in sync: a line for each of which a
+    change is recorded, before that moment or after it."""
+    before: dict[TopicPartition, dict[str, Fact]] = {}
+    since_ms: dict[TopicPartition, int] = {}
+    for recorded in decisions:
+        decision = recorded.decision
+        partition = decision.partition
+        if partition is None or not subject.names(partition) or decision.kind not in STANDING:
+            continue
+        known = before.setdefault(partition, {})
+        if decision.at_ms <= at_ms:
+            if decision.leader_epoch >= _as_int(known.get("leader_epoch")):
+                known.update({name: decision.after[name] for name in STANDS if name in decision.after})
+                known["leader_epoch"] = decision.leader_epoch
+                since_ms[partition] = decision.at_ms
+        else:
+            for name in STANDS:
+                if name in decision.before:
+                    known.setdefault(name, decision.before[name])
+    for partition, facts in sorted(before.items()):
+        said = ", ".join(f"{_words(name)} {_shown(name, facts[name])}" for name in STANDS if name in facts)
+        since = f" (since {_clock(since_ms[partition])})" if partition in since_ms else ""
+        yield f"{partition}: {said}{since}"
+
+
+STANDS = ("leader", "leader_epoch", "isr")
+STANDING = (
+    DecisionKind.LEADER_ELECTED,
+    DecisionKind.LEADER_NOT_ELECTED,
+    DecisionKind.LEADERSHIP_TAKEN,
+    DecisionKind.ISR_SHRUNK,
+    DecisionKind.ISR_EXPANDED,
+)
+"""What changes who leads and who is in sync."""
+
+
+def _as_int(fact: Fact) -> int:
+    return fact if isinstance(fact, int) else -1
+
+
+def _clock(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _keeps_groups_away(decision: Decision) -> bool:

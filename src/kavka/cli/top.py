@@ -165,8 +165,15 @@ def _headline(snapshot: ClusterSnapshot) -> str:
         f"{snapshot.bootstrap}  health {score}  controller {snapshot.controller_id}  "
         f"{counted(counts.topics, 'topic')}  {counted(counts.partitions, 'partition')} "
         f"({counts.offline} offline, {counts.under_replicated} under-replicated)  "
-        f"{_rate(snapshot.in_records_per_s)} records/s in  {_bytes(snapshot.in_bytes_per_s)}/s in{failed}"
+        f"{_rates_in(snapshot)}{failed}"
     )
+
+
+def _rates_in(snapshot: ClusterSnapshot) -> str:
+    """A rate takes two looks: after the first it is being measured."""
+    if snapshot.in_records_per_s is None:
+        return "measuring rates ..."
+    return f"{_rate(snapshot.in_records_per_s)} records/s in  {_bytes(snapshot.in_bytes_per_s)}/s in"
 
 
 def tables(snapshot: ClusterSnapshot, rows: int) -> list[Table]:

@@ -213,14 +213,14 @@ async def _directories(cluster: Cluster) -> tuple[list[str], list[int]]:
 
 async def _decisions(cluster: Cluster, found: Findings) -> list[Decision]:
     """Why-records since the record was written; they come from all brokers."""
-    from kavka.client.decisions import read_decisions
+    from kavka.cli.decision_source import from_cluster
     from kavka.errors import RequestError
 
     since_ms = max(earliest_ms(found) - DAY_MS, 0)
     try:
-        return [each.decision for each in await read_decisions(cluster, since_ms)]
-    except RequestError:
-        return []  # There is no such topic, or it may not be read: what is there of it is told nowhere else.
+        return [each.decision for each in await from_cluster(cluster, since_ms)]
+    except (RequestError, Failure):
+        return []  # There are none, or they may not be read: what is there of them is told nowhere else.
 
 
 def _with_decisions(found: Findings, decisions: Sequence[Decision]) -> Findings:
@@ -273,7 +273,11 @@ async def _share_state(cluster: Cluster, found: Findings, group: str) -> ShareSt
     told = await admin.in_flight(group)
     records = None if told is None else told.partitions.get(found.partition)
     if records is None:
-        return ShareState(group, "its leader does not tell what became of records in flight", at.start)
+        silent = "its leader does not tell what became of records in flight"
+        unused = (
+            "no member fetches from the partition, so nobody holds records of it; not all from its start on are done"
+        )
+        return ShareState(group, silent if told is None else unused, at.start)
     for run in records.runs:
         if run.first <= found.offset <= run.last:
             return ShareState(group, run.state, records.start, run.deliveries, run.member_id)

@@ -7,19 +7,19 @@ cluster may be down then).
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kavka.cli.decision_source import from_cluster, from_rings
 from kavka.cli.help import CommandLine
 from kavka.cli.missing_names import LISTED_GROUPS, LISTED_TOPICS, next_step, require_topics
 from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Failure, counted, note, usage
 from kavka.cli.session import bootstrap_of
-from kavka.cli.story import NEAR_MS, Subject, dominant_stages, headline, parse_subject, select, tell
+from kavka.cli.story import NEAR_MS, Subject, dominant_stages, headline, parse_subject, select, standing, tell
 from kavka.cli.times import moment_ms, parse_duration
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ NEW_CONTROLLER_S = 30
 WORD_OF_A_TOPIC_S = 1
 """How long it is asked for once there is a controller, which tells every broker of all topics when it begins."""
 
-RING_DEPTH = 3
-"""How far below --data rings are looked for: data/broker-1/logs."""
-
 
 @app.command("why")
 def why(
@@ -46,7 +43,7 @@ def why(
         list[str] | None,
         typer.Argument(
             metavar="SUBJECT",
-            help="TOPIC-PARTITION, TOPIC, broker N, group G, controller, denied or slow; everything by default.",
+            help="TOPIC-PARTITION, TOPIC, broker [N], group G, controller, denied or slow; everything by default.",
         ),
     ] = None,
     at: Annotated[
@@ -66,7 +63,7 @@ def why(
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="NAME", help="With denied, slow: only this topic.")
     ] = None,
-    brief: Annotated[bool, typer.Option("--brief", help="One line per decision, without reasons.")] = False,
+    brief: Annotated[bool, typer.Option("--brief", help="When and what only: one line for each decision.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
@@ -88,7 +85,8 @@ def why(
     now_ms = time.time_ns() // 1_000_000
     at_ms = None if at is None else moment_ms(at, now_ms)
     since_ms = (now_ms if at_ms is None else at_ms) - (DEFAULT_SINCE_MS if since is None else parse_duration(since))
-    decisions = _from_rings(data, since_ms) if data else _from_cluster(bootstrap, since_ms)
+    decisions = from_rings(data, since_ms) if data else _from_cluster(bootstrap, since_ms)
+    everything = decisions
     if at_ms is not None:
         decisions = [each for each in decisions if each.decision.at_ms <= at_ms + NEAR_MS]
     told = select(decisions, subject, at_ms=at_ms)
@@ -100,6 +98,8 @@ def why(
             subject, told = found, select(decisions, found, at_ms=at_ms)
     elif not told:
         _require(subject, bootstrap, in_rings=bool(data))
+    if at_ms is not None and subject.topic is not None and not as_json:
+        _show_standing(everything, subject, at_ms)
     _show(decisions, told, subject, brief=brief, as_json=as_json)
 
 
@@ -256,6 +256,17 @@ def _require_broker(broker: int, bootstrap: str | None) -> None:
         )
 
 
+def _show_standing(decisions: Sequence[RecordedDecision], subject: Subject, at_ms: int) -> None:
+    """Who led then, and who was in sync; nothing where that is not a question of partitions."""
+    if subject.denied or subject.slow:
+        return
+    lines = list(standing(decisions, subject, at_ms))
+    print(f"At {_clock(at_ms)}:")
+    for line in lines or [f"{subject}: no change is recorded; `kavka topics describe {subject.topic}` shows it now"]:
+        print(f"  {line}")
+    print()
+
+
 def _show(
     decisions: Sequence[RecordedDecision], told: Sequence[Decision], subject: Subject, *, brief: bool, as_json: bool
 ) -> None:
@@ -304,72 +315,9 @@ def _show_remedies(told: Sequence[Decision]) -> None:
 
 
 def _from_cluster(bootstrap: str | None, since_ms: int) -> list[RecordedDecision]:
-    """From the topic of decisions; without one, from the ring of a broker whose log directory is on this machine."""
     from kavka.cli.session import with_cluster
 
-    async def work(cluster: Cluster) -> list[RecordedDecision]:
-        from kavka.client.admin import Admin
-        from kavka.client.decisions import read_decisions
-        from kavka.errors import ErrorCode, RequestError
-
-        try:
-            return await read_decisions(cluster, since_ms)
-        except RequestError as refused:
-            if refused.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise
-            cluster_id = (await Admin(cluster).describe_cluster()).cluster_id
-            found = [each for places in (await Admin(cluster).describe_log_dirs()).values() for each in places]
-            here = [each.path for each in found if _is_of(each.path, cluster_id)]
-            if here:
-                return _from_rings(here, since_ms)
-            raise Failure(
-                "this cluster has no topic __kavka_decisions",
-                "one broker alone keeps its decisions in its log directory: run `kavka why` on its machine; "
-                "kavka.decisions.topic.enable=true makes the topic; Apache Kafka does not record its decisions",
-            ) from refused
-
-    return with_cluster(bootstrap, work)
-
-
-def _is_of(directory: str, cluster_id: str | None) -> bool:
-    """Whether a log directory of this cluster, with a ring of decisions, is on this machine."""
-    from kavka.cli.local_log_directories import is_of_cluster
-    from kavka.decisions import RING_FILES
-
-    has_ring = any(os.path.exists(os.path.join(directory, name)) for name in RING_FILES)
-    return has_ring and is_of_cluster(directory, cluster_id)
-
-
-def _from_rings(directories: Sequence[str], since_ms: int) -> list[RecordedDecision]:
-    from kavka.client.decisions import in_order, read_ring
-
-    files = [file for directory in directories for file in _ring_files(directory, RING_DEPTH)]
-    if not files:
-        raise Failure(
-            f"no ring of decisions in {', '.join(directories)}", "name a broker's log directory, or the one above it"
-        )
-    found: list[RecordedDecision] = []
-    for path in files:
-        try:
-            with open(path, "rb") as file:
-                found += read_ring(file, since_ms)
-        except OSError as problem:
-            note(f"{path} cannot be read: {problem.strerror}")
-    return in_order(found)
-
-
-def _ring_files(directory: str, depth: int) -> Iterator[str]:
-    from kavka.decisions import RING_FILES
-
-    try:
-        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
-    except OSError as problem:
-        raise Failure(f"{directory} cannot be read: {problem.strerror}", "name a directory that you may read") from None
-    for entry in entries:
-        if entry.name in RING_FILES:
-            yield entry.path
-        elif depth and entry.is_dir(follow_symlinks=False):
-            yield from _ring_files(entry.path, depth - 1)
+    return with_cluster(bootstrap, lambda cluster: from_cluster(cluster, since_ms))
 
 
 def _clock(at_ms: int) -> str:

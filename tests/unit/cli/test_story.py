@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.output import Failure
-from kavka.cli.story import Subject, dominant_stages, headline, parse_subject, select, tell
+from kavka.cli.story import Subject, dominant_stages, headline, parse_subject, select, standing, tell
 from kavka.cli.times import moment_ms, parse_duration
 from kavka.cli.why import why
 from kavka.decisions import RING_FILES, Decision, DecisionKind, RecordedDecision, encode_decision
-from kavka.model import BrokerId, TopicPartition
+from kavka.model import BrokerId, LeaderEpoch, TopicPartition
 
 START_MS = 1_700_000_000_000
 ORDERS_3 = TopicPartition("orders", 3)
@@ -58,6 +58,7 @@ def went(at_ms: int, broker: int) -> Decision:
         (["a-b-12"], Subject(topic="a-b", partition=12)),
         (["orders"], Subject(topic="orders")),
         (["slow"], Subject(slow=True)),
+        (["broker"], Subject(all_brokers=True)),
         (["topic", "orders-3"], Subject(topic="orders-3")),
         (["broker", "2"], Subject(broker=2)),
         (["group", "billing"], Subject(group="billing")),
@@ -108,11 +109,33 @@ def test_a_brokers_story_has_what_was_decided_about_it_and_where_it_came_or_left
     assert select(decisions, Subject(broker=3)) == [elsewhere]
 
 
+def test_without_an_id_it_is_told_what_became_of_all_brokers() -> None:
+    gone, other, moved = went(0, 3), went(1, 7), elected(2, 3, 1)
+    decisions = [recorded(each) for each in (gone, other, moved)]
+
+    assert select(decisions, Subject(all_brokers=True)) == [gone, other]
+
+
 def test_at_a_moment_the_last_decision_of_each_kind_before_it_is_told() -> None:
     first, second, later = elected(0, 2, 1), elected(100_000, 1, 3), elected(900_000, 3, 2)
     decisions = [recorded(each) for each in (first, second, later)]
 
     assert select(decisions, Subject("orders", 3), at_ms=START_MS + 500_000) == [second]
+
+
+def test_at_a_moment_it_is_told_who_led_and_who_was_in_sync() -> None:
+    first, second = elected(0, 2, 1), elected(100_000, 1, 3)._replace(leader_epoch=LeaderEpoch(9))
+    late = elected(101_000, 2, 1)  # An order of the former epoch that was carried out late.
+    decisions = [recorded(each) for each in (first, second, late)]
+    about = Subject("orders", 3)
+
+    (before,) = standing(decisions, about, START_MS - 1)
+    assert before == "orders-3: leader 2, in sync 1,2,3"
+    (between,) = standing(decisions, about, START_MS + 50_000)
+    assert between.startswith("orders-3: leader 1, leader epoch 8, in sync 1,3 (since ")
+    (after,) = standing(decisions, about, START_MS + 200_000)
+    assert after.startswith("orders-3: leader 3, leader epoch 9, in sync 1,3 (since ")
+    assert list(standing(decisions, Subject("others", 0), START_MS)) == []
 
 
 def test_the_story_is_told_in_sentences_with_numbers() -> None:

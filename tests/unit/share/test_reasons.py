@@ -50,7 +50,25 @@ def test_what_a_member_says_is_told_for_each_fate_and_what_it_accepts_is_not() -
         (DecisionKind.SHARE_RECORDS_ARCHIVED, 1),
     ]
     assert told[0].why.startswith("group workers gets records 2 to 4 again: released by a member; ")
-    assert told[1].why == "group workers does not get record 5 again: rejected by a member, or not there"
+    assert told[1].why == "group workers does not get record 5 again: rejected by a member"
+    assert [each.evidence["cause"] for each in told] == ["released by a member", "rejected by a member"]
+
+
+def test_what_a_member_rejects_at_the_limit_was_rejected_and_a_gap_is_no_news() -> None:
+    partition, telling = SharePartition(0), Telling()
+    once = LIMITS._replace(deliveries=1)
+    partition.acquire("a", [LogBatch(0, 9)], Wish(4, is_exact=True), 0, once)
+    said = [AcknowledgeType.REJECT, AcknowledgeType.RELEASE]
+    change = partition.acknowledge("a", [Acknowledgement(0, 1, said)], 0, once)
+    told = telling.of(PLACE._replace(limit=1), Cause.SAID, partition.left_by(change), 0, 0)
+    assert [each.why.partition(" again: ")[2] for each in told] == [
+        "rejected by a member",
+        "released by a member; deliveries: 1 of at most 1",
+    ]
+    change = partition.acknowledge("a", [Acknowledgement(2, 2, [AcknowledgeType.GAP])], 0, LIMITS)
+    assert telling.of(PLACE, Cause.SAID, partition.left_by(change), 5_000, 0) == []
+    settle(partition)
+    assert not any(span.is_rejected for span in partition.spans), "it is told once, and not kept"
 
 
 def test_one_cause_is_told_once_a_second_with_what_was_not_told_before() -> None:

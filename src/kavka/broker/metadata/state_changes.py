@@ -635,7 +635,9 @@ def _is_possible(topic: str) -> bool:
 
 
 def _log_refusal(message: str, controller_id: int, controller_epoch: int, refusal: ErrorCode) -> None:
-    logger.warning(
+    # For a former registration: the controller wrote it before it saw that the broker had come back, as at any restart.
+    say = logger.info if refusal is ErrorCode.STALE_BROKER_EPOCH else logger.warning
+    say(
         "controller's message refused",
         message=message,
         controller=controller_id,

@@ -3,8 +3,8 @@
 Decides the sentence of what a change does, and how often one is told: one for a share-partition and a cause each
 second, with what was not told before. Must not know the log, the coordinator, or who reads it.
 
-What a member accepts leaves no record. What a former leader had given out is given out again without one: locks are not
-stored, so nobody knows of them.
+What a member accepts leaves no record, nor does an offset at which there is none (a gap). What a former leader had
+given out is given out again without one: locks are not stored, so nobody knows of them.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ class Cause(Enum):
     SAID = "released by a member"
 
 
+REJECTED: Final = "rejected by a member"
+"""Instead of a cause: a member said that nobody should get the record."""
+
+
 class Place(NamedTuple):
     """The share-partition that a why-record is about. `limit` is how often a record is delivered."""
 
@@ -46,7 +50,7 @@ class Fate(Enum):
 
     AGAIN = "given out again"
     LIMIT = "delivered as often as they may be"
-    REJECTED = "rejected, or not there"
+    REJECTED = "rejected"
 
 
 class Telling:
@@ -83,11 +87,12 @@ class Telling:
 def _fate(span: Span, limit: int) -> Fate | None:
     if span.becomes is RecordState.AVAILABLE:
         return Fate.AGAIN
-    if span.becomes is RecordState.ARCHIVING:
-        return Fate.REJECTED if span.is_rejected else Fate.LIMIT
-    if span.becomes is not RecordState.ARCHIVED:
+    if span.becomes not in (RecordState.ARCHIVING, RecordState.ARCHIVED):
         return None
-    return Fate.LIMIT if span.deliveries >= limit else Fate.REJECTED
+    if span.is_rejected:
+        return Fate.REJECTED
+    is_gap = span.becomes is RecordState.ARCHIVED and span.deliveries < limit
+    return None if is_gap else Fate.LIMIT
 
 
 def _decision(place: Place, cause: Cause, fate: Fate, spans: Sequence[Span], at_ms: int, untold: int) -> Decision:
@@ -105,7 +110,7 @@ def _decision(place: Place, cause: Cause, fate: Fate, spans: Sequence[Span], at_
                 f"deliveries: {deliveries} of at most {limit}"
             )
         case Fate.REJECTED:
-            why = f"group {group} does not get {records} again: rejected by a member, or not there"
+            why = f"group {group} does not get {records} again: rejected by a member"
         case _:
             assert_never(fate)
     return Decision(
@@ -117,7 +122,7 @@ def _decision(place: Place, cause: Cause, fate: Fate, spans: Sequence[Span], at_
         leader_epoch=place.leader_epoch,
         evidence={
             "group": group,
-            "cause": cause.value,
+            "cause": REJECTED if fate is Fate.REJECTED else cause.value,
             "first_offset": first,
             "last_offset": last,
             "records": count,

@@ -443,8 +443,7 @@ def _leaving(span: Span, *, kind: AcknowledgeType, change: int, limits: ShareLim
             becomes = RecordState.ARCHIVED
         case _:
             becomes = limits.given_up
-    is_rejected = kind is AcknowledgeType.REJECT and becomes is RecordState.ARCHIVING
-    return span._replace(becomes=becomes, change=change, is_rejected=is_rejected)
+    return span._replace(becomes=becomes, change=change, is_rejected=kind is AcknowledgeType.REJECT)
 
 
 def _archived(span: Span) -> Span:

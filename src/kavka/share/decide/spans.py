@@ -36,7 +36,7 @@ class Span(NamedTuple):
 
     Who acquired them, and until when (ms of the loop's clock), is in `member` and `deadline_ms`. `becomes` is the state
     that change number `change` gives them once it is written; until then nobody else gets them. `is_rejected`: a member
-    said so, and that is what their dead letters tell; it is not stored.
+    said so, and that is what why-records and dead letters tell; it is not stored.
     """
 
     first: Offset
