@@ -86,9 +86,7 @@ def why(
     at_ms = None if at is None else moment_ms(at, now_ms)
     since_ms = (now_ms if at_ms is None else at_ms) - (DEFAULT_SINCE_MS if since is None else parse_duration(since))
     decisions = from_rings(data, since_ms) if data else _from_cluster(bootstrap, since_ms)
-    everything = decisions
-    if at_ms is not None:
-        decisions = [each for each in decisions if each.decision.at_ms <= at_ms + NEAR_MS]
+    everything, decisions = decisions, _until(at_ms, decisions)
     told = select(decisions, subject, at_ms=at_ms)
     if _is_unheard_of(subject, decisions):
         found = _in_rings(subject, decisions) if data else _in_cluster(bootstrap, subject, is_known=bool(told))
@@ -98,9 +96,15 @@ def why(
             subject, told = found, select(decisions, found, at_ms=at_ms)
     elif not told:
         _require(subject, bootstrap, in_rings=bool(data))
-    if at_ms is not None and subject.topic is not None and not as_json:
-        _show_standing(everything, subject, at_ms)
+    _show_standing([] if as_json else everything, subject, at_ms)
     _show(decisions, told, subject, brief=brief, as_json=as_json)
+
+
+def _until(at_ms: int | None, decisions: list[RecordedDecision]) -> list[RecordedDecision]:
+    """Without those that came after a moment, and not near it."""
+    if at_ms is None:
+        return decisions
+    return [each for each in decisions if each.decision.at_ms <= at_ms + NEAR_MS]
 
 
 def _subject(words: Sequence[str], *, topic: str | None, principal: str | None) -> Subject:
@@ -256,9 +260,9 @@ def _require_broker(broker: int, bootstrap: str | None) -> None:
         )
 
 
-def _show_standing(decisions: Sequence[RecordedDecision], subject: Subject, at_ms: int) -> None:
-    """Who led then, and who was in sync; nothing where that is not a question of partitions."""
-    if subject.denied or subject.slow:
+def _show_standing(decisions: Sequence[RecordedDecision], subject: Subject, at_ms: int | None) -> None:
+    """Who led then, and who was in sync; nothing where that is not asked, or not a question of partitions."""
+    if at_ms is None or not decisions or subject.topic is None or subject.denied or subject.slow:
         return
     lines = list(standing(decisions, subject, at_ms))
     print(f"At {_clock(at_ms)}:")
