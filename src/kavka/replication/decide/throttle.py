@@ -4,11 +4,12 @@ Decides whether a partition is throttled and whether the quota is used up. Must 
 then: a follower leaves throttled partitions out of its requests, and a leader answers them without records. Both let
 replicas that are in sync pass: to hold them back would hold producers back.
 
-    I1  the rate is that of the last `samples` windows of `window_ms`; as long as fewer have passed, the missing ones
-        count as silent. So an idle throttle lets a burst of (samples - 1) * window_ms * rate bytes through, as Kafka's
+    I1  the rate is that since the first byte of the last `samples` windows of `window_ms`, over one window at least. So
+        an idle throttle lets a burst of one window's bytes through, as Kafka's: its rate is a SimpleRate, where that of
+        clients' quotas is a Rate, which counts windows that have not passed as silent
     I2  a throttle without a limit, or a partition that nobody named, costs one look
 
-Source: KIP-73; Kafka's ReplicationQuotaManager, and SampledStat and Rate of its metrics.
+Source: KIP-73; Kafka's ReplicationQuotaManager, and SampledStat and SimpleRate of its metrics.
 """
 
 from __future__ import annotations
@@ -26,6 +27,17 @@ DEFAULT_SAMPLES: Final = 11
 DEFAULT_WINDOW_MS: Final = 1_000
 """replication.quota.window.size.seconds"""
 ALL_REPLICAS: Final = "*"
+_NEVER_MS: Final = 2**62
+
+
+class _Sample:
+    """Bytes since `start_ms`, for one window; the last of them came at `last_ms`."""
+
+    __slots__ = ("last_ms", "size_bytes", "start_ms")
+
+    def __init__(self, start_ms: int) -> None:
+        self.start_ms = self.last_ms = start_ms
+        self.size_bytes = 0
 
 
 class Throttle:
@@ -45,10 +57,8 @@ class Throttle:
         self._window_ms = window_ms
         self._throttled: dict[str, frozenset[int] | None] = {}
         """By topic, the partitions that are throttled here; None: all of them."""
-        self._windows: deque[tuple[int, int]] = deque()
-        """(number of the window, bytes in it), the oldest first."""
-        self._bytes = 0
-        """Sum of the windows."""
+        self._samples_so_far: deque[_Sample] = deque(maxlen=samples + 1)
+        """The oldest first. A new one begins with the first bytes after the last one's window."""
         self.rate = rate
 
     @property
@@ -86,44 +96,45 @@ class Throttle:
         """Bytes of throttled partitions that were moved."""
         if not size_bytes:
             return
-        number = now_ms // self._window_ms
-        windows = self._windows
-        if windows and windows[-1][0] >= number:
-            last, before = windows[-1]
-            windows[-1] = (last, before + size_bytes)
-        else:
-            windows.append((number, size_bytes))
-        self._bytes += size_bytes
-        self._forget(now_ms)
+        samples = self._samples_so_far
+        if not samples or now_ms - samples[-1].start_ms >= self._window_ms:
+            samples.append(_Sample(now_ms))
+        samples[-1].size_bytes += size_bytes
+        samples[-1].last_ms = now_ms
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """True if more than the rate was moved in the last windows."""
+        """True if more than the rate was moved."""
         if self.rate == NO_LIMIT:
             return False
-        self._forget(now_ms)
-        return self._bytes > self._allowed_bytes(now_ms)
+        samples = self._samples_so_far
+        while samples and now_ms - samples[0].last_ms >= self._span_ms:
+            samples.popleft()
+        return bool(samples) and now_ms < self._free_at_ms(0)
 
     def free_in_ms(self, now_ms: int) -> int:
         """Milliseconds until the quota is free again if nothing is moved; 0 if it is free now."""
         if not self.is_exceeded(now_ms):
             return 0
-        # The sum falls only when the oldest window goes.
-        bytes_left = self._bytes
-        for number, size_bytes in self._windows:
-            bytes_left -= size_bytes
-            gone_ms = (number + self._samples) * self._window_ms
-            if bytes_left <= self._allowed_bytes(gone_ms):
-                return max(1, gone_ms - now_ms)
+        # The rate falls as time passes, and when the oldest sample goes.
+        counts_from_ms = now_ms + 1
+        for first, sample in enumerate(self._samples_so_far):
+            gone_ms = sample.last_ms + self._span_ms
+            free_ms = max(self._free_at_ms(first), counts_from_ms)
+            if free_ms <= gone_ms:
+                return free_ms - now_ms
+            counts_from_ms = gone_ms
+        return counts_from_ms - now_ms
+
+    @property
+    def _span_ms(self) -> int:
         return self._samples * self._window_ms
 
-    def _allowed_bytes(self, now_ms: int) -> float:
-        """The bytes that the windows allow: all windows are whole except the last, which counts as far as it has
-        passed."""
-        elapsed_ms = (self._samples - 1) * self._window_ms + now_ms % self._window_ms
-        return self.rate * elapsed_ms / 1000
-
-    def _forget(self, now_ms: int) -> None:
-        oldest = now_ms // self._window_ms - self._samples + 1
-        windows = self._windows
-        while windows and windows[0][0] < oldest:
-            self._bytes -= windows.popleft()[1]
+    def _free_at_ms(self, first: int) -> int:
+        """When the samples from `first` on are down to the rate; with a rate of 0 never."""
+        samples = self._samples_so_far
+        size_bytes = sum(samples[index].size_bytes for index in range(first, len(samples)))
+        if size_bytes * 1000 <= self.rate * self._window_ms:
+            return 0
+        if self.rate <= 0:
+            return _NEVER_MS
+        return samples[first].start_ms + -(-size_bytes * 1000 // self.rate)
