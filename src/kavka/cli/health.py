@@ -91,6 +91,7 @@ def cluster_settings(bootstrap: str | None, zookeeper: str | None, metrics: str 
 async def _look(settings: ClusterSettings) -> tuple[ClusterSnapshot, list[int], HealthReport]:
     """What was read, the registered brokers that do not answer, and what the checks found."""
     from kavka.observe.decision_tail import MAX_DECISIONS
+    from kavka.observe.given_up import since_delivered
     from kavka.observe.health.checks import check_health
     from kavka.observe.watcher import Watcher
 
@@ -103,7 +104,7 @@ async def _look(settings: ClusterSettings) -> tuple[ClusterSnapshot, list[int], 
     finally:
         await watcher.close()
     decisions = [each.decision for each in watcher.decisions.recent(limit=MAX_DECISIONS)]
-    snapshot = since_back(since_decided(snapshot, decisions), decisions)
+    snapshot = since_delivered(since_back(since_decided(snapshot, decisions), decisions), decisions)
     silent = await _silent_brokers(snapshot, settings) if snapshot.is_reachable else []
     snapshot = without(snapshot, silent)
     return snapshot, silent, check_health(snapshot, snapshot.at_ms, THRESHOLDS)
@@ -244,6 +245,9 @@ FAILING: Final = {
     "unclean-elections": "{n} with unclean.leader.election.enable=true",
     "rebalances": "{n} with more than {limit.rebalances_per_hour} rebalances within an hour",
     "stuck-groups": f"{{n}} with lag and no progress for more than {THRESHOLDS.stuck_ms // 1000} s",
+    "share-groups-still": f"{{n}} at the same record for more than {THRESHOLDS.share_still_ms // 60_000} min",
+    "share-records-given-up": "{n} with records that were delivered as often as they may be",
+    "dead-letters": "{n} with records that are archived without a dead letter",
     "hanging-transactions": "{n} hanging",
     "zookeeper-leader": "ZooKeeper has not exactly one leader, or a server does not answer",
     "zookeeper-outstanding": "{n} with more than {limit.zookeeper_outstanding:.0f} requests outstanding",

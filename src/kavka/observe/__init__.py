@@ -8,6 +8,7 @@ snapshot_assembly  readings put together into snapshots; group_assembly for grou
 watcher            one cluster: when each part is read, and what is published
 controllers        who the controller is, and how often that changed
 decision_tail      why-records, read as they are written
+given_up           what share groups gave up in the last hour, out of why-records
 changes            wakes, once, whoever waits for news
 cluster_settings   how a cluster is reached
 exposure/          what a cluster shows to whoever calls, and what of it is a finding

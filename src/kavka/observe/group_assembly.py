@@ -54,6 +54,8 @@ class _Followed:
     )
     """What was committed, and where a share group is."""
     still_since_ms: int | None = None
+    starts: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """Of a share group: its first record that is not done, and since when it is that one."""
     rebalances: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_REBALANCES))
     read_at_ms: int = 0
 
@@ -102,6 +104,12 @@ class GroupAssembly:
             followed.still_since_ms = None
         elif followed.still_since_ms is None:
             followed.still_since_ms = followed.read_at_ms
+        followed.starts = {
+            partition: known
+            if (known := followed.starts.get(partition)) is not None and known[0] == at.start and at.lag
+            else (at.start, reading.read_at_ms)
+            for partition, at in reading.shares.items()
+        }
         followed.members, followed.epoch, followed.progress = members, epoch, progress
         followed.read_at_ms = reading.read_at_ms
 
@@ -122,7 +130,14 @@ class GroupAssembly:
         members = () if shown is None else shown.members
         owners = {partition: member.member_id for member in members for partition in member.assignment}
         offsets = tuple(
-            replace(at, member_id=owners.get(partition), lag_ms=self._lag_ms(at, now_ms))
+            replace(
+                at,
+                member_id=owners.get(partition),
+                lag_ms=self._lag_ms(at, now_ms),
+                still_since_ms=followed.starts[partition][1]
+                if members and at.lag and partition in followed.starts
+                else None,
+            )
             for partition, committed in sorted(_positions(reading).items())
             for at in [_offset(partition, committed, logs, reading)]
         )

@@ -318,6 +318,9 @@ class GroupOffset:
     not_done: int | None = None
     """Of a share group, whose `committed` is the first record that is not done: how many are not, as its coordinator
     counts them. None where it does not know, and of other groups."""
+    still_since_ms: int | None = None
+    """Of a share group with members and lag: since when its first record that is not done has been the same one, as far
+    as anybody has seen. None of other groups."""
 
     @property
     def position(self) -> int | None:
@@ -462,6 +465,21 @@ class Counts(NamedTuple):
 NO_COUNTS = Counts(0, 0, 0, 0, 0, 0, 0, 0)
 
 
+class GivenUp(NamedTuple):
+    """Records of one partition that a share group gave up in the last hour, as its leaders have recorded it."""
+
+    group_id: str
+    partition: TopicPartition
+    at_limit: int
+    """Records that were delivered as often as they may be."""
+    last_offset: int
+    """Of the newest of them."""
+    without_letter: int
+    """Records whose dead letters were refused, which are archived without."""
+    problem: str
+    """Why the newest of them was refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
     """One cluster at one moment, under the name that it has in the console."""
@@ -486,6 +504,7 @@ class ClusterSnapshot:
     groups: Mapping[str, GroupView] = field(default_factory=dict)
     reassignments: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
     transactions: tuple[TransactionView, ...] = ()
+    given_up: tuple[GivenUp, ...] = ()
     zookeeper: tuple[ZooKeeperView, ...] = ()
     in_records_per_s: float | None = None
     in_bytes_per_s: float | None = None

@@ -31,6 +31,7 @@ from kavka.observe.broker_metrics import MetricsScraper
 from kavka.observe.changes import Changes
 from kavka.observe.controllers import Controllers, read_quorum
 from kavka.observe.decision_tail import DecisionTail
+from kavka.observe.given_up import GivenUpRecords
 from kavka.observe.group_assembly import GroupAssembly
 from kavka.observe.group_readings import list_groups, read_groups
 from kavka.observe.readings import (
@@ -109,6 +110,7 @@ class Watcher:
         self._assembly = SnapshotAssembly()
         self._groups = GroupAssembly()
         self._controllers = Controllers()
+        self._given_up = GivenUpRecords()
         self._transactions = TransactionReader(self.cluster)
         self._metrics = MetricsScraper(settings.metrics)
         self._shown_transactions: tuple[TransactionView, ...] = ()
@@ -333,6 +335,7 @@ class Watcher:
             groups=self._groups.views(assembly, at_ms),
             reassignments=assembly.reassignments,
             transactions=self._shown_transactions,
+            given_up=self._given_up.view(self.decisions, at_ms),
             zookeeper=self._zookeeper,
             in_records_per_s=assembly.records_per_s,
             in_bytes_per_s=assembly.bytes_per_s,

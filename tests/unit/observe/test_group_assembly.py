@@ -200,6 +200,21 @@ def test_a_share_group_that_does_records_behind_its_start_is_not_stuck() -> None
     assert view(assembly, ends, 5_000).stuck_since_ms == 3_000
 
 
+def test_a_share_group_stands_still_since_its_first_record_that_is_not_done_is_the_same() -> None:
+    assembly, ends = GroupAssembly(), Ends()
+    ends.end = 100
+
+    def since(at_ms: int, start: int, lag: int) -> int | None:
+        assembly.take({"g": share_reading(at_ms, start, lag)}, ends)
+        return view(assembly, ends, at_ms).offsets[0].still_since_ms
+
+    assert since(1_000, 10, 90) == 1_000
+    assert since(2_000, 10, 80) == 1_000, "records behind it were done, and it was not"
+    assert since(3_000, 11, 79) == 3_000
+    assert since(4_000, 11, 0) is None
+    assert since(5_000, 11, 3) == 4_000, "its next record came after everything was done"
+
+
 def test_a_reading_that_failed_keeps_what_was_known_of_a_share_group() -> None:
     assembly, ends = GroupAssembly(), Ends()
     before = share_reading(1_000, 10, 7)

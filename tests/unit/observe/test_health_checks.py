@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kavka.client.share_group_admin import RecordRun, ShareRecords
 from kavka.model import TopicPartition
 from kavka.observe.health.checks import all_checks, check_health
 from kavka.observe.health.findings import Thresholds
@@ -17,6 +18,7 @@ from kavka.observe.snapshot import (
     ClusterSnapshot,
     ClusterState,
     ControllerView,
+    GivenUp,
     GroupOffset,
     GroupView,
     LogDirectoryView,
@@ -245,6 +247,50 @@ def test_a_group_that_stands_still_with_members_and_lag_is_stuck_after_a_while()
     late = group(stuck_since_ms=NOW_MS - 180_000)
     found = result_of(look(make.snapshot(groups=[late])), "stuck-groups")
     assert str(found.findings[0].why) == "1 members, lag 7, nothing committed for 3 min"
+
+
+def share(still_since_ms: int | None, *runs: RecordRun) -> GroupView:
+    place = TopicPartition("orders", 0)
+    offset = GroupOffset(place, 5, 12, not_done=7, still_since_ms=still_since_ms)
+    records = {place: ShareRecords(5, 12, 7, len(runs), runs)} if runs else None
+    return replace(group(offsets=(offset,)), kind="share", protocol_type="share", records=records)
+
+
+def test_a_share_group_that_stands_still_at_a_record_says_who_has_it() -> None:
+    held = RecordRun(5, 5, "acquired", 3, "worker-1", 9_000, None)
+    early = look(make.snapshot(groups=[share(NOW_MS - 299_000, held)]))
+    assert "share-groups-still" not in failed_names(early)
+    assert "share-groups-still" not in failed_names(look(make.snapshot(groups=[share(None, held)])))
+    found = result_of(look(make.snapshot(groups=[share(NOW_MS - 360_000, held)])), "share-groups-still")
+    assert str(found.findings[0].why) == (
+        "orders-0 at 5 is not done for 6 min: member worker-1 holds it, deliveries: 3, lag 7"
+    )
+    free = RecordRun(5, 5, "available", 2, None, None, None)
+    found = result_of(look(make.snapshot(groups=[share(NOW_MS - 360_000, free)])), "share-groups-still")
+    assert "nobody holds it, deliveries: 2" in str(found.findings[0].why)
+    found = result_of(look(make.snapshot(groups=[share(NOW_MS - 360_000)])), "share-groups-still")
+    assert "nobody has it" in str(found.findings[0].why)
+
+
+def test_records_that_a_share_group_gave_up_fail_and_so_do_dead_letters_that_were_refused() -> None:
+    known = {Part.DECISIONS: Reading(NOW_MS, 0, "")}
+    place = TopicPartition("orders", 3)
+    at_limit = replace(make.snapshot(readings=known), given_up=(GivenUp("workers", place, 1_200, 17, 0, ""),))
+    found = result_of(look(at_limit), "share-records-given-up")
+    assert (found.findings[0].kind, found.findings[0].name) == ("group", "workers")
+    assert str(found.findings[0].why) == "1,200 records of orders-3 within the last hour, the last at offset 17"
+    assert "dead-letters" not in failed_names(look(at_limit))
+    refused = replace(at_limit, given_up=(GivenUp("workers", place, 0, -1, 2, "no topic dlq.x"),))
+    found = result_of(look(refused), "dead-letters")
+    assert str(found.findings[0].why) == "2 records of orders-3 within the last hour: no topic dlq.x"
+    assert "share-records-given-up" not in failed_names(look(refused))
+
+
+def test_without_why_records_nobody_knows_what_a_share_group_gave_up() -> None:
+    report = look(make.snapshot(readings={Part.DECISIONS: Reading(0, 0, "there is no topic of them")}))
+    for name in ("share-records-given-up", "dead-letters"):
+        found = result_of(report, name)
+        assert (found.outcome, str(found.evidence)) == (Outcome.UNKNOWN, "there is no topic of them")
 
 
 def test_a_group_that_rebalances_all_the_time_fails() -> None:

@@ -1,9 +1,9 @@
 """The checks: all of them, in one report.
 
 Decides the order in which a snapshot is looked at, and what is not known of a cluster that does not answer. Each check
-with its weight, evidence and advice is where its subject is: brokers.py, disks.py, partitions.py,
-topics.py, groups.py, security.py, zookeeper.py; thresholds are findings.py's. Pure: a snapshot and the time
-in, results out. Must not import the console's extra: `kavka health` runs them without it.
+with its weight, evidence and advice is where its subject is: brokers.py, disks.py, partitions.py, topics.py, groups.py,
+share_groups.py, security.py, zookeeper.py; thresholds are findings.py's. Pure: a snapshot and the time in, results out.
+Must not import the console's extra: `kavka health` runs them without it.
 
     I1  Each check gives one result, always; where its part of the snapshot is unknown, UNKNOWN with that reason.
     I2  A finding names an object and says why it fails, with the numbers.
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kavka.observe.health import brokers, disks, groups, partitions, security, topics, zookeeper
+from kavka.observe.health import brokers, disks, groups, partitions, security, share_groups, topics, zookeeper
 from kavka.observe.health.findings import Thresholds
 from kavka.observe.health.report import Check, CheckResult, HealthReport, Outcome, Statement, report
 from kavka.observe.snapshot import ClusterSnapshot
@@ -59,6 +59,9 @@ _OTHERS: Final[tuple[_Ask, ...]] = (
     topics.unclean_elections,
     groups.rebalances,
     groups.stuck_groups,
+    share_groups.share_groups_still,
+    share_groups.share_records_given_up,
+    share_groups.dead_letters,
     groups.hanging_transactions,
     zookeeper.zookeeper_brain,
     zookeeper.zookeeper_outstanding,

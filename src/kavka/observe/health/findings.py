@@ -31,6 +31,8 @@ class Thresholds:
     """Requests; queued.max.requests is 500."""
     rebalances_per_hour: int = 12
     stuck_ms: int = 120_000
+    share_still_ms: int = 300_000
+    """With a lock of 30 s and five deliveries (Kafka's defaults), a record that fails is given up after half of it."""
     certificate_warn_days: int = 30
     certificate_end_days: int = 7
     acls_stale_ms: float = 60_000.0
