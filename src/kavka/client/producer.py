@@ -58,7 +58,7 @@ HIGHEST_PRODUCE = 12
 _RECORD_OVERHEAD = 40
 """At least what a record without headers has beside key and value."""
 _SEQUENCE_SPAN = 1 << 31
-_NO_TOPIC = "the right to write to some topic is missing"
+_NO_TOPIC = "CLUSTER_AUTHORIZATION_FAILED: the right to write to some topic is missing"
 _STALE_LEADER = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -515,12 +515,12 @@ import asyncio, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 from kavka.metrics import Registry
 from kavka.protocol.connection import Response
-from kavka.runtime import listener
+from kavka.broker import acceptor as accepting
 from kavka.runtime.loop import new_event_loop
 from kavka.runtime.socket_server import SocketServer, SocketServerLimits
 import structlog
 structlog.get_logger().info("made")
-listener.PAUSE_S = 0.05
+accepting.PAUSE_S = 0.05
 async def main():
     server = SocketServer(
         asyncio.get_running_loop(), lambda request: Response((bytes(request.body),)), limits=SocketServerLimits(),
@@ -542,6 +542,7 @@ def test_without_descriptors_nothing_is_accepted_for_a_while(start_server: Any) 
     assert process.stdout is not None
     line = process.stdout.readline()
     while not line.startswith("port"):
+        assert line, "the server ended"
         line = process.stdout.readline()
     port = int(line.split()[1])
     clients = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(45)]

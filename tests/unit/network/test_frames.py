@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from kavka.errors import FrameTooLarge, ProtocolViolation
+from kavka.errors import FrameTooLarge, ProtocolViolation, TlsInClear
 from kavka.protocol.frames import (
     BULK_PEEK_BYTES,
     GROWTH,
@@ -163,7 +163,7 @@ def test_after_a_large_frame_only_a_little_is_received_into_the_shared_buffer() 
         (b"\xff\xff\xff\xff", ProtocolViolation, "negative length -1"),
         (pack(">i", MAXIMUM + 1), FrameTooLarge, "socket.request.max.bytes"),
         (b"GET / HTTP/1.1\r\n", ProtocolViolation, "HTTP"),
-        (b"\x16\x03\x01\x02\x00\x01\x00", ProtocolViolation, "TLS"),
+        (b"\x16\x03\x01\x02\x00\x01\x00", TlsInClear, "TLS"),
     ],
 )
 @pytest.mark.parametrize("step", [1, 3, 100])
