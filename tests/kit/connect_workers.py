@@ -69,10 +69,18 @@ class ConnectWorkers:
         """SIGTERM: its connectors write down how far they are."""
         self._servers.stop(name, timeout_s=30.0)
 
+    def address(self, name: str) -> str:
+        """Where the worker is asked."""
+        return f"http://{HOST}:{self._ports[name]}"
+
     def put(self, connector: str, config: Mapping[str, str]) -> None:
         """Make a connector, or give it another configuration, and wait until it and one task of it run."""
-        self._ask("PUT", f"/connectors/{connector}/config", {"name": connector, **config})
+        self.begin(connector, config)
         self.wait_until_running(connector)
+
+    def begin(self, connector: str, config: Mapping[str, str]) -> None:
+        """The same without a wait: what it makes of it is seen later."""
+        self._ask("PUT", f"/connectors/{connector}/config", {"name": connector, **config})
 
     def wait_until_running(self, connector: str, *, timeout_s: float = 90.0) -> None:
         """Raises AssertionError with what the connector says of itself."""
