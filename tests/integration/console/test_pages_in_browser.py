@@ -35,6 +35,10 @@ TOPIC = "orders"
 SOON_MS = 60_000
 """A page asks every second or two; brokers' deaths are acted on at once. The rest is a loaded machine."""
 REACHABLE = "[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary, textarea')]"
+LOW = """[...document.querySelectorAll('nav a, main .pager a, button, select, summary, main input')]
+  .filter(each => each.checkVisibility() && !each.matches('[type=hidden], [type=checkbox], [type=radio]'))
+  .filter(each => each.getBoundingClientRect().height < 24).map(each => each.outerHTML.slice(0, 120))"""
+"""What is too low for a finger."""
 C = "/c/live"
 PAGES = {
     "wall": "/",
@@ -207,6 +211,7 @@ def test_a_page_has_no_error_no_barrier_and_its_width(live: Live, reader: Page, 
     reader.set_viewport_size({"width": 390, "height": 844})
     reader.emulate_media(color_scheme="dark")
     assert too_wide_px(reader) <= 0
+    assert reader.evaluate(LOW) == []
     if name in DENSE or os.environ.get("KAVKA_ALL_CLIENTS"):
         assert barriers(reader, rules=("color-contrast", "target-size")) == []
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kavka.testing import Cluster
@@ -98,8 +98,16 @@ def fill(bootstrap: str) -> None:
     assert producer.flush(30) == 0
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
     places = [TopicPartition(TOPIC, partition, 5) for partition in range(3)]
-    eventually("committed", lambda: consumer.commit(offsets=places, asynchronous=False))
+    eventually("committed", lambda: is_committed(consumer, places))
     consumer.close()
+
+
+def is_committed(consumer: Consumer, places: list[TopicPartition]) -> bool:
+    """Not yet while the coordinator is being made, which Apache Kafka takes its time for."""
+    try:
+        return bool(consumer.commit(offsets=places, asynchronous=False))
+    except KafkaException:
+        return False
 
 
 @pytest.fixture(scope="module")

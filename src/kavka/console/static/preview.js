@@ -8,6 +8,7 @@
   const form = document.querySelector("form[data-shown-at-once]");
   if (!form) return;
   const shown = document.getElementById("shown"), state = document.getElementById("shown-state");
+  const notYet = document.getElementById("not-yet"); // says that the next page shows it
   let timer = 0, asking = null;
 
   const typed = () => [...form.elements].filter(each => each.matches("input:not([type=hidden]):not([type=checkbox]), textarea"));
@@ -18,6 +19,7 @@
     asking = null;
     shown.replaceChildren();
     state.textContent = "";
+    notYet.hidden = false;
   }
 
   async function show() {
@@ -37,6 +39,7 @@
       shown.replaceChildren(part);
       state.textContent = preview ? form.dataset.shownAtOnce : part.textContent.trim();
       state.classList.toggle("hidden", !preview);
+      notYet.hidden = Boolean(preview);
     } catch {
       // Cut off by the next word, or the console does not answer: the button says so.
     }
