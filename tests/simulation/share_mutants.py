@@ -28,6 +28,8 @@ SHARD: Final = "kavka.coordinator.share_state.decide.shard:ShareStateShard"
 WRITER: Final = "kavka.broker.share.dead_letters:DeadLetterWriter"
 SESSIONS: Final = "kavka.broker.share.sessions:ShareSessions"
 STORY: Final = "share group"
+ADMINISTRATOR: Final = "a share group's administrator"
+FLOW: Final = "kavka.coordinator.groups.share.flow:ShareGroupFlow"
 ASLEEP: Final = "a share group's leader asleep"
 POINTS: Final = 12
 SEEDS: Final = 12
@@ -233,6 +235,31 @@ SHARED: Final = (
         "what a member held before its connection broke waits for its locks",
         "SH6",
         (f"{SESSIONS}.end", "self._release(session.group_id, session.member_id)", "pass"),
+    ),
+    bug(
+        "who comes back finds the share-partition of before",
+        "positions that were set anew meanwhile count for nothing until a write is fenced",
+        "SH4",
+        (f"{LEADERS}.forget", "led.is_unused = True", "pass"),
+        story=ADMINISTRATOR,
+    ),
+    bug(
+        "a group is deleted without its states",
+        "the group that is made under its name is fenced for good",
+        "SH13 SH15 R20",
+        (f"{FLOW}.delete", "await self._delete_states(active, group_id, decision)", "{}"),
+        story=ADMINISTRATOR,
+    ),
+    bug(
+        "a position that was set is not stored",
+        "the group begins where its settings say, and not where its administrator was told that it does",
+        "SH4",
+        (
+            "kavka.broker.share.persister:SharePersister.begin",
+            "start_offset=start_offset",
+            "start_offset=UNKNOWN_START",
+        ),
+        story=ADMINISTRATOR,
     ),
 )
 

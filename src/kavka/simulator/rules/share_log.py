@@ -51,6 +51,8 @@ class Kept:
     start: Offset
     states: dict[Offset, _Told] = field(default_factory=dict)
     said: set[tuple[Offset, _Told, int]] = field(default_factory=set)
+    begin: Offset = UNKNOWN_START
+    """The first start."""
 
     def live(self) -> dict[Offset, _Told]:
         """From the start on."""
@@ -63,13 +65,26 @@ class ShareLog:
     def __init__(self, view: View) -> None:
         self._view = view
         self.kept: dict[ShareKey, Kept] = {}
+        self.former: dict[ShareKey, list[Kept]] = {}
+        """What states were before administrators set them anew, or had them deleted."""
+
+    def times_set(self, key: ShareKey) -> int:
+        """How often an administrator has set the state anew, or deleted it."""
+        return len(self.former.get(key, ()))
+
+    def is_said(self, key: ShareKey, offset: Offset, told: _Told, leader_epoch: int) -> bool:
+        """Whether the log says this of the offset, or did before the state was set anew."""
+        is_terminal = told[0] in TERMINAL
+        present = self.kept.get(key)
+        known = [*self.former.get(key, ()), *(() if present is None else (present,))]
+        return any((offset, told, leader_epoch) in kept.said or (is_terminal and offset < kept.start) for kept in known)
 
     def on_committed(self, batches: Iterable[RecordBatch]) -> None:
         """These batches came to lie below the true high watermark of one of the topic's partitions."""
         for record in _records(batches):
             match record:
                 case SnapshotRecord(key, None):
-                    self.kept.pop(key, None)
+                    self._put_away(key)
                 case SnapshotRecord(key, state) if state is not None:
                     self._on_snapshot(key, state)
                 case UpdateRecord():
@@ -82,7 +97,9 @@ class ShareLog:
         if kept is None or state.state_epoch > kept.state_epoch or kept.start == UNKNOWN_START:
             if kept is not None:
                 self._epochs(key, kept, state.state_epoch, state.leader_epoch)
-            self.kept[key] = Kept(state.state_epoch, state.leader_epoch, state.start_offset)
+                if state.state_epoch > kept.state_epoch:
+                    self._put_away(key)
+            self.kept[key] = Kept(state.state_epoch, state.leader_epoch, state.start_offset, begin=state.start_offset)
             return
         self._epochs(key, kept, state.state_epoch, state.leader_epoch)
         before = dict(kept.states)
@@ -91,6 +108,17 @@ class ShareLog:
         told = _by_offset(state.batches)
         lost = {offset: each for offset, each in before.items() if offset >= state.start_offset and offset not in told}
         self._view.require("SH10", not lost, f"{key}: a snapshot from {state.start_offset} on lacks {lost}")
+
+    def began_at(self, key: ShareKey) -> set[Offset]:
+        """Where the group began each time that its state was made, or set anew."""
+        present = self.kept.get(key)
+        known = [*self.former.get(key, ()), *(() if present is None else (present,))]
+        return {kept.begin for kept in known}
+
+    def _put_away(self, key: ShareKey) -> None:
+        kept = self.kept.pop(key, None)
+        if kept is not None and kept.start != UNKNOWN_START:
+            self.former.setdefault(key, []).append(kept)
 
     def _on_update(self, record: UpdateRecord) -> None:
         kept = self.kept.get(record.key)

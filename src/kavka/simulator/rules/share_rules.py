@@ -10,7 +10,8 @@ write that is in the state's log.
     SH2   what is acknowledged or archived in the state's log no leader gives out that loaded later (also `share_log`)
     SH3   every committed record from the group's start on was accepted by who held it, or is archived for a reason
           that is true of it
-    SH4   the start offset passes nothing that may still be delivered (also `share_log`)
+    SH4   the start offset passes nothing that may still be delivered; who comes after an administrator has set it is
+          given records from there (also `share_log`)
     SH5   a record is archived for its deliveries only at the limit, and no count exceeds the number of its deliveries
     SH6   a lock lasts as long as the setting says, unless it is renewed, acknowledged or its session ends; with its
           session it ends at once, and a session with its connection
@@ -40,7 +41,7 @@ from kavka.model import TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.share.decide.share_partition import AcknowledgeType
 from kavka.share.decide.spans import TERMINAL, RecordState, Span
-from kavka.simulator.rules.share_log import DEAD_LETTERS, TOPIC, ShareLog
+from kavka.simulator.rules.share_log import DEAD_LETTERS, TOPIC, Kept, ShareLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -79,6 +80,8 @@ class _Asked:
     group_id: str
     member_id: str
     said: dict[tuple[Any, int], list[tuple[Offset, Offset, list[int]]]]
+    times_set: dict[ShareKey, int]
+    """How often the states had been set anew when it was asked."""
     is_used: bool = False
     """Whether something changed that nothing but this explains."""
 
@@ -119,9 +122,13 @@ class ShareRules:
         """The epoch that the next request of a session must have, by broker, life, group and member."""
         self._connections: dict[tuple[int, int, str, str], ConnectionContext] = {}
         self.deliveries: Counter[tuple[ShareKey, Offset]] = Counter()
-        self.accepted: set[tuple[ShareKey, Offset]] = set()
-        """What who held it has accepted, whether it was told so or not."""
-        self.archived: dict[tuple[ShareKey, Offset], str] = {}
+        self._done: dict[tuple[ShareKey, Offset], int] = {}
+        """What who held it has accepted, whether it was told so or not, or was archived for a reason; and in which
+        state epoch."""
+        self._set: dict[ShareKey, tuple[int, Offset]] = {}
+        """Where administrators have set states anew: how often, and the start last."""
+        self._begun: dict[tuple[int, int, str, str], dict[ShareKey, int]] = {}
+        """How often states had been set anew when a session was asked for."""
         self.dead_letters: Counter[tuple[str, int, Offset]] = Counter()
         """Committed ones, by the topic, partition and offset of the record."""
         self._given_up: dict[tuple[int, int], int] = {}
@@ -143,9 +150,20 @@ class ShareRules:
         if self.bounds is not None:
             self.log.on_committed(batches)
             for key, kept in self.log.kept.items():
+                times = self.log.times_set(key)
+                if times > self._set.get(key, (0, 0))[0]:
+                    self._on_set(key, times, kept)
                 for offset, (_state, count) in kept.live().items():
                     text = f"{key}: {offset} counts {count} deliveries, there were {self.deliveries[key, offset]}"
                     self._view.require("SH5", count <= self.deliveries[key, offset], text)
+
+    def _on_set(self, key: ShareKey, times: int, kept: Kept) -> None:
+        """An administrator has set the state anew: what lies from its start on is to be done once more."""
+        self._set[key] = times, max(kept.start, 0)
+        self.moves["set anew"] += 1
+        for done, epoch in list(self._done.items()):
+            if done[0] == key and done[1] >= kept.start and (epoch < kept.state_epoch or kept.start < 0):
+                del self._done[done]
 
     def on_dead_letters(self, batches: Iterable[RecordBatch]) -> None:
         """These batches of the group's dead-letter topic came to lie below the true high watermark."""
@@ -155,6 +173,17 @@ class ShareRules:
                 topic, index, offset = told
                 self.dead_letters[topic.decode(), int(index), int(offset)] += 1
                 self.moves["dead letter written"] += 1
+
+    def on_positions_set(self, group_id: str, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """SH4: an administrator was told that the group begins there now."""
+        for partition, offset in offsets.items():
+            topic_id = self._view.topic_id(partition.topic)
+            if topic_id is None:
+                continue
+            key = ShareKey(group_id, topic_id, partition.partition)
+            began = self.log.began_at(key)
+            text = f"{key} was set to {offset}; by its log it began at {sorted(began)}"
+            self._view.require("SH4", offset in began or self._is_excused(key), text)
 
     # -- the wire
 
@@ -170,7 +199,11 @@ class ShareRules:
             for topic in request.topics
             for part in topic.partitions
         }
-        asked = self._of_exchange[exchange] = _Asked(request.group_id or "", request.member_id or "", said)
+        group_id, member_id = request.group_id or "", request.member_id or ""
+        times_set = {key: self.log.times_set(key) for key in self.log.kept if key.group_id == group_id}
+        if request.share_session_epoch == 0:
+            self._begun[exchange.broker.broker_id, exchange.broker.life, group_id, member_id] = times_set
+        asked = self._of_exchange[exchange] = _Asked(group_id, member_id, said, times_set)
         remembered = self._asked.setdefault((exchange.broker.broker_id, exchange.broker.life), [])
         remembered.append(asked)
         del remembered[:-MOST_ASKED]
@@ -230,6 +263,8 @@ class ShareRules:
                 kind = kinds[0] if len(kinds) == 1 else kinds[offset - first]
                 if kind != AcknowledgeType.ACCEPT or kept is None:
                     continue
+                if asked.times_set.get(key) != self.log.times_set(key):
+                    continue  # It was done, and is to be done once more.
                 self.told += 1
                 if offset < kept.start:
                     continue
@@ -272,7 +307,7 @@ class ShareRules:
     def _on_loaded(self, led: LedShare) -> _Led:
         """SH2: what is done by the state's log is not given out by who reads it."""
         kept, spans = self.log.kept.get(led.key), list(led.records.spans)
-        if kept is not None:
+        if kept is not None and kept.state_epoch == led.state_epoch:
             low, name = led.hosted.log.log_start_offset, led.key
             begin = min(max(kept.start, low), led.hosted.log.log_end_offset)
             text = f"{name}: {led.records.start} is where it begins in epoch {led.leader_epoch}, stored is {kept.start}"
@@ -336,7 +371,7 @@ class ShareRules:
             is_new = was is None and now.is_free
             self._view.require("SH2", is_gap or is_new, name)
             if is_gap:
-                self.archived[led.key, offset] = "gap"
+                self._on_done(led, offset)
 
     def _on_passed(self, known: _Led, offset: Offset, was: Span | None, name: str) -> None:
         """The start is beyond it."""
@@ -374,6 +409,10 @@ class ShareRules:
             stored = kept.states.get(offset, (RecordState.AVAILABLE, 0))[0]
             is_live = offset >= kept.start and stored not in TERMINAL
             self._view.require("SH2", is_live, f"{name}; stored is {stored}, from {kept.start} on")
+        begun = self._begun.get((broker.broker_id, broker.life, led.key.group_id, now.member), {})
+        if kept is not None and begun.get(led.key) == self.log.times_set(led.key) > 0:
+            text = f"{name}, of state epoch {led.state_epoch}; it was set anew in {kept.state_epoch} before"
+            self._view.require("SH4", led.state_epoch >= kept.state_epoch, text)
         self.deliveries[led.key, offset] += 1
         known.given[offset] = (now.member, now.deliveries)
         self.moves["given" if now.deliveries == 1 else "given again"] += 1
@@ -388,21 +427,21 @@ class ShareRules:
             case RecordState.ACKNOWLEDGED:
                 is_right = self._reason(broker, led.key, offset, was.member, AcknowledgeType.ACCEPT)
                 self._view.require("SH7", is_right, name)
-                self.accepted.add((led.key, offset))
+                self._on_done(led, offset)
                 self.moves["accepted"] += 1
                 return
             case RecordState.ARCHIVED:
                 is_gap = self._reason(broker, led.key, offset, was.member, AcknowledgeType.GAP)
                 self._view.require("SH14", is_gap, f"{name}, without a dead letter")
-                self.archived[led.key, offset] = "gap"
+                self._on_done(led, offset)
                 return
             case RecordState.ARCHIVING:
                 if self._reason(broker, led.key, offset, was.member, AcknowledgeType.REJECT):
-                    self.archived[led.key, offset] = "rejected"
+                    self._on_done(led, offset)
                     self.moves["rejected"] += 1
                     return
                 self._view.require("SH5", was.deliveries >= self.bounds.deliveries, name)
-                self.archived[led.key, offset] = "limit"
+                self._on_done(led, offset)
                 self.moves["archived at the limit"] += 1
             case _:
                 self._view.require("SH5", was.deliveries < self.bounds.deliveries, name)
@@ -417,6 +456,12 @@ class ShareRules:
         is_renewed = room is not None and has_session and self._begins_anew(broker, led.key.group_id, was.member)
         self._view.require("SH6", is_over or not has_session or is_renewed, f"{name}, at {now_ms} ms of its clock")
         self.moves["lock over" if is_over else "session over"] += 1
+
+    def _on_done(self, led: LedShare, offset: Offset) -> None:
+        """It need not be delivered any more, unless the state was set anew meanwhile."""
+        kept = self.log.kept.get(led.key)
+        if kept is None or kept.state_epoch <= led.state_epoch:
+            self._done[led.key, offset] = led.state_epoch
 
     def _on_buried(self, led: LedShare, offset: Offset, name: str) -> None:
         """SH14: its leader is done with its dead letter."""
@@ -450,10 +495,7 @@ class ShareRules:
     def _on_settled(self, led: LedShare, offset: Offset, was: Span, name: str) -> None:
         """SH9: it holds now, so it is in the log."""
         assert was.becomes is not None
-        kept = self.log.kept.get(led.key)
-        told = (offset, (int(was.becomes), was.deliveries), led.leader_epoch)
-        is_below = kept is not None and offset < kept.start and was.becomes in TERMINAL
-        is_written = kept is not None and (told in kept.said or is_below)
+        is_written = self.log.is_said(led.key, offset, (int(was.becomes), was.deliveries), led.leader_epoch)
         self._view.require("SH9", is_written or self._is_excused(led.key), f"{name}, which nobody has stored")
 
     def _is_excused(self, key: ShareKey) -> bool:
@@ -488,9 +530,10 @@ class ShareRules:
             if key is None or kept is None or self._is_excused(key) or self._view.allows_loss(partition):
                 continue
             for offset in found:
-                if offset < log_starts.get(partition, 0) or offset >= kept.start:
+                begin = max(log_starts.get(partition, 0), self._set.get(key, (0, 0))[1])
+                if offset < begin or offset >= kept.start:
                     continue
-                is_done = (key, offset) in self.accepted or (key, offset) in self.archived
+                is_done = (key, offset) in self._done
                 state = kept.states.get(offset)
                 self._view.require("SH3", is_done, f"{key}: {offset} was never done, stored is {state}")
 

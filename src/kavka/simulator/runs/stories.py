@@ -242,6 +242,10 @@ def _is_loaded_again(witness: Witness) -> bool:
     return witness.world.observer.shares.moves["loaded"] >= 2
 
 
+def _was_changed(witness: Witness, times: int) -> bool:
+    return witness.world.observer.shares.moves["set anew"] >= times
+
+
 def _streamed(name: str, move: str, times: int = 1) -> Milestone:
     return Milestone(name, lambda witness: witness.world.observer.streams.moves[move] >= times)
 
@@ -419,6 +423,22 @@ STORIES: Final[Mapping[str, Story]] = {
             _decided("another leader is elected", DecisionKind.LEADER_ELECTED),
             Milestone("it has read the group's state", _is_loaded_again),
             _shared("some are given out again", "given again"),
+        ),
+    ),
+    # All members leave, an administrator changes something, and they come back: three times.
+    "a share group's administrator": Story(
+        _plan(sharers=2),
+        17.0,
+        (
+            strike(4_000, "share group set anew", share=0.3, ms=2_000),
+            strike(8_500, "share group forgets", ms=2_000),
+            strike(13_000, "share group deleted", ms=2_000),
+        ),
+        (
+            _shared("records are given out", "given"),
+            _shared("an administrator sets the group's position", "set anew"),
+            Milestone("its positions are forgotten", lambda witness: _was_changed(witness, 2)),
+            Milestone("it is deleted, and made again", lambda witness: _was_changed(witness, 3)),
         ),
     ),
     # One leaves and comes back, and is given tasks that the others must give back first; another is killed.
