@@ -1,4 +1,4 @@
-"""What the group coordinator and the transaction coordinator both need.
+"""What the coordinators of groups, of transactions and of share groups' states all need.
 
 active_shards  the partitions that this broker leads: loaded, found by key, unloaded
 decide/        which partition keeps a key, whether an order still counts, bytes of records, errors of the log

@@ -1,6 +1,6 @@
 """ActiveShards: the partitions of a coordinator's topic that this broker leads, each loaded as a shard.
 
-Both coordinators are one of these: orders to load and unload come to it from outside, and so do requests for a key.
+Each coordinator is one of these: orders to load and unload come to it from outside, and so do requests for a key.
 Decides nothing; whether an order counts is decided by `Leaderships`, where a key belongs by `Placement`. Must not know
 what a shard keeps, nor which broker leads what (`load` and `unload` say so).
 
@@ -9,7 +9,7 @@ what a shard keeps, nor which broker leads what (`load` and `unload` say so).
     I2  a partition is loaded and unloaded in the order of its leader epochs, in whatever sequence the orders come
         (KAFKA-10614)
     I3  a partition is served when everything that was read from it is committed. Apache Kafka reads to the end and does
-        not wait; the openings of both coordinators show what that can cost
+        not wait; the openings of the coordinators of groups and transactions show what that can cost
 
 Source: Kafka's CoordinatorRuntime and TransactionStateManager.
 """

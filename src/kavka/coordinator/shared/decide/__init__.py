@@ -1,4 +1,4 @@
-"""Decides what both coordinators have to decide. Pure: no log, no futures, no clock.
+"""Decides what every coordinator has to decide. Pure: no log, no futures, no clock.
 
 partitions     which partition of a coordinator's topic keeps a key; which leader epochs count
 records        a key and a value as bytes, each with a version in front
