@@ -84,7 +84,7 @@ def test_a_group_from_its_first_member_to_its_end(
     assert [(place["committed"], place["lag"]) for place in described["offsets"]] == [(10, 0), (10, 0)]
     assert b"reader" in run("groups", "describe", group, "--members").stdout
     refused = run("groups", "reset-offsets", group, "-t", topic, "--to-earliest", status=1)
-    assert b"its members would commit" in refused.stderr
+    assert b"its members would overwrite" in refused.stderr
     assert b"NON_EMPTY_GROUP" in run("groups", "delete", group, "--yes", status=1).stderr
     run("groups", "delete-offsets", group, "-t", topic, status=1)
     consumer.close()

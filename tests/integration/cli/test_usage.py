@@ -98,10 +98,10 @@ def test_a_mistake_without_a_better_step_points_to_its_own_commands_help(words: 
         ),
         (
             ["host", "f", "--restart", "--brokers", "3"],
-            "at the start of a host only",
+            "apply only when a host starts",
             "stop the host and start it again",
         ),
-        (["host", "f", "--restart", "--set", "a=b"], "at the start of a host only", "stop the host and start"),
+        (["host", "f", "--restart", "--set", "a=b"], "apply only when a host starts", "stop the host and start"),
         (["trace", "orders-3"], "orders-3 is not a record", "TOPIC-PARTITION@OFFSET"),
     ],
 )
