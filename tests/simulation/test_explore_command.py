@@ -63,10 +63,10 @@ def test_one_run_is_had_again_with_its_trace(kavka: Callable[..., Output], tmp_p
         (("--explore", "crash", "--bound", "2"), "--bound counts delays"),
         (("--explore", "delay", "--bound", "3"), "--bound 3 is not explored"),
         (("--explore", "crash", "--part", "3/3"), "is not I/N"),
-        (("--explore", "crash", "--minutes", "0"), "no time at all"),
+        (("--explore", "crash", "--minutes", "0"), "is too short"),
         (("--explore", "crash", "--seed", "7"), "a story has its own seed"),
-        (("--pairs",), "give --explore KIND"),
-        (("--minutes", "3"), "give --explore KIND"),
+        (("--pairs",), "add --explore KIND"),
+        (("--minutes", "3"), "add --explore KIND"),
     ],
 )
 def test_mistakes_are_told_with_the_way_out(kavka: Callable[..., Output], words: tuple[str, ...], told: str) -> None:

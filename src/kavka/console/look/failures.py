@@ -32,6 +32,18 @@ FAILURES: Final[Mapping[str, tuple[str, str]]] = {
     "disk-space": ("{n} broker is short of disk space", "{n} brokers are short of disk space"),
     "rebalances": ("{n} group rebalances too often", "{n} groups rebalance too often"),
     "stuck-groups": ("{n} group is stuck", "{n} groups are stuck"),
+    "share-groups-still": (
+        "A share group stands still at {n} record",
+        "Share groups stand still at {n} records",
+    ),
+    "share-records-given-up": (
+        "A share group gave up records of {n} partition",
+        "Share groups gave up records of {n} partitions",
+    ),
+    "dead-letters": (
+        "Dead letters are missing for {n} partition",
+        "Dead letters are missing for {n} partitions",
+    ),
     "hanging-transactions": ("{n} transaction hangs", "{n} transactions hang"),
     "offline-partitions": ("{n} partition has no leader", "{n} partitions have no leader"),
     "below-min-isr": ("{n} partition refuses acks=all", "{n} partitions refuse acks=all"),

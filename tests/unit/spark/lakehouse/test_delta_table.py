@@ -68,7 +68,7 @@ def test_files_whose_paths_the_log_has_encoded_are_taken_out_once_they_are_rewri
     with StoredFile(next(iter(table.open().files())), table.open().layout, {}) as file:
         assert file.rows().num_rows == 2
     changed = {file.path for version in (1, 2, 3, 4) for file in table.open().files_of(version).added}
-    assert all((lake.path / path).exists() for path in changed)
+    assert all(Path(lake.path, path).exists() for path in changed)
 
 
 def test_bounds_of_long_decimals_hide_no_rows(lake: DeltaLake) -> None:
@@ -82,7 +82,7 @@ def test_bounds_of_long_decimals_hide_no_rows(lake: DeltaLake) -> None:
     found = opened.to_pyarrow_dataset().to_table(filter=pc.field("amount") == pa.scalar(amount, pa.decimal128(25, 2)))
     assert found.num_rows == 1
     assert pa.table(opened.get_add_actions())["partition"].to_pylist() == [{"part": Decimal(0)}]
-    log = (lake.path / "_delta_log" / f"{1:020d}.json").read_text()
+    log = Path(lake.path, "_delta_log", f"{1:020d}.json").read_text()
     assert '"part":"0.0000000000"' in log
 
 

@@ -207,7 +207,7 @@ def test_the_log_of_deltas_first_versions_may_be_gone(tmp_path: Path) -> None:
     from deltalake import DeltaTable
 
     DeltaTable(lake.path).create_checkpoint()
-    (lake.path / "_delta_log" / f"{0:020d}.json").unlink()
+    Path(lake.path, "_delta_log", f"{0:020d}.json").unlink()
     with pytest.raises(TableRefused, match=r"does not tell its first versions any more; it has the versions 1 to 2"):
         drain(reader)
 
