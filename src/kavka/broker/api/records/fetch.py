@@ -68,6 +68,7 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
     by_topic_id = request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
     replica = message.replica_state
     replica_id = message.replica_id if replica is None else replica.replica_id
+    is_exempt = replica_id >= 0 and _may_follow(broker, request)
     try:
         context = broker.fetch_sessions.context(
             message.session_id,
@@ -80,7 +81,7 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
             ],
             broker.replicas.now_ms(),
             by_topic_id=by_topic_id,
-            is_follower=replica_id >= 0 and _is_follower(broker, request),
+            is_follower=is_exempt,
             principal=request.context.principal,
         )
     except RequestError as error:
@@ -109,9 +110,9 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
     else:
         outcomes = broker.replicas.fetch(params, specs)
     if isinstance(outcomes, DelayedOperation):
-        return _await_outcomes(broker, request, context, outcomes, to_follower=replica_id >= 0)
+        return _await_outcomes(broker, request, context, outcomes, to_follower=replica_id >= 0, is_exempt=is_exempt)
     found = [*outcomes, *refused] if refused else outcomes
-    return _response(broker, request, context, found, to_follower=replica_id >= 0)
+    return _response(broker, request, context, found, to_follower=replica_id >= 0, is_exempt=is_exempt)
 
 
 def _spec(topic: FetchTopic, partition: FetchPartition) -> FetchSpec:
@@ -177,7 +178,7 @@ def _ask_again(caller: Caller, outcomes: Sequence[FetchOutcome], *, to_follower:
     return [refused.get(outcome.spec.topic_partition, outcome) for outcome in outcomes]
 
 
-def _is_follower(broker: RecordsBroker, request: Request) -> bool:
+def _may_follow(broker: RecordsBroker, request: Request) -> bool:
     """Whether who fetches as a follower may: it is exempt from quotas, and its session is kept before those of
     consumers. In Kafka whoever says so is one."""
     authorization = broker.authorization
@@ -191,6 +192,7 @@ async def _await_outcomes(
     waiting: DelayedOperation[list[FetchOutcome]],
     *,
     to_follower: bool,
+    is_exempt: bool,
 ) -> FetchResponse:
     request.context.hold(waiting.answer)
     authorization = broker.authorization
@@ -200,7 +202,8 @@ async def _await_outcomes(
         if authorization is not None and generation != authorization.authorizer.generation:
             # The right may be gone. Kafka sends what was asked for with it.
             outcomes = _ask_again(authorization.caller(request), outcomes, to_follower=to_follower)
-        return _response(broker, request, context, outcomes, to_follower=to_follower)
+            is_exempt = to_follower and _may_follow(broker, request)
+        return _response(broker, request, context, outcomes, to_follower=to_follower, is_exempt=is_exempt)
     except asyncio.CancelledError:
         # The client is gone; its fetch might have waited for days.
         broker.replicas.cancel_fetch(waiting)
@@ -240,10 +243,11 @@ def _response(
     outcomes: Sequence[FetchOutcome],
     *,
     to_follower: bool,
+    is_exempt: bool,
 ) -> FetchResponse:
     version = request.header.api_version
     if request.meter is not None:
-        if to_follower and _is_follower(broker, request):
+        if is_exempt:
             request.meter.fetched_by_follower()
         elif delay_ms := request.meter.fetched(_size_of(outcomes, version, everything=context.everything)):
             # Nothing of it counts as sent: a session stays as it is, and one that would have begun does not.
