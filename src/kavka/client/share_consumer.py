@@ -40,6 +40,7 @@ from kavka.client.share_session import (
     FetchLimits,
     SharePartition,
     ShareSession,
+    has_renewals,
 )
 from kavka.errors import ConnectionFailed, CorruptRecords, ErrorCode, KavkaError, RequestError
 from kavka.model import TopicPartition
@@ -52,18 +53,6 @@ from kavka.records.record import Header
 RENEWING_VERSION = 2
 """Of ShareAcknowledge: earlier ones have no renewals."""
 WHOLE_BATCHES, RECORD_LIMIT = 0, 1
-_MOVED = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
 
 
 class ShareRecord(NamedTuple):
@@ -127,7 +116,6 @@ class ShareConsumer:
     def __init__(self, cluster: Cluster, settings: ShareConsumerSettings) -> None:
         self._cluster = cluster
         self._settings = settings
-        self._member = ShareGroupMember(cluster, settings.group_id, rack=settings.rack)
         self._purpose = cluster.new_purpose("share fetch")
         self._topics: list[str] = []
         self._brokers: dict[int, _Broker] = {}
@@ -138,6 +126,7 @@ class ShareConsumer:
         """Who has delivered what is held of a partition."""
         self._names: dict[SharePartition, TopicPartition] = {}
         self._arrived = asyncio.Event()
+        self._member = ShareGroupMember(cluster, settings.group_id, self._arrived.set, rack=settings.rack)
         self._failure: KavkaError | None = None
         self._lost: list[LostAcknowledgement] = []
         self._next_broker = 0
@@ -207,13 +196,10 @@ class ShareConsumer:
                 return []
             self._arrived.clear()
             alarm = loop.call_later(min(remaining, self._until_retry(loop.time())), self._arrived.set)
-            changed = asyncio.ensure_future(self._member.changed())
-            changed.add_done_callback(lambda _: self._arrived.set())
             try:
                 await self._arrived.wait()
             finally:
                 alarm.cancel()
-                changed.cancel()
 
     def acknowledge(self, record: ShareRecord, kind: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
         """Says what became of a record; what is said last before it is sent counts. Raises `RequestError`
@@ -343,7 +329,7 @@ class ShareConsumer:
             if connection is None:
                 return
             sent = broker.session.take_decided()
-            if sent and not (sent.keys() <= wanted and not _has_renewals(sent)):
+            if sent and not (sent.keys() <= wanted and not has_renewals(sent)):
                 # A fetch cannot carry it: it is of a partition that is fetched no more, or renews locks.
                 await self._send_acknowledgements(node_id, broker, connection, sent)
                 sent = {}
@@ -406,7 +392,7 @@ class ShareConsumer:
         code = error_of(data.error_code)
         if code is not ErrorCode.NONE:
             name = self._names.get(partition, TopicPartition(str(partition.topic_id), partition.partition))
-            if not code.retriable and code not in _MOVED:
+            if not code.retriable:
                 self._failure = RequestError(
                     code, f"share fetch of {name}: {data.error_message or error_name(data.error_code)}"
                 )
@@ -539,10 +525,6 @@ class ShareConsumer:
 
 def _partition_of(record: ShareRecord) -> SharePartition:
     return SharePartition(UUID(bytes=record.topic_id), record.partition)
-
-
-def _has_renewals(acknowledgements: Acknowledgements) -> bool:
-    return any(run.kind == AcknowledgeType.RENEW for runs in acknowledgements.values() for run in runs)
 
 
 def _ended(node_id: int) -> ConnectionFailed:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from kavka.client.answers import raise_for
@@ -41,9 +41,12 @@ _REMOVED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH
 
 
 class ShareGroupMember:
-    """Membership of one consumer in a share group. `assignment` has partition numbers by topic id."""
+    """Membership of one consumer in a share group. `assignment` has partition numbers by topic id. `on_change` is
+    called when that is another one, or the membership has failed."""
 
-    def __init__(self, cluster: Cluster, group_id: str, *, rack: str | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, group_id: str, on_change: Callable[[], None], *, rack: str | None = None
+    ) -> None:
         self._cluster = cluster
         self._group_id = group_id
         self._rack = rack
@@ -51,7 +54,7 @@ class ShareGroupMember:
         self._coordinator: int | None = None
         self._purpose = cluster.new_purpose("share group")
         self._beats: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
+        self._on_change = on_change
         self._interval_s = FIRST_LOOK_S
         self.member_id = _new_member_id(cluster)
         self.epoch = JOINING_EPOCH
@@ -82,11 +85,6 @@ class ShareGroupMember:
         self.assignment = {}
         self._cluster.release(self._purpose)
 
-    async def changed(self) -> None:
-        """Returns after the next change of the assignment, or the failure of the membership."""
-        self._changed.clear()
-        await self._changed.wait()
-
     async def _stop_beats(self) -> None:
         if self._beats is not None:
             self._beats.cancel()
@@ -112,7 +110,7 @@ class ShareGroupMember:
             except RequestError as refused:
                 if not refused.code.retriable and refused.code not in _REMOVED:
                     self.failure = refused
-                    self._changed.set()
+                    self._on_change()
                     return
                 failures += 1
 
@@ -152,7 +150,7 @@ class ShareGroupMember:
     def _take(self, assignment: dict[UUID, tuple[int, ...]]) -> None:
         if assignment != self.assignment:
             self.assignment = assignment
-            self._changed.set()
+            self._on_change()
 
 
 def _new_member_id(cluster: Cluster) -> str:

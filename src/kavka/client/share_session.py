@@ -208,13 +208,18 @@ class ShareSession:
             group_id=self._group_id,
             member_id=self._member_id,
             share_session_epoch=CLOSING_EPOCH if closing else self.epoch,
-            is_renew_ack=any(run.kind == AcknowledgeType.RENEW for runs in acknowledgements.values() for run in runs),
+            is_renew_ack=has_renewals(acknowledgements),
             topics=list(topics.values()),
         )
 
     def advance(self) -> None:
         """The last request was answered without an error of its own."""
         self.epoch = OPENING_EPOCH + 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
+
+
+def has_renewals(acknowledgements: Acknowledgements) -> bool:
+    """Whether locks are to begin anew by it: a ShareAcknowledge has to say so, and a ShareFetch cannot."""
+    return any(run.kind == AcknowledgeType.RENEW for runs in acknowledgements.values() for run in runs)
 
 
 def runs_of(decided: Mapping[int, int]) -> list[AcknowledgedRun]:
