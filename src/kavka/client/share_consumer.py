@@ -42,7 +42,7 @@ from kavka.client.share_session import (
     ShareSession,
     has_renewals,
 )
-from kavka.errors import ConnectionFailed, CorruptRecords, ErrorCode, KavkaError, RequestError
+from kavka.errors import ConnectionFailed, CorruptRecords, ErrorCode, KavkaError, ProtocolViolation, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
@@ -53,6 +53,9 @@ from kavka.records.record import Header
 RENEWING_VERSION = 2
 """Of ShareAcknowledge: earlier ones have no renewals."""
 WHOLE_BATCHES, RECORD_LIMIT = 0, 1
+MOST_ACQUIRED = 1 << 20
+"""Offsets of one partition in one answer: each is kept until it is acknowledged. A broker holds a group to
+share.partition.max.record.locks (2,000 by default), and passes it by a batch at most."""
 
 
 class ShareRecord(NamedTuple):
@@ -176,8 +179,8 @@ class ShareConsumer:
         """Records that this member has acquired, or an empty list after `timeout_ms`.
 
         It sends what was acknowledged before. At most `max_records` of the settings come at once, or fewer. Raises
-        `CorruptRecords` for a batch with a wrong CRC, whose records were released, and `RequestError` for what a retry
-        does not solve.
+        `CorruptRecords` for a batch with a wrong CRC, whose records were released, `ProtocolViolation` for more than
+        MOST_ACQUIRED records of a partition, and `RequestError` for what a retry does not solve.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
@@ -399,6 +402,13 @@ class ShareConsumer:
             return True
         if not data.acquired_records:
             return False
+        count = sum(max(0, run.last_offset - run.first_offset + 1) for run in data.acquired_records)
+        if count > MOST_ACQUIRED:
+            self._failure = ProtocolViolation(
+                f"{self._names[partition]}: the broker says that {count:,} records were acquired, "
+                f"and {MOST_ACQUIRED:,} is the most"
+            )
+            return True
         self._owners[partition] = broker
         acquired: dict[int, int] = {}
         for run in data.acquired_records:

@@ -15,7 +15,7 @@ from kavka.client.cluster import Cluster
 from kavka.client.settings import ClientSettings, ShareConsumerSettings
 from kavka.client.share_consumer import ShareConsumer
 from kavka.client.share_session import AcknowledgeType
-from kavka.errors import ConnectionFailed, CorruptRecords, ErrorCode, RequestError
+from kavka.errors import ConnectionFailed, CorruptRecords, ErrorCode, ProtocolViolation, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import MetadataResponse
@@ -139,6 +139,20 @@ def test_only_what_was_acquired_is_returned_and_the_rest_of_its_ranges_are_gaps(
         assert fake.said == [(1, 2, [1]), (3, 4, [0]), (6, 6, [2])]
         with pytest.raises(RequestError, match="does not hold the record at offset 2"):
             consumer.acknowledge(records[1])
+
+    run(scenario)
+
+
+def test_a_broker_that_lies_about_how_much_was_acquired_costs_no_memory() -> None:
+    async def scenario(fake: FakeShareGroup, consumer: ShareConsumer) -> None:
+        fake.deliveries.append((batch(0, "a"), [(0, 2**40, 1), (2**50, 0, 1)]))
+        with pytest.raises(
+            ProtocolViolation, match="t-0: the broker says that 1,099,511,627,777 records were acquired"
+        ):
+            await consumer.poll()
+        assert consumer.held == 0
+        fake.deliveries.append((batch(0, "a"), [(0, 0, 1)]))
+        assert [record.offset for record in await consumer.poll()] == [0]
 
     run(scenario)
 
