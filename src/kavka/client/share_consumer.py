@@ -193,12 +193,12 @@ class ShareConsumer:
                 raise failure
             if self._buffer:
                 return [self._buffer.popleft() for _ in range(min(limit, len(self._buffer)))]
-            self._start_fetches(limit)
-            remaining = deadline - loop.time()
-            if remaining <= 0:
+            now = loop.time()  # Looked at once: a pause that ended in between would be waited for by nobody.
+            self._start_fetches(limit, now)
+            if now >= deadline:
                 return []
             self._arrived.clear()
-            alarm = loop.call_later(min(remaining, self._until_retry(loop.time())), self._arrived.set)
+            alarm = loop.call_later(min(deadline - now, self._until_retry(now)), self._arrived.set)
             try:
                 await self._arrived.wait()
             finally:
@@ -283,10 +283,9 @@ class ShareConsumer:
 
     # --------------------------------------------------------------------------------------------------------- fetches
 
-    def _start_fetches(self, limit: int) -> None:
+    def _start_fetches(self, limit: int, now: float) -> None:
         """A fetch from each leader; with the record limit from one leader at a time, so that no more records are
         acquired than were asked for."""
-        now = asyncio.get_running_loop().time()
         assigned = self._assigned()
         if len(assigned) < sum(map(len, self._member.assignment.values())):
             self._find_topics()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from itertools import count
 from random import Random
 from typing import Any, ClassVar
 from uuid import UUID
@@ -206,6 +207,23 @@ def test_a_connection_that_breaks_ends_the_session_and_what_it_held() -> None:
     fake = run(scenario)
     epochs = [each.share_session_epoch for each in fake.asked(ApiKey.SHARE_FETCH)]
     assert epochs[:2] == [0, 1] or epochs.count(0) == 2, epochs
+
+
+def test_a_pause_that_ends_while_it_is_looked_at_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes the processor away between two looks at the clock."""
+
+    async def scenario(fake: FakeShareGroup, consumer: ShareConsumer) -> None:
+        fake.deliveries.append((batch(0, "a"), [(0, 0, 1)]))
+        consumer.acknowledge((await consumer.poll())[0])
+        fake.faults[ApiKey.SHARE_ACKNOWLEDGE].append(lambda *_: DROP)
+        await consumer.commit()
+        fake.deliveries.append((batch(0, "a"), [(0, 0, 2)]))
+        loop = asyncio.get_running_loop()
+        clock, looks = loop.time, count()
+        monkeypatch.setattr(loop, "time", lambda: clock() + (0.01 if next(looks) >= 2 else 0))
+        assert [each.delivery_count for each in await consumer.poll(timeout_ms=60_000)] == [2]
+
+    run(scenario)
 
 
 def test_a_session_that_the_broker_does_not_know_begins_anew() -> None:
