@@ -315,14 +315,15 @@ class Consumer:
                 failure, self._failure = self._failure, None
                 raise failure
             records = self._take(max_records)
-            self._start_fetches()
-            remaining = deadline - loop.time()
+            now = loop.time()  # Looked at once: a pause that ended in between would be waited for by nobody.
+            self._start_fetches(now)
+            remaining = deadline - now
             if records or remaining <= 0:
                 return records
             self._arrived.clear()
             if self._member is not None:
                 remaining = min(remaining, self._settings.heartbeat_interval_ms / 1000)
-            remaining = min(remaining, self._until_retry(loop.time()))
+            remaining = min(remaining, self._until_retry(now))
             # Not asyncio.timeout: it may take a cancellation of the caller for its own (test_client_consumer.py).
             alarm = loop.call_later(remaining, self._arrived.set)
             try:
@@ -490,11 +491,10 @@ class Consumer:
             return iter(())
         return batch.records(max_size=self._settings.max_inflated_bytes)
 
-    def _start_fetches(self) -> None:
+    def _start_fetches(self, now: float) -> None:
         """One fetch per leader, of the partitions that have room for more."""
         if self.buffered_bytes >= self._settings.max_buffered_bytes:
             return
-        now = asyncio.get_running_loop().time()
         wanted: dict[int, list[_Partition]] = {}
         for state in self._partitions.values():
             if (

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from itertools import count
 from random import Random
 from typing import Any, Literal
 
@@ -269,6 +270,27 @@ def test_a_bomb_is_an_error_and_not_a_full_memory() -> None:
             with pytest.raises(Exception, match="inflate to more than 1048576") as failure:
                 await consumer.poll()
             assert getattr(failure.value, "code", None) is ErrorCode.MESSAGE_TOO_LARGE
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("jumps_at", range(24))
+def test_a_pause_that_ends_between_two_looks_at_the_clock_is_over(jumps_at: int) -> None:
+    """A busy machine takes the processor away at any moment after a fetch that failed, for longer than its pause."""
+
+    async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
+        fill(fake.log(P0), 5)
+        loop, looks = asyncio.get_running_loop(), count()
+        clock = loop.time
+
+        def fail(*_: object) -> object:
+            loop.time = lambda: clock() + (0.01 if next(looks) >= jumps_at else 0)  # type: ignore[method-assign]
+            return DROP
+
+        fake.faults[ApiKey.FETCH].append(fail)
+        async with Consumer(cluster, EARLIEST) as consumer:
+            consumer.assign([P0])
+            assert len(await consumer.poll(timeout_ms=60_000)) == 5
 
     run(scenario)
 
