@@ -6,12 +6,15 @@ Decides which of what a leader recorded becomes lines of a trace. Must not know 
         leader's view is another clock's. A log end below the one before is of a repeated fetch, told late
     I2  an append is reported when a fetch or the timer first saw the leader with a longer log: never too early.
         So a follower may have lagged for longer than the trace says, by a fetch interval of the other at most
+    I3  no fetch comes before the append that it had, and no append before the one before it: each block of a recording
+        says how far the wall clock was ahead, and of two the later one may say a little less
 
 In a trace broker 1 leads and 2 and 3 follow: followers are given these names in the order in which they are met.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -36,10 +39,14 @@ class _Stretch:
     seen: list[Seen] = field(default_factory=list)
     latest_ms: dict[BrokerId, int] = field(default_factory=dict)
     fetches: int = 0
+    ends: list[tuple[int, int]] = field(default_factory=list)
+    """Each end, and when it was reported, in their order."""
 
     def on_end(self, partition: TopicPartition, at_ms: int, end: int) -> None:
         if end > self.end:
+            at_ms = max(at_ms, self.ends[-1][1]) if self.ends else at_ms
             self.seen.append(Seen(at_ms, partition, LEADER, end - self.end))
+            self.ends.append((end, at_ms))
             self.end = end
 
     def on_fetch(self, partition: TopicPartition, at_ms: int, fetch: Fetch) -> None:
@@ -49,6 +56,8 @@ class _Stretch:
         # Who is further back than the stretch goes has that much to catch up with; the trace begins where it does.
         if follower is not None and self.begin <= fetch.offset <= self.end:
             self.fetches += 1
+            if fetch.offset > self.begin:
+                at_ms = max(at_ms, self.ends[bisect_left(self.ends, (fetch.offset, 0))][1])
             offset = fetch.offset - self.begin
             if fetch.flags & REPEATED:
                 # Of fetches that were all the same the recorder keeps the first and the last.

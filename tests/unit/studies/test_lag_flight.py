@@ -45,8 +45,11 @@ class Ring:
     def check(self, at_ms: int, end: int) -> None:
         self._entries += CHECK_FIELDS.pack(CHECK, 1, at_ms, end, 0, 0)
 
-    def write(self) -> None:
-        self._path.write_bytes(encode_block(self._entries, 1_000_000, 0))
+    def write(self, *, clock_ms: int = 0) -> None:
+        """What came since the last block, as a block that was written at `clock_ms` by the broker's own clock."""
+        with self._path.open("ab") as file:
+            file.write(encode_block(self._entries, 1_000_000, clock_ms))
+        self._entries.clear()
 
 
 def told(directory: Path, *followers: int) -> list[tuple[int, int, int]]:
@@ -141,3 +144,19 @@ def test_policies_are_asked_at_moments_in_which_nobody_was_thrown_out(
 
 def test_a_directory_without_recordings_tells_nothing(tmp_path: Path) -> None:
     assert told(tmp_path) == []
+
+
+def test_a_clock_that_is_read_otherwise_in_the_next_block_puts_no_fetch_before_its_append(tmp_path: Path) -> None:
+    """Each block says how far the wall clock is ahead, rounded: the next one may be a millisecond less."""
+    ring = Ring(tmp_path, "broker-5")
+    ring.fetch(7, 0, offset=0, end=0)
+    ring.check(100, end=1)
+    ring.write()
+    ring.fetch(7, 100, offset=1, end=1)
+    ring.check(101, end=3)
+    ring.fetch(9, 101, offset=2, end=3)
+    ring.write(clock_ms=2)
+
+    assert told(tmp_path, 2, 3) == [(0, 2, 0), (100, 1, 1), (100, 2, 1), (100, 1, 2), (100, 3, 2)]
+    outcome = replay(fetch_trace(find_rings([str(tmp_path)])), Choice("time", 3_000))
+    assert outcome.writes == 2
