@@ -81,12 +81,13 @@ class Graves:
             rest.join(60)
 
     def letters_of(self) -> Counter[int]:
-        """How many dead letters there are of each record."""
+        """How many dead letters there are of each record; what `_refuses` could still write is none."""
         with BrokerClient(self.on.port(self.on.leader(self.letters))) as client:
             offset, found = 0, Counter[int]()
             while data := client.fetch(self.letters, offset).records:
                 for each in iterate_batches(memoryview(data)):
-                    found.update(int(dict(record.headers)["__dlq.errors.offset"] or b"") for record in each.records())
+                    told = (dict(record.headers) for record in each.records())
+                    found.update(int(one["__dlq.errors.offset"] or b"") for one in told if one)
                     offset = each.header.last_offset + 1
             return found
 
