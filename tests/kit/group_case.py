@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -31,11 +32,12 @@ REBALANCE_MS = 20_000
 class Case:
     """A coordinator of one partition, with a topic t of four partitions."""
 
-    def __init__(self, **limits: object) -> None:
+    def __init__(self, *, initial_delay_ms: int = 0, **limits: object) -> None:
+        """`initial_delay_ms`: how long the first member of a classic group waits for others."""
         self.log = OffsetsLog(delay_s=0.001)
         self.topics = HandMadeTopics(t=4)
         self.rebalances: list[Rebalance] = []
-        self._limits = limits
+        self._limits, self._initial_delay_ms = limits, initial_delay_ms
         self.protocol_type = "consumer"
         self.metadata: dict[str, bytes] = {}
         """What members say under a protocol, where it is not what they say under the others."""
@@ -47,6 +49,8 @@ class Case:
             return 1_700_000_000_000 + int(loop.time() * 1000)
 
         around = group_surroundings(self.topics, wall_ms=wall_ms, **self._limits)
+        classic = replace(around.classic_limits, initial_rebalance_delay_ms=self._initial_delay_ms)
+        around = around._replace(classic_limits=classic)
         self.groups = GroupCoordinator(
             loop, self.log, around._replace(on_rebalance=self.rebalances.append), offset_metadata_max_bytes=16
         )

@@ -9,6 +9,10 @@ that).
         replicas in sync than min.insync.replicas: 1. this broker reads a generation that no other broker has, and
         members learn what they own in it; 2. this broker dies, and a replica without that record leads; 3. there the
         same generation begins again, with other owners (G1). Apache Kafka reads to the end and does not wait
+    I3  a join enters a classic group in the step in which it is known that no other kind of group has its place, or is
+        about to take it. The interleaving: 1. an empty group of the newer protocol gives its place up to a classic
+        member; 2. a member of the newer protocol, which waited for its turn, makes the group anew; 3. the classic
+        member joins; 4. the records of 2 are committed and end the classic group, and nobody answers the join
 
 Source: Kafka's CoordinatorRuntime.
 """
@@ -27,6 +31,7 @@ from kavka.coordinator.groups.classic.decide.consumer_protocol import CONSUMER_P
 from kavka.coordinator.groups.classic.decide.group import ClassicGroup
 from kavka.coordinator.groups.classic.decide.membership import (
     Effects,
+    GroupLimits,
     GroupState,
     JoinAnswer,
     JoinRequest,
@@ -233,15 +238,12 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         """Answers when the member's generation begins. Raises `RequestError`."""
         active = self.shard_of(group_id)
         new_member_id = self._new_member_id(request)
-        if self._consumers.concerns(active, group_id):
-            self._check_session(request)
-            answer = await self._consumers.classic_join(active, group_id, request, new_member_id)
-            if answer is not None:
-                return answer
+        answer = await self._join_another_kind(active, group_id, request, new_member_id)
+        if answer is not None:
+            return answer
+        # From here on without a wait (I3).
         now_ms = self.now_ms()
         shard = active.shard
-        if self._streams is not None and group_id in shard.streams_groups:
-            await self._streams.give_way(active, group_id)
         if group_id in shard.share_groups or group_id in shard.streams_groups:
             return JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         if request.member_id and group_id not in shard.groups:
@@ -255,6 +257,26 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         logger.debug("group member joins", group=group_id, member=request.member_id, why=request.reason)
         self._settle(active, group, effects)
         return await future
+
+    async def _join_another_kind(
+        self, active: ActiveGroupShard, group_id: str, request: JoinRequest, new_member_id: str
+    ) -> JoinAnswer | None:
+        """The answer of a consumer group; None if there is none, and no empty group of another kind is in the way.
+
+        None is true in the step in which it is returned. Raises `RequestError`.
+        """
+        while True:
+            if self._consumers.concerns(active, group_id):
+                _check_session(request, self._limits)
+                answer = await self._consumers.classic_join(active, group_id, request, new_member_id)
+                if answer is not None:
+                    return answer
+            if self._streams is None or group_id not in active.shard.streams_groups:
+                return None
+            if not await self._streams.give_way(active, group_id):
+                return None
+            if active.is_gone:
+                raise RequestError(ErrorCode.NOT_COORDINATOR)
 
     async def sync(self, group_id: str, request: SyncRequest) -> SyncAnswer:
         """Answers when the leader's assignment is committed in the log."""
@@ -306,11 +328,6 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
                 logger.info("group member left", group=group_id, member=who, why=leaver.reason or "it did not say")
         self._settle(active, group, effects)
         return errors
-
-    def _check_session(self, request: JoinRequest) -> None:
-        limits = self._limits
-        if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
-            raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
 
     async def consumer_heartbeat(
         self, request: ConsumerHeartbeat, sees: Callable[[str], bool] | None = None
@@ -538,6 +555,11 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _check_session(request: JoinRequest, limits: GroupLimits) -> None:
+    if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
+        raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
 
 
 def _counting(counts: Counter[str], tell: Callable[[Rebalance], None]) -> Callable[[Rebalance], None]:

@@ -318,17 +318,26 @@ class ConsumerGroupFlow:
     async def classic_join(
         self, active: ActiveGroupShard, group_id: str, request: JoinRequest, new_member_id: str
     ) -> JoinAnswer | None:
-        """The answer to a JoinGroup; None if the group is a classic one by now. Raises `RequestError`."""
+        """The answer to a JoinGroup; None if no group of the newer protocol is in its way. Raises `RequestError`.
+
+        None is returned in the step in which that was found out: an empty group gives its place up, but its turn is
+        over with that, and whoever waits for the next one may make another of it.
+        """
+        gives_way = True
 
         async def decide() -> tuple[Change, JoinAnswer | None]:
+            nonlocal gives_way
             group = active.shard.consumer_groups.get(group_id)
+            gives_way = group is not None and not group.members
             if group is None:
                 return Change(()), None
-            if not group.members:
+            if gives_way:
                 return Change(group_tombstones(group)), None
             return self._decide_join(group, request, new_member_id)
 
-        answer = await self.in_turn(active, group_id, decide)
+        answer: JoinAnswer | None = None
+        while gives_way:
+            answer = await self.in_turn(active, group_id, decide)
         active.require_committed()
         group = active.shard.consumer_groups.get(group_id)
         if answer is not None and answer.error is ErrorCode.NONE and group is not None:

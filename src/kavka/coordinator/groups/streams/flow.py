@@ -178,14 +178,18 @@ class StreamsGroupFlow:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
-    async def give_way(self, active: ActiveGroupShard, group_id: str) -> None:
-        """A classic member joins: an empty group gives its place up. Does nothing if it is not empty, or gone."""
+    async def give_way(self, active: ActiveGroupShard, group_id: str) -> bool:
+        """A classic member joins: an empty group gives its place up. Returns False if it is not empty.
 
-        def decide() -> tuple[_Change, None]:
+        True says nothing of what has come since: with the group its turn is over, and the next one may be another's.
+        """
+
+        def decide() -> tuple[_Change, bool]:
             group = active.shard.streams_groups.get(group_id)
-            return _Change(() if group is None or group.members else group_tombstones(group)), None
+            is_in_use = group is not None and bool(group.members)
+            return _Change(() if group is None or is_in_use else group_tombstones(group)), not is_in_use
 
-        await self._in_turn(active, group_id, decide)
+        return await self._in_turn(active, group_id, decide)
 
     # -- carrying out
 
