@@ -43,8 +43,9 @@ def isolation_from(limit: int) -> int:
 
 
 def piece_size(size: int, count: int, limit: int) -> int:
-    """How many of `size` records, delivered `count` times, are given at once. A record that makes its members fail so
-    takes fewer and fewer others with it, and none in its last attempt."""
+    """How many of `size` records that failed together, delivered `count` times, are given at once. A record that makes
+    its members fail so takes fewer and fewer others with it, and none in its last attempt. `size` is that of the whole,
+    although part of it may be done: once the bad half of a batch is found, the other half goes out in one piece."""
     if count >= limit - 1:
         return 1
     return max(1, size >> (count - isolation_from(limit) + 1))

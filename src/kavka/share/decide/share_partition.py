@@ -179,7 +179,7 @@ class SharePartition:
             if batch.is_aborted:
                 self._pass_over(first, batch.last)
             else:
-                taking.take(first, batch.last)
+                taking.take(first, batch)
             position = batch.last + 1
         self._trim()
         return told(taking.pieces, wish.batch_size)
@@ -349,15 +349,19 @@ class _Taking:
         self._limits = limits
         self._room = partition.room(limits)
         self._taken = 0
+        self._failing: tuple[int, int] | None = None
+        """Of records that failed often: their deliveries, and how many more of them may go out together."""
         self.pieces: list[Acquired] = []
         self.is_over = wish.max_records <= 0
 
-    def take(self, first: Offset, last: Offset) -> None:
-        """Takes of one batch what may be had."""
+    def take(self, first: Offset, batch: LogBatch) -> None:
+        """Takes of one batch, from `first` on, what may be had."""
+        last = batch.last
         for span in self._spans.within(first, last):
             if span.is_free and not self.is_over:
-                self._take_again(span)
+                self._take_again(span, batch)
         end = self._spans.end
+        self.is_over = self.is_over or (self._failing is not None and last >= end)
         if not self.is_over and last >= end:
             size = min(last - end + 1, self._room, self._left)
             if size > 0:
@@ -371,14 +375,21 @@ class _Taking:
     def _left(self) -> int:
         return self._wish.max_records - self._taken if self._wish.is_exact else 2**31
 
-    def _take_again(self, span: Span) -> None:
+    def _take_again(self, span: Span, batch: LogBatch) -> None:
         size = min(span.size, self._left)
-        if span.deliveries >= isolation_from(self._limits.deliveries):
+        if self._failing is None and span.deliveries >= isolation_from(self._limits.deliveries):
             if self.pieces:
                 self.is_over = True
                 return
-            size = min(size, piece_size(span.size, span.deliveries, self._limits.deliveries))
-            self.is_over = True
+            self._failing = span.deliveries, self._piece_size(span, batch)
+        if self._failing is not None:
+            deliveries, may = self._failing
+            if span.deliveries != deliveries:
+                self.is_over = True
+                return
+            size = min(size, may)
+            self._failing = deliveries, may - size
+            self.is_over = size == may
         last = span.first + size - 1
         deliveries = min(span.deliveries + 1, _MOST_TOLD)
         self._spans.change(
@@ -392,6 +403,12 @@ class _Taking:
             ),
         )
         self._add(Acquired(span.first, last, deliveries))
+
+    def _piece_size(self, span: Span, batch: LogBatch) -> int:
+        """What failed together is a batch, or several: as many records as one fetch may have got, if they are small."""
+        run = min(self._spans.run_of(span.first).size, self._wish.max_records)
+        together = max(batch.last - batch.first + 1, run)
+        return piece_size(together, span.deliveries, self._limits.deliveries)
 
     def _add(self, piece: Acquired) -> None:
         self.pieces.append(piece)

@@ -98,6 +98,10 @@ class Spans:
                 found.append(span._replace(first=max(span.first, first), last=min(span.last, last)))
         return found
 
+    def run_of(self, offset: Offset) -> Span:
+        """The whole run in which a known offset is."""
+        return self._spans[self._index(offset)]
+
     def append(self, span: Span) -> None:
         """Adds a span that begins at `end`."""
         assert span.first == self.end, f"{span} after {self.end}"
