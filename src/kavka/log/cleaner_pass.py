@@ -56,8 +56,9 @@ class CleaningPass:
 
     # -- where each key is last
 
-    def index(self, source: Source) -> Iterator[int]:
-        """Notes the keys of a dirty segment. Raises `CorruptRecords`, `RecordsError`, `StorageError`."""
+    def index(self, source: Source, next_base: Offset) -> Iterator[int]:
+        """Notes the keys of a dirty segment; the one after it begins at `next_base`. Raises `CorruptRecords`,
+        `RecordsError`, `StorageError`."""
         self._compaction.index_aborted(source.aborted)
         moved = 0
         for _, batch in scan_batches(source.file, source.position, source.size):
@@ -69,6 +70,8 @@ class CleaningPass:
                 self.stats.bytes_read += moved
                 yield moved
                 moved = 0
+        else:
+            self._compaction.index_ended(next_base)
         self.stats.bytes_read += moved
         self.stats.keys = len(self._offsets)
         yield moved

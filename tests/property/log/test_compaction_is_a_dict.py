@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from kavka.config.broker import BrokerConfig
 from kavka.errors import ErrorCode, RecordsError
 from kavka.records.batch import iterate_batches
 from kavka.records.builder import ProducerStamp
@@ -23,6 +24,13 @@ PAIRS = st.lists(
     st.tuples(st.sampled_from(KEYS), st.sampled_from([b"value", b"v" * 60, b"", None])), min_size=1, max_size=6
 )
 PRODUCERS = 3
+FEW_KEYS = "0.0008"
+"""log.cleaner.io.buffer.load.factor: at the smallest log.cleaner.dedupe.buffer.size 3 keys fit."""
+
+
+def with_load_factor(broker: BrokerConfig, load_factor: str) -> BrokerConfig:
+    settings = {"log.cleaner.dedupe.buffer.size": str(1 << 20), "log.cleaner.io.buffer.load.factor": load_factor}
+    return broker.with_dynamic(dynamic=settings, dynamic_default={})
 
 
 class CompactionMachine(RuleBasedStateMachine):
@@ -43,9 +51,11 @@ class CompactionMachine(RuleBasedStateMachine):
         self.store.logs.release()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    @initialize()
-    def make(self) -> None:
+    @initialize(load_factor=st.sampled_from(["0.9", FEW_KEYS]))
+    def make(self, load_factor: str) -> None:
+        """With few keys in the map a pass ends in the middle of a segment, between the parts of transactions too."""
         self.store = Store(self.directory)
+        self.store.broker = with_load_factor(self.store.broker, load_factor)
 
     @rule(pairs=PAIRS, codec=st.sampled_from([Compression.NONE, Compression.NONE, Compression.LZ4, Compression.GZIP]))
     def write_plain(self, pairs: list[Pair], codec: Compression) -> None:
@@ -175,10 +185,7 @@ TestCompaction.settings = settings(
 def test_a_map_that_holds_few_keys_takes_several_passes_to_the_same_end(batches: list[list[Pair]]) -> None:
     with in_memory("kavka-compaction-") as directory:
         store = Store(directory)
-        store.broker = store.broker.with_dynamic(
-            dynamic={"log.cleaner.dedupe.buffer.size": str(1 << 20), "log.cleaner.io.buffer.load.factor": "0.0015"},
-            dynamic_default={},
-        )
+        store.broker = with_load_factor(store.broker, FEW_KEYS)
         for pairs in batches:
             store.put(*pairs)
         expected = table(committed(store.log))

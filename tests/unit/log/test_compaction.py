@@ -32,7 +32,7 @@ from tests.unit.log.compaction_support import (
     table,
 )
 from tests.unit.log.killable_disk import KillableFileSystem, Killed
-from tests.unit.log.log_support import NOW_MS, PARTITION
+from tests.unit.log.log_support import NOW_MS, PARTITION, batch
 
 
 @pytest.fixture
@@ -70,6 +70,42 @@ def test_what_is_above_the_high_watermark_is_not_looked_at(store: Store) -> None
     store.roll()
     store.clean()
     assert offsets(store) == [0]
+
+
+def test_a_transaction_that_was_aborted_before_the_first_dirty_offset_hides_no_later_one(tmp_path: Path) -> None:
+    """Otherwise the map of the dirty keys lacks what a committed transaction of the same producer wrote: a deleted
+    value stays, and is back when the tombstone has gone."""
+    store = Store(tmp_path / "logs", config=replace(COMPACTED, cleanup_delete=True, retention_ms=-1))
+    store.put((b"t", b"1"), stamp=ProducerStamp(7, 0, 0, is_transactional=True))
+    store.end(ControlType.ABORT, 7)
+    store.put((b"a", b"deleted"))
+    store.put((b"a", None), stamp=ProducerStamp(7, 0, 1, is_transactional=True))
+    store.end(ControlType.COMMIT, 7)
+    store.roll()
+    store.log.delete_records(2)
+    for step in range(3):
+        store.clean()
+        store.now_ms += RETENTION_MS
+        assert b"deleted" not in [one.record.value for one in committed(store.log)]
+        store.put((b"z", b"%d" % step))
+        store.roll()
+
+
+def test_a_segment_that_ends_before_the_next_one_begins_is_clean_up_to_there(store: Store) -> None:
+    """Apache Kafka names a follower's segment for its first batch, so its logs have such gaps (KAFKA-8764)."""
+    store.put((b"a", b"1"))
+    store.put((b"a", b"2"))
+    store.log.roll(store.now_ms, 100)
+    for base_offset in (100, 101):
+        after_gap = batch([b"3"], key=b"a", base_offset=base_offset, leader_epoch=0)
+        store.log.append_as_follower(after_gap, store.now_ms)
+        store.log.advance_high_watermark(store.log.log_end_offset)
+        store.clean()
+        assert store.log.cleaned_to == 100
+        assert store.cleaner.uncleanable(str(store.path)) == []
+    store.roll()
+    store.clean()
+    assert offsets(store) == [101]
 
 
 @pytest.mark.setting("delete.retention.ms")

@@ -210,17 +210,10 @@ class LogCleaner:
         for segment in dirty_segments(found):
             if not is_same() or not log.swap.holds([segment]):
                 raise _GivenUp
-            place = segment.find(found.first_dirty)
-            position = segment.size if place is None else place.position
-            await self._take(cleaning.index(_source(log, segment, position)), is_same)
+            await self._take(cleaning.index(*_dirty_source(log, segment, found.first_dirty)), is_same)
             if cleaning.is_full:
                 break
         end_offset = cleaning.end_offset
-        if end_offset <= found.first_dirty:
-            self._give_up_on(
-                log, f"the keys of one batch do not fit: {len(offsets)} fill log.cleaner.dedupe.buffer.size"
-            )
-            return
         retention = Retention(self._wall_ms(), log.config.delete_retention_ms, log.producers.last_records())
         for group in group_segments(log, end_offset):
             await self._clean_group(log, group, cleaning, retention, is_same)
@@ -277,7 +270,7 @@ class LogCleaner:
         cleaned = Segment.create_cleaned(aside, group[0].base_offset, now_ms=group[-1].created_ms)
         try:
             steps = cleaning.clean(
-                [_source(log, segment, 0) for segment in group], cleaned, retention, log.config.index_interval_bytes
+                [_source(log, segment) for segment in group], cleaned, retention, log.config.index_interval_bytes
             )
             await self._take(steps, is_same)
             if not is_same() or not log.swap.holds(group):
@@ -352,9 +345,27 @@ class LogCleaner:
         return log.truncations == truncations and log.failure is None and self._is_current(log)
 
 
-def _source(log: UnifiedLog, segment: Segment, position: int) -> Source:
+def _source(log: UnifiedLog, segment: Segment) -> Source:
+    """A segment from its first batch on."""
     from kavka.log.cleaner_pass import Source
 
     start = segment.base_offset
-    end = next(following.base_offset for following in log.segments if following.base_offset > start)
-    return Source(segment.file, position, segment.size, log.aborted_transactions(start, end))
+    return Source(segment.file, 0, segment.size, log.aborted_transactions(start, _next_base(log, segment)))
+
+
+def _dirty_source(log: UnifiedLog, segment: Segment, first_dirty: Offset) -> tuple[Source, Offset]:
+    """A segment from its first dirty batch on, and where the next one begins.
+
+    A transaction that was aborted before is not to be named: nothing that is read ends it, and so whatever the producer
+    wrote and committed since would count as aborted.
+    """
+    from kavka.log.cleaner_pass import Source
+
+    place, end = segment.find(first_dirty), _next_base(log, segment)
+    position = segment.size if place is None else place.position
+    aborted = log.aborted_transactions(max(segment.base_offset, first_dirty), end)
+    return Source(segment.file, position, segment.size, aborted), end
+
+
+def _next_base(log: UnifiedLog, segment: Segment) -> Offset:
+    return next(following.base_offset for following in log.segments if following.base_offset > segment.base_offset)

@@ -81,7 +81,7 @@ class Compaction:
         self._indexed.add_aborted(transactions)
 
     def index(self, batch: RecordBatch) -> bool:
-        """Notes the keys of a batch. False if the map is full: the batch then counts as not read."""
+        """Notes the keys of a batch. False if the map is full: the log is then clean up to the key that did not fit."""
         header = batch.header
         if header.is_control:
             self._indexed.on_control_batch(batch)
@@ -90,10 +90,19 @@ class Compaction:
             for entry in read_entries(batch.inflate(), header.record_count):
                 offset = base + entry.offset_delta
                 if entry.key is not None and offset >= first and not put(entry.key, offset):
+                    self._offsets.latest_offset = max(self._offsets.latest_offset, offset - 1)
                     return False
         if header.last_offset >= self._first_dirty:
             self._offsets.latest_offset = header.last_offset
         return True
+
+    def index_ended(self, next_base: Offset) -> None:
+        """All batches of a segment were given to `index`; the next segment begins at `next_base`.
+
+        Its last batch may end before: a segment of Apache Kafka's followers does where the leader's log has a gap. Who
+        takes the gap for dirty finds nothing to clean there, again and again (KAFKA-8764).
+        """
+        self._offsets.latest_offset = max(self._offsets.latest_offset, next_base - 1)
 
     # -- what stays
 
