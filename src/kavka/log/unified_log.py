@@ -291,14 +291,17 @@ class UnifiedLog:
             # The file may be new: the next flush syncs its name too.
             self._durability.directory_changed = True
 
-    def append_as_follower(self, records: Buffer, now_ms: int) -> AppendResult | None:
-        """Appends batches as the leader wrote them; None if `records` holds no complete one.
+    def append_as_follower(
+        self, records: Buffer, now_ms: int, *, last_epoch: LeaderEpoch | None = None
+    ) -> AppendResult | None:
+        """Appends batches as the leader wrote them, up to the first one of a later epoch than `last_epoch`; None if
+        there is no complete one.
 
         Raises `RecordsError` (`CorruptRecords`) for a wrong CRC, for offsets that go back, and for a marker that cannot
         be read: nothing was appended then. After a `StorageError` some of it may have been.
         """
         view = memoryview(records)
-        batches = validate_replicated(view)
+        batches = validate_replicated(view, last_epoch)
         if not batches:
             return None
         check_order(batches, self.log_end_offset, self.topic_partition)

@@ -40,7 +40,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kavka.errors import BadRecord, CorruptRecords, ErrorCode, RecordsError
-from kavka.model import NO_TIMESTAMP
+from kavka.model import NO_TIMESTAMP, LeaderEpoch
 from kavka.records.batch import (
     CODEC_MASK,
     CONTROL_FLAG,
@@ -140,16 +140,17 @@ def validate_produced(records: memoryview, rules: ProduceRules, now_ms: int) -> 
     return RecordBatch(view, read_header(view))
 
 
-def validate_replicated(records: memoryview) -> list[RecordBatch]:
+def validate_replicated(records: memoryview, last_epoch: LeaderEpoch | None = None) -> list[RecordBatch]:
     """The complete batches that a leader sent to its follower, each with its CRC checked; raises `CorruptRecords`.
 
-    Their records were looked at by the leader.
+    Their records were looked at by the leader. What begins with a batch of a later epoch than `last_epoch` is left out:
+    the leader has written over what it was about to send.
     """
     batches: list[RecordBatch] = []
     position, end = 0, len(records)
     while position < end:
         batch = batch_at(records, position)
-        if batch is None:
+        if batch is None or (last_epoch is not None and batch.header.partition_leader_epoch > last_epoch):
             break
         if not batch.crc_is_right():
             raise CorruptRecords(

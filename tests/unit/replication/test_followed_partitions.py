@@ -295,6 +295,25 @@ def test_the_log_start_follows_the_leaders() -> None:
     assert request.topics[0].partitions[0].log_start_offset == 1, "the leader is told how far it went"
 
 
+def test_what_the_leader_wrote_in_a_later_epoch_over_what_it_was_about_to_send_is_left_out() -> None:
+    # KAFKA-18723: answers are read from the file while they are sent, and a former leader truncates and follows
+    # meanwhile. Its new records may begin behind records that differ here, which nothing would ever find.
+    following = Following()
+    following.ask()
+    own = batch(b"a", leader_epoch=EPOCH)
+    later = batch(b"z", leader_epoch=EPOCH + 1, base_offset=5)
+    following.answer(data(0, own + later, high_watermark=1))
+    log = following.node.partition().log
+    assert (log.log_end_offset, log.latest_epoch) == (1, EPOCH)
+    assert following.asked() == {0: 1}
+    following.answer(data(0, later, high_watermark=1))
+    assert (log.log_end_offset, log.latest_epoch) == (1, EPOCH)
+    following.now_ms = BACKOFF_MS
+    following.ask()
+    following.answer(data(0, batch(b"b", leader_epoch=EPOCH, base_offset=1)))
+    assert log.log_end_offset == 2
+
+
 # -- one partition's errors are its own
 
 

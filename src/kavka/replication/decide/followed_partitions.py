@@ -418,7 +418,8 @@ class FollowedPartitions:
                 self._on_storage_error(state, failure)
                 return
             if appended is None:
-                self._on_bad_records(state, f"{len(records)} bytes that hold no whole batch", now_ms)
+                why = f"{len(records)} bytes begin with no whole batch of leader epoch {state.leader_epoch} or before"
+                self._on_bad_records(state, why, now_ms)
                 return
             state.on_records(log.log_end_offset, log.latest_epoch, high_watermark)
             self._changed[state.topic_partition] = None

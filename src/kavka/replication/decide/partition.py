@@ -6,7 +6,7 @@ in-sync replicas, who should leave or join the ISR, and where the high watermark
 controller).
 
     I1  only a leader appends, and only records of its own leader epoch; a follower appends only what the leader of its
-        own leader epoch sent
+        own leader epoch sent, and nothing of a later one
     I2  a leader's high watermark is at most the least log end offset over the maximal ISR (isr.py) and over caught-up
         replicas that wait to join it; it is never above the leader's own log end
     I3  within one leader epoch the high watermark never falls
@@ -400,10 +400,16 @@ class Partition:
 
     def append_as_follower(self, records: Buffer, *, leader_epoch: LeaderEpoch, wall_ms: int) -> AppendResult | None:
         """Appends what the leader of `leader_epoch` sent; None if this broker no longer follows in that epoch, or
-        where there is no whole batch. Raises `CorruptRecords` or `StorageError` as the log does."""
+        where there is no whole batch. Raises `CorruptRecords` or `StorageError` as the log does.
+
+        A batch of a later epoch, and all behind it, is left out: 1. the leader answers with a part of its file; 2. the
+        network is slow; 3. the leader learns that another broker leads, truncates, and appends what that one sends;
+        4. the rest of the answer is read from there. It may begin anywhere in the new leader's log, also behind records
+        that differ here, and a follower that has a record of the new epoch finds no divergence any more (KAFKA-18723).
+        """
         if self._role is not Role.FOLLOWER or leader_epoch != self.state.leader_epoch:
             return None
-        return self.log.append_as_follower(records, wall_ms)
+        return self.log.append_as_follower(records, wall_ms, last_epoch=leader_epoch)
 
     def set_follower_high_watermark(self, leader_high_watermark: Offset) -> bool:
         """Takes over the leader's high watermark, as far as this log reaches; whether it rose.
