@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 
-from kavka.broker.membership.registration import make_persistent_paths
 from kavka.security.scram_credentials import (
     DEFAULT_ITERATIONS,
     MECHANISMS,
@@ -22,6 +21,7 @@ from kavka.security.scram_credentials import (
     salted,
 )
 from kavka.security.secret import Secret
+from kavka.zookeeper.persistent_paths import make_persistent_paths
 from kavka.zookeeper.port import ZooKeeper
 from kavka.zookeeper.znode_paths import USERS_ENTITY, entity_config_path, sanitize
 from kavka.zookeeper.znodes import ConfigEntity

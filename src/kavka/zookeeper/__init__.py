@@ -6,6 +6,7 @@ znodes           what stands in them: the form of each; pure
 znode_acls       who may read and write them, where zookeeper.set.acl is on; pure
 access_list_znodes, delegation_token_znode
                  the forms of what only some brokers read; pure
+persistent_paths the nodes that every cluster has, made where they are missing
 change_nodes     what brokers tell each other by sequential nodes, followed without a gap
 old_changes      those nodes deleted when they are old, beside what else a broker does
 decide/          the tree and the wire protocol, without a clock or a socket: `decide/__init__.py` is its map

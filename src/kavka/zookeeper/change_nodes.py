@@ -16,13 +16,13 @@ Source: Kafka's ZkNodeChangeNotificationListener.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from kavka.errors import InvariantViolation
 from kavka.logger import Logger
-from kavka.zookeeper.port import Event, NodeExists, NoNode, SessionState, WatchEvent, ZooKeeper
+from kavka.zookeeper.persistent_paths import make_persistent_paths
+from kavka.zookeeper.port import Event, NoNode, SessionState, WatchEvent, ZooKeeper
 from kavka.zookeeper.znodes import MalformedZNode, numbered
 
 logger = Logger(__name__)
@@ -52,29 +52,26 @@ class ChangeFollower(Generic[Named]):
         *,
         read_all: Callable[[], Awaitable[None]],
         take_in: Callable[[Sequence[Named]], Awaitable[None]],
-        wall_ms: Callable[[], int],
     ) -> None:
         self.lock = asyncio.Lock()
         self._zookeeper = zookeeper
         self._decode = decode
         self._read_all_of_owner = read_all
         self._take_in_of_owner = take_in
-        self._wall_ms = wall_ms
         self._last_sequence = dict.fromkeys(parents, -1)
         self._wake = asyncio.Event()
         self._must_read_all = False
         self._is_away = False
         """Whether there is no connection to ZooKeeper."""
-        self._stale_since_ms: int | None = None
+        self._loop = asyncio.get_running_loop()
+        self._stale_since_s: float | None = None
         """Since when others may stand in ZooKeeper; None where they do not, as far as it has told."""
         self._unsubscribe: Callable[[], None] = lambda: None
 
-    async def start(self, persistent_paths: Iterable[str]) -> None:
+    async def start(self, persistent_paths: Sequence[str]) -> None:
         """Makes the paths, where they are missing, and reads everything. Raises ZooKeeperError, and what the owner
         raises. `follow` goes on from there."""
-        for path in persistent_paths:
-            with contextlib.suppress(NodeExists):
-                await self._zookeeper.create(path)
+        await make_persistent_paths(self._zookeeper, persistent_paths)
         self._unsubscribe = self._zookeeper.subscribe(self._on_event)
         async with self.lock:
             await self._read_all()
@@ -85,13 +82,13 @@ class ChangeFollower(Generic[Named]):
 
     def stale_ms(self) -> int:
         """For how long others may have stood in ZooKeeper: it could not be asked, or they are being read."""
-        return 0 if self._stale_since_ms is None else max(0, self._wall_ms() - self._stale_since_ms)
+        return 0 if self._stale_since_s is None else int((self._loop.time() - self._stale_since_s) * 1000)
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, WatchEvent) and event.path not in self._last_sequence:
             return
-        if self._stale_since_ms is None:
-            self._stale_since_ms = self._wall_ms()
+        if self._stale_since_s is None:
+            self._stale_since_s = self._loop.time()
         if isinstance(event, WatchEvent):
             self._wake.set()
             return
@@ -102,7 +99,7 @@ class ChangeFollower(Generic[Named]):
 
     async def follow(self) -> None:
         """Takes in changes, for ever."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -114,7 +111,7 @@ class ChangeFollower(Generic[Named]):
                     else:
                         await self._take_in()
                 if not self._wake.is_set() and not self._is_away:
-                    self._stale_since_ms = None
+                    self._stale_since_s = None
                 await asyncio.sleep(min(LONGEST_PAUSE_S, PAUSES_PER_LOOK * (loop.time() - began_s)))
             except InvariantViolation:
                 raise

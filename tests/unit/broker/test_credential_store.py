@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.security.scram_credentials import ScramCredential, ScramMechanism, stand_in
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
-from kavka.zookeeper.port import SessionEvent, SessionState
+from kavka.zookeeper.port import ConnectionLoss, SessionEvent, SessionState
 from kavka.zookeeper.znode_paths import UNKNOWN_USERS_PATH
 from kavka.zookeeper.znodes import ConfigEntity, MalformedZNode, UnknownUsers
 
@@ -191,5 +192,67 @@ def test_what_stands_for_all_users_lets_nobody_in_and_takes_nobodys_credential(t
         assert store.find(SHA_256, "<default>").is_known
         _, another = await brokers.new()
         assert another.find(SHA_256, "<default>").is_known
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("at_the_start", [True, False])
+def test_a_user_that_is_removed_while_all_are_read_is_not_there_afterwards(tmp_path: Path, at_the_start: bool) -> None:
+    """With more than a thousand users the first were read long before the last."""
+
+    async def scenario(brokers: Brokers) -> None:
+        zookeeper = await brokers.server.connect()
+        admin = ConfigAdmin(zookeeper)
+        await admin.change("users/alice", lambda _: {SHA_512.value: BY_KAFKA})
+        held, read, go_on = [at_the_start], asyncio.Event(), asyncio.Event()
+        own = await brokers.server.connect()
+        get_many = own.get_many
+
+        async def slowly(paths: Sequence[str]) -> Any:
+            found = await get_many(paths)
+            if held[0] and list(paths) == ["/config/users/alice"]:
+                held[0] = False
+                read.set()
+                await go_on.wait()
+            return found
+
+        own.get_many = slowly  # type: ignore[method-assign]
+        store = CredentialStore(own, spawn=brokers.spawn, randbytes=random.Random(1).randbytes)
+        starting = asyncio.get_running_loop().create_task(store.start())
+        if not at_the_start:
+            await starting
+            held[0] = True
+            store._on_event(SessionEvent(SessionState.CONNECTED))
+        await read.wait()
+        await admin.change("users/alice", lambda _: {}, removes_empty=True)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        go_on.set()
+        await starting
+        await until(lambda: not store.find(SHA_512, "alice").is_known)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not store.find(SHA_512, "alice").is_known
+        await store.stop()
+
+    run(tmp_path, scenario)
+
+
+def test_the_secret_of_unknown_users_is_looked_for_again_when_zookeeper_did_not_answer(tmp_path: Path) -> None:
+    async def scenario(brokers: Brokers) -> None:
+        zookeeper = await brokers.server.connect()
+        create = zookeeper.create
+
+        async def lost(*args: Any, **options: Any) -> Any:
+            zookeeper.create = create  # type: ignore[method-assign]
+            await create(*args, **options)
+            raise ConnectionLoss("lost")
+
+        zookeeper.create = lost  # type: ignore[method-assign]
+        one = CredentialStore(zookeeper, spawn=brokers.spawn, randbytes=random.Random(1).randbytes)
+        await one.start()
+        _, other = await brokers.new()
+        assert one.find(SHA_512, "mallory") == other.find(SHA_512, "mallory")
+        await one.stop()
 
     run(tmp_path, scenario)

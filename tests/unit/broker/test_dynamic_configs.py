@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.membership.registration import make_persistent_paths
 from kavka.broker.settings import dynamic_configs
 from kavka.broker.settings.dynamic_configs import ConfigListeners, DynamicConfigs
 from kavka.config.alter import Change, Operation, alter_broker_incrementally
@@ -21,6 +20,7 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.old_changes import CHANGE_RETENTION_MS, delete_old
+from kavka.zookeeper.persistent_paths import make_persistent_paths
 from kavka.zookeeper.port import ConnectionLoss, Stat, ZooKeeper
 from kavka.zookeeper.znode_paths import topic_config_path, topic_path
 from kavka.zookeeper.znodes import TopicAssignment, random_uuid

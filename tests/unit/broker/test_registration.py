@@ -20,12 +20,13 @@ from kavka.broker.membership.incarnation import (
     remember,
     sessions_from,
 )
-from kavka.broker.membership.registration import generate_broker_id, make_persistent_paths, register
+from kavka.broker.membership.registration import generate_broker_id, register
 from kavka.errors import ConfigError
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.embedded import EmbeddedZooKeeper
+from kavka.zookeeper.persistent_paths import make_persistent_paths
 from kavka.zookeeper.port import CreateMode
 from kavka.zookeeper.znode_paths import CONTROLLER_PATH, broker_path
 from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration

@@ -273,7 +273,8 @@ def test_a_writer_that_dies_between_a_token_and_its_change_node_leaves_a_token_f
         await zookeeper.create(f"{TOKENS}/aZqNkIqhR0OogxunHXPW8Q", BY_KAFKA)
         _, after = await brokers.new()
         brokers.now_ms = 20_000
-        expiry = TokenExpiry(after, TokenRecords(BrokerId(1), lambda _: None, wall_ms=lambda: 0), **CONTROLLER)
+        records = TokenRecords(BrokerId(1), lambda _: None, now_ms=lambda: 0, wall_ms=lambda: 0)
+        expiry = TokenExpiry(after, records, **CONTROLLER)
         brokers.spawn(expiry.run())
         await until(lambda: after.all() == [])
         assert (await zookeeper.children(TOKENS), before.all()) == ([], [])
@@ -476,7 +477,7 @@ def test_the_controller_removes_what_is_over_when_it_comes_and_nobody_else_does(
         zookeeper, store = await brokers.new()
         recorded: list[Decision] = []
         controller = [False]
-        records = TokenRecords(BrokerId(1), recorded.append, wall_ms=lambda: brokers.now_ms)
+        records = TokenRecords(BrokerId(1), recorded.append, now_ms=lambda: 0, wall_ms=lambda: brokers.now_ms)
         expiry = TokenExpiry(store, records, is_controller=lambda: controller[0], interval_ms=3_600_000)
         brokers.spawn(expiry.run())
         token, token_hmac = await store.create(WISH)
@@ -521,10 +522,39 @@ def test_a_token_that_was_renewed_meanwhile_elsewhere_is_not_removed(tmp_path: P
     run(tmp_path, scenario)
 
 
+def test_a_clock_that_is_set_back_keeps_no_refusal_from_being_recorded() -> None:
+    recorded: list[Decision] = []
+    now, wall = [0], [3_600_000]
+    records = TokenRecords(BrokerId(1), recorded.append, now_ms=lambda: now[0], wall_ms=lambda: wall[0])
+    by = Asker("User:carol", "10.0.0.1")
+    for now[0], wall[0] in ((0, 3_600_000), (1_000, 90_000_000), (60_000, 0)):  # set forward a day, and back again
+        records.refused("RENEW_DELEGATION_TOKEN", ErrorCode.DELEGATION_TOKEN_NOT_FOUND, by)
+    assert [each.at_ms for each in recorded] == [3_600_000, 0]
+    assert [each.evidence["unrecorded_before"] for each in recorded] == [0, 1]
+
+
+@pytest.mark.parametrize("fault", [answer_lost, request_lost])
+def test_a_start_goes_on_when_zookeeper_was_silent_while_the_znodes_were_made(tmp_path: Path, fault: Any) -> None:
+    async def scenario(brokers: Brokers) -> None:
+        connect = brokers.server.connect
+
+        async def silent(*, timeout_ms: int = 30_000) -> LocalZooKeeper:
+            zookeeper = await connect(timeout_ms=timeout_ms)
+            once(zookeeper, fault)
+            return zookeeper
+
+        brokers.server.connect = silent  # type: ignore[method-assign]
+        zookeeper, store = await brokers.new()
+        await store.create(WISH)
+        assert len(await zookeeper.children(TOKENS)) == 1
+
+    run(tmp_path, scenario)
+
+
 def test_changes_and_refusals_are_recorded_without_hmacs(tmp_path: Path) -> None:
     recorded: list[Decision] = []
     now = [1000]
-    records = TokenRecords(BrokerId(1), recorded.append, wall_ms=lambda: now[0])
+    records = TokenRecords(BrokerId(1), recorded.append, now_ms=lambda: now[0], wall_ms=lambda: 1000)
     token = Token("id", ALICE, CAROL, (BOB,), 1000, 61_000, 90_000)
     by = Asker("User:carol", "10.0.0.1")
     records.created(token, by)

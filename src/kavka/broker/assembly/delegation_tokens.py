@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 class TokenPorts(NamedTuple):
-    """What the broker gives its tokens. `secret_bytes` draws unpredictable bytes."""
+    """What the broker gives its tokens. `now_ms` never goes back; `secret_bytes` draws unpredictable bytes."""
 
     zookeeper: ZooKeeper
+    now_ms: Callable[[], int]
     wall_ms: Callable[[], int]
     spawn: Callable[[Coroutine[None, None, None]], None]
     record: RecordDecision
@@ -41,7 +42,7 @@ def new_tokens(config: BrokerConfig, secret: str, ports: TokenPorts) -> Tokens:
         spawn=ports.spawn,
         randbytes=ports.secret_bytes,
     )
-    records = TokenRecords(BrokerId(config.broker_id), ports.record, wall_ms=ports.wall_ms)
+    records = TokenRecords(BrokerId(config.broker_id), ports.record, now_ms=ports.now_ms, wall_ms=ports.wall_ms)
     expiry = TokenExpiry(
         store,
         records,

@@ -264,7 +264,7 @@ def join(base: Base, opened: Opened) -> Running:
     _join_reports(base, opened, serving, control, maintenance)
     _add_ends(base, serving, control, maintenance, decision_topic, decisions)
     lookups = late_lookups(base, logs)
-    tokens = _new_tokens(base, control, secret) if (secret := config.delegation_token_secret) else None
+    tokens = _new_tokens(base, control, serving.replicas)
     broker = Broker(
         broker_id=base.broker_id,
         wall_ms=ports.wall_ms,
@@ -560,7 +560,10 @@ def _new_authentication(base: Base, tokens: Tokens | None) -> Authentication:
     return authentication
 
 
-def _new_tokens(base: Base, control: Control, secret: str) -> Tokens:
+def _new_tokens(base: Base, control: Control, replicas: ReplicaManager) -> Tokens | None:
+    secret = base.config.delegation_token_secret
+    if not secret:
+        return None
     # Late: most brokers have none.
     from kavka.broker.assembly.delegation_tokens import TokenPorts, new_tokens
 
@@ -570,6 +573,7 @@ def _new_tokens(base: Base, control: Control, secret: str) -> Tokens:
         secret,
         TokenPorts(
             ports.zookeeper,
+            replicas.now_ms,
             ports.wall_ms,
             base.tasks.spawn,
             base.record,

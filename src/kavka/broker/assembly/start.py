@@ -27,13 +27,14 @@ from kavka.broker.late import every
 from kavka.broker.membership.adoption import Claims, adopt
 from kavka.broker.membership.log_directory_check import remember_directories, require_logs_here
 from kavka.broker.membership.registrar import Registrar, RegistrarPorts
-from kavka.broker.membership.registration import cluster_id, make_persistent_paths
+from kavka.broker.membership.registration import cluster_id
 from kavka.broker.metadata.metadata_cache import Endpoint
 from kavka.broker.settings.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.replication.alter_partition_writer import AlterPartitionWriter, stores_isr_through_controller
 from kavka.replication.zookeeper_isr_writer import ZooKeeperIsrWriter
+from kavka.zookeeper.persistent_paths import make_persistent_paths
 from kavka.zookeeper.znode_paths import TOPICS_PATH
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ have one. Must not decide who may log in: that is `kavka.security.scram_exchange
     I2  after a lost session every user is read again: change nodes may have gone meanwhile
     I3  a credential that cannot be read lets nobody in, and is told of without being shown
     I4  what is kept of the default user, which stands for all, lets nobody in: a user may be called as it is
+    I5  one reading or change at a time: a user that was removed while all were read is not there afterwards
 
 Source: kafka.security.CredentialProvider, UserConfigHandler, DynamicConfigManager.
 """
@@ -28,7 +29,7 @@ from kavka.errors import ZooKeeperError
 from kavka.logger import Logger
 from kavka.security.scram_credentials import DEFAULT_ITERATIONS, ScramCredential, ScramMechanism, stand_in
 from kavka.security.scram_exchange import Found
-from kavka.zookeeper.port import Event, NodeExists, SessionEvent, SessionState, ZooKeeper
+from kavka.zookeeper.port import Event, NodeExists, OutcomeUnknown, SessionEvent, SessionState, ZooKeeper
 from kavka.zookeeper.znode_paths import DEFAULT_ENTITY, UNKNOWN_USERS_PATH, USERS_ENTITY, desanitize
 from kavka.zookeeper.znodes import ConfigEntity, MalformedZNode, UnknownUsers
 
@@ -75,7 +76,8 @@ class CredentialStore:
         self._unsubscribe = self._zookeeper.subscribe(self._on_event)
         await self._changes.start()
         self._secret = await self._read_secret()
-        await self._read_all()
+        async with self._changes.lock:
+            await self._read_all()
 
     async def stop(self) -> None:
         self._unsubscribe()
@@ -102,8 +104,9 @@ class CredentialStore:
     async def _read_again(self) -> None:
         while True:
             try:
-                self._lost = False
-                await self._read_all()
+                async with self._changes.lock:
+                    self._lost = False
+                    await self._read_all()
                 return
             except ZooKeeperError as failure:
                 self._lost = True
@@ -151,7 +154,7 @@ class CredentialStore:
             secret = b64encode(self._randbytes(SECRET_BYTES)).decode()
             try:
                 await self._zookeeper.create(UNKNOWN_USERS_PATH, UnknownUsers(secret).encode())
-            except NodeExists:
+            except (NodeExists, OutcomeUnknown):
                 continue
 
 

@@ -23,11 +23,15 @@ class Asker(NamedTuple):
 
 
 class TokenRecords:
-    """Records them with `record`, for broker `broker_id`."""
+    """Records them with `record`, for broker `broker_id`. `now_ms` never goes back: a minute is one, however the clock
+    on the wall is set."""
 
-    def __init__(self, broker_id: BrokerId, record: RecordDecision, *, wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, broker_id: BrokerId, record: RecordDecision, *, now_ms: Callable[[], int], wall_ms: Callable[[], int]
+    ) -> None:
         self._broker_id = broker_id
         self._record = record
+        self._now_ms = now_ms
         self._wall_ms = wall_ms
         self._repeats = Repeats()
 
@@ -80,7 +84,7 @@ class TokenRecords:
 
     def refused(self, request: str, error: ErrorCode, by: Asker) -> None:
         """A request about a token was refused."""
-        now_ms = self._wall_ms()
+        now_ms = self._now_ms()
         kind = (*by, request, error)
         unrecorded = self._repeats.since_last(kind, now_ms)
         if unrecorded is None:
@@ -89,7 +93,7 @@ class TokenRecords:
         self._record(
             Decision(
                 DecisionKind.TOKEN_REFUSED,
-                now_ms,
+                self._wall_ms(),
                 self._broker_id,
                 f"{by.principal} from host {by.host} asked for {request} and was refused: {error.name}",
                 about_broker=self._broker_id,

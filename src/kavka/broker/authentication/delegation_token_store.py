@@ -121,7 +121,6 @@ class TokenStore:
             _changed,
             read_all=self._read_all,
             take_in=self._take_in,
-            wall_ms=wall_ms,
         )
         self._old_changes = OldChanges(zookeeper, (TOKEN_CHANGES_PATH,), wall_ms=wall_ms, spawn=spawn)
 

@@ -109,9 +109,7 @@ class AclStore:
         self._zookeeper = zookeeper
         self._spawn = spawn
         self._check = check
-        self._follower = ChangeFollower(
-            zookeeper, _CHANGES, _changed, read_all=self._read_all, take_in=self._take_in, wall_ms=wall_ms
-        )
+        self._follower = ChangeFollower(zookeeper, _CHANGES, _changed, read_all=self._read_all, take_in=self._take_in)
         self._old_changes = OldChanges(zookeeper, _CHANGES, wall_ms=wall_ms, spawn=spawn)
 
     # -- an authorizer

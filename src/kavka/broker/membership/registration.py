@@ -19,16 +19,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from kavka.errors import ConfigError, ZooKeeperError
 from kavka.logger import Logger
-from kavka.zookeeper.port import BadVersion, Create, CreateMode, NodeExists, NoNode, OutcomeUnknown, Stat, ZooKeeper
+from kavka.zookeeper.persistent_paths import make_persistent_paths
+from kavka.zookeeper.port import BadVersion, CreateMode, NodeExists, NoNode, OutcomeUnknown, ZooKeeper
 from kavka.zookeeper.znode_paths import (
     BROKER_SEQUENCE_PATH,
     CLUSTER_ID_PATH,
     CONTROLLER_PATH,
-    PERSISTENT_PATHS,
     broker_path,
 )
 from kavka.zookeeper.znodes import BrokerRegistration, ClusterId, MalformedZNode, encode_uuid, random_uuid
@@ -40,21 +40,6 @@ MAX_ATTEMPTS = 10
 RETRY_S = 0.25
 EXPIRY_SLACK_MS = 4_000
 """How much later than its time-out a session may expire: ZooKeeper looks at sessions every tickTime (2 s)."""
-
-
-async def make_persistent_paths(zookeeper: ZooKeeper, paths: Sequence[str] = PERSISTENT_PATHS) -> dict[str, Stat]:
-    """Creates the nodes of every cluster that are missing. Returns those that exist, by path."""
-    for _attempt in range(MAX_ATTEMPTS):
-        found = await zookeeper.get_many(paths)
-        missing = [path for path, node in zip(paths, found, strict=True) if node is None]
-        if not missing:
-            return {path: node[1] for path, node in zip(paths, found, strict=True) if node is not None}
-        try:
-            # One write for all of them: each would be synced to the disk for itself.
-            await zookeeper.multi([Create(path) for path in missing])
-        except (NodeExists, OutcomeUnknown):
-            continue  # another broker made some of them meanwhile, or it is not known: look again
-    return {}
 
 
 async def cluster_id(zookeeper: ZooKeeper, rng: random.Random) -> str:

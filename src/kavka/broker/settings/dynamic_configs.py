@@ -119,7 +119,8 @@ class DynamicConfigs:
     async def start(self) -> None:
         """Listens to changes that are made through other brokers (I3). Raises ZooKeeperError."""
         await self._changes.start()
-        await self._load_others()
+        async with self._changes.lock:
+            await self._load_others()
 
     async def stop(self) -> None:
         await self._changes.stop()
@@ -211,8 +212,9 @@ class DynamicConfigs:
         made = 0 if changes is None else (changes.cversion + changes.num_children) // 2
         parents = [stats.get(entity_config_path(kind)) for kind in _CLIENT_ENTITIES]
         if self._changes.last_sequence >= made or any(stat is None or stat.num_children for stat in parents):
-            for path, config in (await self._admin.read_clients()).items():
-                self.on_client_entity(path, config)
+            async with self._changes.lock:
+                for path, config in (await self._admin.read_clients()).items():
+                    self.on_client_entity(path, config)
 
     def on_client_entity(self, path: str, config: Mapping[str, str]) -> None:
         """What is set for a user, client id or address was read, or written from here."""

@@ -183,6 +183,9 @@ class ConfigChanges:
     ) -> None:
         """`read_all` raises ZooKeeperError; it is called again then. `on_failure` is called for a notification or
         entity that could not be read."""
+        self.lock = asyncio.Lock()
+        """Held while changes are taken in. Whoever reads many entities by itself holds it, too: else what it read first
+        could replace a change that was made, and taken in, while it read the rest."""
         self._zookeeper = zookeeper
         self._config = ConfigAdmin(zookeeper)
         self._apply = apply
@@ -242,7 +245,8 @@ class ConfigChanges:
             await self._wake.wait()
             self._wake.clear()
             try:
-                await self._take_in()
+                async with self.lock:
+                    await self._take_in()
             except ZooKeeperError as failure:
                 self._on_failure(CONFIG_CHANGES_PATH, failure)
             if not self._wake.is_set():
