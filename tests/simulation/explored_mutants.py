@@ -15,10 +15,10 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Final, NamedTuple
 
-from kavka.simulator.runs.explore import Outcome, Point, points, run
+from kavka.simulator.runs.explore import Outcome, Point, Scope, run
 from kavka.simulator.runs.shrink import be_quiet
 from kavka.simulator.runs.stories import STORIES
 from tests.simulation.mutation import Change, Mutant, put_back
@@ -142,8 +142,7 @@ def candidates(mended: Mended, many: int) -> Iterator[Point]:
     for story, kind in mended.places:
         calm = run(STORIES[story])
         assert not calm.violation, f"{story} finds it undisturbed: {calm.violation}"
-        parts = max(len(calm.steps) * len(STORIES[story].brokers) // many, 1)
-        rows.append(points(story, kind, calm.steps, part=parts // 2, parts=parts))
+        rows.append([point for _, point in islice(Scope(story, kind, calm).points(), many)])
     for turn in zip_longest(*rows):
         yield from (point for point in turn if point is not None)
 

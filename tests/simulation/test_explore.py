@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -19,12 +20,12 @@ from kavka.simulator.runs.explore import (
     WINDOW,
     NothingShown,
     Outcome,
+    Playing,
     Point,
     Scope,
     Then,
     parse_place,
     play_calm,
-    points,
     run,
 )
 from kavka.simulator.runs.stories import STORIES, Milestone
@@ -32,13 +33,6 @@ from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutation import put_back
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-
-
-def test_all_parts_together_are_every_broker_at_every_step_once() -> None:
-    steps = range(100, 117)
-    found = Counter(point for part in range(7) for point in points("produce", "crash", steps, part=part, parts=7))
-
-    assert found == Counter(Point("produce", "crash", broker, step) for step in steps for broker in (1, 2, 3))
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -113,12 +107,41 @@ STEPS = range(100, 107)
 CALM = Outcome(None, "calm", STEPS, is_made=False, own_steps={1: [101, 102], 2: [100], 3: [105]})
 
 
-def test_a_scope_has_each_broker_at_each_step_once_whatever_the_parts() -> None:
+OWN = [(101, 2), (102, 1), (103, 1), (106, 3)]
+"""Right after which steps of `CALM` a broker had taken one of its own: step and broker."""
+
+
+def test_a_scope_has_each_broker_after_each_step_of_its_own_once_whatever_the_parts() -> None:
     scope = Scope("produce", "crash", CALM)
     found = Counter(point for part in range(4) for _, point in scope.points(part, 4))
 
-    assert found == Counter(points("produce", "crash", STEPS))
+    assert found == Counter(Point("produce", "crash", broker, step) for step, broker in OWN)
     assert scope.size == len(found)
+
+
+def test_a_brokers_disk_changes_in_its_own_steps_only() -> None:
+    """So a fault after a step of somebody else finds what a fault after the broker's own step before it finds."""
+    story = STORIES["clean election"]
+    calm = run(story)
+    playing = Playing(story)
+    brokers = playing.world.brokers
+    stored: dict[int, dict[int, int]] = {broker: {} for broker in brokers}
+
+    def look(step: int) -> None:
+        for broker, seen in stored.items():
+            disk = brokers[broker].disk
+            files = [(path, bytes(file.data), file.synced) for path, file in disk.files.items()]
+            seen[step] = hash((tuple(files), tuple(disk.directories)))
+
+    for step in calm.steps:
+        playing.at(step, partial(look, step))
+    playing.play(lambda: None)
+
+    changed = {
+        (step, broker) for broker, seen in stored.items() for step in calm.steps[1:] if seen[step] != seen[step - 1]
+    }
+    assert len(changed) > 10
+    assert changed <= set(Scope("clean election", "crash", calm).firsts)
 
 
 def test_pairs_are_each_fault_with_each_one_of_the_window_after_it() -> None:
@@ -127,13 +150,12 @@ def test_pairs_are_each_fault_with_each_one_of_the_window_after_it() -> None:
 
     assert found == Counter(
         Point("produce", "power", broker, step, Then("power", second, gap))
-        for step in STEPS
-        for broker in (1, 2, 3)
+        for step, broker in OWN
         for gap in range(1, WINDOW + 1)
         for second in (1, 2, 3)
     )
     first_hundredth = islice(scope.points(), scope.size // 100)
-    assert {point.step for _, point in first_hundredth} == set(STEPS), "what is done is spread evenly"
+    assert {point.step for _, point in first_hundredth} == {step for step, _ in OWN}, "what is done is spread evenly"
 
 
 def test_delays_come_before_a_brokers_own_steps_and_two_of_them_anywhere() -> None:
@@ -195,7 +217,7 @@ def test_two_faults_are_made_at_their_steps() -> None:
 def test_what_was_kept_is_not_made_again_and_other_runs_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     calm = play_calm("log roll")
-    few = replace(calm, steps=calm.steps[:3])
+    few = replace(calm, own_steps={2: calm.own_steps[2][:9]})
     scopes = [Scope("log roll", "crash", few)]
     kept = Kept(path, scopes)
     found = explore_scopes(scopes, part=0, parts=2, kept=kept)
@@ -224,8 +246,8 @@ def test_a_bug_that_is_put_back_is_found_where_the_undisturbed_story_does_not_sh
 
     with put_back(bug):
         calm = run(story)
-        tried = list(points("clean stop", "crash", calm.steps, part=31, parts=151))[:9]
-        found = [run(story, point).rule for point in tried]
+        tried = islice(Scope("clean stop", "crash", calm).points(), 9)
+        found = [run(story, point).rule for _, point in tried]
 
     assert not calm.violation, calm.detail
     assert "R20" in found

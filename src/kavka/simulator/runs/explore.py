@@ -1,10 +1,11 @@
 """One fault, or two, at every step of a short story, instead of random faults at random steps.
 
 Decides which runs there are, and in which order they are made. A story is a plan, a length and what administrators and
-faults do in it at given times. Played undisturbed it has N steps. Then each broker is crashed after each of them, in a
-run of its own: N times the number of brokers runs for one kind of fault. With pairs, a second fault follows each first
-one within `WINDOW` steps. After its faults every run is healed, and all rules must hold to the end, as for a seed of
-the swarm.
+faults do in it at given times. Played undisturbed, each broker takes so many steps of its own. Then it is crashed after
+each of them, in a run of its own. A crash after a step of somebody else needs no run: what the broker held, and what it
+had sent, is what it was after its own step before; only the others learn of the crash a little later. With pairs, a
+second fault follows each first one within `WINDOW` steps, whosesoever they are. After its faults every run is healed,
+and all rules must hold to the end, as for a seed of the swarm.
 
 A delay holds a broker back right before a step of its own, so that all others overtake it: one step in another order.
 With two of them, a run has every order that two delays make, wherever they are in the story.
@@ -184,7 +185,7 @@ class Playing:
     def __init__(self, story: Story) -> None:
         plan = story.plan
         self._story = story
-        self._world = World(
+        self.world = World(
             plan.seed,
             brokers=plan.brokers,
             partitions=plan.partitions,
@@ -197,7 +198,7 @@ class Playing:
 
     def at(self, step: int, action: Callable[[], object]) -> None:
         """Has `action` called right after this step."""
-        self._world.scheduler.at_step(step, action)
+        self.world.scheduler.at_step(step, action)
 
     def strike(self, point: Point) -> None:
         """Makes the fault of `point` now, and its second one when its steps have passed."""
@@ -206,7 +207,7 @@ class Playing:
             self.at(point.step + point.then.gap, partial(self._make, point.then.kind, point.then.broker))
 
     def _make(self, kind: str, broker: int) -> None:
-        world, (name, arguments) = self._world, KINDS[kind]
+        world, (name, arguments) = self.world, KINDS[kind]
         # Else each run would leave the same of what it had not synced.
         world.brokers[broker].disk.draw_from(f"{world.scheduler.steps}")
         at_ms = round(1_000 * world.faults.elapsed_s)
@@ -215,7 +216,7 @@ class Playing:
     def play(self, of: Callable[[], Point | None]) -> Outcome:
         """Plays the story to its end, or to the first rule that is broken. `of` is asked then: the faults that were
         made, None if it was undisturbed."""
-        world, story = self._world, self._story
+        world, story = self.world, self._story
         witness = Witness(world, story.milestones)
         violation, rule, detail = play_plan(world, story.plan, story.seconds / 3_600)
         point = of()
@@ -235,7 +236,7 @@ class Playing:
 
     def look_closely(self) -> None:
         """Notes whose step each one is."""
-        self._world.scheduler.look_closely(range(1, MOST_STEPS))
+        self.world.scheduler.look_closely(range(1, MOST_STEPS))
 
 
 def run(story: Story, point: Point | None = None) -> Outcome:
@@ -285,11 +286,12 @@ class Scope:
 
     @cached_property
     def firsts(self) -> Sequence[tuple[int, int]]:
-        """Where a first fault may be: step and broker, in order of the steps."""
-        brokers = STORIES[self.story].brokers
-        if self.kind != DELAY:
-            return [(step, broker) for step in self.calm.steps for broker in brokers]
-        return sorted((step, broker) for broker, steps in self.calm.own_steps.items() for step in steps)
+        """Where a first fault may be: step and broker, in order of the steps. A delay comes before a broker's own step,
+        whatever else right after it."""
+        own = sorted((step, broker) for broker, steps in self.calm.own_steps.items() for step in steps)
+        if self.kind == DELAY:
+            return own
+        return [(step + 1, broker) for step, broker in own if step + 1 in self.calm.steps]
 
     @property
     def size(self) -> int:
@@ -330,13 +332,6 @@ def _coprime(size: int) -> int:
     while math.gcd(stride, size) != 1:
         stride += 1
     return stride
-
-
-def points(name: str, kind: str, steps: range, *, part: int = 0, parts: int = 1) -> Iterator[Point]:
-    """Every n-th of all points of one fault in a story, in order of their steps."""
-    brokers = STORIES[name].brokers
-    for index in range(part, len(steps) * len(brokers), parts):
-        yield Point(name, kind, brokers[index % len(brokers)], steps[index // len(brokers)])
 
 
 def run_point(point: Point) -> Outcome:
