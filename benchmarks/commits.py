@@ -48,6 +48,12 @@ def laid_out(name: str) -> Commit:
     return Commit(described("--abbrev=8", commit), source)
 
 
+def compile_checkout() -> None:
+    """Compiles this checkout's code, as an installed package is. Else a module that was edited since costs each start
+    its compilation, where Python may not write what it compiled: 18 of them took 0.1 s and a megabyte."""
+    compileall.compile_dir(PROJECT / "src", quiet=2)
+
+
 def described(*arguments: str) -> str:
     """What git calls this checkout, or the commit among the arguments."""
     return _git("describe", "--always", *arguments).stdout.decode().strip() or "an unknown commit"

@@ -25,7 +25,7 @@ from tests.kit.kavka_process import ProcessFailed
 
 from benchmarks import PROJECT, load_generator, render
 from benchmarks.candidates import BEFORE, Candidate, candidate
-from benchmarks.commits import UnknownCommit, laid_out
+from benchmarks.commits import UnknownCommit, compile_checkout, laid_out
 from benchmarks.results import Measured, Run, compare, machine, merge, read, write
 from benchmarks.rows import GROUPS, Group, Sizes, live
 
@@ -107,6 +107,7 @@ def peers(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 
 def start_run(versions: dict[str, str], place: Path, operations: dict[str, int], module: str = "benchmarks.run") -> Run:
+    compile_checkout()
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()
     return Run(
         started=time.strftime("%Y-%m-%d %H:%M"),

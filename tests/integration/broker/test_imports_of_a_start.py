@@ -62,6 +62,45 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [name for name in ended.stdout.split() if name.partition(".")[0] == "kavka"]
 
 
+ASKED: Final = """
+import asyncio, os, signal, sys, threading
+
+class UntilReady:
+    def write(self, text):
+        if "ready on" in text:
+            threading.Thread(target=ask, args=(text.split("ready on ")[1].split(",")[0],)).start()
+        return len(text)
+
+    def __getattr__(self, name):
+        return getattr(sys.__stdout__, name)
+
+def ask(address):
+    import subprocess
+    for words in (["groups", "list"], ["transactions", "list"]):
+        subprocess.run([sys.executable, "-m", "kavka.cli.main", *words, "-b", address], check=True, stdout=sys.stderr)
+    sys.__stdout__.write("\\n".join(sys.modules))
+    os.kill(os.getpid(), signal.SIGTERM)
+
+sys.stdout = UntilReady()
+from kavka.cli.main import main
+sys.exit(main(["up", "--no-console", "--port", "0", "--data", sys.argv[1]]))
+"""
+
+
+def test_who_lists_groups_and_transactions_where_there_are_none_makes_no_coordinator(tmp_path: Path) -> None:
+    """The console asks for both right after a start: it cost each broker 130 modules and 4 MB."""
+    ended = subprocess.run(
+        [sys.executable, "-c", ASKED, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert ended.returncode in (0, 143), ended.stderr
+    imported = ended.stdout.split()
+    assert "kavka.broker.api.groups.list_groups" in imported
+    assert "kavka.broker.api.transactions.list_transactions" in imported
+    assert "kavka.coordinator.groups.coordinator" not in imported
+    assert "kavka.coordinator.transactions.coordinator" not in imported
+
+
 def test_a_start_keeps_its_budget_of_modules(imported: list[str]) -> None:
     assert 100 < len(imported) <= KAVKA_MODULES, imported
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -30,6 +31,17 @@ def test_the_commits_code_comes_before_the_installed(tmp_path: Path, monkeypatch
     )
     assert Path(found.stdout.strip()).is_relative_to(tmp_path)
     assert commit.described == commits.described("--abbrev=8")
+
+
+def test_the_checkouts_code_is_compiled_before_it_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commits, "PROJECT", tmp_path)
+    module = tmp_path / "src" / "edited.py"
+    module.parent.mkdir()
+    module.write_text("x = 1\n")
+
+    commits.compile_checkout()
+
+    assert Path(importlib.util.cache_from_source(str(module))).exists()
 
 
 def test_a_name_that_git_does_not_know_is_refused() -> None:

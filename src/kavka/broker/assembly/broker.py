@@ -162,6 +162,16 @@ class Broker:
     # -- how it stands
 
     @property
+    def has_groups(self) -> bool:
+        """Whether its part for groups was made: before that, this broker coordinates none."""
+        return self.inner.groups.made is not None
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether its part for transactions was made: before that, this broker coordinates none."""
+        return self.inner.transaction_room.made is not None
+
+    @property
     def config(self) -> BrokerConfig:
         """The broker's settings as they are in force, with what was set at run time."""
         return self.configs.broker

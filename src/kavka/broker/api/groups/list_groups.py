@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def handle(broker: GroupsBroker, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
     try:
-        groups = broker.groups.list_groups()
+        groups = broker.groups.list_groups() if broker.has_groups else []
     except RequestError as refused:
         return ListGroupsResponse(error_code=refused.code, groups=[])
     states = {state.lower() for state in message.states_filter}

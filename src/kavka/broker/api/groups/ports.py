@@ -24,6 +24,10 @@ class GroupsBroker(Protocol):
         """The groups that this broker coordinates, their members and their committed offsets."""
 
     @property
+    def has_groups(self) -> bool:
+        """Whether `groups` was needed so far. Who only lists groups does not make it."""
+
+    @property
     def metadata(self) -> MetadataCache:
         """Which topics and partitions exist, and where live brokers are reached."""
 

@@ -29,7 +29,7 @@ _TITLES = frozenset(state.title for state in State)
 def handle(broker: TransactionsBroker, request: Request, message: ListTransactionsRequest) -> ListTransactionsResponse:
     try:
         wanted = _filter(message, broker.wall_ms())
-        found = broker.transactions.transactions()
+        found = broker.transactions.transactions() if broker.has_transactions else []
     except RequestError as refused:
         return ListTransactionsResponse(error_code=refused.code)
     return ListTransactionsResponse(

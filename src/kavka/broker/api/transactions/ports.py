@@ -24,6 +24,10 @@ class TransactionsBroker(Protocol):
         """The transactional ids that this broker coordinates."""
 
     @property
+    def has_transactions(self) -> bool:
+        """Whether `transactions` was needed so far. Who only lists transactions does not make it."""
+
+    @property
     def producer_ids(self) -> ProducerIds:
         """Producer ids that no other producer has."""
 
