@@ -606,6 +606,90 @@ def test_an_offset_that_is_committed_while_it_expires_stays() -> None:
     runs(scenario)
 
 
+def test_an_offset_that_is_on_its_way_into_the_log_does_not_expire() -> None:
+    """Its record lies in the log before the tombstone would: a commit that is answered with success were gone."""
+
+    async def scenario() -> None:
+        wall, log = Wall(), MemoryLog()
+        groups = await coordinator_at(log, wall)
+        both = [OffsetToCommit("orders", partition, 7, 3, "") for partition in range(2)]
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, both))
+        wall.now_ms += 10_000
+        log.commits_after_s = 0.02
+        committing = asyncio.ensure_future(groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(8)])))
+        await asyncio.sleep(0.01)
+        await groups.offsets.expire(5_000)
+        assert await committing == [ErrorCode.NONE]
+        for one in (groups, await coordinator_at(log, wall)):
+            assert [(p, c.offset) for _topic, p, c in one.offsets.fetch_all("g")] == [(0, 8)]
+        wall.now_ms += 10_000
+        await groups.offsets.expire(5_000)
+        assert groups.list_groups() == []
+
+    runs(scenario)
+
+
+def test_an_offset_that_is_on_its_way_into_the_log_is_not_stable() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)]))
+        log.gate = asyncio.Event()
+        log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        committing = asyncio.ensure_future(groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(8)])))
+        await asyncio.sleep(0)
+        assert groups.offsets.pending("g") == {("orders", 0)}
+        log.gate.set()
+        await committing
+        assert groups.offsets.pending("g") == frozenset()
+
+    runs(scenario)
+
+
+@pytest.mark.parametrize("deletes", ["group", "offsets", "topic"])
+def test_what_is_deleted_is_deleted_with_what_is_on_its_way_into_the_log(deletes: str) -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        log.commits_after_s = 0.02
+        committing = asyncio.ensure_future(groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(8)])))
+        await asyncio.sleep(0.01)
+        if deletes == "group":
+            await groups.delete_group("g")
+        elif deletes == "offsets":
+            assert await groups.offsets.delete("g", [("orders", 0)]) == [ErrorCode.NONE]
+        else:
+            await groups.offsets.on_topics_deleted(["orders"])
+        assert await committing == [ErrorCode.NONE]
+        for one in (groups, await coordinator(log)):
+            assert one.offsets.fetch_all("g") == []
+
+    runs(scenario)
+
+
+def test_offsets_of_a_deleted_topic_go_before_those_of_one_that_is_made_again() -> None:
+    """Each partition of the log had its tombstones after those of the one before were committed."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        names = {groups.partition_for(name): name for name in map(str, range(50))}
+        for name in names.values():
+            await groups.offsets.commit(CommitRequest(name, "", None, -1, [offset(7)]))
+        log.commits_after_s = 0.02
+        deleting = asyncio.ensure_future(groups.offsets.on_topics_deleted(["orders"]))
+        await asyncio.sleep(0.01)
+        commits = [groups.offsets.commit(CommitRequest(name, "", None, -1, [offset(1)])) for name in names.values()]
+        await asyncio.gather(deleting, *commits)
+        for one in (groups, await coordinator(log)):
+            for name in names.values():
+                found = one.offsets.fetch(name, "orders", 0)
+                assert found is not None
+                assert found.offset == 1
+
+    runs(scenario)
+
+
 def test_more_offsets_than_a_batch_holds_expire_a_batch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kavka.coordinator.groups.shard_writer.BATCH_BYTES", 50)
 

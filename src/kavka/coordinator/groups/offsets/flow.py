@@ -76,11 +76,14 @@ class OffsetsFlow:
         group_id = request.group_id
         active = self._find(group_id, empty_allowed=request.generation < 0)
         decision = active.shard.commit(request, self._now_ms(), wall_ms=self._wall_ms(), topic_id=self._topic_id)
-        error = await self._writer.write(
-            active,
-            [_offset_record(offset) for offset in decision.offsets],
-            too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-        )
+        records = [_offset_record(offset) for offset in decision.offsets]
+        # Before it is appended, in the same step: what is decided meanwhile must count it
+        # (`groups.offsets.decide.group_offsets`, I4).
+        active.shard.offsets.begin(decision.offsets)
+        try:
+            error = await self._writer.write(active, records, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+        finally:
+            active.shard.offsets.finish(decision.offsets)
         active.shard.forget_if_nothing(group_id)
         return [own if own is not ErrorCode.NONE else error for own in decision.errors]
 
@@ -150,7 +153,10 @@ class OffsetsFlow:
         return self._find(group_id, empty_allowed=True).shard.offsets.of_group(group_id)
 
     def pending(self, group_id: str) -> frozenset[tuple[str, int]]:
-        """Partitions whose offset an open transaction may change (KIP-447). Raises `RequestError`."""
+        """Partitions whose offset an open transaction (KIP-447) or a commit on its way into the log may change.
+
+        Raises `RequestError`.
+        """
         offsets = self._find(group_id, empty_allowed=True).shard.offsets
         if not offsets.has_pending(group_id):
             return frozenset()
@@ -165,10 +171,15 @@ class OffsetsFlow:
         return [own if own is not ErrorCode.NONE else error for own in errors]
 
     async def on_topics_deleted(self, topics: Sequence[str]) -> None:
-        """Deletes the offsets that groups committed for these topics."""
-        for active in self._shards():
-            if not active.loading:
-                await self._writer.write_in_batches(active, active.shard.forget_topics(topics))
+        """Deletes the offsets that groups committed for these topics.
+
+        In all partitions at once: what is committed for topics that are made again under these names stays.
+        """
+
+        async def forget(active: ActiveGroupShard) -> None:
+            await self._writer.write_in_batches(active, active.shard.forget_topics(topics))
+
+        await asyncio.gather(*(forget(active) for active in self._shards() if not active.loading))
 
     async def expire(self, retention_ms: int) -> None:
         """Deletes what is over its retention, and groups that nothing is left of."""

@@ -1,4 +1,4 @@
-"""GroupOffsets: the offsets that groups committed, and those that wait for the end of a transaction.
+"""GroupOffsets: the offsets that groups committed, and those that wait for the log or for the end of a transaction.
 
 Decides which offset holds for a partition. Must not know groups, members, the log.
 
@@ -9,6 +9,10 @@ Decides which offset holds for a partition. Must not know groups, members, the l
         known to be committed. The interleaving: 1 offset appended, waits for the followers; 2 the marker is appended;
         3 both are committed at once; 4 who waits for the marker wakes first. If the offset became pending only with
         its own waking, it would stay so for ever.
+    I4  what is on its way into the log counts when it is asked what may expire and what goes with a deletion: it lies
+        before the tombstone. The interleaving: 1 an offset is appended in place of an old one, and waits for the
+        followers; 2 the old one is over its retention, and its tombstone is appended; 3 both are committed, the commit
+        is answered with success, and the offset is gone
 
 A position is the number of a record's append, in the order of the log.
 
@@ -53,6 +57,8 @@ class GroupOffsets:
         """By producer id. A key has several while appends of one transaction are under way."""
         self._open: Counter[str] = Counter()
         """How many pending keys a group has, over all transactions."""
+        self._under_way: dict[str, Counter[OffsetKey]] = {}
+        """By group, the keys of records that were appended outside of transactions and are not committed yet."""
 
     # -- questions
 
@@ -74,10 +80,13 @@ class GroupOffsets:
         return group_id in self._committed or group_id in self._open
 
     def has_pending(self, group_id: str) -> bool:
-        return group_id in self._open
+        return group_id in self._open or group_id in self._under_way
 
     def is_pending(self, key: OffsetKey) -> bool:
-        """Whether a transaction that is open may change the offset (KIP-447)."""
+        """Whether the offset may change by what is done already: by a transaction that is open (KIP-447), or a record
+        that is on its way into the log."""
+        if key in self._under_way.get(key.group_id, ()):
+            return True
         return key.group_id in self._open and any(key in waiting for waiting in self._pending.values())
 
     def group_ids(self) -> list[str]:
@@ -87,6 +96,7 @@ class GroupOffsets:
     def keys_of(self, group_id: str) -> list[OffsetKey]:
         """Everything that a group has committed, and what is pending for it, each once."""
         keys = {OffsetKey(group_id, topic, partition): None for topic, partition in self._committed.get(group_id, {})}
+        keys.update(dict.fromkeys(self._under_way.get(group_id, ())))
         if group_id in self._open:
             for waiting in self._pending.values():
                 keys.update((key, None) for key in waiting if key.group_id == group_id)
@@ -95,10 +105,25 @@ class GroupOffsets:
     def keys_of_topics(self, topics: Iterable[str]) -> Iterator[OffsetKey]:
         """What groups have committed, or may commit, for these topics."""
         gone = set(topics)
-        for group_id in dict.fromkeys((*self._committed, *self._open)):
+        for group_id in dict.fromkeys((*self._committed, *self._open, *self._under_way)):
             yield from (key for key in self.keys_of(group_id) if key.topic in gone)
 
     # -- changes
+
+    def begin(self, records: Sequence[OffsetRecord]) -> None:
+        """Records outside of transactions are on their way into the log (I4)."""
+        for group_id, topic, partition, _committed in records:
+            self._under_way.setdefault(group_id, Counter())[OffsetKey(group_id, topic, partition)] += 1
+
+    def finish(self, records: Sequence[OffsetRecord]) -> None:
+        """It is known what became of the records, or that nobody will know."""
+        for group_id, topic, partition, _committed in records:
+            key, keys = OffsetKey(group_id, topic, partition), self._under_way[group_id]
+            keys[key] -= 1
+            if not keys[key]:
+                del keys[key]
+            if not keys:
+                del self._under_way[group_id]
 
     def replay(self, record: OffsetRecord, position: int) -> None:
         """A record outside of transactions is committed."""
