@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kavka.errors import InconsistentMetadata, StorageError
+from kavka.errors import InconsistentMetadata, RecordsError, StorageError
 from kavka.filesystem import FileSystem
 from kavka.log.decide.checkpoint import (
     CLEAN_SHUTDOWN,
@@ -117,6 +117,14 @@ class _Loading:
             self.loaded = load_log(self.directory, self.request)
         except StorageError as failure:
             self.failure = failure
+        except RecordsError as damage:
+            # It lies where recovery reads nothing, and what would have told the same without the records is lost too.
+            # To cut the log there would take good records behind it, which may be the last copies.
+            self.failure = StorageError(
+                self.directory.path,
+                f"has damaged records, and no whole snapshot or checkpoint that makes up for them: {damage}; if other "
+                "replicas have the partition, remove the directory, and it is fetched anew",
+            )
 
 
 class _Checkpoints(NamedTuple):

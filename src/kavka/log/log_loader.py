@@ -412,10 +412,16 @@ class _LogLoader:
         earlier = self._segments if recover_from is None else self._segments[: self._first_to_recover(recover_from)]
         if any(segment.size for segment in earlier):
             self._note("leader epochs read from the records", path, why)
-            for segment in earlier:
-                for _, header in segment.headers():
-                    if header.partition_leader_epoch > self._epochs.latest_epoch:
-                        self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+            try:
+                for segment in earlier:
+                    for _, header in segment.headers():
+                        if header.partition_leader_epoch > self._epochs.latest_epoch:
+                            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+            except CorruptRecords as damage:
+                # Some of them would say of later epochs that they end where an earlier one does. None is what logs have
+                # that are older than leader epochs; it is what Kafka goes on with in any case.
+                self._epochs.clear()
+                self._note("leader epochs unknown", path, str(damage))
 
     def _load_producers(self, start_offset: Offset, up_to: Offset, segments: Iterable[Segment] | None = None) -> None:
         """Rebuilds the producers' state up to `up_to`, from the latest snapshot and the records after it."""

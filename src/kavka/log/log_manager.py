@@ -41,7 +41,6 @@ from kavka.errors import (
 from kavka.filesystem import FileSystem, make_durable_directory
 from kavka.log.decide.checkpoint import (
     CLEAN_SHUTDOWN,
-    CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
@@ -491,14 +490,14 @@ class LogManager:
         return [move for move in self._moves.values() if move.path.startswith(f"{directory}/")]
 
     def truncate_to(self, partition: TopicPartition, offset: Offset, now_ms: int) -> bool:
-        """Truncates a partition's log, and checkpoints the recovery points if its own went back (I4).
+        """Truncates a partition's log, and writes the checkpoints of which an offset went back with it (I4).
 
         False if there was nothing at `offset` and behind it. Blocks. Raises `StorageError`.
         """
         log = self._logs[partition]
-        before = log.recovery_point, log.cleaned_to
+        before = self._checkpoints.offsets_of(log)
         truncated = log.truncate_to(offset, now_ms)
-        self._checkpoint_lowered(log, *before)
+        self._checkpoints.write_lowered(self._home_of(log), log, before)
         return truncated
 
     def truncate_fully_and_start_at(
@@ -506,16 +505,9 @@ class LogManager:
     ) -> None:
         """Empties a partition's log, which continues at `offset`. Writes checkpoints as `truncate_to` does."""
         log = self._logs[partition]
-        before = log.recovery_point, log.cleaned_to
+        before = self._checkpoints.offsets_of(log)
         log.truncate_fully_and_start_at(offset, now_ms, log_start_offset=log_start_offset)
-        self._checkpoint_lowered(log, *before)
-
-    def _checkpoint_lowered(self, log: UnifiedLog, recovery_point: Offset, cleaned_to: Offset | None) -> None:
-        home = self._home_of(log)
-        if log.recovery_point < recovery_point:
-            self._checkpoints.write(self._checkpoints.of(home, RECOVERY_POINT_CHECKPOINT))
-        if cleaned_to is not None and log.cleaned_to is not None and log.cleaned_to < cleaned_to:
-            self._checkpoints.write(self._checkpoints.of(home, CLEANER_OFFSET_CHECKPOINT))
+        self._checkpoints.write_lowered(self._home_of(log), log, before)
 
     def set_aside(self, partition: TopicPartition) -> str:
         """Renames a log to TOPIC-PARTITION.UUID-stray and keeps its files. Returns the path.

@@ -14,7 +14,7 @@ Source: Kafka's OffsetCheckpointFile, LogManager.checkpointLogRecoveryOffsets, R
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.filesystem import FileSystem
@@ -103,6 +103,17 @@ class OffsetCheckpoints:
                 return
             self._filesystem.write_atomically(file.path, file.content)
             self._written[file.path] = file
+
+    def offsets_of(self, log: UnifiedLog) -> Sequence[Offset | None]:
+        """What the checkpoints are to say of a log now, for `write_lowered`."""
+        return (log.recovery_point, log.log_start_offset, log.durable_high_watermark, log.cleaned_to)
+
+    def write_lowered(self, home: LogHome, log: UnifiedLog, before: Sequence[Offset | None]) -> None:
+        """Writes the checkpoints that must say less of the log than they may have said `before`. Blocks. Raises
+        `StorageError`."""
+        for name, was, now in zip(_OFFSET_OF, before, self.offsets_of(log), strict=True):
+            if was is not None and now is not None and now < was:
+                self.write(self.of(home, name))
 
     def write_all(self, home: LogHome) -> None:
         """Writes all checkpoints of a log directory. Blocks. Raises `StorageError`."""

@@ -317,6 +317,62 @@ def test_a_truncation_takes_the_checkpointed_recovery_point_back(tmp_path: Path)
     assert (log.log_start_offset, log.log_end_offset) == (1, 2)
 
 
+def test_a_truncation_takes_the_checkpointed_high_watermark_and_log_start_back(tmp_path: Path) -> None:
+    """Where the leader was elected uncleanly, a follower's log may begin and end earlier than before.
+
+    A checkpoint from before would have the next start drop everything that was written since, or take it for committed.
+    """
+    logs = started(tmp_path)
+    log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    append(log, *(batch(2) for _ in range(9)))
+    log.delete_records(14)
+    log.delete_old_segments(NOW_MS)
+    for name in (LOG_START_OFFSET_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT):
+        write_checkpoints(logs, name)
+    logs.truncate_to(ORDERS, 4, NOW_MS)
+    for base_offset in (4, 6, 8):
+        log.append_as_follower(batch(2, base_offset=base_offset, leader_epoch=1), NOW_MS)
+    again, report = restarted(logs, tmp_path)
+    assert [reason.what for _, reason in report.reasons] == []
+    assert (found(again).log_start_offset, found(again).log_end_offset, found(again).high_watermark) == (4, 10, 4)
+
+
+def with_a_damaged_log(path: Path, lost: str) -> tuple[LogManager, LoadReport]:
+    """A start after a clean stop with two directories. In the first one a log has a damaged batch in its first segment,
+    and no whole file of this name."""
+    logs = started(path / "a", path / "b")
+    for number in range(2):
+        log = logs.get_or_create(TopicPartition("orders", number), TOPIC_ID, NOW_MS)
+        append(log, *(batch(2, producer_id=3, sequence=2 * each) for each in range(9)))
+    logs.close(NOW_MS)
+    directory = path / "a" / "orders-0"
+    for file in directory.glob(lost):
+        file.write_bytes(b"lost")
+    data = bytearray((directory / "00000000000000000000.log").read_bytes())
+    data[16] = 9
+    (directory / "00000000000000000000.log").write_bytes(data)
+    return restarted(logs, path / "a", path / "b")
+
+
+def test_where_damage_hides_who_wrote_what_the_directory_is_offline_with_a_sentence(tmp_path: Path) -> None:
+    logs, report = with_a_damaged_log(tmp_path, "*.snapshot")
+    (directory,) = report.offline
+    assert directory == str(tmp_path / "a")
+    assert f"{directory}/orders-0: has damaged records" in str(report.offline[directory])
+    assert "magic 9" in str(report.offline[directory])
+    assert found(logs, TopicPartition("orders", 1)).log_end_offset == 18
+
+
+def test_where_damage_hides_the_leader_epochs_the_log_goes_on_without(tmp_path: Path) -> None:
+    logs, report = with_a_damaged_log(tmp_path, "leader-epoch-checkpoint")
+    assert report.offline == {}
+    assert "leader epochs unknown" in [reason.what for _, reason in report.reasons]
+    log = found(logs)
+    assert (log.log_end_offset, log.epoch_entries) == (18, [])
+    append(log, batch(1), leader_epoch=4)
+    assert log.end_offset_for_epoch(0) == (0, 18)
+
+
 # -- deletion and retention
 
 
