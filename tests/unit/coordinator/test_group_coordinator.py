@@ -131,6 +131,33 @@ def test_nothing_is_served_of_a_log_whose_end_may_still_be_lost(is_committed: bo
     runs(scenario)
 
 
+def test_members_outlive_the_loading_of_their_group() -> None:
+    """Clients know COORDINATOR_LOAD_IN_PROGRESS neither of Heartbeat nor of SyncGroup: Java's consumer throws what it
+    does not know of a sync at its application."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log, partitions=1)
+        joined = await groups.join("g", member())
+        sync = SyncRequest(joined.member_id, None, 1, "consumer", "range", {joined.member_id: b"all"})
+        await groups.sync("g", sync)
+        groups.unload(0, leader_epoch=1)
+        log.settled = asyncio.get_running_loop().create_future()
+        loading = asyncio.ensure_future(groups.load(0, leader_epoch=2))
+        await asyncio.sleep(0.01)
+        groups.heartbeat("g", joined.member_id, None, 1)
+        with pytest.raises(RequestError) as refused:
+            await groups.sync("g", sync)
+        assert refused.value.code is ErrorCode.REBALANCE_IN_PROGRESS
+        log.settled.set_result(True)
+        await loading
+        assert (await groups.sync("g", sync)).assignment == b"all"
+        with pytest.raises(RequestError):
+            groups.heartbeat("g", joined.member_id, None, 2)
+
+    runs(scenario)
+
+
 def test_committed_offsets_and_members_survive_a_restart() -> None:
     async def scenario() -> None:
         log = MemoryLog()

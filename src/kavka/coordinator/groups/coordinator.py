@@ -279,8 +279,17 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
                 raise RequestError(ErrorCode.NOT_COORDINATOR)
 
     async def sync(self, group_id: str, request: SyncRequest) -> SyncAnswer:
-        """Answers when the leader's assignment is committed in the log."""
-        active = self.shard_of(group_id)
+        """Answers when the leader's assignment is committed in the log.
+
+        While the group is being loaded, REBALANCE_IN_PROGRESS, as Apache Kafka 3.9: no client expects of a SyncGroup to
+        be told of loading. 4.3 says so, and Java's consumer throws it at its application.
+        """
+        try:
+            active = self.shard_of(group_id)
+        except RequestError as refused:
+            if refused.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS) from refused
+            raise
         consumers = active.shard.consumer_groups.get(group_id)
         if consumers is not None:
             active.require_committed()
@@ -298,8 +307,14 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         return await future
 
     def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
-        """Raises `RequestError` with the error for the member."""
-        active = self.shard_of(group_id)
+        """Raises `RequestError` with the error for the member. All is well while the group is being loaded: each member
+        has a whole session from then on, and clients do not expect to be told of loading here either."""
+        try:
+            active = self.shard_of(group_id)
+        except RequestError as refused:
+            if refused.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return
+            raise
         consumers = active.shard.consumer_groups.get(group_id)
         if consumers is not None:
             try:
