@@ -9,6 +9,7 @@ import pytest
 
 from kavka.coordinator.groups.classic.decide.group import ClassicGroup
 from kavka.coordinator.groups.classic.decide.membership import (
+    NEW_MEMBER_JOIN_MS,
     Effects,
     GroupLimits,
     GroupState,
@@ -458,6 +459,72 @@ def test_a_full_group_takes_no_more() -> None:
     driver = Driver()
     driver.stable_with("a", "b", "c")
     assert driver.joins[driver.join(new_id="d")].error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_who_only_asked_for_an_id_takes_no_room() -> None:
+    """A client that died between the two JoinGroups kept its successor out, whose error no consumer survives."""
+    driver = Driver(replace(LIMITS, max_size=1))
+    for number in range(2):
+        asked = driver.join(new_id=f"p{number}", known=True)
+        assert driver.joins[asked].error is ErrorCode.MEMBER_ID_REQUIRED
+    joined = driver.join("p1")
+    driver.pass_time(0)
+    assert driver.joins[joined].error is ErrorCode.NONE
+    assert driver.joins[driver.join("p0")].error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.joins[driver.join(new_id="p2", known=True)].error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_who_only_asked_for_an_id_may_join_with_it_after_a_rebalance_that_did_not_wait() -> None:
+    driver = Driver()
+    driver.stable_with("a", "b")
+    driver.join("a", subscription=b"other topics")
+    driver.join(new_id="p", known=True, session_ms=2 * REBALANCE_MS)
+    driver.pass_time(REBALANCE_MS)
+    assert driver.group.state is GroupState.COMPLETING_REBALANCE
+    driver.join("p")
+    again = driver.join("a", subscription=b"other topics")
+    assert driver.joins[again].error is ErrorCode.NONE
+    assert set(driver.group.members) == {"a", "p"}
+
+
+def test_in_a_rebalance_the_first_that_come_stay() -> None:
+    driver = Driver()
+    driver.stable_with("a", "b", "c")
+    driver.leave(Leaver("c"))
+    first, second = driver.join(new_id="d"), driver.join(new_id="e")
+    stays = driver.join("b")
+    assert driver.joins[driver.join("a")].error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    # Who is refused is out, and nobody waits for it.
+    assert {driver.joins[token].error for token in (first, second, stays)} == {ErrorCode.NONE}
+    assert set(driver.group.members) == {"b", "d", "e"}
+
+
+def test_a_static_member_of_a_full_group_comes_back() -> None:
+    driver = Driver(replace(LIMITS, max_size=1))
+    driver.join(new_id="i-1", instance="i")
+    driver.sync("i-1", {"i-1": b"all"})
+    driver.written()
+    back = driver.join(new_id="i-2", instance="i")
+    driver.written()
+    assert driver.joins[back].error is ErrorCode.NONE
+
+
+def test_a_first_join_is_not_held_for_longer_than_five_minutes() -> None:
+    """Who came and went while a member that sends heartbeats holds a rebalance up for hours stayed a member, each time
+    it came."""
+    driver = Driver()
+    driver.stable_with("a", "b")
+    driver.join("a", rebalance_ms=3_600_000)
+    waiting = driver.join(new_id="c")
+    for _ in range(40):
+        driver.pass_time(SESSION_MS - 1)
+        if waiting in driver.joins:
+            break
+        with pytest.raises(RequestError):
+            driver.group.heartbeat("b", None, driver.group.generation, driver.now_ms)
+    assert driver.joins[waiting].error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert NEW_MEMBER_JOIN_MS <= driver.now_ms - 1_000 < NEW_MEMBER_JOIN_MS + SESSION_MS
+    assert set(driver.group.members) == {"a", "b"}
 
 
 @pytest.mark.parametrize("session_ms", [5_999, 1_800_001])

@@ -40,6 +40,7 @@ from kavka.coordinator.groups.classic.decide.consumer_protocol import (
 )
 from kavka.coordinator.groups.classic.decide.membership import (
     MOVES,
+    NEW_MEMBER_JOIN_MS,
     NO_MEMBER,
     Effects,
     GroupLimits,
@@ -119,6 +120,7 @@ class ClassicGroup:
         if self.state is GroupState.DEAD:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._is_full(request):
+            self._turn_away(request.member_id, now_ms, effects)
             raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not self._supports(request):
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -268,6 +270,8 @@ class ClassicGroup:
             request.protocol_type,
             list(request.protocols),
             join_token=token,
+            session_deadline_ms=now_ms + NEW_MEMBER_JOIN_MS,
+            is_new=True,
         )
         if not self.members:
             self.protocol_type = request.protocol_type
@@ -295,16 +299,27 @@ class ClassicGroup:
         member.join_token = token
 
     def _is_full(self, request: JoinRequest) -> bool:
-        if request.member_id in self.members:
-            if self.state is not GroupState.PREPARING_REBALANCE:
-                return False
-            # A group that was loaded larger than is allowed now: the first that come stay (`on_loaded`).
-            awaiting = [member for member in self.members.values() if member.join_token is not None]
-            return self.members[request.member_id].join_token is None and len(awaiting) >= self.limits.max_size
-        if request.group_instance_id is not None and request.group_instance_id in self._static:
+        """Whether there is no room. In a rebalance the first that come stay: it ends without the others (`on_loaded`).
+        Other than in Kafka a static member that comes back finds room in a full group: its place is its own."""
+        if self.state in (GroupState.EMPTY, GroupState.DEAD):
             return False
-        taken = len(self.members) + len(self._pending) - (1 if request.member_id in self._pending else 0)
-        return taken >= self.limits.max_size
+        instance = request.group_instance_id
+        own_id = request.member_id or (NO_MEMBER if instance is None else self._static.get(instance, NO_MEMBER))
+        known = self.members.get(own_id)
+        if self.state is not GroupState.PREPARING_REBALANCE:
+            return known is None and len(self.members) >= self.limits.max_size
+        if known is not None and known.join_token is not None:
+            return False
+        return sum(member.join_token is not None for member in self.members.values()) >= self.limits.max_size
+
+    def _turn_away(self, member_id: str, now_ms: int, effects: Effects) -> None:
+        """Nobody waits for a member that finds no room."""
+        self._pending.pop(member_id, None)
+        member = self.members.get(member_id)
+        if member is not None:
+            self._causes.add(f"member {member_id} finds no room")
+            self._remove(member, effects)
+        self._maybe_complete_join(now_ms, effects)
 
     def _supports(self, request: JoinRequest) -> bool:
         if not request.protocol_type or not request.protocols:
@@ -398,7 +413,7 @@ class ClassicGroup:
             if member.join_token is not None:
                 effects.joins.append((member.join_token, self._joined(member)))
                 member.join_token = None
-            member.awaits_sync = True
+            member.awaits_sync, member.is_new = True, False
             self._renew(member, now_ms)
         self._sync_deadline_ms = now_ms + self._rebalance_timeout_ms()
 
@@ -495,10 +510,7 @@ class ClassicGroup:
 
     def leave(self, leavers: Sequence[Leaver], now_ms: int, effects: Effects) -> list[ErrorCode]:
         """Removes members, all of them before the others rebalance. Returns an error for each: UNKNOWN_MEMBER_ID,
-        FENCED_INSTANCE_ID.
-
-        Raises `RequestError` (COORDINATOR_NOT_AVAILABLE) if the group is ending.
-        """
+        FENCED_INSTANCE_ID. Raises `RequestError` (COORDINATOR_NOT_AVAILABLE) if the group is ending."""
         if self.state is GroupState.DEAD:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         members = len(self.members)
@@ -528,7 +540,7 @@ class ClassicGroup:
 
     def next_deadline_ms(self) -> int | None:
         """When `on_time` must be called next; None while nothing can run out."""
-        deadlines = [member.session_deadline_ms for member in self.members.values() if not member.is_held]
+        deadlines = [member.session_deadline_ms for member in self.members.values() if member.may_run_out]
         deadlines.extend(self._pending.values())
         deadlines.extend(
             deadline
@@ -546,10 +558,10 @@ class ClassicGroup:
                 del self._pending[member_id]
                 removed.append(member_id)
         for member in list(self.members.values()):
-            if member.is_held or member.session_deadline_ms > now_ms or member.member_id not in self.members:
+            if not member.may_run_out or member.session_deadline_ms > now_ms or member.member_id not in self.members:
                 continue
             removed.append(member.member_id)
-            self._causes.add(f"member {member.member_id} was silent for its session of {member.session_timeout_ms} ms")
+            self._causes.add(f"member {member.member_id} {member.ran_out}")
             self._remove_and_rebalance(member, now_ms, effects)
         self._on_join_time(now_ms, effects)
         if self._sync_deadline_ms is not None and self._sync_deadline_ms <= now_ms:
@@ -569,7 +581,6 @@ class ClassicGroup:
                 self._complete_join(now_ms, effects)
                 return
         if self._join_deadline_ms is not None and self._join_deadline_ms <= now_ms:
-            self._pending.clear()
             self._complete_join(now_ms, effects)
 
     def _on_sync_time(self, now_ms: int, effects: Effects) -> list[str]:

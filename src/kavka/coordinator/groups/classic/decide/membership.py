@@ -17,6 +17,9 @@ from kavka.errors import ErrorCode, InvariantViolation
 
 NO_MEMBER = ""
 NO_GENERATION = -1
+NEW_MEMBER_JOIN_MS: Final = 300_000
+"""How long the first join of a member is held; then it must ask again. A client that is gone meanwhile is seen nowhere
+else, and each of its successors would be one member more (KAFKA-7610)."""
 
 
 class GroupState(Enum):
@@ -119,7 +122,8 @@ class SyncAnswer(NamedTuple):
 @dataclass(slots=True)
 class Member:
     """One member. `join_token` and `sync_token` are set while its request is held: it waits for us then, and its
-    session begins with the answer. `awaits_sync`: it has not asked for what it has in the present generation."""
+    session begins with the answer. `awaits_sync`: it has not asked for what it has in the present generation.
+    `is_new`: it has seen no generation yet, and its first join is not held longer than NEW_MEMBER_JOIN_MS."""
 
     member_id: str
     group_instance_id: str | None
@@ -134,10 +138,20 @@ class Member:
     sync_token: int | None = None
     session_deadline_ms: int = 0
     awaits_sync: bool = False
+    is_new: bool = False
 
     @property
-    def is_held(self) -> bool:
-        return self.join_token is not None or self.sync_token is not None
+    def may_run_out(self) -> bool:
+        """Whether it is out at its deadline: not while it waits for us, unless that is for its first generation."""
+        is_held = self.join_token is not None or self.sync_token is not None
+        return not is_held or self.is_new
+
+    @property
+    def ran_out(self) -> str:
+        """What it did until its deadline."""
+        if self.is_new:
+            return f"waited {NEW_MEMBER_JOIN_MS} ms for its first generation"
+        return f"was silent for its session of {self.session_timeout_ms} ms"
 
     def metadata(self, protocol: str | None) -> bytes:
         """Its subscription under a protocol; where it does not support that one, the one under its first choice.
