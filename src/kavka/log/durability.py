@@ -57,15 +57,29 @@ class FlushTask:
         filesystem = self._directory.filesystem
         try:
             if self._epochs is not None:
-                # Replacing a file durably syncs its directory, with all new names in it.
-                filesystem.write_atomically(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}", self._epochs)
+                self._write_epochs(self._epochs)
             elif self._directory_changed:
                 filesystem.sync_directory(self._path)
             self._directory.ensure_name()
         except (FileNotFoundError, StorageError):
             # Where the partition was deleted (its directory renamed) meanwhile, there is nothing left to be kept.
-            if filesystem.exists(self._path):
+            if self._is_where_it_was and filesystem.exists(self._path):
                 raise
+
+    @property
+    def _is_where_it_was(self) -> bool:
+        """False once the partition was deleted: what has the path then is another log."""
+        return self._directory.path == self._path
+
+    def _write_epochs(self, epochs: bytes) -> None:
+        filesystem, path = self._directory.filesystem, f"{self._path}/{LEADER_EPOCH_CHECKPOINT}"
+        if self._is_where_it_was:
+            # Replacing a file durably syncs its directory, with all new names in it.
+            filesystem.write_atomically(path, epochs)
+            if not self._is_where_it_was:
+                # A topic that was made again under the name may have lost its own to this: it finds them in its
+                # records.
+                filesystem.remove(path)
 
 
 class Durability:

@@ -2,11 +2,13 @@
 
 import json
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kavka.errors import InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
+from kavka.filesystem import Buffer
 from kavka.log.decide.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -461,6 +463,50 @@ def test_a_checkpoint_that_was_made_before_is_not_written_after_a_later_one(tmp_
     logs.get_or_create(ORDERS, uuid.UUID(int=8), NOW_MS)
     logs.write_checkpoint(late)
     assert "orders" not in (tmp_path / "log-start-offset-checkpoint").read_text()
+
+
+@pytest.mark.parametrize("when", ["first", "before", "within", "after"])
+def test_a_flush_of_a_deleted_log_leaves_its_epochs_to_no_successor(tmp_path: Path, when: str) -> None:
+    """1. A worker syncs a log. 2. Its topic is deleted, made again, and flushed. 3. The worker comes to the epochs."""
+
+    def delete_and_create() -> None:
+        filesystem.on_epochs = None
+        logs.delete(ORDERS, NOW_MS)
+        log = logs.get_or_create(ORDERS, uuid.UUID(int=8), NOW_MS)
+        append(log, *(batch(2) for _ in range(9)), leader_epoch=1)
+        log.flush(NOW_MS)
+
+    filesystem = EpochsFileSystem(when)
+    logs = started(tmp_path, filesystem=filesystem)
+    former = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    append(former, batch(1), leader_epoch=2)
+    append(former, batch(1), leader_epoch=7)
+    task = former.prepare_flush()
+    assert task is not None
+    filesystem.on_epochs = delete_and_create
+    if when == "first":
+        delete_and_create()
+    task.sync()
+    logs.close(NOW_MS)
+    assert found(restarted(logs, tmp_path)[0]).epoch_entries == [(1, 0)]
+
+
+class EpochsFileSystem(LocalFileSystem):
+    """Calls `on_epochs` before, after, or in the middle of the writing of a leader epoch checkpoint."""
+
+    def __init__(self, when: str) -> None:
+        self.when = when
+        self.on_epochs: Callable[[], None] | None = None
+
+    def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
+        call = self.on_epochs if path.endswith("leader-epoch-checkpoint") else None
+        if call is not None and self.when in ("before", "within"):
+            call()
+        if call is not None and self.when == "within":
+            raise StorageError(path, "No such file or directory")  # It was beside, and is in the renamed directory.
+        super().write_atomically(path, data, durable=durable)
+        if call is not None and self.when == "after":
+            call()
 
 
 def test_where_checkpoints_cannot_forget_a_former_log_there_is_no_successor(tmp_path: Path) -> None:
