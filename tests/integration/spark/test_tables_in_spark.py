@@ -18,6 +18,7 @@ from kavka_spark import session, stable
 from kavka_spark.lakehouse.changes import debezium, is_change
 from kavka_spark.lakehouse.compaction import compact
 from kavka_spark.lakehouse.handles import delta_table
+from tests.kit.busy_spark import drained
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.spark_job import SMALL, SparkJob
 from tests.kit.topic_contents import contents, create, fill
@@ -49,13 +50,8 @@ def stream(spark: SparkSession, bootstrap: str, topic: str, **more: str) -> Data
 
 
 def drain(rows: DataFrame, form: str, checkpoint: Path, **options: str) -> None:
-    query = (
-        rows.writeStream.format(form)
-        .options(**options, checkpointLocation=str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    writer = rows.writeStream.format(form).options(**options, checkpointLocation=str(checkpoint))
+    drained(writer.trigger(availableNow=True).start)
 
 
 def test_a_stream_fills_a_delta_table_and_a_batch_that_comes_again_is_left_out(
@@ -108,6 +104,34 @@ def test_a_stream_fills_an_iceberg_table(spark: SparkSession, kavka_broker: Kavk
         assert sorted(row["id"] for row in iceberg_rows(options)) == list(range(ROWS))
         (checkpoint / "commits" / "1").unlink()
         (checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("form", ["kavka-delta", "kavka-iceberg"])
+def test_a_stream_that_began_amid_its_topic_fills_in_what_was_before_once(
+    spark: SparkSession, kavka_broker: KavkaProcess, tmp_path: Path, form: str
+) -> None:
+    topic, checkpoint = f"late-{form}", tmp_path / "checkpoint"
+    numbered(kavka_broker.bootstrap, topic)
+    options = iceberg(tmp_path / "lake") if form == "kavka-iceberg" else {"path": str(tmp_path / "table")}
+    began = json.dumps({topic: {"0": 100, "1": 100}})
+    filled = {"kavka.backfill.from": json.dumps({topic: {"0": 20, "1": 20}}), "maxOffsetsPerTrigger": "100"}
+
+    def ids() -> list[int]:
+        if form == "kavka-iceberg":
+            return sorted(row["id"] for row in iceberg_rows(options))
+        return sorted(DeltaTable(options["path"]).to_pyarrow_table()["id"].to_pylist())
+
+    drain(stream(spark, kavka_broker.bootstrap, topic, startingOffsets=began), form, checkpoint, **options)
+    assert ids() == list(range(200, ROWS))
+    drain(stream(spark, kavka_broker.bootstrap, topic, startingOffsets=began, **filled), form, checkpoint, **options)
+    assert ids() == list(range(40, ROWS))
+    last = max(int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit())
+    (checkpoint / "commits" / str(last)).unlink()  # As if the driver had died right after the table's commit.
+    (checkpoint / "commits" / f".{last}.crc").unlink(missing_ok=True)
+    by_time = {"kavka.backfill.from": "1", "kavka.backfill.to": "2"}  # Everything came later.
+    for more in (filled, by_time):
+        drain(stream(spark, kavka_broker.bootstrap, topic, startingOffsets=began, **more), form, checkpoint, **options)
+        assert ids() == list(range(40, ROWS))
 
 
 def test_a_tables_changes_go_back_into_a_topic_once(
