@@ -14,7 +14,9 @@ Invariants
   I1  JSON of the same offsets is the same text: Spark compares texts.
   I2  Spark does not keep where a Python source began: after a driver that died in the first micro-batch it asks anew,
       and "latest" is later by then. So the first end holds the beginning, and no record between the two is lost.
-  I3  A topic that is not there counts as missing only after `topic_propagation_ms`: brokers learn of a new one one
+  I3  Bounds are told from the ends of the log that the caller has: a log that grows or ages meanwhile puts none of them
+      outside. Only offsets that the user named can be.
+  I4  A topic that is not there counts as missing only after `topic_propagation_ms`: brokers learn of a new one one
       after another.
 """
 
@@ -102,6 +104,13 @@ def _by_partition(written: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartiti
     }
 
 
+class Edges(NamedTuple):
+    """The ends of logs as they were found: the first offset, and the one behind the last."""
+
+    earliest: dict[TopicPartition, int]
+    latest: dict[TopicPartition, int]
+
+
 class Found(NamedTuple):
     """The partitions that a subscription matches now, and the ids of their topics; those without one are left out."""
 
@@ -112,7 +121,7 @@ class Found(NamedTuple):
 
 
 async def find_partitions(cluster: Cluster, topics: Topics, *, patient: bool = True) -> Found:
-    """What `topics` matches now. With `patient`, waits a moment for a topic that does not exist yet; see I3."""
+    """What `topics` matches now. With `patient`, waits a moment for a topic that does not exist yet; see I4."""
     match topics:
         case Subscribe(names):
             described = await _describe(cluster, names, patient=patient)
@@ -145,30 +154,27 @@ async def find_partitions(cluster: Cluster, topics: Topics, *, patient: bool = T
 async def resolve(
     cluster: Cluster,
     bound: Bound,
-    partitions: Iterable[TopicPartition],
+    within: Edges,
     *,
     side: Literal["starting", "ending"],
     read_committed: bool,
     latest_where_no_timestamp: bool = True,
 ) -> dict[TopicPartition, int]:
-    """The bound's offset in each partition. `side` says which of the query's bounds it is, for messages.
+    """The bound's offset in each partition of `within`. `side` says which of the query's bounds it is, for messages.
 
     Raises `SubscriptionError` where it leaves a partition out, names one that is not read, or (without
     `latest_where_no_timestamp`) where no record is as late as a timestamp.
     """
-    wanted = list(partitions)
+    wanted = list(within.latest)
     match bound:
         case Edge.EARLIEST:
-            return await offsets_at(cluster, dict.fromkeys(wanted, EARLIEST), read_committed=read_committed)
+            return dict(within.earliest)
         case Edge.LATEST:
-            return await offsets_at(cluster, dict.fromkeys(wanted, LATEST), read_committed=read_committed)
+            return dict(within.latest)
         case AtOffsets(offsets):
             _check_cover(offsets, wanted, f"{side}Offsets")
-            special = {
-                p: offsets[p] for p in wanted if offsets[p] < 0
-            }  # -1 and -2 mean in JSON what they mean on the wire.
-            asked = await offsets_at(cluster, special, read_committed=read_committed)
-            return {partition: asked.get(partition, offsets[partition]) for partition in wanted}
+            ends = {LATEST: within.latest, EARLIEST: within.earliest}  # In JSON they are what they are on the wire.
+            return {name: ends[offsets[name]][name] if offsets[name] in ends else offsets[name] for name in wanted}
         case AtTimestamps(timestamps, everywhere):
             option = f"{side}OffsetsByTimestamp"
             if everywhere is not None:
@@ -181,7 +187,15 @@ async def resolve(
                     f"option {option!r}: no record of {_shown(none)} is as late as {timestamps[none[0]]}; "
                     "startingOffsetsByTimestampStrategy=latest begins at the end there"
                 )
-            return found | await offsets_at(cluster, dict.fromkeys(none, LATEST), read_committed=read_committed)
+            return {
+                name: within.latest[name] if offset < 0 else min(offset, within.latest[name])
+                for name, offset in found.items()
+            }
+
+
+def begins_at_earliest(bound: Bound, name: TopicPartition) -> bool:
+    """Whether the bound is the earliest record that there is, whichever that is."""
+    return bound is Edge.EARLIEST or (isinstance(bound, AtOffsets) and bound.offsets.get(name) == EARLIEST)
 
 
 async def offsets_at(
@@ -194,16 +208,14 @@ async def offsets_at(
     return {partition: at.offset for partition, at in found.items()}
 
 
-async def edges(
-    cluster: Cluster, partitions: Iterable[TopicPartition], *, read_committed: bool
-) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+async def edges(cluster: Cluster, partitions: Iterable[TopicPartition], *, read_committed: bool) -> Edges:
     """The earliest and the latest offsets of `partitions`, requested at the same time."""
     wanted = list(partitions)
     earliest, latest = await asyncio.gather(
         offsets_at(cluster, dict.fromkeys(wanted, EARLIEST), read_committed=False),
         offsets_at(cluster, dict.fromkeys(wanted, LATEST), read_committed=read_committed),
     )
-    return earliest, latest
+    return Edges(earliest, latest)
 
 
 async def _describe(cluster: Cluster, names: Iterable[str] | None, *, patient: bool) -> dict[str, TopicMetadata]:

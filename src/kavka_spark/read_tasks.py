@@ -38,6 +38,8 @@ class OffsetRange(NamedTuple):
     end: int
     topic_id: UUID = NO_TOPIC_ID
     """The topic's id when this was planned; zero if the brokers are too old to have ids."""
+    at_earliest: bool = False
+    """Whether it begins with the first record that there is; with a later one if retention is quicker than the task."""
 
     @property
     def size(self) -> int:
@@ -70,7 +72,9 @@ def cut(
             parts = max(parts, -(-span.size // max_records))
         parts = min(parts, span.size, MAX_TASKS_PER_RANGE)
         edges = [span.start + span.size * part // parts for part in range(parts + 1)]
-        tasks += [span._replace(start=edges[part], end=edges[part + 1]) for part in range(parts)]
+        for part in range(parts):
+            at_earliest = span.at_earliest and part == 0
+            tasks.append(span._replace(start=edges[part], end=edges[part + 1], at_earliest=at_earliest))
     return tasks
 
 

@@ -101,6 +101,8 @@ class RangeReader:
         self._columns = list(columns)
         self._name = TopicPartition(span.topic, span.partition)
         self._under_way: Future[_Answer] | None = None
+        self._has_begun = False
+        """Whether records of the range were received."""
 
     def begin(self) -> None:
         """Sends the first Fetch if it was not sent yet."""
@@ -133,6 +135,7 @@ class RangeReader:
         """Where the next Fetch starts. Remembers how large the records of this partition are."""
         if not answer.records:
             return answer.offset
+        self._has_begun = True
         after = next_offset(answer.records, topic=self._span.topic, partition=self._span.partition)
         if after <= answer.offset:
             raise CorruptBatchError(
@@ -204,6 +207,9 @@ class RangeReader:
     async def _on_out_of_range(self, cluster: Cluster, offset: int) -> _Answer:
         earliest, latest = await edges(cluster, [self._name], read_committed=False)
         first, last = earliest[self._name], latest[self._name]
+        if self._span.at_earliest and not self._has_begun and offset < first:
+            logger.info("range begins later", partition=str(self._name), planned=offset, earliest=first)
+            return _Answer(min(first, self._span.end), _NOTHING, ())
         if offset < first:
             reason = "retention or a deletion of records has removed it; raise retention.ms, or read sooner"
         else:

@@ -191,24 +191,24 @@ async def _spans(opened: WorkerConnection, options: SourceOptions, bounds: Bound
     import asyncio
 
     from kavka_spark.errors import SubscriptionError
-    from kavka_spark.offsets import edges, find_partitions, offsets_at, resolve
+    from kavka_spark.offsets import begins_at_earliest, edges, find_partitions, offsets_at, resolve
     from kavka_spark.read_tasks import NO_TOPIC_ID, OffsetRange
 
     cluster, committed = opened.cluster, options.read_committed
     found = await find_partitions(cluster, options.topics)
     if found.missing:
         raise SubscriptionError(f"there is no topic {', '.join(map(repr, found.missing))}")
-    starts, ends, (earliest, latest) = await asyncio.gather(
+    within = await edges(cluster, found.partitions, read_committed=committed)
+    starts, ends = await asyncio.gather(
         resolve(
             cluster,
             options.starting,
-            found.partitions,
+            within,
             side="starting",
             read_committed=committed,
             latest_where_no_timestamp=options.latest_where_no_timestamp,
         ),
-        resolve(cluster, options.ending, found.partitions, side="ending", read_committed=committed),
-        edges(cluster, found.partitions, read_committed=committed),
+        resolve(cluster, options.ending, within, side="ending", read_committed=committed),
     )
     chosen = [partition for partition in found.partitions if bounds.has(partition.partition)]
     since: dict[TopicPartition, int] = {}
@@ -216,12 +216,13 @@ async def _spans(opened: WorkerConnection, options: SourceOptions, bounds: Bound
         since = await offsets_at(cluster, dict.fromkeys(chosen, bounds.first_timestamp_ms), read_committed=committed)
     spans = []
     for name in chosen:
-        start, end = _held(options, name, starts[name], ends[name], earliest[name], latest[name])
+        start, end = _held(options, name, starts[name], ends[name], within.earliest[name], within.latest[name])
         if name in since:
             start = max(start, since[name]) if since[name] >= 0 else end
         start, end = int(max(start, bounds.first_offset)), int(min(end, bounds.end_offset))
         topic_id = found.topic_ids.get(name.topic, NO_TOPIC_ID)
-        spans.append(OffsetRange(name.topic, name.partition, start, end, topic_id))
+        at_earliest = begins_at_earliest(options.starting, name) and start == within.earliest[name]
+        spans.append(OffsetRange(name.topic, name.partition, start, end, topic_id, at_earliest))
     return spans
 
 

@@ -9,7 +9,8 @@ Invariants
   I1  `partitions` is a function of start, end and options alone: a micro-batch that is run again, in another process
       too, has the same rows in the same tasks. The exactly-once sink rests on it. So a partition that is not in `start`
       begins at 0, whatever its log still holds: what is missing is data loss, found where it is read.
-  I2  No position goes back, unless the topic is another one with the same name.
+  I2  No position goes back, unless the topic is another one with the same name, or its log was cut off and the options
+      say to go on: what is written there then is new.
   I3  Under Trigger.AvailableNow nothing behind the target is read; the target is what was there when the run began.
   I4  What is committed to the group is the start of a micro-batch that is being planned: all before it is finished, in
       a run that ends as well as after a restart.
@@ -149,19 +150,20 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = await find_partitions(opened.cluster, options.topics)
         if found.missing:
             raise SubscriptionError(f"there is no topic {', '.join(map(repr, found.missing))}")
+        within = await edges(opened.cluster, found.partitions, read_committed=options.read_committed)
         positions = await resolve(
             opened.cluster,
             options.starting,
-            found.partitions,
+            within,
             side="starting",
             read_committed=options.read_committed,
             latest_where_no_timestamp=options.latest_where_no_timestamp,
         )
-        earliest, latest = await edges(opened.cluster, found.partitions, read_committed=options.read_committed)
         for name, position in positions.items():
-            if not earliest[name] <= position <= latest[name]:
-                self._on_loss(name, position, earliest[name], latest[name], "startingOffsets names it")
-                positions[name] = min(max(position, earliest[name]), latest[name])
+            earliest, latest = within.earliest[name], within.latest[name]
+            if not earliest <= position <= latest:
+                self._on_loss(name, position, earliest, latest, "startingOffsets names it")
+                positions[name] = min(max(position, earliest), latest)
         return Offsets(positions, found.topic_ids)
 
     async def _next(self, opened: WorkerConnection, start: Json, *, limited: bool) -> Offsets:
@@ -265,10 +267,7 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for name, position in begin.positions.items():
                 if not _is_chosen(options, name):
                     continue
-                if name not in positions or (
-                    not _is_new(name, begin, Offsets(positions, found.topic_ids)) and positions[name] < position
-                ):
-                    positions[name] = position
+                positions.setdefault(name, position)
         return Offsets(positions, found.topic_ids)
 
     async def _ends_not_before(
@@ -374,9 +373,10 @@ def _first_offsets(begin: Offsets, end: Offsets, began_at: Offsets | None) -> di
         known = begin.began_at.positions
     elif not known and began_at is not None and begin.topic_ids == began_at.topic_ids:
         known = began_at.positions  # Not of a checkpoint of Spark's own source, whose first micro-batch ended there.
-    return {name: at for name, at in known.items() if not _is_new(name, begin, end)} | {
-        name: 0 for name in end.positions if _is_new(name, begin, end)
-    }
+    # In a log that was cut off before its beginning the stream goes on at its end (I2).
+    return {
+        name: min(at, end.positions.get(name, at)) for name, at in known.items() if not _is_new(name, begin, end)
+    } | {name: 0 for name in end.positions if _is_new(name, begin, end)}
 
 
 def _is_new(name: TopicPartition, begin: Offsets, end: Offsets) -> bool:
@@ -397,11 +397,12 @@ def _is_chosen(options: SourceOptions, name: TopicPartition) -> bool:
 
 
 def _not_beyond(now: Offsets, target: Offsets, begin: Offsets) -> Offsets:
-    """The smaller of both ends, but not before `begin`. Partitions newer than the target wait for the next run."""
-    positions = {
-        name: max(min(position, target.positions[name]), 0 if _is_new(name, begin, now) else begin.positions[name])
-        for name, position in now.positions.items()
-        if name in target.positions
-    }
+    """The smaller of both ends, but not before `begin`, unless the log ends there (I2). Partitions newer than the
+    target wait for the next run."""
+    positions = {}
+    for name, position in now.positions.items():
+        if name in target.positions:
+            before = 0 if _is_new(name, begin, now) else begin.positions[name]
+            positions[name] = max(min(position, target.positions[name]), before if before <= position else 0)
     kept = {name: at for name, at in begin.positions.items() if name in now.positions and name not in positions}
     return now._replace(positions={**positions, **kept})

@@ -5,6 +5,7 @@ Three brokers where leaders move; records that are there twice or not at all wou
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -23,6 +24,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from kavka.errors import ConfigError, KavkaError
 from kavka.model import TopicPartition
 from kavka.testing import Cluster
+from kavka_spark import offsets
 from kavka_spark.connections import KEPT_CLUSTERS, KEPT_SIZES, connection
 from kavka_spark.errors import CorruptBatchError, DataLossError, SubscriptionError
 from kavka_spark.offsets import find_partitions
@@ -211,8 +213,9 @@ def test_timestamps_are_bounds_as_well(kavka_broker: KavkaProcess, topic: str) -
 def test_records_that_have_aged_out_are_named_or_passed_over(kavka_broker: KavkaProcess, topic: str) -> None:
     create_topic(kavka_broker.bootstrap, topic, 1)
     produce(kavka_broker.bootstrap, topic, 100, partitions=1)
-    reader = KavkaReader(options(kavka_broker.bootstrap, topic), ("partition", "offset", "value"))
-    tolerant = KavkaReader(options(kavka_broker.bootstrap, topic, failOnDataLoss="false"), reader._columns)
+    told = {"startingOffsets": json.dumps({topic: {"0": 0}})}
+    reader = KavkaReader(options(kavka_broker.bootstrap, topic, **told), ("partition", "offset", "value"))
+    tolerant = KavkaReader(options(kavka_broker.bootstrap, topic, failOnDataLoss="false", **told), reader._columns)
     tasks = reader.partitions()
     delete_records(kavka_broker.bootstrap, topic, 60)
     with pytest.raises(DataLossError, match=rf"{topic}-0: offset 0 is wanted.*60 to before 100.*failOnDataLoss"):
@@ -220,6 +223,58 @@ def test_records_that_have_aged_out_are_named_or_passed_over(kavka_broker: Kavka
     assert [offset for _, offset, _ in rows(tolerant, tasks)] == list(range(60, 100))
     with pytest.raises(DataLossError, match="offset 10 is wanted"):
         batch(kavka_broker.bootstrap, topic, startingOffsets=json.dumps({topic: {"0": 10}}))
+
+
+@pytest.mark.parametrize("starting", ["earliest", '{"TOPIC": {"0": -2}}'])
+def test_earliest_is_what_is_there_when_a_task_begins(kavka_broker: KavkaProcess, topic: str, starting: str) -> None:
+    """As for Spark's source: a task may wait for its turn for longer than retention leaves what was planned."""
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 100, partitions=1)
+    columns = ("partition", "offset", "value")
+    more = {"startingOffsets": starting.replace("TOPIC", topic), "maxRecordsPerPartition": "50"}
+    reader = KavkaReader(options(kavka_broker.bootstrap, topic, **more), columns)
+    tasks = reader.partitions()
+    delete_records(kavka_broker.bootstrap, topic, 20)
+    assert [offset for _, offset, _ in rows(reader, tasks)] == list(range(20, 100))
+    delete_records(kavka_broker.bootstrap, topic, 60)
+    assert rows(reader, tasks[:1]) == []
+    with pytest.raises(DataLossError, match=r"offset 50 is wanted.*60 to before 100"):
+        rows(reader, tasks[1:])  # It does not begin with the first record.
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"startingTimestamp": "1"},
+        {"startingTimestamp": "99999999999999", "startingOffsetsByTimestampStrategy": "latest"},
+        {"endingTimestamp": "99999999999999"},
+        {"endingOffsets": "latest"},
+    ],
+)
+def test_records_that_come_while_a_batch_is_planned_are_no_lost_ones(
+    kavka_broker: KavkaProcess, topic: str, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]
+) -> None:
+    """Whatever brokers are asked first: each question finds a log that is longer, and of which more has aged out."""
+    servers = kavka_broker.bootstrap
+    create_topic(servers, topic, 1)
+    produce(servers, topic, 10, partitions=1)
+    removed = count(1)
+    ask = offsets.list_offsets
+
+    async def while_it_grows(*given: Any, **named: Any) -> Any:
+        found = await ask(*given, **named)
+        await asyncio.to_thread(produce, servers, topic, 5, partitions=1)
+        await asyncio.to_thread(delete_records, servers, topic, next(removed))
+        return found
+
+    reader = KavkaReader(options(servers, topic, **more), ("partition", "offset", "value"))
+    with monkeypatch.context() as patched:
+        patched.setattr(offsets, "list_offsets", while_it_grows)
+        tasks = reader.partitions()
+        Stream(servers, topic, **{name: text for name, text in more.items() if name.startswith("starting")})
+    if "startingTimestamp" not in more:
+        found = [offset for _, offset, _ in rows(reader, tasks)]
+        assert found == list(range(next(removed) - 1, found[-1] + 1))
 
 
 def test_a_topic_made_anew_is_another_topic_to_a_task(kavka_broker: KavkaProcess, topic: str) -> None:
@@ -430,6 +485,30 @@ def test_an_end_before_the_streams_position_is_asked_for_again(kavka_broker: Kav
     few.at = json.dumps(ahead)
     with pytest.raises(DataLossError, match="the log ends before it"):
         few.micro_batch()
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_behind_a_log_that_was_cut_off_nothing_new_is_passed_over(
+    kavka_broker: KavkaProcess, topic: str, available_now: bool
+) -> None:
+    """Records at offsets that the stream had read before an unclean election are new ones."""
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 10, partitions=1)
+    tolerant = {"failOnDataLoss": "false", "fetchOffset.numRetries": "2", "fetchOffset.retryIntervalMs": "10"}
+    stream = Stream(kavka_broker.bootstrap, topic, **tolerant)
+    stream.drain()
+    ahead = json.loads(stream.at)
+    ahead[topic]["0"] = 30
+    stream.at = json.dumps(ahead)
+    for _ in range(2):
+        if available_now:
+            stream.restart()
+            stream.reader.prepareForTriggerAvailableNow()
+        stream.drain()
+        produce(kavka_broker.bootstrap, topic, 5, partitions=1)
+    stream.restart()
+    stream.drain()
+    assert [offset for _, offset, _ in stream.rows] == list(range(20))
 
 
 def test_partitions_that_come_during_a_stream_are_read_from_their_beginning(
