@@ -51,13 +51,14 @@ class TopicPartitions(NamedTuple):
 
 
 class RowEncoder:
-    """Encodes the rows of one task."""
+    """Encodes the rows of one task. `partitions_of` is asked for a topic's partitions, and told the highest that rows
+    name, or -1: it may be newer than what is known of the topic."""
 
     def __init__(
         self,
         columns: SinkColumns,
         options: SinkOptions,
-        partitions_of: Callable[[str], TopicPartitions],
+        partitions_of: Callable[[str, int], TopicPartitions],
         *,
         now_ms: Callable[[], int],
         random: Random,
@@ -147,7 +148,8 @@ class RowEncoder:
 
     def _choose(self, topic: str, columns: RecordColumns, given: pa.Array | None) -> Array:
         """The partition of each row."""
-        total, available = self._partitions_of(topic)
+        named = -1 if given is None else pc.max(given).as_py()
+        total, available = self._partitions_of(topic, -1 if named is None else named)
         chosen = np.full(columns.row_count, -1, np.int32)
         if columns.key is not None and columns.key.null_count < columns.row_count:
             data, starts = starts_of(columns.key)

@@ -119,7 +119,7 @@ def _check_headers(schema: StructType) -> int:
     element = found.elementType if isinstance(found, ArrayType) else None
     if (
         isinstance(element, StructType)
-        and element.fieldNames() == ["key", "value"]
+        and [name.lower() for name in element.fieldNames()] == ["key", "value"]
         and isinstance(element[0].dataType, StringType)
         and isinstance(element[1].dataType, BinaryType)
     ):

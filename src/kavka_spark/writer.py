@@ -10,6 +10,7 @@ Invariants
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kavka.client.backoff import backoff_ms
 from kavka.client.cluster import Cluster
 from kavka.client.producer import Producer
 from kavka.client.settings import ProducerSettings
@@ -142,15 +144,30 @@ class _Topics:
         self._max_block_ms = max_block_ms
         self._found: dict[str, TopicPartitions] = {}
 
-    def partitions(self, topic: str) -> TopicPartitions:
+    def partitions(self, topic: str, named: int = -1) -> TopicPartitions:
+        """What there is of a topic. A partition that a row names may be new: it is waited for as for a new topic."""
         found = self._found.get(topic)
-        if found is None:
-            found = self._found[topic] = self._way.run(_describe(self._way.cluster, topic, self._max_block_ms))
+        if found is None or named >= found.total:
+            found = self._found[topic] = self._way.run(_describe(self._way.cluster, topic, named, self._max_block_ms))
         return found
 
 
-async def _describe(cluster: Cluster, topic: str, timeout_ms: int) -> TopicPartitions:
+async def _describe(cluster: Cluster, topic: str, named: int, timeout_ms: int) -> TopicPartitions:
     """What there is of a topic, which a broker may make where it is configured so (auto.create.topics.enable)."""
+    found = await _find(cluster, topic, timeout_ms)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + cluster.settings.topic_propagation_ms / 1000
+    failures = 0
+    while named >= found.total and loop.time() < deadline:
+        if failures:
+            await asyncio.sleep(backoff_ms(cluster.settings, failures, cluster.random) / 1000)
+        failures += 1
+        await cluster.refresh_quietly()
+        found = await _find(cluster, topic, timeout_ms)
+    return found
+
+
+async def _find(cluster: Cluster, topic: str, timeout_ms: int) -> TopicPartitions:
     try:
         found = await cluster.topic(topic, may_create=True, timeout_ms=timeout_ms)
     except RequestError as refused:

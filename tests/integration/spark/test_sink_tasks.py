@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -169,6 +170,20 @@ def test_what_does_not_fit_is_named(kavka_broker: KavkaProcess, topic: str) -> N
     ):
         Sink(kavka_broker.bootstrap, topic=topic).write(rows(b"v" * 2_000_000))
     assert contents(kavka_broker.bootstrap, topic) == []
+
+
+def test_a_partition_that_was_added_is_written_to_by_a_process_that_knows_the_topic_from_before(
+    kavka_broker: KavkaProcess, topic: str
+) -> None:
+    def row(partition: int) -> pa.RecordBatch:
+        return pa.record_batch({"value": pa.array([b"v"]), "partition": pa.array([partition], pa.int32())})
+
+    sink = Sink(kavka_broker.bootstrap, "value partition", topic=topic)
+    sink.write(row(2))
+    admin = AdminClient({"bootstrap.servers": kavka_broker.bootstrap})
+    admin.create_partitions([NewPartitions(topic, 6)])[topic].result(30)
+    assert sink.write(row(0), row(5)) == WrittenRows(2, skipped=False)
+    assert sorted(record.partition for record in contents(kavka_broker.bootstrap, topic)) == [0, 2, 5]
 
 
 def test_a_failed_task_does_not_spoil_the_next_one(kavka_broker: KavkaProcess, topic: str) -> None:

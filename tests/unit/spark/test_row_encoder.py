@@ -22,7 +22,7 @@ PARTITIONS = TopicPartitions(4, (0, 1, 3))
 def encoder(columns: SinkColumns, **options: str) -> RowEncoder:
     named = {name.replace("__", "."): text for name, text in options.items()}
     given = sink_options({"kafka.bootstrap.servers": "h:1", **named}, streaming=True)
-    return RowEncoder(columns, given, lambda topic: PARTITIONS, now_ms=lambda: 77, random=Random(3))
+    return RowEncoder(columns, given, lambda topic, named: PARTITIONS, now_ms=lambda: 77, random=Random(3))
 
 
 def sent(found: RowEncoder, batch: pa.RecordBatch) -> list[tuple[str, int, int]]:

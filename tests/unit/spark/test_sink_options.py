@@ -99,6 +99,8 @@ def test_columns_are_found_by_name_and_others_left_aside() -> None:
         parsed(topic="t"),
     )
     assert found == SinkColumns(value=2, key=1, topic=-1, partition=3, headers=4, timestamp=-1)
+    capitals = ArrayType(StructType([StructField("Key", StringType()), StructField("VALUE", BinaryType())]))
+    assert sink_columns(schema(value=BinaryType(), headers=capitals), parsed(topic="t")).headers == 1
     with_topic = schema(topic=StringType(), value=StringType(), timestamp=TimestampType())
     assert sink_columns(with_topic, parsed()).topic == 0
     assert sink_columns(with_topic, parsed(topic="t")).topic == -1  # the option decides, as in Spark's own sink
