@@ -20,8 +20,9 @@ LOOPBACK = "127.0.0.1"
 def session(app_name: str = "kavka", **conf: str) -> SparkSession:
     """The running session, or a new one: `session("orders", **{"spark.sql.shuffle.partitions": "4"})`.
 
-    Without `spark.master`, also from spark-submit, it runs in this process on all cores. Raises `ModuleNotFoundError`
-    if PySpark is not installed, and Spark's own error if there is no Java.
+    It becomes the session of the calling thread: by that Spark finds a sink in Python, so that another thread that
+    starts streams calls this first. Without `spark.master`, also from spark-submit, it runs in this process on all
+    cores. Raises `ModuleNotFoundError` if PySpark is not installed, and Spark's own error if there is no Java.
     """
     from pyspark.sql import SparkSession
 
@@ -40,4 +41,7 @@ def session(app_name: str = "kavka", **conf: str) -> SparkSession:
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    found = builder.getOrCreate()
+    if SparkSession.getActiveSession() is None:
+        found.createDataFrame([], "nothing int")  # The call of PySpark's that makes it the thread's session.
+    return found
