@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from typing import Any
 
 import pytest
@@ -71,6 +72,8 @@ def test_a_share_group_from_its_first_member_to_its_end(place: Place) -> None:
         assert b"stop its consumers first" in place.run(*reset, "--to-earliest", status=1).stderr
         assert b"NON_EMPTY_GROUP" in place.run("groups", "delete", place.group, "--yes", status=1).stderr
         member.leave()
+    if place.tells:
+        _check_what_the_last_member_left(place)
     assert b"Nothing was changed" in place.run(*reset, "--to-latest").stderr
     assert place.offsets()[1] == 4
     place.run(*reset, "--to-latest", "--execute")
@@ -104,6 +107,19 @@ def _check_records_in_flight(place: Place) -> None:
     shown = place.run("groups", "describe", place.group, "--in-flight").stdout.decode()
     assert "3 to 4" in shown
     assert "(reader)" in shown
+
+
+def _check_what_the_last_member_left(place: Place) -> None:
+    """Nobody holds records: what is stored is told, and from the one broker's ring why the record came back."""
+    until = time.monotonic() + 20
+    while True:
+        told = place.run("groups", "describe", place.group, "--in-flight").stderr.decode()
+        way = place.run("trace", f"{place.topic}-0@3").stdout.decode()
+        is_told = "its leader holds no records" in told and "first record not done 3, 4 records not done" in told
+        if (is_told and "the member's share session ended" in way) or time.monotonic() > until:
+            break
+    assert is_told, told
+    assert f"group {place.group} gets" in way
 
 
 def test_offsets_of_a_group_that_is_not_there_make_one_of_the_kind_that_is_asked_for(place: Place) -> None:
