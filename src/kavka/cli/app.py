@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple, cast
 import typer
 
 from kavka.cli.help import ClickException, CommandLine, Group, failure_of
-from kavka.cli.output import INTERRUPTED, WRONG_USAGE, Failure, buffer_output, report
+from kavka.cli.output import INTERRUPTED, WRONG_USAGE, Failure, buffer_output, end_output, output_failure, report
 
 
 class Entry(NamedTuple):
@@ -108,6 +108,29 @@ app = CommandLine(
 def run(words: Sequence[str]) -> int:
     """Runs one command line through typer and returns the exit status."""
     buffer_output()
+    try:
+        status = _run(words)
+        end_output()
+        return status
+    except OSError as problem:
+        return _end_without_output(problem)
+    except SystemExit as ended:
+        # So typer ends a command whose reader has gone.
+        if not isinstance(ended.__context__, OSError):
+            raise
+        return _end_without_output(ended.__context__)
+
+
+def _end_without_output(problem: OSError) -> int:
+    """The exit status. Raises what is no problem of the output."""
+    failure = output_failure(problem)
+    if failure is None:
+        raise problem
+    return report(failure)
+
+
+def _run(words: Sequence[str]) -> int:
+    """Raises OSError where the output cannot be written."""
     try:
         status = app(args=list(words), prog_name="kavka", standalone_mode=False)
     except Failure as failure:

@@ -8,6 +8,7 @@ I1. The short way takes exactly what typer would take, and does the same (tests/
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -15,6 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command line and returns the exit status."""
     from kavka.cli.start import quick_start, start
 
+    _open_closed_streams()
     words = sys.argv[1:] if arguments is None else arguments
     plan = quick_start(words)
     if plan is not None:
@@ -22,6 +24,16 @@ def main(arguments: list[str] | None = None) -> int:
     from kavka.cli.app import run
 
     return run(words)
+
+
+def _open_closed_streams() -> None:
+    """Puts /dev/null in the place of standard streams that are closed (`>&-`, or a daemon's parent closed them).
+
+    Else the first file or socket that is opened becomes standard output: libuv aborts the program when it closes one.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # open until the end
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ terminal only (NO_COLOR is respected), a pipe gets plain tab-separated lines; `-
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -14,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -104,6 +105,29 @@ def buffer_output() -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper) and not isinstance(sys.stdout.buffer, io.BufferedWriter):
         sys.stdout = open(sys.stdout.fileno(), "w", encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115
+
+
+def end_output() -> None:
+    """Writes what is still buffered while a failure can be reported: the interpreter's own end would only mention it.
+    Raises OSError."""
+    sys.stdout.flush()
+
+
+def output_failure(problem: OSError) -> Failure | None:
+    """What a write of the output that failed means; None where the problem is something else. Nothing more is written.
+
+    A reader that has enough, as `head` has, is an end and not a failure.
+    """
+    if problem.filename is not None or problem.errno not in _OUTPUT_ERRORS:
+        return None
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if problem.errno == errno.EPIPE:
+        return Failure("", status=0)
+    return Failure(f"cannot write the output: {problem.strerror}", "it is not complete: make room, and run this again")
+
+
+_OUTPUT_ERRORS: Final = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Of a write to a pipe, a terminal or a file that is open."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
