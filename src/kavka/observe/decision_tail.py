@@ -5,6 +5,8 @@ one broker alone) it says so, and looks again now and then.
 
     I1  At most MAX_DECISIONS are kept, the newest; each once, by time.
     I2  A failure of the cluster ends one attempt, never the tail: it goes on where it was.
+    I3  What is new is what was read since, whatever time it bears: clocks of brokers differ, a broker may write down
+        late what it decided, and whoever may write to the topic may write any time.
 
 Source: kavka.decisions; docs/decisions.md.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import insort
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -31,6 +34,8 @@ CATCH_UP_S: Final = 10.0
 LOOK_BACK_MS: Final = 24 * 3_600_000
 POLL_RECORDS: Final = 1_000
 LOOK_AGAIN_S: Final = 5.0
+CLOCKS_APART_MS: Final = 300_000
+"""By how much brokers' clocks may differ, so that an attempt that goes on passes over nothing."""
 NO_TOPIC: Final = (
     "this cluster has no topic __kavka_decisions. Apache Kafka does not record its reasons, and a single kavka "
     "broker keeps its decisions in its log directory (kavka why --data DIRECTORY; kavka.decisions.topic.enable=true "
@@ -54,6 +59,9 @@ class DecisionTail:
         self._now_ms = now_ms
         self._by_time: list[tuple[int, str, RecordedDecision]] = []
         self._ids: set[str] = set()
+        self._as_read: deque[RecordedDecision] = deque(maxlen=MAX_DECISIONS)
+        self.count = 0
+        """How many were read and kept so far: for `read_since`."""
 
     def recent(
         self,
@@ -80,6 +88,12 @@ class DecisionTail:
                 found.append(recorded)
         return found
 
+    def read_since(self, count: int) -> list[RecordedDecision]:
+        """What was read since `self.count` was `count`, in the order in which it was read; of more than MAX_DECISIONS
+        the last."""
+        fresh = min(self.count - count, len(self._as_read))
+        return [self._as_read[place] for place in range(len(self._as_read) - fresh, len(self._as_read))]
+
     def find(self, decision_id: str) -> RecordedDecision | None:
         if decision_id not in self._ids:
             return None
@@ -97,7 +111,10 @@ class DecisionTail:
         if len(self._by_time) > MAX_DECISIONS:
             _, oldest, _ = self._by_time.pop(0)
             self._ids.discard(oldest)
-            return oldest != recorded.decision_id
+            if oldest == recorded.decision_id:
+                return False
+        self._as_read.append(recorded)
+        self.count += 1
         return True
 
     async def follow(self, cluster: Cluster, has_topic: Callable[[], bool], on_new: Callable[[], None]) -> None:
@@ -128,7 +145,9 @@ class DecisionTail:
 
     async def _read(self, cluster: Cluster, on_new: Callable[[], None]) -> None:
         settings = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)
-        since_ms = self._by_time[-1][0] if self._by_time else self._now_ms() - LOOK_BACK_MS
+        now_ms = self._now_ms()
+        last_ms = min(self._by_time[-1][0], now_ms) - CLOCKS_APART_MS if self._by_time else 0
+        since_ms = max(last_ms, now_ms - LOOK_BACK_MS)
         async with Consumer(cluster, settings) as consumer:
             await consumer.assign_topic(DECISIONS_TOPIC)
             await consumer.seek_to_timestamp(max(since_ms, 0))

@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -18,11 +19,12 @@ from kavka.console.alerts import keeper
 from kavka.console.alerts.book import LONGEST_SILENCE_MS, AlertBook, Silence
 from kavka.console.alerts.senders import Told, body_of, link_of, send
 from kavka.console.settings import parse_settings
-from kavka.decisions import Decision, DecisionKind, RecordedDecision
+from kavka.decisions import YEAR_9000_MS, Decision, DecisionKind, RecordedDecision
 from kavka.errors import ConfigError
 from kavka.model import BrokerId, TopicPartition
+from kavka.observe.decision_tail import DecisionTail
 from kavka.observe.health.report import Check, CheckResult, Finding, Outcome, Severity, Statement, report
-from kavka.observe.snapshot import GroupOffset, GroupView
+from kavka.observe.snapshot import ClusterState, GroupOffset, GroupView
 from kavka.runtime.webhooks import NotDelivered
 
 HOOK = Target("webhook", "https://hooks.example.com/secret")
@@ -217,6 +219,42 @@ def test_one_target_that_breaks_has_the_others_told_once(monkeypatch: pytest.Mon
 
     asyncio.run(test())
     assert sorted(told) == ["slack", "webhook"]
+
+
+def test_a_decision_is_told_that_came_late_or_of_a_clock_that_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latest one's time was taken for how far had been looked: one of the year 8000 kept all others back."""
+    told: list[str] = []
+    monkeypatch.setattr(keeper, "send", lambda _target, said: told.append(said.key))
+    monkeypatch.setattr(keeper, "LOOK_S", 0.001)
+    tail = DecisionTail(lambda: 1_000)
+
+    def takes(name: str, at_ms: int) -> None:
+        tail.take(RecordedDecision(name, Decision(DecisionKind.CONTROLLER_ELECTED, at_ms, BrokerId(1), "it was first")))
+
+    snapshot = SimpleNamespace(at_ms=1, state=ClusterState.REACHABLE, why="", groups={})
+    watch = SimpleNamespace(name="c", snapshot=snapshot, health=report((), 0), decisions=tail)
+    ledger = sqlite3.connect(":memory:", isolation_level=None)
+    ledger.row_factory = sqlite3.Row
+
+    async def until(keys: list[str]) -> None:
+        async with asyncio.timeout(10):
+            while told != keys:  # noqa: ASYNC110  # what is waited for is another thread's
+                await asyncio.sleep(0.005)
+
+    async def test() -> None:
+        rule = AlertRule("d", (HOOK,), decisions=("controller*",))
+        alerts = keeper.AlertKeeper([rule], AlertBook(ledger), cast(Any, (watch,)), lambda: 1_000)
+        takes("of before the first look", 999)
+        await alerts.start()
+        await asyncio.sleep(0.05)
+        takes("history that is read after the first look", 998)
+        takes("far ahead", YEAR_9000_MS - 1)
+        await until(["decision far ahead"])
+        takes("late", 1_001)
+        await until(["decision far ahead", "decision late"])
+        await alerts.stop()
+
+    asyncio.run(test())
 
 
 class TestForms:

@@ -54,3 +54,23 @@ def test_at_the_bound_the_oldest_goes_and_one_that_is_older_than_all_is_not_take
     assert tail.find("3") is not None
     assert not tail.take(decision("ancient", 1))
     assert len(tail) == MAX_DECISIONS
+
+
+def test_what_is_new_is_what_was_read_since_whatever_time_it_bears() -> None:
+    tail = DecisionTail(lambda: 0)
+    tail.take(decision("a", 100))
+    count = tail.count
+    assert tail.read_since(count) == []
+    assert tail.take(decision("of a clock that is behind", 50))
+    assert not tail.take(decision("a", 100))
+    assert tail.take(decision("b", 200))
+    assert names(tail.read_since(count)) == ["of a clock that is behind", "b"]
+    assert names(tail.read_since(tail.count - 1)) == ["b"]
+
+
+def test_of_more_than_are_kept_the_last_are_new() -> None:
+    tail = DecisionTail(lambda: 0)
+    for number in range(MAX_DECISIONS + 2):
+        tail.take(decision(str(number), number))
+    new = names(tail.read_since(0))
+    assert (new[0], new[-1], len(new)) == ("2", str(MAX_DECISIONS + 1), MAX_DECISIONS)

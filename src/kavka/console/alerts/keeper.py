@@ -57,9 +57,8 @@ class AlertKeeper:
         """By rule and target."""
         self._clusters = clusters
         self._now_ms = now_ms
-        self._decided_ms: dict[str, int] = {}
-        """By cluster: the time of the latest decision that was looked at."""
-        self._looked: dict[str, set[str]] = {}
+        self._decisions: dict[str, tuple[int, int]] = {}
+        """By cluster: when it was first looked at, and how many decisions had been read at the last look."""
         self._under_way: dict[tuple[str, ...], asyncio.Task[None]] = {}
         self._threads = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="alerts")
         self._task: asyncio.Task[None] | None = None
@@ -123,14 +122,11 @@ class AlertKeeper:
             self.book.take(rule, watch.name, conditions(rule, seen), self._now_ms(), is_known=is_reachable)
 
     def _new_decisions(self, watch: ClusterWatch) -> Sequence[RecordedDecision]:
-        """Those that came since the last look; of the first look none, which would be history."""
-        since_ms = self._decided_ms.get(watch.name)
-        looked = self._looked.setdefault(watch.name, set())
-        found = watch.decisions.recent(limit=MOST_DECISIONS, since_ms=self._now_ms() if since_ms is None else since_ms)
-        new = [each for each in found if each.decision_id not in looked]
-        self._decided_ms[watch.name] = max((each.decision.at_ms for each in found), default=since_ms or self._now_ms())
-        self._looked[watch.name] = {each.decision_id for each in found}
-        return new
+        """Those that were read since the last look; what was decided before the first look is history."""
+        began_ms, count = self._decisions.setdefault(watch.name, (self._now_ms(), watch.decisions.count))
+        found = [each for each in watch.decisions.read_since(count) if each.decision.at_ms >= began_ms]
+        self._decisions[watch.name] = began_ms, watch.decisions.count
+        return found[-MOST_DECISIONS:]
 
     async def _tell(self, notice: Notice) -> None:
         alert, rule = notice.alert, self.rules[notice.alert.rule]
