@@ -26,6 +26,7 @@ settings     which clusters the console shows, where it listens, who may do what
 sso_settings by which provider people log in, and which rights their groups have
 alert_rules  what a rule for alerts says, and which conditions of a cluster it is about
 masks        which fields of messages are replaced for those who may not see them
+asked_path   the path that a request asked for, names in it encoded
 rights       what somebody may do: roles on clusters, with topics, with messages
 
 templates/, static/ and translations/ are the package's data.

@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from starlette.applications import Starlette
@@ -158,6 +159,8 @@ class TestLogin:
         answer = site.browser().get("/token?x=1&y=2")
         assert (answer.status, answer.headers["location"]) == (303, "/login?next=%2Ftoken%3Fx%3D1%26y%3D2")
         assert site.reached == []
+        target = site.browser().get("/c/live/groups/a%2Fb%3Fc%20d").headers["location"].partition("next=")[2]
+        assert csrf.safe_path(unquote(target)) == "/c/live/groups/a%2Fb%3Fc%20d", "a name stays one"
 
     def test_events_and_changes_are_refused_without_a_login(self, site: Site) -> None:
         assert site.browser().get("/stream", accept="text/event-stream").status == 401

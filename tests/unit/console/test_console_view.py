@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from types import SimpleNamespace
+from urllib.parse import unquote
 from uuid import UUID
 
 import pytest
@@ -15,6 +16,8 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from kavka.client.cluster import Broker, PartitionMetadata, TopicMetadata
+from kavka.console.access.csrf import safe_path
+from kavka.console.look.format import path_part
 from kavka.console.look.history_charts import window_of
 from kavka.console.look.templating import base_context, environment
 from kavka.console.look.view import cut, links, number, ordered
@@ -60,6 +63,16 @@ def test_a_link_keeps_the_rest_of_the_query() -> None:
     assert link(page=5) == "/c/prod/topics?q=a%26b&sort=size&page=5"
     assert link(sort="name", page=1) == "/c/prod/topics?q=a%26b&sort=name"
     assert link(q=None, sort=None, page=1) == "/c/prod/topics"
+
+
+@pytest.mark.parametrize("group", ["a/b", "x?q=1", "a#b", "a/../b", "50%25", "%2e%2e", '"><img src=x>', "grüße"])
+def test_a_link_leads_to_where_it_stands_whatever_name_is_in_the_address(group: str) -> None:
+    """Of an address that was decoded only the part before a ? or # was left."""
+    address = f"/c/prod/groups/{path_part(group)}"
+    asked = Request({**request("sort=lag").scope, "path": unquote(address), "raw_path": address.encode()})
+    assert links(asked)(order="down") == f"{address}?sort=lag&order=down"
+    assert base_context(asked)["here"] == f"{address}?sort=lag"
+    assert own_path(f"{address}?sort=lag") == safe_path(f"{address}?sort=lag") == f"{address}?sort=lag"
 
 
 def test_a_link_keeps_what_is_said_several_times_whatever_that_costs() -> None:

@@ -38,6 +38,7 @@ from kavka.console.access.audit import AuditLog, AuditRecord, Outcome
 from kavka.console.access.auth import LOCAL_USER, LoginThrottle, User, Users
 from kavka.console.access.sessions import ABSOLUTE_MS, Session, Sessions
 from kavka.console.access.single_sign_on import LOGIN_MS, SingleSignOn
+from kavka.console.asked_path import path_of
 from kavka.console.settings import UserSettings
 from kavka.console.sso_settings import CALLBACK, SsoSettings
 from kavka.errors import ConfigError
@@ -195,7 +196,7 @@ class GuardMiddleware:
             return PlainTextResponse("log in", 401, {"www-authenticate": 'Basic realm="kavka console"'})
         if request.method not in csrf.SAFE_METHODS or EVENTS in headers.get("accept", ""):
             return guard.refusal(request, 401, "Nobody is logged in, or the session has expired. Nothing was done.")
-        target = path + (f"?{request.url.query}" if request.url.query else "")
+        target = path_of(request) + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
 
     async def _basic_user(self, request: Request) -> User | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import jinja2
 
 from kavka import __version__
+from kavka.console.asked_path import path_of
 from kavka.console.look.format import filters, zone_of
 from kavka.console.look.i18n import LANGUAGES, language_of, translator
 from kavka.observe.snapshot import Part
@@ -63,8 +64,8 @@ def base_context(request: Request) -> dict[str, object]:
         "theme": theme if theme in THEMES else THEMES[0],
         "zone": zone_of(request),
         "now_ms": time.time_ns() // 1_000_000,
-        "path": request.url.path,
-        "here": request.url.path + (f"?{query}" if query else ""),
+        "path": path_of(request),
+        "here": path_of(request) + (f"?{query}" if query else ""),
         "version": __version__,
         # What a page may leave out.
         "cluster": None,

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
+from kavka.console.asked_path import path_of
 from kavka.console.look.charts import Look
 from kavka.console.look.format import zone_of
 from kavka.console.look.i18n import language_of, translator
@@ -80,7 +81,7 @@ def links(request: Request, path: str | None = None) -> Callable[..., str]:
         if changed.get("page") == 1:
             del changed["page"]
         kept = {name: value for name, value in changed.items() if value is not None and value != ""}
-        here = path or request.url.path
+        here = path or path_of(request)
         return f"{here}?{urlencode(kept, doseq=True)}" if kept else here
 
     return link
