@@ -432,6 +432,17 @@ class TestMessages:
         assert "<script>alert" not in page.html
         assert "&lt;script&gt;" in page.html
 
+    def test_a_time_that_no_calendar_has_is_shown_as_a_number(self, live: Live) -> None:
+        live.topic("far", 1, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
+        far = (2**63 - 1, 253_402_300_800_000)
+        for at_ms in far:
+            live.produce("far", (None, b"v"), timestamp=at_ms)
+        for query in ({}, {"start": "oldest"}):
+            html = self.read(live, "far", **query)
+            assert all(f"1970-01-01 UTC + {at_ms:,} ms" in html for at_ms in far)
+        assert f"{far[0]:,} ms" in live.client().get("/c/live/topics/far/messages/0/0").text
+        assert live.client().get("/c/live/topics/far/messages/export?format=csv").status == 200
+
     def test_a_megabyte_is_cut_and_can_be_saved_whole(self, live: Live) -> None:
         live.topic("large", 1)
         value = bytes(range(256)) * 3_900

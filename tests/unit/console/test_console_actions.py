@@ -31,6 +31,7 @@ from kavka.console.actions.topics import CreateTopic, DeleteTopic
 from kavka.console.actions.typed_time import instant, past_ms, time_ms, zone_of_name
 from kavka.console.messages.decoding import decode
 from kavka.console.messages.search import _has_field
+from kavka.decisions import YEAR_9000_MS
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.observe.health.report import Statement
@@ -155,6 +156,12 @@ class TestForms:
         assert past_ms("2026-11-21T11:00", zone_of_name("Europe/Berlin"), now_ms) == now_ms
         with pytest.raises(ActionRefused, match="in the future"):
             past_ms("2026-11-21T11:00", UTC, now_ms)
+
+    def test_the_last_time_that_is_taken_is_one_in_every_zone(self) -> None:
+        with pytest.raises(ActionRefused, match="from 1970 to 8999"):
+            time_ms(str(YEAR_9000_MS), UTC)
+        for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago"):
+            assert instant(time_ms(str(YEAR_9000_MS - 1), UTC), zone_of_name(zone))
 
     def test_a_time_that_its_zone_leaves_out_is_refused(self) -> None:
         with pytest.raises(ActionRefused, match="put forward"):

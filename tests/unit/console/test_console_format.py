@@ -25,6 +25,7 @@ from kavka.console.look.format import (
     zone_of,
 )
 from kavka.console.look.i18n import translator
+from kavka.decisions import YEAR_9000_MS
 
 NOON = 1_767_265_200_000
 """2026-01-01 11:00 UTC, noon in Berlin."""
@@ -87,6 +88,13 @@ def test_a_time_element_can_be_read_by_machines_and_counted_on() -> None:
     assert 'datetime="2026-01-01T12:00:00.000+01:00"' in element
     assert f'data-at="{NOON}"' in element
     assert "5 s ago" in element
+
+
+@pytest.mark.parametrize("at_ms", [YEAR_9000_MS, 253_402_300_800_000, 2**63 - 1, 10**400])
+def test_a_time_that_no_calendar_has_is_told_as_a_number(at_ms: int) -> None:
+    assert f"1970-01-01 UTC + {at_ms:,} ms" in time_element(at_ms, NOON, BERLIN, translator("en"))
+    assert clock(at_ms, BERLIN, NOON, millis=True) == f"1970-01-01 UTC + {at_ms:,} ms"
+    assert time_element(YEAR_9000_MS - 1, NOON, ZoneInfo("Pacific/Kiritimati"), translator("en"))
 
 
 @pytest.mark.parametrize("cookie", ["Europe%2FBerlin", "..%2F..%2Fetc%2Fpasswd", "%00", "x" * 4000, ""])

@@ -15,9 +15,7 @@ from zoneinfo import ZoneInfo
 
 from kavka.console.actions.action import ActionRefused
 from kavka.console.look.format import zone_name
-
-LAST_MS = 253_402_300_799_999
-"""9999-12-31T23:59:59.999Z: what comes after has no date."""
+from kavka.decisions import YEAR_9000_MS
 
 
 def time_ms(said: str, zone: tzinfo) -> int:
@@ -39,8 +37,8 @@ def time_ms(said: str, zone: tzinfo) -> int:
         raise
     except (ValueError, OverflowError, OSError) as problem:
         raise ActionRefused(f"{said[:60]!r} is not a time: write it like 2026-11-21T10:00:00+00:00") from problem
-    if not 0 <= found <= LAST_MS:
-        raise ActionRefused(f"{said[:60]!r} is not a time from 1970 to 9999")
+    if not 0 <= found < YEAR_9000_MS:
+        raise ActionRefused(f"{said[:60]!r} is not a time from 1970 to 8999")
     return found
 
 

@@ -5,6 +5,8 @@ by `data-at`.
 
     I1  what comes from a cluster is escaped, and its control characters are made visible
     I2  the same value gives the same text: the present is an argument
+    I3  every number of milliseconds is a time that can be shown: a producer may write any, that of the year 292,278,994
+        too (`is_dated`)
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from jinja2 import pass_context
 from markupsafe import Markup, escape
 
 from kavka.console.look.i18n import ENGLISH
+from kavka.decisions import YEAR_9000_MS
 from kavka.observe.snapshot import NOT_READ
 
 if TYPE_CHECKING:
@@ -121,8 +124,15 @@ def age(at_ms: int, now_ms: int, translate: Translator) -> Markup:
     return translate("{t} ago", t=translate(said[1], n=f"{passed // said[0]:,}"))
 
 
+def is_dated(at_ms: float) -> bool:
+    """Whether a calendar has the time in every zone."""
+    return at_ms < YEAR_9000_MS
+
+
 def clock(at_ms: float, zone: tzinfo, now_ms: float, *, millis: bool = False) -> str:
     """The time of day, with the date where that is another one than today's, and the zone."""
+    if not is_dated(at_ms):
+        return f"1970-01-01 UTC + {int(at_ms):,} ms"
     moment = datetime.fromtimestamp(at_ms / 1_000, zone)
     text = moment.strftime("%H:%M:%S")
     if millis:
@@ -148,8 +158,10 @@ def moment(context: Context, at_ms: int | None, *, millis: bool = False) -> Mark
 
 
 def time_element(at_ms: int, now_ms: int, zone: tzinfo, translate: Translator, *, millis: bool = False) -> Markup:
-    exact = datetime.fromtimestamp(at_ms / 1_000, zone).isoformat(timespec="milliseconds")
     shown = clock(at_ms, zone, now_ms, millis=millis)
+    if not is_dated(at_ms):
+        return Markup("<span>{}</span>").format(shown)
+    exact = datetime.fromtimestamp(at_ms / 1_000, zone).isoformat(timespec="milliseconds")
     return Markup('<time datetime="{}" title="{}">{} · <span class="age" data-at="{}">{}</span></time>').format(
         exact, exact, shown, at_ms, age(at_ms, now_ms, translate)
     )
@@ -168,6 +180,8 @@ def age_of(context: Context, at_ms: int | None) -> Markup:
     if at_ms is None or at_ms < 0:
         return unknown(context)
     zone, now_ms = context["zone"], context["now_ms"]
+    if not is_dated(at_ms):
+        return time_element(at_ms, now_ms, zone, context["_"])
     exact = datetime.fromtimestamp(at_ms / 1_000, zone).isoformat(timespec="milliseconds")
     return Markup('<time datetime="{}" title="{}"><span class="age" data-at="{}">{}</span></time>').format(
         exact, clock(at_ms, zone, now_ms, millis=True), at_ms, age(at_ms, now_ms, context["_"])
