@@ -166,6 +166,12 @@ class Meter(Protocol):
         """An answer of so many bytes is ready: for how long its client has to wait instead, in milliseconds. 0: it may
         leave."""
 
+    def owed_ms(self) -> int:
+        """For how long its client has to wait before it may be given records that cannot be taken back."""
+
+    def gave(self, size_bytes: int, owed_ms: int) -> None:
+        """An answer of so many bytes leaves, after `owed_ms` was asked for: the wait that follows comes after it."""
+
     def fetched_by_follower(self) -> None:
         """Another broker's fetch is answered, which no quota bounds."""
 

@@ -58,6 +58,10 @@ class TokenBucket:
         self._filled_ms = now_ms
         return self._tokens
 
+    def forget(self) -> None:
+        """It is full again: while nothing is bounded nobody owes anything."""
+        self._filled_ms = None
+
     def take(self, count: float, rate: float, now_ms: int) -> None:
         """Takes `count`, whether there are so many or not."""
         self._tokens = min(rate * self._span_s, self.tokens(rate, now_ms) - count)

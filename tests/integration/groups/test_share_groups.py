@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import gzip
 import struct
+import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -33,10 +35,11 @@ from kavka.protocol.messages.share_acknowledge_request import ShareAcknowledgeRe
 from kavka.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from kavka.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from kavka.records.builder import BatchBuilder
-from tests.kit.broker_client import BrokerClient
+from tests.kit.broker_client import CLIENT_ID, BrokerClient
 from tests.kit.command_line import run_alone
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.process_cluster import eventually
+from tests.kit.quota_script import CONSUME, alter
 from tests.kit.share_member import ACCEPT, GAP, REJECT, RELEASE, RENEW, ShareMember
 
 GROUP_RESOURCE = 32
@@ -407,3 +410,31 @@ def test_why_records_were_delivered_again_is_told(queue: tuple[ShareMember, uuid
     assert f"group {member.group} does not get records 4 to 5 again: rejected by a member" in told()
     member.close()
     eventually("the session is over", lambda: "the member's share session ended" in told())
+
+
+def test_a_member_over_its_quota_waits_and_gets_each_record_once(tmp_path: Path) -> None:
+    """What is acquired leaves: an answer without it would lock it, and count as a delivery."""
+    with KavkaProcess(tmp_path / "data", settings={"quota.window.num": "2"}) as process:
+        with BrokerClient(process.port) as client:
+            name = client.create_topic()
+            builder = BatchBuilder()
+            builder.append(1, None, b"x" * 50_000)
+            for _ in range(6):
+                assert client.produce(name, builder.build()).error_code == 0
+            found, group = client.topic_id(name), group_of(client)
+            assert alter(client, [((("client-id", CLIENT_ID),), [(CONSUME, 100_000.0)])])[0][1] == 0
+        with ShareMember(process.port, group) as member:
+            member.join(name)
+            began, told, counts = time.monotonic(), 0, Counter[int]()
+            while len(counts) < 6:
+                assert time.monotonic() < began + 30
+                answer = member.fetch_answer(found)
+                assert answer.error_code == 0
+                told = max(told, answer.throttle_time_ms)
+                for topic in answer.responses:
+                    for each in topic.partitions[0].acquired_records:
+                        assert each.delivery_count == 1
+                        counts.update(range(each.first_offset, each.last_offset + 1))
+            assert counts == Counter(range(6))
+            assert told > 0
+            assert time.monotonic() - began > 1  # 300 KB, of which 100 KB are free.

@@ -313,3 +313,56 @@ def test_metrics_show_rates_and_delays_by_user_and_client_id() -> None:
     assert world.quotas.measured("Produce", "throttle-time") == [(tags, 5_000)]
     assert world.quotas.measured("ControllerMutation", "tokens") == [(tags, 10)]
     assert world.quotas.measured("ControllerMutation", "mutation-rate") == [(tags, 0.1)]
+
+
+def test_records_that_were_acquired_leave_and_the_wait_for_more_comes_after_them() -> None:
+    world = World()
+    world.set("clients/app", consumer_byte_rate=1000)
+
+    def share_fetch(size: int) -> tuple[int, int]:
+        """What was owed, what is told."""
+        meter = world.meter(ApiKey.SHARE_FETCH)
+        owed_ms = meter.owed_ms()
+        meter.gave(0 if owed_ms else size, owed_ms)
+        return owed_ms, meter.charge(m.ShareFetchRequest())
+
+    assert share_fetch(10_000) == (0, 0)  # As much as ten windows hold.
+    assert share_fetch(3_000) == (0, 3_000)
+    assert share_fetch(5_000) == (3_000, 3_000)
+    world.now_ms += 11_000  # All windows are over.
+    assert share_fetch(5_000) == (0, 0)
+    assert world.told[0].evidence["quota"] == "consumer_byte_rate"
+
+
+def test_a_quota_of_nothing_lets_no_share_consumer_acquire_anything() -> None:
+    world = World()
+    world.set("clients/app", consumer_byte_rate=0)
+    meter = world.meter(ApiKey.SHARE_FETCH)
+    assert meter.owed_ms() == 11_000
+    meter.gave(0, 11_000)
+    assert meter.charge(m.ShareFetchRequest()) == 11_000
+
+
+def test_who_has_no_quota_of_fetches_owes_nothing() -> None:
+    world = World()
+    world.set("clients/other", consumer_byte_rate=0)
+    assert world.meter(ApiKey.SHARE_FETCH).owed_ms() == 0
+    world.set("clients/other")
+    world.set("clients/app", producer_byte_rate=0)
+    assert world.meter(ApiKey.SHARE_FETCH).owed_ms() == 0
+
+
+def test_what_was_overdrawn_is_owed_no_more_once_the_quota_was_taken_away() -> None:
+    world = World()
+    world.set("clients/app", controller_mutation_rate=1, producer_byte_rate=1)
+
+    def change() -> bool:
+        return world.meter(ApiKey.CREATE_TOPICS).mutate(1_000, strict=True)
+
+    assert change()
+    assert not change()
+    world.set("clients/app", producer_byte_rate=1)
+    assert change()
+    world.set("clients/app", controller_mutation_rate=1)
+    assert change()
+    assert not change()

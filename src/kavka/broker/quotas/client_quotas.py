@@ -6,7 +6,9 @@ Must not know how a limit is stored (`quota_store`) or how a connection is held 
     what is counted                 with which quota       where
     bytes of a request              Produce                the dispatcher, when the answer is ready
     bytes of an answer              Fetch                  the fetch handler: over its quota a client gets no records,
-                                                           and what it would have got is not counted
+                                                           and what it would have got is not counted. That of share
+                                                           groups: records that were acquired leave, and the client
+                                                           waits before it acquires more
     time in the handler             Request                the dispatcher; what brokers ask of each other is exempt,
                                                            but not where somebody asks who may not
     partitions made and deleted     ControllerMutation     the handlers of topics
@@ -154,6 +156,8 @@ class KindQuotas:
             self._known.clear()
             for meter in self.meters.values():
                 meter.limit = self.limits.limit(meter.share)
+                if meter.limit is None and meter.bucket is not None:
+                    meter.bucket.forget()
 
     def meter(self, request: Request, now_ms: int) -> ShareMeter:
         """The meter of a request's client."""
@@ -371,6 +375,25 @@ class RequestMeter:
             meter.rate.record(-size_bytes, now_ms)
         self._paid_ms = delay
         return delay
+
+    def owed_ms(self) -> int:
+        """For how long its client has to wait before it may be given records that cannot be taken back."""
+        quotas, now_ms = self._quotas.fetch, self._quotas.ports.now_ms()
+        if not quotas.limits:
+            return 0
+        meter = quotas.meter(self._request, now_ms)
+        if meter.limit is None:
+            return 0
+        # A quota of 0 holds also who had nothing yet.
+        return delay_ms(meter.rate, meter.limit, now_ms) if meter.limit else quotas.samples * quotas.window_ms
+
+    def gave(self, size_bytes: int, owed_ms: int) -> None:
+        """An answer of `size_bytes` leaves, whatever the quota is; `owed_ms` as it was when records were looked for."""
+        now_ms = self._quotas.ports.now_ms()
+        request_meter, request_delay = self._charge_time(now_ms)
+        meter = self._quotas.fetch.meter(self._request, now_ms)
+        bytes_delay = max(meter.record(size_bytes, now_ms), owed_ms)
+        self._paid_ms = self._delayed(QuotaKind.FETCH, meter, bytes_delay, request_meter, request_delay, now_ms)
 
     def fetched_by_follower(self) -> None:
         """A follower's fetch is exempt."""

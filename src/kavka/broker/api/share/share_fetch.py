@@ -4,9 +4,11 @@ Behaviour   A share session (KIP-932): epoch 0 opens it, n+1 goes on with it, -1
             ends with its connection. Acknowledgements are decided before anything is read; the answer has the outcome
             of their writes. Records go out as whole batches; which of them are the member's, the acquired ranges say.
             The request waits up to max_wait_ms for min_bytes, at every partition of the session that this broker leads.
-            A request with renewals reads nothing (KIP-1222).
+            A request with renewals reads nothing (KIP-1222). The client's fetch quota counts the answer. Who is over it
+            acquires nothing, and waits; what was acquired leaves, and the wait comes after it. (Apache Kafka acquires,
+            then answers without records: these are locked until the time is over, and are delivered once more.)
 Versions    1; 2 acquire mode (KIP-1206), renewals (KIP-1222).
-Not supported  Version 0, of 4.0's early access; the fetch quota of clients does not count these answers.
+Not supported  Version 0, of 4.0's early access.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from kavka.protocol.connection import Request
 
 _RECORD_LIMIT = 1
+_HEAD_BYTES, _PARTITION_BYTES, _ACQUIRED_BYTES = 20, 44, 19
+"""Of an answer, of a partition with its topic, of a range of records that were acquired."""
 
 
 def handle(broker: ShareBroker, request: Request, message: ShareFetchRequest) -> Awaitable[ShareFetchResponse]:
@@ -74,10 +78,13 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
         broker, request, who, batches, Kind(request.header.api_version >= 2, message.is_renew_ack)
     )
     given: list[Given] = []
-    if fetched:
+    owed_ms = request.meter.owed_ms() if request.meter is not None and fetched else 0
+    if fetched and not owed_ms:
         partitions, refusals = readable(broker, request, fetched)
         wish = Wish(message.max_records, message.batch_size, is_exact=message.share_acquire_mode == _RECORD_LIMIT)
         max_bytes = min(message.max_bytes, broker.config.fetch_max_bytes)
+        if request.meter is not None:
+            max_bytes = min(max_bytes, request.meter.most_bytes())
         asked = FetchWish(
             *who, wish, 0 if refusals else message.max_wait_ms, min(message.min_bytes, max_bytes), max_bytes
         )
@@ -86,6 +93,8 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
     outcomes = await settled(pending)
     if is_final:
         broker.share.sessions.end(session)
+    if request.meter is not None:
+        request.meter.gave(_size_of(given), owed_ms)
     lock_ms = broker.share.leaders.settings(who[0]).limits.lock_ms
     return _response(broker, request, given, outcomes, fetched if is_first else (), lock_ms)
 
@@ -146,6 +155,11 @@ def _session(
         session.change(named, forgotten)
         session.advance()
     return session
+
+
+def _size_of(given: Iterable[Given]) -> int:
+    """The bytes of the answer, to within a few of each partition; for a client's quota."""
+    return _HEAD_BYTES + sum(len(one.records) + _PARTITION_BYTES + _ACQUIRED_BYTES * len(one.acquired) for one in given)
 
 
 def _response(
