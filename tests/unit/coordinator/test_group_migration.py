@@ -156,6 +156,34 @@ def test_partitions_that_do_not_exist_are_given_to_nobody(assignor: str, topics:
     in_virtual_time(scenario)
 
 
+def test_a_classic_member_does_not_join_again_before_there_is_something_to_join_for() -> None:
+    """Members that come at once are assigned together (group.consumer.assignment.interval.ms). Until then a classic
+    member was sent from its SyncGroup to JoinGroup and back, as fast as it could, with nothing to read meanwhile."""
+
+    async def scenario() -> None:
+        case = Case(assignment_interval_ms=1_000)
+        groups = await case.start()
+        old = await case.classic_member()
+        await case.beat("new")
+        old = await case.join(old.member_id, owned={"t": [0, 1, 2, 3]})
+        mine = decode_assignment((await case.sync(old)).assignment).partitions["t"]
+        old = await case.join(old.member_id, owned={"t": mine})
+        await case.beat("newer")
+        assert case.state == "Assigning"
+        again = await case.join(old.member_id, owned={"t": mine})
+        assert again.generation == old.generation
+        assert decode_assignment((await case.sync(again)).assignment).partitions["t"] == mine
+        groups.heartbeat(GROUP, old.member_id, None, old.generation)
+        await asyncio.sleep(1.1)
+        with pytest.raises(RequestError) as rebalance:
+            groups.heartbeat(GROUP, old.member_id, None, old.generation)
+        assert rebalance.value.code is ErrorCode.REBALANCE_IN_PROGRESS
+        await case.join(old.member_id, owned={"t": mine})
+        assert case.state == "Reconciling"
+
+    in_virtual_time(scenario)
+
+
 def test_a_member_whose_first_choice_cannot_be_read_is_answered_in_the_lowest_version() -> None:
     """The group works with another one of its protocols, and is upgraded with that."""
 

@@ -318,7 +318,8 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         consumers = active.shard.consumer_groups.get(group_id)
         if consumers is not None:
             try:
-                classic_heartbeat(consumers, member_id, group_instance_id, generation, self.now_ms())
+                is_due = self._consumers.is_time_to_assign(consumers)
+                classic_heartbeat(consumers, member_id, group_instance_id, generation, self.now_ms(), is_due=is_due)
             finally:
                 self.arm(active, group_id)
             return

@@ -48,6 +48,7 @@ from kavka.coordinator.groups.consumer.decide.heartbeat import (
     decide_heartbeat,
     decide_leave,
     is_new_subscription,
+    is_time_to_assign,
     remove_members,
 )
 from kavka.coordinator.groups.consumer.decide.migration import may_downgrade, to_classic_group, to_consumer_group
@@ -314,6 +315,10 @@ class ConsumerGroupFlow:
     def concerns(self, active: ActiveGroupShard, group_id: str) -> bool:
         """Whether a classic request is for this: the group is of the newer protocol, or on its way from or to it."""
         return group_id in active.shard.consumer_groups or active.turns.is_taken(group_id)
+
+    def is_time_to_assign(self, group: ConsumerGroup) -> bool:
+        """Whether the last target assignment is old enough for another."""
+        return is_time_to_assign(group, self._now(group.group_id, {}))
 
     async def classic_join(
         self, active: ActiveGroupShard, group_id: str, request: JoinRequest, new_member_id: str

@@ -203,7 +203,7 @@ def answer_sync(group: ConsumerGroup, request: SyncRequest, topics: Topics, now_
         raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     group.renew(member_id, classic.session_timeout_ms, now_ms)
     deadlines = group.deadlines[member_id]
-    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         deadlines.expect_join(now_ms + member.rebalance_timeout_ms)
         raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
     deadlines.sync_ms = None
@@ -212,12 +212,17 @@ def answer_sync(group: ConsumerGroup, request: SyncRequest, topics: Topics, now_
 
 
 def classic_heartbeat(
-    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int, *, is_due: bool
 ) -> None:
-    """Keeps the member alive. Raises `RequestError`; REBALANCE_IN_PROGRESS where it must join again."""
+    """Keeps the member alive. Raises `RequestError`; REBALANCE_IN_PROGRESS where it must join again.
+
+    `is_due`: another target assignment may be computed now. Who joins then has it computed, where nobody else does:
+    Apache Kafka waits for a member of the newer protocol.
+    """
     member, classic = require_classic_member(group, member_id, instance_id, generation)
     group.renew(member_id, classic.session_timeout_ms, now_ms)
     can_go_on = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
-    if member.epoch < group.epoch or member.state is MemberState.UNREVOKED_PARTITIONS or can_go_on:
+    is_behind = member.epoch < (group.epoch if is_due else group.assignment_epoch)
+    if is_behind or member.state is MemberState.UNREVOKED_PARTITIONS or can_go_on:
         group.deadlines[member_id].expect_join(now_ms + member.rebalance_timeout_ms)
         raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
