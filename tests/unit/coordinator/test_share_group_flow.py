@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from kavka.coordinator.groups.classic.decide.membership import JoinProtocol, JoinRequest, Leaver
+from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.coordinator.groups.share.decide.group import ShareGroupLimits
 from kavka.coordinator.groups.share.decide.heartbeat import ShareAnswer, ShareHeartbeat
@@ -124,5 +126,33 @@ def test_states_whose_making_could_not_be_noted_are_asked_for_again() -> None:
         del case.states.initialize  # type: ignore[method-assign]
         await asyncio.sleep(RETRY_MS / 1000 + 0.01)
         assert given(await case.beat("one", one.member_epoch)) == [0, 1]
+
+    in_virtual_time(scenario)
+
+
+def test_requests_of_other_kinds_do_not_wait_for_an_administrator_of_a_share_group() -> None:
+    """States are deleted at another broker, which may take its time; that the group is a share group is known."""
+
+    async def scenario() -> None:
+        case = ShareCase()
+        await case.start()
+        answer = await case.beat("one")
+        await case.beat("one", -1)
+        deleted: asyncio.Future[Mapping[uuid.UUID, ErrorCode]] = asyncio.get_running_loop().create_future()
+        topics: Any = answer.assignment
+        case.states.delete = lambda _group, _topics: deleted  # type: ignore[attr-defined]
+        deleting = asyncio.ensure_future(case.groups.delete_group(GROUP))
+        await asyncio.sleep(1)
+        join = JoinRequest("", None, "old", "/h", 10_000, 10_000, "consumer", [JoinProtocol("range", b"")], False)
+        beat = ConsumerHeartbeat(GROUP, "m", 0, None, None, 1_000, ["t"], None, None, {}, "c", "/h")
+        async with asyncio.timeout(1):
+            assert (await case.groups.join(GROUP, join)).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            assert await case.groups.leave(GROUP, [Leaver("m")]) == [ErrorCode.UNKNOWN_MEMBER_ID]
+            with pytest.raises(RequestError) as refused:
+                await case.groups.consumer_heartbeat(beat)
+        assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+        deleted.set_result(dict.fromkeys(topics, ErrorCode.NONE))
+        await deleting
+        assert (await case.groups.join(GROUP, join)).error is ErrorCode.NONE
 
     in_virtual_time(scenario)

@@ -116,6 +116,8 @@ class ConsumerGroupFlow:
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         group_id = request.group_id
         check_request(request, self._around.limits(group_id))
+        if group_id in active.shard.share_groups:
+            raise _of_another_kind(group_id)  # without its turn, as `concerns`
 
         async def decide() -> tuple[Change, HeartbeatAnswer]:
             return await self._decide(active, request, sees)
@@ -313,7 +315,12 @@ class ConsumerGroupFlow:
     # -- members that speak the classic protocol
 
     def concerns(self, active: ActiveGroupShard, group_id: str) -> bool:
-        """Whether a classic request is for this: the group is of the newer protocol, or on its way from or to it."""
+        """Whether a classic request is for this: the group is of the newer protocol, or on its way from or to it.
+
+        Of a share group the answer is known. Its turns may take as long as states take that other brokers keep.
+        """
+        if group_id in active.shard.share_groups:
+            return False
         return group_id in active.shard.consumer_groups or active.turns.is_taken(group_id)
 
     def is_time_to_assign(self, group: ConsumerGroup) -> bool:

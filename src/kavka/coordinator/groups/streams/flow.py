@@ -86,6 +86,9 @@ class StreamsGroupFlow:
         if not self._around.is_enabled():
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         check_request(request)
+        if request.group_id in active.shard.share_groups:
+            # Without its turn, which may take as long as states take that other brokers keep.
+            raise _of_another_kind(request.group_id)
         if request.member_epoch == LEAVING_EPOCH:
             return await self._leave(active, request)
         group_id, member_id = request.group_id, request.member_id
@@ -145,7 +148,7 @@ class StreamsGroupFlow:
         classic = shard.groups.get(group_id)
         is_another = group_id in shard.consumer_groups or group_id in shard.share_groups
         if is_another or (classic is not None and classic.state is not GroupState.EMPTY):
-            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+            raise _of_another_kind(group_id)
         if request.member_epoch != JOINING_EPOCH:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
         return [] if classic is None else [group_tombstone(group_id)]
@@ -299,6 +302,10 @@ class StreamsGroupFlow:
                 changed.configured, changed.checked_version = configured, version
 
         return _Change(records, "its internal topics are there", settle)
+
+
+def _of_another_kind(group_id: str) -> RequestError:
+    return RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
 
 
 def _take_over(group: StreamsGroup, decision: Decision, version: int) -> None:
