@@ -20,7 +20,8 @@ Decides what users type and read: options, help, tables, JSON, errors with a nex
     options.py log_level.py times.py    options that several commands take; times and durations as people write them
     shared_options.py                   several options that mean one thing, taken by several commands
     help.py       how help looks, and how a mistake on the command line is reported
-    output.py     tables, JSON, colours, errors with a next step; setting_hints.py: for a setting that a broker refuses
+    output.py     tables, JSON, colours, errors with a next step; table_fit.py: a table in a narrow terminal;
+                  setting_hints.py: for a setting that a broker refuses
     missing_names.py
                   topics and groups that are not there, and the names that were probably meant
     user_rights.py what `kavka users add` gives besides a password

@@ -210,7 +210,8 @@ def _show(snapshot: ClusterSnapshot, found: HealthReport, silent: Sequence[int],
             table.add(result.check.name, result.outcome.value, result.check.weight, result.evidence)
         show(table)
     elif found.unknown:
-        print(f"\nNot known: {', '.join(result.check.name for result in found.unknown)} (--all says why).")
+        checks = counted(len(found.unknown), "check")
+        print(f"\n{checks} could not be made; `kavka health --all` names them, and says why.")
 
 
 def what_failed(result: CheckResult) -> str:

@@ -64,16 +64,25 @@ def show(table: Table) -> None:
             lines.insert(0, f"# {table.title}")
         print("\n".join(lines))
         return
+    from rich.cells import cell_len
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    shown = RichTable(title=table.title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for heading in table.headings:
-        number = heading in table.numbers
-        shown.add_column(heading.capitalize(), justify="right" if number else "left", overflow="fold")
+    from kavka.cli.table_fit import fit_of  # late, as rich: a pipe needs neither
+
+    terminal = console(sys.stdout)
+    headings = [heading[:1].upper() + heading[1:] for heading in table.headings]
+    cells = [max((cell_len(row[place]) for row in table.rows), default=0) for place in range(len(headings))]
+    fit = fit_of(headings, cells, terminal.width)
+    shown = RichTable(box=None, header_style="bold", pad_edge=False, padding=(0, fit.gap, 0, 0))
+    for place, width in fit.widths.items():
+        number = table.headings[place] in table.numbers
+        shown.add_column(headings[place], width=width, justify="right" if number else "left", overflow="fold")
     for row in table.rows:
-        shown.add_row(*(Text(cell) for cell in row))
-    console(sys.stdout).print(shown)
+        shown.add_row(*(Text(row[place]) for place in fit.widths))
+    if table.title:
+        terminal.print(Text(table.title, style="italic"))
+    terminal.print(shown)
 
 
 def show_json(value: object) -> None:
@@ -296,8 +305,8 @@ def explain(error: KavkaError, bootstrap: str, *, meant: str | None = None) -> F
             ErrorCode.INVALID_TOPIC_EXCEPTION: "choose another name: at most 249 letters, digits, '.', '_' and '-'",
             ErrorCode.SASL_AUTHENTICATION_FAILED: LOGIN_NEXT,
             ErrorCode.UNSUPPORTED_SASL_MECHANISM: LOGIN_NEXT,
-            ErrorCode.SECURITY_DISABLED: "set authorizer.class.name in the brokers' files and start them again "
-            "(docs/security.md)",
+            ErrorCode.SECURITY_DISABLED: "start the brokers with `kavka up --secure`, or with authorizer.class.name in "
+            "their files (docs/security.md)",
             ErrorCode.FEATURE_UPDATE_FAILED: "`kavka features describe` shows levels and what is supported",
             ErrorCode.INVALID_UPDATE_VERSION: "`kavka features describe` shows levels and what is supported",
             ErrorCode.GROUP_ID_NOT_FOUND: "`kavka groups list` shows all",

@@ -7,6 +7,7 @@ cluster is read (observe.watcher). Works without the console's extra.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
@@ -51,7 +52,7 @@ def top(
 ) -> None:
     """Watch brokers, busy topics and groups that lag.
 
-    The view refreshes until Ctrl-C. In a pipe it is printed once.
+    The view refreshes until Ctrl-C. In a pipe, or where TERM is dumb, it is printed once.
 
     [bold]Examples[/bold]
 
@@ -63,7 +64,7 @@ def top(
     from kavka.runtime.loop import run
 
     try:
-        if once or as_json or not sys.stdout.isatty():
+        if once or as_json or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
             run(_once(settings, as_json=as_json))
         else:
             run(_live(settings, every_s))

@@ -76,7 +76,8 @@ def list_transactions(
         show_json([one._asdict() for one in found])
         return
     if not found:
-        note("There are no such transactional ids.")
+        is_asked_for = states or pattern or longer_than_ms is not None
+        note("No transaction is like that." if is_asked_for else "There are no transactional ids.")
         return
     table = Table(["transactional id", "coordinator", "producer id", "state"], ["coordinator", "producer id"])
     for one in found:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -272,3 +275,27 @@ def test_a_command_without_its_topic_says_how_to_name_it(run: Run, words: tuple[
     said = run(*words, status=2).stderr.decode()
     assert "no topic is named" in said
     assert f"for example kavka {' '.join(words)} orders" in said
+
+
+def test_what_a_plain_broker_does_not_have_is_said_with_the_command_that_starts_one_that_has(run: Run) -> None:
+    refused = run("acls", "list", status=1).stderr.decode()
+    assert "Next: start the brokers with `kavka up --secure`" in refused
+    assert run("transactions", "list").stderr == b"There are no transactional ids.\n"
+    assert run("transactions", "list", "--state", "Ongoing").stderr == b"No transaction is like that.\n"
+    assert b"checks could not be made; `kavka health --all` names them, and says why.\n" in run("health").stdout
+
+
+def test_a_terminal_that_cannot_be_redrawn_gets_one_look_at_the_brokers(kavka_broker: KavkaProcess) -> None:
+    """It was left blank."""
+    here, there = pty.openpty()
+    command = [str(PROGRAM), "top", "-b", kavka_broker.bootstrap]
+    with subprocess.Popen(command, stdout=there, env={**os.environ, "TERM": "dumb"}) as running:
+        os.close(there)
+        shown = b""
+        with suppress(OSError):  # The other end is closed.
+            while part := os.read(here, 1 << 16):
+                shown += part
+    os.close(here)
+    assert running.returncode == 0
+    assert b"controller 1" in shown
+    assert b"127.0.0.1" in shown.partition(b"Brokers")[2]
