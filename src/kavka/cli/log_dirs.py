@@ -122,6 +122,7 @@ def _move(
         steps = {
             "LOG_DIR_NOT_FOUND": "`kavka log-dirs` shows the directories of each broker",
             "INVALID_REPLICA_ASSIGNMENT": "the directory is cordoned (cordoned.log.dirs): choose another one",
+            "REPLICA_NOT_AVAILABLE": "if it comes here, it goes there; `kavka topics describe` tells where it is now",
             "KAFKA_STORAGE_ERROR": "the directory is offline: repair its disk and restart the broker",
         }
         step = steps.get(error.code.name, "`kavka topics describe` tells who")

@@ -249,6 +249,7 @@ ERROR_WORDS = {
     "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than min.insync.replicas",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "fewer replicas are in sync than min.insync.replicas",
     "NOT_LEADER_OR_FOLLOWER": "its leader has moved",
+    "REPLICA_NOT_AVAILABLE": "this broker has no replica of it",
     "LEADER_NOT_AVAILABLE": "it has no leader",
     "COORDINATOR_NOT_AVAILABLE": "the coordinator is not available",
     "COORDINATOR_LOAD_IN_PROGRESS": "the coordinator is still loading",

@@ -49,3 +49,9 @@ def unique_name(partition: TopicPartition, ending: str, draw: Callable[[int], in
     unique = f"{draw(1 << 64):016x}{draw(1 << 64):016x}"
     suffix = f"-{partition.partition}.{unique}{ending}"
     return f"{partition.topic[: MAX_NAME_LENGTH - len(suffix)]}{suffix}"
+
+
+def may_be_moved(partition: TopicPartition) -> bool:
+    """Whether the name of its copy in another log directory says all of the partition's name. One that was cut short
+    would be a stray after a restart."""
+    return len(partition.topic) + len(f"-{partition.partition}.{0:032x}{FUTURE_SUFFIX}") <= MAX_NAME_LENGTH

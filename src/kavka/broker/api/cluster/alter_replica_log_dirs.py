@@ -3,8 +3,10 @@
 Behaviour   The answer comes when the moves have begun; DescribeLogDirs shows how far they are. A directory that this
             broker does not have is LOG_DIR_NOT_FOUND, one that is offline KAFKA_STORAGE_ERROR, one that is cordoned
             INVALID_REPLICA_ASSIGNMENT. A partition without a
-            replica here is NOT_LEADER_OR_FOLLOWER or UNKNOWN_TOPIC_OR_PARTITION; the broker creates its log in that
-            directory if the partition comes later. Naming the directory that the log is in ends a move elsewhere.
+            replica here is REPLICA_NOT_AVAILABLE, one that the cluster does not have UNKNOWN_TOPIC_OR_PARTITION; the
+            broker creates its log in that directory if the partition comes later. A partition whose directory failed is
+            KAFKA_STORAGE_ERROR, and one whose name leaves no room for the ending of a copy's INVALID_TOPIC_EXCEPTION.
+            Naming the directory that the log is in ends a move elsewhere.
 Versions    1; 2 flexible.
 Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kavka.errors import ErrorCode
+from kavka.log.decide.directory_names import may_be_moved
 from kavka.model import TopicPartition
 from kavka.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
 from kavka.protocol.messages.alter_replica_log_dirs_response import (
@@ -39,8 +42,12 @@ def handle(broker: ClusterBroker, request: Request, message: AlterReplicaLogDirs
 
 
 def _move(broker: ClusterBroker, partition: TopicPartition, directory: str) -> ErrorCode:
+    if not may_be_moved(partition):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if broker.replicas.is_offline(partition):
+        return ErrorCode.KAFKA_STORAGE_ERROR
     error = broker.moves.request(partition, directory)
     if error is ErrorCode.REPLICA_NOT_AVAILABLE:
-        is_known = broker.metadata.partition(*partition) is not None
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        absence = broker.replicas.absence(*partition)
+        return error if absence is ErrorCode.NOT_LEADER_OR_FOLLOWER else absence
     return error
