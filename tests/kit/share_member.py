@@ -20,8 +20,8 @@ class ShareMember(BrokerClient):
     """`epoch` is that of its share session, which its fetches and acknowledgements carry on; `member_epoch` is what the
     group's coordinator gave it last, `topic` what it reads."""
 
-    def __init__(self, port: int, group: str, name: str = "", *, host: str = "127.0.0.1") -> None:
-        super().__init__(port, host=host)
+    def __init__(self, port: int, group: str, name: str = "", *, host: str = "127.0.0.1", source: str = "") -> None:
+        super().__init__(port, host=host, source=source)
         self.group = group
         self.name = name or uuid.uuid4().hex
         self.epoch = 0

@@ -18,6 +18,7 @@ import pytest
 
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.api_versions_request import ApiVersionsRequest
+from kavka.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from kavka.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kavka.protocol.messages.incremental_alter_configs_request import (
@@ -35,6 +36,8 @@ from kavka.protocol.messages.share_acknowledge_request import ShareAcknowledgeRe
 from kavka.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from kavka.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from kavka.records.builder import BatchBuilder
+from kavka.security.acls import Operation, Permission
+from kavka.security.resource_patterns import ResourceType
 from tests.kit.broker_client import CLIENT_ID, BrokerClient
 from tests.kit.command_line import run_alone
 from tests.kit.kavka_process import KavkaProcess
@@ -438,3 +441,45 @@ def test_a_member_over_its_quota_waits_and_gets_each_record_once(tmp_path: Path)
             assert counts == Counter(range(6))
             assert told > 0
             assert time.monotonic() - began > 1  # 300 KB, of which 100 KB are free.
+
+
+@pytest.mark.parametrize("kind", [ResourceType.TOPIC, ResourceType.GROUP])
+def test_whose_right_ends_while_it_waits_gets_nothing_of_what_comes_then(kind: ResourceType, tmp_path: Path) -> None:
+    settings = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    member_host = "127.0.0.7"
+    with KavkaProcess(tmp_path / "data", settings=settings) as process, BrokerClient(process.port) as client:
+        topic, found = topic_of(client, 4)
+        group = group_of(client)
+        name = topic if kind is ResourceType.TOPIC else group
+
+        def add(permission: Permission, host: str, operation: Operation) -> None:
+            entry = AclCreation(
+                resource_type=kind,
+                resource_name=name,
+                principal="User:*",
+                host=host,
+                operation=operation,
+                permission_type=permission,
+            )
+            assert client.ask(CreateAclsRequest(creations=[entry]), 3).results[0].error_code == 0
+
+        add(Permission.ALLOW, "*", Operation.ALL)
+        with ShareMember(process.port, group, source=member_host) as member:
+            member.join(topic)
+            assert member.fetch(found) == [(0, 3, 1)]
+            request = member.fetch_request(found, wait_ms=20_000)
+            member.send(request, 2)
+            add(Permission.DENY, member_host, Operation.READ)
+            assert client.produce(topic, batch(5)).error_code == 0
+            answer = member.receive(request, 2)
+            assert answer.error_code == 0
+            [data] = answer.responses[0].partitions
+            refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED if kind is ResourceType.TOPIC else ErrorCode.NONE
+            assert (data.error_code, data.acquired_records, bytes(data.records or b"")) == (refused, [], b"")
+            member.epoch += 1
+        with ShareMember(process.port, group) as another:  # Nothing of it was locked.
+            another.join(topic)
+            assert (4, 8, 1) in another.fetch(found)

@@ -7,6 +7,7 @@ Decides how many bytes are read of each partition, and when a fetch has waited l
     I2  nothing is acquired for a client that is gone: what waits holds no record
     I3  nothing is acquired for a session that is over. A member may close it on the connection on which it waits for
         more: what it gave back at the end went to its own fetch, and was locked for nobody
+    I4  nothing is acquired for a client that may no longer read it: its right may have ended while it waited
 
 Source: Kafka's DelayedShareFetch and ShareFetchUtils.
 """
@@ -14,8 +15,8 @@ Source: Kafka's DelayedShareFetch and ShareFetchUtils.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from kavka.broker.share.led_share_partitions import LedShare, ShareLeaders
 from kavka.broker.share.sessions import PartitionId, ShareSession
@@ -30,8 +31,6 @@ from kavka.replication.replica_manager import ReplicaManager
 from kavka.share.decide.acquired_records import Acquired, LogBatch, Wish, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kavka.protocol.connection import ConnectionContext
 
 READ_BYTES: Final = 1024 * 1024
@@ -52,6 +51,17 @@ class FetchWish(NamedTuple):
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
+
+
+Partitions: TypeAlias = Sequence[tuple[PartitionId, str]]
+"""With their topics' names."""
+Withheld: TypeAlias = Callable[[Partitions], Mapping[PartitionId, ErrorCode]]
+"""Of which of them nothing may be given any more, and what is said of each."""
+
+
+def everything_may_be_read(partitions: Partitions) -> Mapping[PartitionId, ErrorCode]:
+    """Where there is no authorizer."""
+    return {}
 
 
 class Given(NamedTuple):
@@ -111,9 +121,10 @@ class ShareFetches:
     async def fetch(
         self,
         asked: FetchWish,
-        partitions: Sequence[tuple[PartitionId, str]],
+        partitions: Partitions,
         session: ShareSession,
         context: ConnectionContext,
+        withheld: Withheld,
     ) -> list[Given]:
         """What the member gets, partitions with their topics' names in the order of their turn; at the latest when its
         time is over, or its session, or its connection."""
@@ -123,6 +134,9 @@ class ShareFetches:
             led, refused = await self._find(asked, partitions)
             if session.is_over:
                 return []
+            for partition, error in withheld(partitions).items():
+                led.pop(partition, None)
+                refused.append(Given(partition, error))
             is_last = bool(refused) or not led or self._loop.time() >= deadline
             given = self._look(asked, led, is_last=is_last)
             if gave := sum(bool(one.acquired) for one in given):
@@ -132,9 +146,7 @@ class ShareFetches:
                 return [*given, *refused]
             await self._wait(list(led.values()), deadline, context)
 
-    async def _find(
-        self, asked: FetchWish, partitions: Sequence[tuple[PartitionId, str]]
-    ) -> tuple[dict[PartitionId, LedShare], list[Given]]:
+    async def _find(self, asked: FetchWish, partitions: Partitions) -> tuple[dict[PartitionId, LedShare], list[Given]]:
         led: dict[PartitionId, LedShare] = {}
         refused: list[Given] = []
         keys = [ShareKey(asked.group_id, partition.topic_id, partition.partition) for partition, _topic in partitions]

@@ -4,6 +4,7 @@ Behaviour   A share session (KIP-932): epoch 0 opens it, n+1 goes on with it, -1
             ends with its connection. Acknowledgements are decided before anything is read; the answer has the outcome
             of their writes. Records go out as whole batches; which of them are the member's, the acquired ranges say.
             The request waits up to max_wait_ms for min_bytes, at every partition of the session that this broker leads.
+            Whose right to read ends meanwhile gets none of what comes then, as with Fetch. (Apache Kafka gives it.)
             A request with renewals reads nothing (KIP-1222). The client's fetch quota counts the answer. Who is over it
             acquires nothing, and waits; what was acquired leaves, and the wait comes after it. (Apache Kafka acquires,
             then answers without records: these are locked until the time is over, and are delivered once more.)
@@ -28,7 +29,7 @@ from kavka.broker.api.acknowledgements import (
     settled,
 )
 from kavka.broker.api.endpoints import addresses_of
-from kavka.broker.share.fetches import FetchWish, Given
+from kavka.broker.share.fetches import FetchWish, Given, Partitions, Withheld, everything_may_be_read
 from kavka.broker.share.sessions import FINAL_EPOCH, FIRST_EPOCH, PartitionId, ShareSession
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.share_fetch_request import ShareFetchRequest
@@ -40,6 +41,8 @@ from kavka.protocol.messages.share_fetch_response import (
     ShareFetchableTopicResponse,
     ShareFetchResponse,
 )
+from kavka.security.acls import Operation
+from kavka.security.resource_patterns import ResourceType
 from kavka.share.decide.acquired_records import Wish
 from kavka.share.decide.share_partition import Acknowledgement
 
@@ -58,6 +61,7 @@ def handle(broker: ShareBroker, request: Request, message: ShareFetchRequest) ->
 
 async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchRequest) -> ShareFetchResponse:
     try:
+        withheld = _withheld(broker, request, message.group_id or "")
         who = check_member(broker, request, message.group_id, message.member_id)
         _check_renewal(message)
         named = [
@@ -89,7 +93,7 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
             *who, wish, 0 if refusals else message.max_wait_ms, min(message.min_bytes, max_bytes), max_bytes
         )
         given = [Given(partition, error) for partition, error in refusals.items()]
-        given += await broker.share.fetches.fetch(asked, partitions, session, request.context)
+        given += await broker.share.fetches.fetch(asked, partitions, session, request.context, withheld)
     outcomes = await settled(pending)
     if is_final:
         broker.share.sessions.end(session)
@@ -97,6 +101,28 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
         request.meter.gave(_size_of(given), owed_ms)
     lock_ms = broker.share.leaders.settings(who[0]).limits.lock_ms
     return _response(broker, request, given, outcomes, fetched if is_first else (), lock_ms)
+
+
+def _withheld(broker: ShareBroker, request: Request, group_id: str) -> Withheld:
+    """What the client may no longer read, where lists have changed since it asked. Where that is the group, nothing is
+    said: the next request is refused."""
+    authorization = broker.authorization
+    if authorization is None:
+        return everything_may_be_read
+    generation = authorization.authorizer.generation
+
+    def withheld(partitions: Partitions) -> dict[PartitionId, ErrorCode]:
+        if generation == authorization.authorizer.generation:
+            return {}
+        caller = authorization.caller(request)
+        if not caller.may(Operation.READ, ResourceType.GROUP, group_id):
+            return {partition: ErrorCode.NONE for partition, _topic in partitions}
+        allowed = caller.allowed(Operation.READ, ResourceType.TOPIC, {topic for _partition, topic in partitions})
+        return {
+            partition: ErrorCode.TOPIC_AUTHORIZATION_FAILED for partition, topic in partitions if topic not in allowed
+        }
+
+    return withheld
 
 
 def _check_renewal(message: ShareFetchRequest) -> None:
