@@ -248,7 +248,8 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         earliest: dict[TopicPartition, int] = {}
         latest: dict[TopicPartition, int] = {}
         try:
-            found = await find_partitions(cluster, options.topics, patient=False)
+            # What is not found for the target of a run is left out of the whole run; later only a look at it is.
+            found = await find_partitions(cluster, options.topics, patient=begin is None)
             if set(known).difference(found.partitions):
                 found = await find_partitions(cluster, options.topics)
             if not set(known).difference(found.partitions):

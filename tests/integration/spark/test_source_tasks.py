@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from kavka.errors import ConfigError, KavkaError
 from kavka.model import TopicPartition
 from kavka.testing import Cluster
-from kavka_spark import offsets
+from kavka_spark import offsets, stream_source
 from kavka_spark.connections import KEPT_CLUSTERS, KEPT_SIZES, connection
 from kavka_spark.errors import CorruptBatchError, DataLossError, SubscriptionError
 from kavka_spark.offsets import find_partitions
@@ -537,6 +537,22 @@ def test_available_now_ends_at_what_was_there_when_it_began(kavka_broker: KavkaP
     stream.reader.prepareForTriggerAvailableNow()
     assert sum(stream.drain()) == 120
     assert len(set(stream.rows)) == len(stream.rows) == 220
+
+
+def test_available_now_waits_for_a_topic_that_a_broker_has_not_heard_of(
+    kavka_broker: KavkaProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 10, partitions=1)
+
+    async def find(cluster: Any, topics: Any, *, patient: bool = True) -> offsets.Found:
+        return await find_partitions(cluster, topics) if patient else offsets.Found([], {}, [topic])
+
+    stream = Stream(kavka_broker.bootstrap, topic)
+    with monkeypatch.context() as patched:
+        patched.setattr(stream_source, "find_partitions", find)
+        stream.reader.prepareForTriggerAvailableNow()
+    assert stream.drain() == [10]
 
 
 def test_finished_micro_batches_are_committed_to_the_group(kavka_broker: KavkaProcess, topic: str) -> None:
