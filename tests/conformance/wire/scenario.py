@@ -41,6 +41,7 @@ FLOOR = {
     ApiKey.CREATE_TOPICS: 2,
     ApiKey.DELETE_TOPICS: 1,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: 1,
     ApiKey.DESCRIBE_CONFIGS: 1,
     ApiKey.DESCRIBE_LOG_DIRS: 1,
     ApiKey.WRITE_TXN_MARKERS: 1,
@@ -75,8 +76,10 @@ def run_scenario(found: Scenario, host: str, port: int, version: int) -> dict[st
 
 # Each of these modules registers its scenarios here.
 for _module in (
+    "scenarios_administration",
     "scenarios_cluster",
     "scenarios_configs",
+    "scenarios_group_administration",
     "scenarios_groups",
     "scenarios_records",
     "scenarios_security",

@@ -21,6 +21,7 @@ Each module opens with what the API does here (Behaviour), which versions it has
     zookeeper_patience
                   how long a request waits for ZooKeeper
     found_group   the group that a describe is about, of any of the newer protocols
+    topic_cursor  where DescribeTopicPartitions goes on
     topology_names  the topics that an application of Kafka Streams names
     acknowledgements  what both requests of share groups say of records
 

@@ -463,7 +463,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     def _new_member_id(self, request: JoinRequest) -> str:
         """An id for a member that has none. Raises `RequestError` for one that no answer could carry."""
-        prefix = request.group_instance_id or request.client_id
+        prefix = request.client_id if request.group_instance_id is None else request.group_instance_id
         made = f"{prefix}-{uuid.UUID(int=self._random.getrandbits(128), version=4)}"
         if not request.member_id and len(made.encode()) > STRING_MAX_BYTES:
             raise RequestError(

@@ -34,8 +34,10 @@ def handle(broker: ClusterBroker, request: Request, message: AlterReplicaLogDirs
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
     for directory in message.dirs:
         for topic in directory.topics:
-            result = topics.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=[]))
             for number in topic.partitions:
+                result = topics.setdefault(
+                    topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=[])
+                )
                 error = _move(broker, TopicPartition(topic.name, number), directory.path)
                 result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=number, error_code=error))
     return AlterReplicaLogDirsResponse(results=list(topics.values()))

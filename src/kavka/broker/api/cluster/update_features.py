@@ -6,7 +6,8 @@ Behaviour   A safe downgrade that would switch off a kind of groups is INVALID_R
             what it gives up would be lost; or while a dead letter is due: earlier versions cannot read the state of its
             record. The other rules are in `controller.decide.feature_levels`. Up to version 1
             each feature succeeds or fails for itself. From version 2 on one refusal leaves all features unchanged, and
-            the error stands above all. The answer comes when this broker shows the new levels to clients, or after
+            the error stands above all, as INVALID_UPDATE_VERSION where the level
+            may not be set. The answer comes when this broker shows the new levels to clients, or after
             AWAIT_LEVELS_S. Only the controller answers; others say NOT_CONTROLLER.
 Versions    0 allow_downgrade; 1 kinds of updates and validate_only (KIP-778); 2 one error for all (KIP-1022).
 """
@@ -62,7 +63,8 @@ async def _update(broker: ClusterBroker, message: UpdateFeaturesRequest, version
     if for_all:
         for name, refusal in outcomes.items():
             if refusal is not None:
-                return _failed(refusal.code, f"nothing was changed, because of {name}: {refusal.message}")
+                code = ErrorCode.INVALID_UPDATE_VERSION if refusal.code is ErrorCode.INVALID_REQUEST else refusal.code
+                return _failed(code, f"nothing was changed, because of {name}: {refusal.message}")
         return UpdateFeaturesResponse(error_message=None)
     return UpdateFeaturesResponse(
         error_message=None,

@@ -37,7 +37,7 @@ async def _commit(broker: GroupsBroker, request: Request, message: OffsetCommitR
     by_id = request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
     answers = PartitionAnswers(broker.metadata, OffsetCommitResponsePartition)
     topics = []
-    for topic in message.topics:
+    for topic in filter(lambda topic: topic.partitions, message.topics):
         name: str | None = broker.metadata.topic_name(topic.topic_id) if by_id else topic.name
         partitions = answers.of_topic(name, topic.partitions)
         topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))

@@ -33,6 +33,7 @@ async def _delete(broker: GroupsBroker, message: OffsetDeleteRequest) -> OffsetD
     topics = [
         OffsetDeleteResponseTopic(name=topic.name, partitions=answers.of_topic(topic.name, topic.partitions))
         for topic in message.topics
+        if topic.partitions
     ]
     wanted = [(name, partition.partition_index) for name, partition in answers.accepted]
     try:

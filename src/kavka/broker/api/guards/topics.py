@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kavka.broker.api.guards.guard import Then, sort_out, then_add
 from kavka.broker.api.security.authorized_operations import NOT_ASKED
+from kavka.broker.api.topic_cursor import is_astray
 from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, NO_TOPIC_ID
 from kavka.controller.decide.topic_plans import CLUSTER_METADATA_TOPIC
 from kavka.errors import ErrorCode
@@ -157,10 +158,12 @@ def cluster_operations(caller: Caller, known: int) -> int:
 
 def describe_topic_partitions(broker: ApiBroker, caller: Caller, message: DescribeTopicPartitionsRequest) -> Any:
     """De T. All topics: filtered, before they are cut into pages."""
+    if is_astray(message):
+        return None  # The handler refuses it, whichever topics there are.
     refused: list[DescribeTopicPartitionsResponseTopic] = []
+    # Those before the cursor were answered with an earlier page.
+    first = "" if message.cursor is None else message.cursor.topic_name
     if message.topics:
-        # Those before the cursor were answered with an earlier page.
-        first = "" if message.cursor is None else message.cursor.topic_name
         names = {topic.name for topic in message.topics if topic.name >= first}
         allowed = caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
         refused = [
@@ -174,11 +177,15 @@ def describe_topic_partitions(broker: ApiBroker, caller: Caller, message: Descri
             for name in sorted(names - allowed)
         ]
     else:
-        every = (topic.name for topic in broker.metadata.topics())
+        every = (topic.name for topic in broker.metadata.topics() if topic.name >= first)
         allowed = caller.allowed(Operation.DESCRIBE, ResourceType.TOPIC, every, quietly=True)
     if not allowed:  # The handler takes none for all.
         return DescribeTopicPartitionsResponse(topics=refused, next_cursor=None)
     message.topics = [TopicRequest(name=name) for name in sorted(allowed)]
+    if message.cursor is not None and message.cursor.topic_name not in allowed:
+        message.cursor = (
+            None  # It may have gone since the page before, as may the right: all that is left comes after it.
+        )
 
     def change(answer: DescribeTopicPartitionsResponse) -> DescribeTopicPartitionsResponse:
         for topic in answer.topics:

@@ -37,15 +37,12 @@ def handle(
     broker: RecordsBroker, request: Request, message: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
     waiting: list[tuple[DeleteRecordsPartitionResult, Partition, Offset]] = []
-    response = DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_partition(broker, topic.name, partition, waiting) for partition in topic.partitions],
-            )
-            for topic in message.topics
-        ]
-    )
+    results: dict[str, DeleteRecordsTopicResult] = {}
+    for topic in message.topics:
+        for wanted in topic.partitions:
+            result = results.setdefault(topic.name, DeleteRecordsTopicResult(name=topic.name, partitions=[]))
+            result.partitions.append(_partition(broker, topic.name, wanted, waiting))
+    response = DeleteRecordsResponse(topics=list(results.values()))
     return _await(broker, response, waiting, message.timeout_ms) if waiting else response
 
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 logger = Logger(__name__)
 
+_NOTHING_WRONG = ""
+"""What Kafka says of a user whose wishes were carried out."""
+
 
 def handle(
     broker: SecurityBroker, request: Request, message: AlterUserScramCredentialsRequest
@@ -76,7 +79,7 @@ def _answer(outcomes: dict[str, RequestError | None] | dict[str, RequestError]) 
             AlterUserScramCredentialsResult(
                 user=user,
                 error_code=ErrorCode.NONE if refusal is None else refusal.code,
-                error_message=None if refusal is None else refusal.message or None,
+                error_message=_NOTHING_WRONG if refusal is None else refusal.message or None,
             )
             for user, refusal in outcomes.items()
         ]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kavka.protocol.connection import Request
 
 _NOTHING_WRONG = ""
-"""What Kafka says of a request that went well; of a user, null."""
+"""What Kafka says of what went well, of the request and of each user."""
 
 
 def handle(
@@ -77,7 +77,7 @@ def _result(user: str, settings: Mapping[str, str]) -> DescribeUserScramCredenti
         ]
     except ValueError as malformed:
         return _refused(user, ErrorCode.UNKNOWN_SERVER_ERROR, str(malformed))
-    return DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=infos)
+    return DescribeUserScramCredentialsResult(user=user, error_message=_NOTHING_WRONG, credential_infos=infos)
 
 
 def _mechanisms(settings: Mapping[str, str]) -> list[ScramMechanism]:

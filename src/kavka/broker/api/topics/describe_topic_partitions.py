@@ -1,8 +1,9 @@
 """DescribeTopicPartitions (key 75): topics and partitions page by page (KIP-966).
 
 Behaviour   Topics in the order of their names, from the cursor on, at most min(response_partition_limit,
-            max.request.partition.size.limit) partitions; the next cursor names where to go on. No topics named means
-            all.
+            max.request.partition.size.limit) partitions, but one at least; the next cursor names where to go on, which
+            may be a topic that does not exist. No topics named means all. A cursor at a negative partition, or at a
+            topic that is not among those named, is INVALID_REQUEST for each of them.
             With kavka.eligible.leader.replicas.enable the broker reads the eligible leader replicas from ZooKeeper; no
             request of a controller carries them in a ZooKeeper cluster. Otherwise, and where ZooKeeper does not answer,
             their lists are empty, as from Apache Kafka while the feature is off.
@@ -15,6 +16,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.security.authorized_operations import TOPIC_OPERATIONS
+from kavka.broker.api.topic_cursor import is_astray
 from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, NO_TOPIC_ID, TopicMetadata
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.model import NO_LEADER, TopicPartition
@@ -59,7 +61,17 @@ async def _with_eligible(
 
 
 def _describe(broker: TopicsBroker, message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    room = min(message.response_partition_limit, broker.config.max_request_partition_size_limit)
+    if is_astray(message):
+        return DescribeTopicPartitionsResponse(
+            topics=[
+                DescribeTopicPartitionsResponseTopic(
+                    error_code=ErrorCode.INVALID_REQUEST, name=topic.name, topic_id=NO_TOPIC_ID, partitions=[]
+                )
+                for topic in message.topics
+            ],
+            next_cursor=None,
+        )
+    room = max(1, min(message.response_partition_limit, broker.config.max_request_partition_size_limit))
     names = sorted({topic.name for topic in message.topics} or {topic.name for topic in broker.metadata.topics()})
     first_partition = 0
     if message.cursor is not None:
@@ -69,20 +81,17 @@ def _describe(broker: TopicsBroker, message: DescribeTopicPartitionsRequest) -> 
             first_partition = message.cursor.partition_index
     response = DescribeTopicPartitionsResponse(topics=[], next_cursor=None)
     for name in names:
+        if room == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
         topic = broker.metadata.topic(name)
         if topic is None:
             response.topics.append(_unknown(broker, name))
-        elif first_partition < 0:
-            response.topics.append(
-                DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name, partitions=[])
-            )
-        elif room <= 0:
-            response.next_cursor = Cursor(topic_name=name, partition_index=0)
-            break
         else:
             end = min(len(topic.partitions), first_partition + room)
-            response.topics.append(_topic(topic, range(first_partition, end)))
-            room -= end - first_partition
+            shown = range(first_partition, end)
+            response.topics.append(_topic(topic, shown))
+            room -= len(shown)
             if end < len(topic.partitions):
                 response.next_cursor = Cursor(topic_name=name, partition_index=end)
                 break

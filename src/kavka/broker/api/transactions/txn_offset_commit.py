@@ -46,6 +46,7 @@ async def _commit(broker: TransactionsBroker, message: TxnOffsetCommitRequest, v
     topics = [
         TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers.of_topic(topic.name, topic.partitions))
         for topic in message.topics
+        if topic.partitions
     ]
     if answers.accepted:
         answers.fill_in(await _errors(broker, message, answers.offsets(), version))
