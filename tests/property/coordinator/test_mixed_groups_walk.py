@@ -111,7 +111,8 @@ class Walk:
         for _ in range(self.random.randrange(6)):
             await asyncio.sleep(0)
         if self.log.delay_s is not None:
-            await asyncio.sleep(0.01)
+            # Mostly until it is written, else amid that: the next request waits for its turn.
+            await asyncio.sleep(self.random.choice((0.01, 0.01, 0.001)))
 
     def _on_done(self, task: asyncio.Task[Any]) -> None:
         self.waiting.discard(task)
@@ -180,6 +181,8 @@ class Walk:
                 await self.ask(self.beat(request))
             case ("together", count, names, part):
                 await self.together(count, names, part)
+            case ("at once", kinds):
+                await self.at_once(kinds)
             case ("leave", leavers):
                 await self.ask(self.leave([Leaver(self.id(who), instance) for who, instance in leavers]))
             case ("commit", who, place, in_transaction):
@@ -217,6 +220,24 @@ class Walk:
         await asyncio.sleep(0.2)
         for place in range(2, len(self.ids)):
             await self.ask(self.sync(place, None, self.epoch_at(None, place), None, part))
+
+    async def at_once(self, kinds: Sequence[str]) -> None:
+        """All go, and then members of either protocol come at once: each waits for its turn in the empty group."""
+        everybody = set(self.ids)
+        for group in (self.groups.describe_group(GROUP), self.groups.describe_consumer_group(GROUP)):
+            everybody.update(() if group is None else group.members)
+        await self.ask(self.leave([Leaver(each) for each in everybody if each]))
+        await asyncio.sleep(0.2)
+        protocols = [JoinProtocol("range", subscription("t"))]
+        join = JoinRequest("", None, "client", "/h", SESSION_MS, REBALANCE_MS, "consumer", protocols, False)
+        for number, kind in enumerate(kinds):
+            name = f"comes-{number}"
+            beat = ConsumerHeartbeat(GROUP, name, 0, None, None, REBALANCE_MS, ["t"], None, None, {}, "client", "/h")
+            task = asyncio.ensure_future(self.join(join) if kind == "classic" else self.beat(beat))
+            self.waiting.add(task)
+            task.add_done_callback(self._on_done)
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
 
     async def leave(self, leavers: Sequence[Leaver]) -> None:
         errors = await self.groups.leave(GROUP, leavers)
@@ -344,7 +365,8 @@ class Draws:
             case 19:
                 return self.one_of(("end transaction", True), ("end transaction", False), ("delete",), ("expire",))
             case 20:
-                return self.one_of(("restart",), ("wait", 0.1))
+                kinds = [self.one_of("classic", "newer") for _ in range(self.one_of(2, 3))]
+                return self.one_of(("restart",), ("wait", 0.1), ("at once", kinds))
             case 21:
                 return "wait", self.one_of(0.1, 1, 1, 12, 25)
             case 22:
