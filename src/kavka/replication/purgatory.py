@@ -95,7 +95,9 @@ class Purgatory(Generic[AnswerT]):
                 self._forget(operation)
                 continue
             answer = operation.try_complete(key)
-            if answer is not None:
+            # 1. Its look meets a disk that fails. 2. What lies there goes offline, and who waits for it is looked at:
+            # this operation too, which is answered by that.
+            if answer is not None and not operation.answer.done():
                 self._forget(operation)
                 operation.answer.set_result(answer)
                 completed += 1

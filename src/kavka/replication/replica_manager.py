@@ -446,6 +446,8 @@ class ReplicaManager:
         if size_bytes >= params.min_bytes:
             return outcomes
         outcomes_alone = self._read_alone(params, outcomes, size_bytes)
+        if any(outcome.error is not ErrorCode.NONE for outcome in outcomes_alone):
+            return self.read(params, specs)
         if sum(outcome.size_bytes for outcome in outcomes_alone) >= params.min_bytes:
             return outcomes
         operation = _DelayedFetch(self, params, specs, outcomes_alone)

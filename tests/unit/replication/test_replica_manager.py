@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kavka.errors import ErrorCode, StorageError
+from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal
@@ -45,7 +46,7 @@ class Room:
         self.replicas = ReplicaManager(
             asyncio.get_running_loop(),
             ReplicaPorts(
-                on_storage_error=self.failures.append,
+                on_storage_error=self.on_storage_error,
                 wall_ms=lambda: 1_700_000_000_000,
                 rack_of=RACKS.get if racks else None,
             ),
@@ -64,6 +65,12 @@ class Room:
         ]
         for partition in self.partitions:
             self.replicas.host(partition)
+
+    def on_storage_error(self, failure: StorageError) -> None:
+        """As a broker: what lies in the directory is offline at once."""
+        self.failures.append(failure)
+        if "disk" in str(failure):
+            self.replicas.take_offline([partition.topic_partition for partition in self.partitions])
 
     @property
     def partition(self) -> Partition:
@@ -498,3 +505,59 @@ def test_deleted_records_are_gone_when_all_live_replicas_have_forgotten_them(tmp
         assert await room.replicas.await_deleted(room.partition, 2, 1) == (ErrorCode.REQUEST_TIMED_OUT, 0)
 
     in_loop(scenario)
+
+
+@pytest.mark.parametrize("reader", ["consumer", "follower"])
+def test_a_disk_that_fails_under_a_waiting_fetch_answers_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
+) -> None:
+    """The failure takes the partition offline, which wakes who waits for it: the very fetch that met the failure."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise StorageError("disk", "Input/output error")
+
+    bugs: list[dict[str, object]] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: bugs.append(context))
+        room = Room(tmp_path)
+        room.lead(isr=(A,))
+        fetch = waiting(room.consume(0, wait_ms=10_000) if reader == "consumer" else room.fetch(B, 0))
+        monkeypatch.setattr(UnifiedLog, "read", fails)
+        assert room.append().error is ErrorCode.NONE
+        (outcome,) = await fetch
+        assert outcome.error is ErrorCode.KAFKA_STORAGE_ERROR
+        assert len(room.failures) == 1
+        assert room.replicas.fetch_purgatory.size == room.replicas.followers.purgatory.size == 0
+
+    asyncio.run(scenario())
+    assert bugs == []
+
+
+def test_a_disk_that_fails_under_the_second_look_of_a_fetch_is_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that found no room is looked at again, alone, before the fetch waits."""
+    read = UnifiedLog.read
+    looks = 0
+
+    def fails_at_last(log: UnifiedLog, *arguments: int, **named: int) -> object:
+        nonlocal looks
+        looks += 1
+        if looks > 2:
+            raise StorageError("disk", "Input/output error")
+        return read(log, *arguments, **named)  # type: ignore[arg-type]
+
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead(isr=(A,))
+        size = len(batch())
+        for index in (0, 1):
+            room.append(index)
+        monkeypatch.setattr(UnifiedLog, "read", fails_at_last)
+        params = FetchParams(10_000, 2 * size, size + 1, read_committed=False)
+        specs = [FetchSpec(partition.topic_partition, TOPIC_ID, 0, size + 1) for partition in room.partitions]
+        outcomes = at_once(room.replicas.fetch(params, specs))
+        assert [outcome.error for outcome in outcomes] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+
+    asyncio.run(scenario())
