@@ -106,7 +106,7 @@ bench-partitions: setup ## five brokers with 50,000 to 200,000 replicas: shutdow
 bench-spark: setup ## kavka's Spark source beside Spark's own Kafka connector, in turn in one session (a quarter of an hour)
 	@$(PYTHON) -m benchmarks.spark --keep
 
-bench-console: setup ## the console under 500 tabs, 200 visitors, 100 abandoned searches and 40 slow bodies: pages, memory (two minutes)
+bench-console: setup ## the console under 500 tabs, 200 visitors, 100 abandoned searches and 40 slow bodies: pages, memory (half a minute, on a quiet machine)
 	@KAVKA_CONSOLE_LOAD=1 KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest -n 0 -q -s tests/integration/console/test_console_load.py
 
 chaos: setup ## three and five brokers under faults for CHAOS_SECONDS, and a checker of what their clients saw
