@@ -439,6 +439,19 @@ def test_damage_of_the_records_is_told_and_harms_nothing_else(store: Store) -> N
     assert store.cleaner.max_dirty_percent() == 0
 
 
+def test_a_disk_that_fails_takes_no_other_metric_away(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise StorageError("disk", "Input/output error")
+
+    store.put((b"a", b"1"))
+    store.roll()
+    assert store.cleaner.max_dirty_percent() == 100
+    monkeypatch.setattr("kavka.broker.upkeep.log_cleaner.look_at", fails)
+    assert store.cleaner.max_dirty_percent() == 100
+    with pytest.raises(StorageError):
+        store.clean()
+
+
 def test_an_offset_map_is_full_at_its_bound_and_tells_long_keys_apart() -> None:
     offsets = OffsetMap(220 * 3)
     long = b"k" * (DIRECT_KEY_BYTES + 1)

@@ -87,6 +87,7 @@ class LogCleaner:
         self._under_way: dict[asyncio.Task[None], UnifiedLog] = {}
         self._owed_bytes, self._owed_at = 0.0, 0.0
         """What was moved beyond the rate, and the loop's time when that was so."""
+        self._highest_dirty_percent = 0
         self.passes = 0
         self.longest_pass_s = 0.0
         self.last_recopied_percent = 0
@@ -110,9 +111,14 @@ class LogCleaner:
         )
 
     def max_dirty_percent(self) -> int:
-        """Of all compacted logs, the highest dirty ratio."""
-        looked_at = self._looked_at(self._wall_ms())
-        return int(100 * max((found.dirty_ratio for found in looked_at), default=0.0))
+        """Of all compacted logs, the highest dirty ratio. While a disk fails the one before: the next look for what is
+        due takes its directory offline, and until then all other metrics are wanted more than ever."""
+        try:
+            looked_at = self._looked_at(self._wall_ms())
+        except StorageError:
+            return self._highest_dirty_percent
+        self._highest_dirty_percent = int(100 * max((found.dirty_ratio for found in looked_at), default=0.0))
+        return self._highest_dirty_percent
 
     # -- passes
 
