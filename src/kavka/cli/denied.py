@@ -94,7 +94,8 @@ def _of(principal: str, rights: Iterable[_Missing]) -> Iterator[str]:
             yield command(principal, (Operation.DESCRIBE,), (place,))
             continue
         yield f"{command(principal, (Operation.READ,), (place,))}   # to read; with a group, add --group NAME"
-        yield f"{command(principal, (Operation.WRITE,), (place,))}   # to write"
+        if not place[1].startswith("__"):  # The brokers' own topics are for brokers to write.
+            yield f"{command(principal, (Operation.WRITE,), (place,))}   # to write"
 
 
 def _together(

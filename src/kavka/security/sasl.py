@@ -17,6 +17,7 @@ class FailureReason(Enum):
     UNKNOWN_TOKEN = "unknown delegation token"
     WRONG_PASSWORD = "wrong password"
     MALFORMED = "malformed message"
+    NONCE_TWICE = "its nonce comes twice, as librdkafka before 2.6.1 sends it: update librdkafka"
     OTHER_IDENTITY = "another identity asked for"
     UNUSABLE_CREDENTIAL = "unusable credential"
     UNSUPPORTED_MECHANISM = "unsupported mechanism"

@@ -7,7 +7,8 @@
 
 What a server keeps of a password, and how many iterations that must have, is in `scram_credentials`.
 
-    I1  the nonce of client-final is the whole nonce of server-first (CVE-2024-56128: Kafka looked at its end only)
+    I1  the nonce of client-final is the whole nonce of server-first (CVE-2024-56128: Kafka looked at its end only;
+        librdkafka before 2.6.1 sends its own nonce twice, which 3.9 takes and 4 refuses)
     I2  an unknown user is answered as a known one, with a salt that stays the same, and fails at the proof (Kafka ends
         a step earlier, which tells who exists)
     I3  nobody acts for somebody else: an authzid other than the name is refused
@@ -92,6 +93,7 @@ class ScramServer:
         self._computed: ScramCredential | None = None
         self._is_by_token = False
         self._nonce = nonce
+        self._client_nonce = ""
         self._user = ""
         self._first = ""
         self._channel = b""
@@ -134,7 +136,8 @@ class ScramServer:
         if credential.iterations < MIN_ITERATIONS:
             raise AuthenticationFailed(FailureReason.UNUSABLE_CREDENTIAL, user=known)
         self._found = found
-        self._nonce = message["nonce"] + self._nonce
+        self._client_nonce = message["nonce"]
+        self._nonce = self._client_nonce + self._nonce
         answer = f"r={self._nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
         self._first = f"{message['bare']},{answer}"
         self._channel = message["gs2"].encode()
@@ -146,7 +149,8 @@ class ScramServer:
         if message is None or b64decode(message["channel"]) != self._channel:
             raise AuthenticationFailed(FailureReason.MALFORMED, user=known)
         if not hmac.compare_digest(message["nonce"], self._nonce):
-            raise AuthenticationFailed(FailureReason.MALFORMED, user=known)
+            is_twice = message["nonce"] == self._client_nonce + self._nonce
+            raise AuthenticationFailed(FailureReason.NONCE_TWICE if is_twice else FailureReason.MALFORMED, user=known)
         name, credential = self._mechanism.hash_name, found.credential
         signed = f"{self._first},{message['without_proof']}".encode()
         signature = hmac.digest(credential.stored_key, signed, name)

@@ -26,6 +26,12 @@ def test_who_may_not_see_a_topic_may_want_to_read_or_to_write() -> None:
     ]
 
 
+def test_nobody_is_let_write_to_a_topic_of_the_brokers() -> None:
+    looks = denied("METADATA", "Describe", "Topic", "__kavka_decisions")
+    (line,) = allowing([looks])
+    assert line.startswith(f"{BOB} --operation Read --topic __kavka_decisions ")
+
+
 def test_a_producer_gets_the_right_on_its_topic_and_none_on_the_cluster() -> None:
     assert list(allowing([SEES_NO_TOPIC, MAY_WRITE_NOWHERE])) == [f"{BOB} --operation Write --topic orders"]
     assert list(allowing([MAY_WRITE_NOWHERE])) == [
