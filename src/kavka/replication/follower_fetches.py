@@ -7,6 +7,7 @@ sessions, or what a high watermark is for.
     I2  only what passed the checks of the leader epoch and the replica set moves anything; a fetch whose log has
         diverged moves nothing (KAFKA-13141), and one that is answered from the purgatory was counted when it came
     I3  a waiting fetch costs one look per partition that changed, not one per partition that it names
+    I4  a follower that has something else to fetch does not wait for what it waits for now (`hasten`)
 
 Appends wake who waits at the end of the event loop's turn, so that the requests of one turn go out with one answer.
 
@@ -171,6 +172,10 @@ class FollowerFetches:
         for end_offset, observer in self._observed[partition]:
             if spec.fetch_offset >= end_offset:
                 observer.followed(topic, index, broker_id)
+
+    def hasten(self, broker_id: BrokerId) -> None:
+        """Answers what a follower waits for now: it has other partitions to fetch (I4)."""
+        self.purgatory.expire(lambda waiting: isinstance(waiting, _DelayedFollowerFetch) and waiting.is_of(broker_id))
 
     def observe(self, partition: Partition, end_offset: Offset, observer: Observer) -> None:
         """Calls `observer` for each fetch that shows that a follower has everything below `end_offset`."""
@@ -357,6 +362,9 @@ class _DelayedFollowerFetch(DelayedOperation[list[FetchOutcome]]):
         self._outcomes = {outcome.spec.topic_partition: outcome for outcome in outcomes}
         self._available_bytes = {tp: outcome.size_bytes for tp, outcome in self._outcomes.items() if outcome.size_bytes}
         self._touched: dict[TopicPartition, None] = {}
+
+    def is_of(self, broker_id: BrokerId) -> bool:
+        return self._broker_id == broker_id
 
     def touch(self, partition: Partition) -> None:
         """The partition changed: the answer reads it again, whatever completes the fetch."""

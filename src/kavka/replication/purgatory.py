@@ -14,7 +14,7 @@ by, because removal needs locks; here there is one thread and removal is immedia
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 AnswerT = TypeVar("AnswerT")
@@ -52,12 +52,12 @@ class Purgatory(Generic[AnswerT]):
         self.name = name
         self._loop = loop
         self._watchers: dict[Hashable, dict[DelayedOperation[AnswerT], None]] = {}
-        self._size = 0
+        self._waiting: dict[DelayedOperation[AnswerT], None] = {}
 
     @property
     def size(self) -> int:
         """Operations that wait."""
-        return self._size
+        return len(self._waiting)
 
     def watch(self, operation: DelayedOperation[AnswerT], keys: Sequence[Hashable], timeout_ms: int) -> None:
         """Makes `operation` wait for a change of any of `keys`, for at most `timeout_ms`.
@@ -73,7 +73,7 @@ class Purgatory(Generic[AnswerT]):
                 watchers[key] = {operation: None}
             else:
                 there[operation] = None
-        self._size += 1
+        self._waiting[operation] = None
         operation._timer = self._loop.call_later(timeout_ms / 1000, self._expire, operation)
 
     def is_watched(self, key: Hashable) -> bool:
@@ -111,8 +111,12 @@ class Purgatory(Generic[AnswerT]):
 
     def expire_all(self) -> None:
         """Answers all waiting operations as if they had timed out, because the broker is stopping."""
-        for operation in [operation for there in list(self._watchers.values()) for operation in list(there)]:
-            if operation._timer is not None:
+        self.expire(lambda _: True)
+
+    def expire(self, is_meant: Callable[[DelayedOperation[AnswerT]], bool]) -> None:
+        """Answers some of the waiting operations as if they had timed out."""
+        for operation in list(self._waiting):
+            if is_meant(operation):
                 self._expire(operation)
 
     def _expire(self, operation: DelayedOperation[AnswerT]) -> None:
@@ -131,4 +135,4 @@ class Purgatory(Generic[AnswerT]):
         if operation._timer is not None:
             operation._timer.cancel()
             operation._timer = None
-            self._size -= 1
+            del self._waiting[operation]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.api.loader import guard
+from kavka.broker.api.records import offset_for_leader_epoch
 from kavka.broker.api_rights import API_RIGHTS
 from kavka.broker.api_table import SERVED
 from kavka.broker.authorization import authorization as room
@@ -36,6 +37,7 @@ from kavka.protocol.messages import (
     FetchRequest,
     HeartbeatRequest,
     HeartbeatResponse,
+    OffsetForLeaderEpochRequest,
     WriteTxnMarkersRequest,
 )
 from kavka.security.acls import Operation
@@ -85,6 +87,24 @@ def request(message: Any, key: ApiKey, version: int, *, listener: str = "PLAINTE
 
 
 HEARTBEAT = request(HeartbeatRequest(group_id="g"), ApiKey.HEARTBEAT, 3)
+
+
+@pytest.mark.parametrize(
+    ("replica_id", "allows", "hastened"), [(3, True, [3]), (3, False, []), (-2, True, []), (-1, True, [])]
+)
+def test_only_a_follower_has_what_it_waits_for_answered(replica_id: int, allows: bool, hastened: list[int]) -> None:
+    """By a question about nothing. A client must not: each answer has the follower ask anew."""
+    found: list[int] = []
+    broker = SimpleNamespace(
+        authorization=new(Fixed(allows=allows))[0],
+        replicas=SimpleNamespace(followers=SimpleNamespace(hasten=found.append)),
+    )
+    nothing = OffsetForLeaderEpochRequest(replica_id=replica_id, topics=[])
+
+    answer = offset_for_leader_epoch.handle(broker, request(nothing, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4), nothing)  # type: ignore[arg-type]
+
+    assert found == hastened
+    assert answer.topics == []
 
 
 @pytest.mark.parametrize("key", sorted(SERVED))

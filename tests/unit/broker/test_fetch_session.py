@@ -134,12 +134,15 @@ def test_names_that_were_found_stay_in_the_session_until_it_names_another_partit
     named = [each._replace(topic_partition=TopicPartition("orders", index)) for index, each in enumerate(nameless)]
     session.keep_resolved(named[:2], 7)
     assert list(sessions.context(session.session_id, 1, [], [], 1).specs) == named[:2]
+    moved = nameless[1]._replace(fetch_offset=5)
+    named[1] = named[1]._replace(fetch_offset=5)
+    assert list(sessions.context(session.session_id, 2, [moved], [], 2).specs) == named[:2]
     assert session.resolved_at == 7
-    assert list(sessions.context(session.session_id, 2, [nameless[2]], [], 2).specs) == [*named[:2], nameless[2]]
+    assert list(sessions.context(session.session_id, 3, [nameless[2]], [], 3).specs) == [*named[:2], nameless[2]]
     assert session.resolved_at == NOT_RESOLVED
     assert [
         each.topic_partition.partition
-        for each in sessions.context(session.session_id, 3, [], [(topic_id.int, 0)], 3).specs
+        for each in sessions.context(session.session_id, 4, [], [(topic_id.int, 0)], 4).specs
     ] == [1, 2]
 
 

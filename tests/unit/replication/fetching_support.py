@@ -23,7 +23,7 @@ from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition, chunk_bytes
 from kavka.protocol.api import ApiKey, RequestHeader, decode_request_header, encode_response_header
-from kavka.protocol.connection import ConnectionContext, Request, Response
+from kavka.protocol.connection import ConnectionContext, Outcome, Request, Response
 from kavka.records.builder import BatchBuilder
 from kavka.replication.decide.fetch_state import Followed
 from kavka.replication.decide.partition import Partition
@@ -129,6 +129,8 @@ class Node:
         self.name = f"broker-{broker_id}"
         self.disk = SimulatedDisk(world.scheduler.new_random())
         self.lives = 0
+        self.mutes = False
+        """Whether it answers a request before it reads the next, as Apache Kafka does."""
         self.start()
 
     def start(self) -> None:
@@ -270,19 +272,30 @@ class Node:
 
     async def _serve(self, endpoint: Endpoint) -> None:
         context = ConnectionContext("c", *endpoint.address, "PLAINTEXT")
+        before: asyncio.Task[None] | None = None
+        """Of the request before. Answers leave in the order of requests."""
         try:
             while True:
                 frame = memoryview(bytearray(await endpoint.receive_frame()))
                 header, body = decode_request_header(frame)
                 self.seen.append(Seen(self.world.scheduler.now_ms, header, len(frame)))
-                await self._answer(endpoint, Request(header, frame[body:], context))
+                request = Request(header, frame[body:], context)
+                before = self.loop.create_task(
+                    self._answer(endpoint, request, self._dispatcher.handle(request), before)
+                )
+                before.add_done_callback(self._on_served)
+                if self.mutes:
+                    await before
         except ConnectionFailed:
             pass
 
-    async def _answer(self, endpoint: Endpoint, request: Request) -> None:
-        outcome = self._dispatcher.handle(request)
+    async def _answer(
+        self, endpoint: Endpoint, request: Request, outcome: Outcome, before: asyncio.Task[None] | None
+    ) -> None:
         if not isinstance(outcome, Response):
             outcome = await outcome
+        if before is not None:
+            await before
         header = request.header
         head = encode_response_header(header.api_key, header.api_version, header.correlation_id)
         endpoint.send_frame([head, *map(chunk_bytes, outcome.chunks)])

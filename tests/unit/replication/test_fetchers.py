@@ -180,9 +180,11 @@ def test_a_leader_that_hears_later_than_its_followers_is_asked_again_within_mill
     assert world.run_until(lambda: world.node(3).end() == 2) < 0.060
 
 
-def test_partitions_that_are_to_be_followed_do_not_wait_for_a_fetch_that_waits() -> None:
+@pytest.mark.parametrize(("is_kafka", "within_s"), [(False, 0.030), (True, 0.550)])
+def test_partitions_that_are_to_be_followed_do_not_wait_for_a_fetch_that_waits(is_kafka: bool, within_s: float) -> None:
     # Broker 3 follows 2 for an idle partition: its fetch waits there, when leader 1 dies.
     world = three()
+    world.node(2).mutes = is_kafka
     idle = TopicPartition("idle", 0)
     world.lead(2, 0, partition=idle, topic_id=uuid.UUID(int=5))
     world.node(1).append(b"a")
@@ -192,7 +194,27 @@ def test_partitions_that_are_to_be_followed_do_not_wait_for_a_fetch_that_waits()
     del world.nodes[BrokerId(1)]
     world.lead(2, 1, isr=[2, 3])
     world.node(2).append(b"b")
-    assert world.run_until(lambda: world.node(3).end() == 2) < 0.030
+    assert world.run_until(lambda: world.node(3).end() == 2) < within_s
+
+
+def test_a_partition_that_is_to_be_followed_costs_no_more_where_many_are_followed_already() -> None:
+    world = three()
+    for index in range(1, 200):
+        world.lead(1, 0, partition=TopicPartition("orders", index))
+    world.run_for(2.0)
+    leader = world.node(1)
+    leader.seen.clear()
+
+    for index in range(200, 210):
+        partition = TopicPartition("orders", index)
+        world.lead(1, 0, partition=partition)
+        leader.append(b"a", partition=partition)
+        took_s = world.run_until(lambda at=partition: world.node(2).end(at) == world.node(3).end(at) == 1)  # type: ignore[misc]
+        assert took_s < 0.050
+        world.run_for(0.2)
+
+    assert max(one.size for one in leader.asked(ApiKey.FETCH)) < 200, "two partitions at most"
+    assert len(leader.asked(ApiKey.OFFSET_FOR_LEADER_EPOCH)) <= 20, "once for each fetch at most, of two followers"
 
 
 # -- connections

@@ -123,8 +123,14 @@ class FetchSession:
     def update(self, specs: Iterable[FetchSpec], forgotten: Iterable[PartitionKey]) -> None:
         """Takes over what an incremental fetch changed."""
         for spec in specs:
-            self.specs[partition_key(spec)] = spec
-            self.resolved_at = NOT_RESOLVED
+            key = partition_key(spec)
+            known = self.specs.get(key)
+            if known is None:
+                self.resolved_at = NOT_RESOLVED
+            elif self.resolved_at != NOT_RESOLVED:
+                # Its topic's name was found. Each fetch after records names what moved: nobody looks for all names again.
+                spec = spec._replace(topic_partition=known.topic_partition)
+            self.specs[key] = spec
         for key in forgotten:
             self.specs.pop(key, None)
             self._sent.pop(key, None)
@@ -138,20 +144,23 @@ class FetchSession:
         sending = []
         for outcome in outcomes:
             key = partition_key(outcome.spec)
-            now_sent = _Sent(outcome.high_watermark, outcome.log_start_offset)
+            sent = self._sent.get(key, _NOTHING_SENT)
             if (
                 everything
                 or outcome.size_bytes
                 or outcome.error is not ErrorCode.NONE
                 or outcome.diverging_epoch is not None
                 or outcome.preferred_read_replica >= 0
-                or now_sent != self._sent.get(key, _NOTHING_SENT)
+                or outcome.high_watermark != sent.high_watermark
+                or outcome.log_start_offset != sent.log_start_offset
             ):
                 sending.append(outcome)
                 # After an error or a truncation, send the partition again even if its offsets are unchanged: a follower
                 # that has to truncate does not take over the high watermark (KAFKA-14704).
                 is_taken = outcome.error is ErrorCode.NONE and outcome.diverging_epoch is None
-                self._sent[key] = now_sent if is_taken else _NOTHING_SENT
+                self._sent[key] = (
+                    _Sent(outcome.high_watermark, outcome.log_start_offset) if is_taken else _NOTHING_SENT
+                )
             if outcome.size_bytes and not everything:
                 spec = self.specs.pop(key, None)
                 if spec is not None:

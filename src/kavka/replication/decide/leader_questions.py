@@ -27,6 +27,8 @@ from kavka.replication.decide.partition_results import EpochEndOffset
 LATEST: Final = -1
 EARLIEST: Final = -2
 """ListOffsets' timestamps for the ends of a log; a replica gets the log end, not the high watermark."""
+FIRST_WITH_REPLICA_ID: Final = 3
+"""The first version of OffsetForLeaderEpoch that says who asks."""
 
 
 class EpochAnswer(NamedTuple):

@@ -370,7 +370,7 @@ STORIES: Final[Mapping[str, Story]] = {
     ),
     "log roll": Story(
         _plan(settings={"log.segment.bytes": "384"}),
-        3.0,
+        4.5,
         (),
         (Milestone("every replica has three segments", _has_rolled),),
     ),

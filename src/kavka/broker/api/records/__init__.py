@@ -9,5 +9,6 @@ stores records, nor when they are committed: that is `kavka.log` and `kavka.repl
     offset_for_leader_epoch  where a leader epoch ends, so that a reader finds where two logs diverge
     delete_records           moves a log's start forward
     current_leader           no API: who leads now, for produce and fetch
+    may_follow               no API: whether who asks as a follower may
     ports                    what these need of the broker
 """

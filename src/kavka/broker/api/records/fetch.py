@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.api.endpoints import addresses_of
 from kavka.broker.api.records.current_leader import leader_of
+from kavka.broker.api.records.may_follow import may_follow
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.broker.reads.fetch_session import FetchContext
 from kavka.errors import ErrorCode, RequestError
@@ -68,7 +69,7 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
     by_topic_id = request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
     replica = message.replica_state
     replica_id = message.replica_id if replica is None else replica.replica_id
-    is_exempt = replica_id >= 0 and _may_follow(broker, request)
+    is_exempt = replica_id >= 0 and may_follow(broker, request)
     try:
         context = broker.fetch_sessions.context(
             message.session_id,
@@ -178,13 +179,6 @@ def _ask_again(caller: Caller, outcomes: Sequence[FetchOutcome], *, to_follower:
     return [refused.get(outcome.spec.topic_partition, outcome) for outcome in outcomes]
 
 
-def _may_follow(broker: RecordsBroker, request: Request) -> bool:
-    """Whether who fetches as a follower may: it is exempt from quotas, and its session is kept before those of
-    consumers. In Kafka whoever says so is one."""
-    authorization = broker.authorization
-    return authorization is None or authorization.caller(request).may_on_cluster(Operation.CLUSTER_ACTION, quietly=True)
-
-
 async def _await_outcomes(
     broker: RecordsBroker,
     request: Request,
@@ -202,7 +196,7 @@ async def _await_outcomes(
         if authorization is not None and generation != authorization.authorizer.generation:
             # The right may be gone. Kafka sends what was asked for with it.
             outcomes = _ask_again(authorization.caller(request), outcomes, to_follower=to_follower)
-            is_exempt = to_follower and _may_follow(broker, request)
+            is_exempt = to_follower and may_follow(broker, request)
         return _response(broker, request, context, outcomes, to_follower=to_follower, is_exempt=is_exempt)
     except asyncio.CancelledError:
         # The client is gone; its fetch might have waited for days.

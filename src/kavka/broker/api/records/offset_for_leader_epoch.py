@@ -1,7 +1,8 @@
 """OffsetForLeaderEpoch (key 23): where a leader epoch ends in this leader's log, so that a reader finds divergence.
 
 Behaviour   The answer is the largest epoch that is not above the one asked for, with its end offset; (-1, -1) where
-            there is none.
+            there is none. A request of a follower that asks for nothing has what it waits for on this broker answered
+            (FollowerFetches.hasten): Apache Kafka's followers never send one.
 Versions    2 current leader epoch (KIP-320); 3 replica id; 4 flexible.
 Not supported  Versions 0-1: only brokers older than 2.1 sent them.
 """
@@ -10,7 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.records.may_follow import may_follow
 from kavka.errors import ErrorCode, RequestError
+from kavka.model import BrokerId
 from kavka.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 def handle(
     broker: RecordsBroker, request: Request, message: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
+    if not message.topics and message.replica_id >= 0 and may_follow(broker, request):
+        broker.replicas.followers.hasten(BrokerId(message.replica_id))
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
