@@ -158,9 +158,7 @@ class FetchSession:
                 # After an error or a truncation, send the partition again even if its offsets are unchanged: a follower
                 # that has to truncate does not take over the high watermark (KAFKA-14704).
                 is_taken = outcome.error is ErrorCode.NONE and outcome.diverging_epoch is None
-                self._sent[key] = (
-                    _Sent(outcome.high_watermark, outcome.log_start_offset) if is_taken else _NOTHING_SENT
-                )
+                self._sent[key] = _Sent(outcome.high_watermark, outcome.log_start_offset) if is_taken else _NOTHING_SENT
             if outcome.size_bytes and not everything:
                 spec = self.specs.pop(key, None)
                 if spec is not None:
