@@ -128,7 +128,7 @@ class FetchSession:
             if known is None:
                 self.resolved_at = NOT_RESOLVED
             elif self.resolved_at != NOT_RESOLVED:
-                # Its topic's name was found. Each fetch after records names what moved: nobody looks for all names again.
+                # Its topic's name was found. A fetch after records names what moved, and no name is looked up again.
                 spec = spec._replace(topic_partition=known.topic_partition)
             self.specs[key] = spec
         for key in forgotten:
