@@ -57,25 +57,36 @@ class ReadTask(InputPartition):
 def cut(
     spans: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """The ranges as tasks: at least about `min_partitions`, in proportion to their sizes, and none over `max_records`.
+    """The ranges as tasks: none over `max_records`, and at least about `min_partitions`, in proportion to their sizes.
 
-    A range is never cut into more than `MAX_TASKS_PER_RANGE`.
+    What is too small to be cut takes no part in the proportion, as with Spark's "kafka" source
+    (KafkaOffsetRangeCalculator). A range is never cut into more than `MAX_TASKS_PER_RANGE`.
     """
-    filled = [span for span in spans if span.size > 0]
-    total = sum(span.size for span in filled)
-    tasks = []
-    for span in filled:
-        parts = 1
-        if min_partitions is not None and min_partitions > len(filled):
-            parts = max(parts, round(span.size / total * min_partitions))
-        if max_records is not None:
-            parts = max(parts, -(-span.size // max_records))
-        parts = min(parts, span.size, MAX_TASKS_PER_RANGE)
-        edges = [span.start + span.size * part // parts for part in range(parts + 1)]
-        for part in range(parts):
-            at_earliest = span.at_earliest and part == 0
-            tasks.append(span._replace(start=edges[part], end=edges[part + 1], at_earliest=at_earliest))
-    return tasks
+    tasks = [span for span in spans if span.size > 0]
+    if max_records is not None:
+        tasks = [part for span in tasks for part in _parts(span, -(-span.size // max_records))]
+    if min_partitions is None or min_partitions <= len(tasks):
+        return tasks
+    total = sum(span.size for span in tasks)
+    whole = [span for span in tasks if _share(span.size, total, min_partitions) == 1]
+    cut_up = [span for span in tasks if _share(span.size, total, min_partitions) > 1]
+    total, wanted = sum(span.size for span in cut_up), max(min_partitions - len(whole), 1)
+    counts = {span: _share(span.size, total, wanted) for span in cut_up}
+    return [part for span in tasks for part in _parts(span, counts.get(span, 1))]
+
+
+def _share(size: int, total: int, tasks: int) -> int:
+    """How many of so many tasks a range gets: half of one counts as one."""
+    return max((2 * size * tasks + total) // (2 * total), 1)
+
+
+def _parts(span: OffsetRange, count: int) -> list[OffsetRange]:
+    count = min(count, span.size, MAX_TASKS_PER_RANGE)
+    edges = [span.start + span.size * part // count for part in range(count + 1)]
+    return [
+        span._replace(start=edges[part], end=edges[part + 1], at_earliest=span.at_earliest and part == 0)
+        for part in range(count)
+    ]
 
 
 def may_share(spans: Iterable[OffsetRange]) -> list[OffsetRange]:

@@ -46,6 +46,24 @@ def test_a_partition_is_one_task_and_an_empty_one_is_none() -> None:
     assert cut(spans) == spans[:1]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "min_partitions", "max_records", "tasks"),
+    [
+        ((100, 100), 5, None, [33, 33, 34, 33, 33, 34]),
+        ((1, 1, 1, 1_000), 8, None, [1, 1, 1, 200, 200, 200, 200, 200]),
+        ((100, 100, 100), 7, None, [50] * 6),
+        ((100, 100), 2, None, [100, 100]),
+        ((100, 40), 6, 50, [25, 25, 25, 25, 20, 20]),
+    ],
+)
+def test_tasks_are_as_many_as_sparks_own_source_makes(
+    sizes: tuple[int, ...], min_partitions: int, max_records: int | None, tasks: list[int]
+) -> None:
+    """By KafkaOffsetRangeCalculator: half a task counts as one; what stays whole takes no part in the proportion."""
+    spans = [OffsetRange("t", number, 7, 7 + size) for number, size in enumerate(sizes)]
+    assert [span.size for span in cut(spans, min_partitions=min_partitions, max_records=max_records)] == tasks
+
+
 def test_nothing_to_read_is_one_task_that_reads_nothing() -> None:
     assert [task.spans for task in as_tasks([])] == [()]
     spans = (OffsetRange("t", 0, 1, 2),)
