@@ -99,10 +99,12 @@ class TlsConnection(SocketConnection):
     def anonymous_bytes(self) -> int:
         return super().anonymous_bytes if self._channel is not None else self._counted
 
-    @property
-    def is_stepping(self) -> bool:
-        """Whether a step of the handshake is under way, so that the client owes nothing."""
-        return bool(self.paused & HANDSHAKE)
+    def has_unread(self) -> bool:
+        """Whether the client has sent something that is not read yet."""
+        try:
+            return bool(self._raw.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False  # Nothing, or it is gone.
 
     # Before the handshake is over
 
@@ -153,6 +155,7 @@ class TlsConnection(SocketConnection):
         elif outcome.is_over:
             self._open()
         else:
+            self._room.handshakes.answered(self)
             self.resume(HANDSHAKE)
 
     def on_late(self) -> None:

@@ -10,8 +10,9 @@ I1  (T4) At most `most` connections have an SSLObject before their handshake is 
     and addresses take turns.
     Where all are taken, who comes from an address with fewer of them takes the place of the oldest of the address with
     most: half-open handshakes of one address keep nobody else out. Addresses of one IPv6 network of 64 bits are one.
-    Where no address has more than others, the oldest gives way if it has had STALLED_S and its client owes the next
-    step: half-open handshakes of many addresses delay others, and keep them out no more.
+    Where no address has more than others, that whose client owes the next step for longest gives way, if that is
+    STALLED_S: half-open handshakes of many addresses delay others, and keep them out no more. What a busy broker has
+    not answered, or not read yet, nobody owes.
 I2  A connection is closed `timeout_ms` after it was accepted if its handshake has not begun, and so long after that if
     it is not over. So who waited behind a flood has its whole time once the flood's is over.
 I3  A connection has at most one step under way, and its loop touches nothing of OpenSSL's meanwhile.
@@ -28,6 +29,7 @@ import threading
 from collections import Counter, deque
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
 LOOK_S: Final = 0.5
 """How often handshakes are looked through for those that took too long."""
 STALLED_S: Final = 1.0
-"""How long a handshake has its place for sure. A client answers within one round trip."""
+"""How long a client may owe the next step where others wait. It answers within one round trip."""
+LOOKED_AT: Final = 16
+"""Of how many connections it is looked at once whether there is something to be read of them."""
 
 
 class Outcome(NamedTuple):
@@ -125,6 +129,8 @@ class Handshakes:
         self._begun: dict[TlsConnection, str] = {}
         """With the group of its address, the oldest first."""
         self._begun_of: Counter[str] = Counter()
+        self._owing: dict[TlsConnection, float] = {}
+        """Those whose client owes the next step, and since when, the longest first."""
         self._waiting: dict[str, deque[tuple[TlsConnection, bytes]]] = {}
         """By the group of its address, the next one first."""
         self._looking: asyncio.TimerHandle | None = None
@@ -143,11 +149,17 @@ class Handshakes:
     def go_on(self, connection: TlsConnection, records: bytes) -> None:
         """Whole records came: a step is done, at once or when it is this connection's turn."""
         if connection in self._begun:
+            self._owing.pop(connection, None)
             self._put(self._begun[connection], connection, records)
         elif len(self._begun) < self._most or self._make_room(group_of(connection.address)):
             self._begin(connection, records)
         else:
             self._waiting.setdefault(group_of(connection.address), deque()).append((connection, records))
+
+    def answered(self, connection: TlsConnection) -> None:
+        """A step is done, and what it gave is sent: it is the client's turn."""
+        if connection in self._begun:
+            self._owing[connection] = self._loop.time()
 
     def leave(self, connection: TlsConnection) -> None:
         """The handshake is over, or the connection closed."""
@@ -166,20 +178,25 @@ class Handshakes:
         return True
 
     def _end_stalled(self) -> bool:
-        """Ends the oldest handshake, if it waits for its client for long; whether it did."""
-        oldest = next(iter(self._begun))
-        began = self._deadlines[oldest] - self._timeout_s
-        if oldest.is_stepping or self._loop.time() - began < STALLED_S:
-            return False
-        self._end(oldest)
-        oldest.close()
-        return True
+        """Ends the handshake that waits for its client for longest, if that is long; whether it did."""
+        now = self._loop.time()
+        for connection, since in list(islice(self._owing.items(), LOOKED_AT)):
+            if now - since < STALLED_S:
+                return False
+            if not connection.has_unread():
+                self._end(connection)
+                connection.close()
+                return True
+            del self._owing[connection]  # Its step has come, and it is this broker that has not read it.
+            self._owing[connection] = now
+        return False
 
     def _end(self, connection: TlsConnection) -> bool:
         """Whether it was under way."""
         group = self._begun.pop(connection, None)
         if group is None:
             return False
+        self._owing.pop(connection, None)
         self._begun_of[group] -= 1
         if not self._begun_of[group]:
             del self._begun_of[group]

@@ -6,7 +6,9 @@ import asyncio
 import threading
 from typing import Any
 
-from kavka.runtime.tls_handshakes import Handshakes, HandshakeThread, Step
+import pytest
+
+from kavka.runtime.tls_handshakes import STALLED_S, Handshakes, HandshakeThread, Step
 
 
 class Steps:
@@ -23,10 +25,13 @@ class Client:
     """A connection whose handshake never ends."""
 
     closed = False
-    is_stepping = True
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, unread: bool = False) -> None:
         self.address = address
+        self.unread = unread
+
+    def has_unread(self) -> bool:
+        return self.unread
 
     def session(self) -> None:
         return None
@@ -105,3 +110,39 @@ def test_who_comes_alone_does_not_wait_for_all_steps_of_a_crowd_on_the_thread() 
 
     asyncio.run(asyncio.wait_for(run(), 30))
     assert done == ["crowd 1", "crowd 2", "other", "crowd 3", "crowd 5"]
+
+
+def test_who_gives_way_owes_its_step_for_longest_and_not_what_a_busy_broker_owes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        loop, now = asyncio.get_running_loop(), [0.0]
+        monkeypatch.setattr(loop, "time", lambda: now[0])
+        steps: Any = Steps()
+        handshakes = Handshakes(loop, steps, most=4, timeout_ms=60_000)
+        handshakes.enter = lambda connection: None  # type: ignore[method-assign]  # no timer
+
+        def come(client: Any) -> None:
+            handshakes.enter(client)
+            handshakes.go_on(client, b"hello")
+
+        unanswered, late, sent, silent = [Client(f"192.0.2.{number}") for number in range(4)]
+        for client in (unanswered, late, sent, silent):
+            come(client)
+        for client in (sent, silent):
+            handshakes.answered(client)  # type: ignore[arg-type]
+        now[0] = STALLED_S
+        handshakes.answered(late)  # type: ignore[arg-type]
+        sent.unread = True
+        come(Client("192.0.2.100"))
+        assert [client.closed for client in (unanswered, late, sent, silent)] == [False, False, False, True]
+        come(Client("192.0.2.101"))
+        now[0] += STALLED_S / 2
+        come(Client("192.0.2.102"))
+        assert not any(client.closed for client in (unanswered, late, sent))
+        handshakes.go_on(sent, b"finished")  # type: ignore[arg-type]
+        now[0] += STALLED_S / 2
+        come(Client("192.0.2.103"))
+        assert [client.closed for client in (unanswered, late, sent)] == [False, True, False]
+
+    asyncio.run(run())
