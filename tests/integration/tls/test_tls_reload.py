@@ -170,3 +170,49 @@ def test_a_gauge_tells_when_the_certificate_expires(cluster: TlsCluster) -> None
         return gauge.read()
 
     assert 29 < cluster.on_loop(read) / 86_400_000 <= 30
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_who_an_authority_signed_that_has_left_stays_and_does_not_come_in_again(
+    tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    """Nor with the session of the connection that is open."""
+    another = Authority("another")
+    mine = another.sign("ada", names=()).write(tmp_path / "client-ada.pem")
+    settings = {"kavka.ssl.reload.interval.ms": "50", "ssl.client.auth": "required"}
+    cluster = TlsCluster(tmp_path, settings=settings)
+    trusted = cluster.authority_file
+    trusted.write_text(cluster.authority.certificate + another.certificate)
+    context = ssl.create_default_context(cadata=cluster.authority.certificate)
+    context.load_cert_chain(mine)
+    context.minimum_version = context.maximum_version = version
+
+    def is_let_in(session: ssl.SSLSession | None) -> bool:
+        try:
+            raw = socket.create_connection((HOST, cluster.ports[1]), 20)
+            with context.wrap_socket(raw, server_hostname=HOST, session=session) as connected:
+                return is_served(connected)
+        except OSError:
+            return False
+
+    with cluster, cluster.connect(context) as before:
+        assert is_served(before)
+        assert is_let_in(before.session)
+        trusted.write_text(cluster.authority.certificate)
+        deadline = time.monotonic() + 20
+        while is_let_in(None):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert not is_let_in(before.session)
+        assert is_served(before)
+
+
+def is_served(connection: ssl.SSLSocket) -> bool:
+    connection.sendall(b"\x00\x00\x00\x0e\x00\x12\x00\x00\x00\x00\x00\x07\x00\x04test")
+    head = connection.recv(4)
+    if len(head) < 4:
+        return False
+    size, answer = int.from_bytes(head, "big"), b""
+    while len(answer) < size:
+        answer += connection.recv(size - len(answer))
+    return answer[:4] == b"\x00\x00\x00\x07"
