@@ -1,9 +1,12 @@
-"""A compacted log is a dict: the latest value of each key stays, and nothing else that is read differs."""
+"""A compacted log is a dict: the latest value of each key stays, and nothing else that is read differs. That is so
+wherever records were deleted from its start, or cut off at its end behind what is clean."""
 
 from __future__ import annotations
 
 import shutil
 from collections import Counter
+from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +20,8 @@ from kavka.records.builder import ProducerStamp
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType
 from tests.kit.memory_directory import in_memory, memory_directory
-from tests.unit.log.compaction_support import RETENTION_MS, Pair, Seen, Store, committed, headers, table
+from tests.unit.log.compaction_support import COMPACTED, RETENTION_MS, Pair, Store, committed, headers, table
+from tests.unit.log.log_support import PARTITION
 
 KEYS = [b"k%d" % number for number in range(6)] + [b"long" * 20, b"long" * 19 + b"LONG"]
 PAIRS = st.lists(
@@ -33,10 +37,26 @@ def with_load_factor(broker: BrokerConfig, load_factor: str) -> BrokerConfig:
     return broker.with_dynamic(dynamic=settings, dynamic_default={})
 
 
+class Step(NamedTuple):
+    """Something that was appended: records of `producer` (None: a plain one), or the marker that ends its transaction,
+    which has no pairs. `commits` is None for records that count at once, or with a marker."""
+
+    offset: int
+    producer: int | None
+    pairs: list[Pair]
+    is_transactional: bool = False
+    commits: bool | None = None
+
+    @property
+    def end(self) -> int:
+        return self.offset + max(len(self.pairs), 1)
+
+
 class CompactionMachine(RuleBasedStateMachine):
     """A log with plain, idempotent and transactional producers, compacted now and then, against all that was written.
 
-    `written` is by offset; what transactions write counts from their commit on.
+    `written` is by offset; what transactions write counts from their commit on. It follows from `history`, as `open`
+    and `sequences` do.
     """
 
     def __init__(self) -> None:
@@ -45,7 +65,7 @@ class CompactionMachine(RuleBasedStateMachine):
         self.written: dict[int, Pair] = {}
         self.open: dict[int, dict[int, Pair]] = {}
         self.sequences = [0] * PRODUCERS
-        self.cleaned: dict[int, Seen] = {}
+        self.history: list[Step] = []
 
     def teardown(self) -> None:
         self.store.logs.release()
@@ -54,41 +74,58 @@ class CompactionMachine(RuleBasedStateMachine):
     @initialize(load_factor=st.sampled_from(["0.9", FEW_KEYS]))
     def make(self, load_factor: str) -> None:
         """With few keys in the map a pass ends in the middle of a segment, between the parts of transactions too."""
-        self.store = Store(self.directory)
+        self.store = Store(self.directory, config=replace(COMPACTED, cleanup_delete=True, retention_ms=-1))
         self.store.broker = with_load_factor(self.store.broker, load_factor)
 
     @rule(pairs=PAIRS, codec=st.sampled_from([Compression.NONE, Compression.NONE, Compression.LZ4, Compression.GZIP]))
     def write_plain(self, pairs: list[Pair], codec: Compression) -> None:
-        self.note(pairs, self.written)
+        self.note(Step(self.end, None, pairs))
         self.store.put(*pairs, codec=codec)
 
     @rule(producer=st.integers(0, PRODUCERS - 1), pairs=PAIRS)
     def write_in_transaction(self, producer: int, pairs: list[Pair]) -> None:
-        self.note(pairs, self.open.setdefault(producer, {}))
         sequence = self.sequences[producer]
+        self.note(Step(self.end, producer, pairs, is_transactional=True))
         self.store.put(*pairs, stamp=ProducerStamp(producer, 0, sequence, is_transactional=True))
-        self.sequences[producer] += len(pairs)
 
     @rule(producer=st.integers(0, PRODUCERS - 1), pairs=PAIRS)
     def write_idempotent(self, producer: int, pairs: list[Pair]) -> None:
         if producer in self.open:
             return
-        self.note(pairs, self.written)
-        self.store.put(*pairs, stamp=ProducerStamp(producer, 0, self.sequences[producer]))
-        self.sequences[producer] += len(pairs)
+        sequence = self.sequences[producer]
+        self.note(Step(self.end, producer, pairs))
+        self.store.put(*pairs, stamp=ProducerStamp(producer, 0, sequence))
 
     @rule(producer=st.integers(0, PRODUCERS - 1), commits=st.booleans())
     def end_transaction(self, producer: int, commits: bool) -> None:
         if producer in self.open:
-            of_transaction = self.open.pop(producer)
-            if commits:
-                self.written.update(of_transaction)
+            self.note(Step(self.end, producer, [], commits=commits))
             self.store.end(ControlType.COMMIT if commits else ControlType.ABORT, producer)
 
     @rule()
     def roll(self) -> None:
         if self.store.log.segments[-1].size:
             self.store.roll()
+
+    @rule(back=st.integers(0, 8))
+    def delete_records(self, back: int) -> None:
+        log = self.store.log
+        log.delete_records(max(log.high_watermark - back, log.log_start_offset))
+        log.delete_old_segments(self.store.now_ms)
+
+    @rule(back=st.integers(1, 12))
+    def truncate(self, back: int) -> None:
+        """As a follower does, but not where it is clean: what a record that is cut off took the place of is gone."""
+        log = self.store.log
+        offset = max(log.log_end_offset - back, log.cleaned_to or 0, log.log_start_offset)
+        if offset < log.log_end_offset:
+            self.store.logs.truncate_to(PARTITION, offset, self.store.now_ms)
+            log.set_high_watermark(log.log_end_offset)
+            before, self.history = self.history, []
+            self.written, self.open, self.sequences = {}, {}, [0] * PRODUCERS
+            for step in before:
+                if step.end <= log.log_end_offset:
+                    self.note(step)
 
     @rule()
     def clean(self) -> None:
@@ -99,7 +136,8 @@ class CompactionMachine(RuleBasedStateMachine):
         untouched = self.store.log.segments[-1].base_offset
         assert {offset for offset in before if offset >= untouched} <= after.keys()
         stable = self.store.log.cleaned_to or 0
-        latest = {self.written[offset][0]: offset for offset in sorted(self.written) if offset < stable}
+        start = self.store.log.log_start_offset
+        latest = {self.written[offset][0]: offset for offset in sorted(self.written) if start <= offset < stable}
         superseded = [
             offset
             for offset, one in after.items()
@@ -122,7 +160,7 @@ class CompactionMachine(RuleBasedStateMachine):
         """As those consumers do: they go on behind the last record that they got, not behind the last batch."""
         log = self.store.log
         offset, end = log.log_start_offset, log.high_watermark
-        last = max((each.last_offset for each in headers(log) if each.record_count), default=-1)
+        last = max((each.last_offset for each in headers(log) if each.record_count), default=offset - 1)
         while offset <= last:
             found = log.read_records(offset, max_bytes, max_offset=end, min_one_batch=True)
             data = memoryview(b"".join(chunk.tobytes() for chunk in found.chunks))
@@ -155,10 +193,10 @@ class CompactionMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_table_is_the_same(self) -> None:
-        stable = self.store.log.last_stable_offset
+        start, stable = self.store.log.log_start_offset, self.store.log.last_stable_offset
         expected: dict[bytes, bytes] = {}
         for offset in sorted(self.written):
-            if offset < stable:
+            if start <= offset < stable:
                 key, value = self.written[offset]
                 if value is None:
                     expected.pop(key, None)
@@ -169,9 +207,22 @@ class CompactionMachine(RuleBasedStateMachine):
         for one in seen:
             assert self.written[one.record.offset] == (one.record.key, one.record.value)
 
-    def note(self, pairs: list[Pair], where: dict[int, Pair]) -> None:
-        end = self.store.log.log_end_offset
-        where.update((end + number, pair) for number, pair in enumerate(pairs))
+    @property
+    def end(self) -> int:
+        return self.store.log.log_end_offset
+
+    def note(self, step: Step) -> None:
+        self.history.append(step)
+        producer = step.producer
+        if producer is not None and step.commits is not None:
+            of_transaction = self.open.pop(producer)
+            if step.commits:
+                self.written.update(of_transaction)
+            return
+        where = self.open.setdefault(producer, {}) if producer is not None and step.is_transactional else self.written
+        where.update((step.offset + number, pair) for number, pair in enumerate(step.pairs))
+        if producer is not None:
+            self.sequences[producer] += len(step.pairs)
 
 
 TestCompaction = CompactionMachine.TestCase
