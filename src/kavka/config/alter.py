@@ -8,10 +8,11 @@ I2. What is accepted can be made into a TopicConfig or a BrokerConfig.
 
 Where kavka differs from 3.9 on purpose: an unknown name that is appended to, and an operation that does not exist, are
 INVALID_CONFIG and INVALID_REQUEST (Kafka: UNKNOWN_SERVER_ERROR, without a word); the lists of metrics subscriptions can
-be appended to and subtracted from (Kafka 4.3: INVALID_CONFIG, "its type is not LIST", though it is); refusals of a
-value that cannot be reconfigured come without the name of a Java class in front; passwords cannot be set at run time; a
-change that would have no effect here and has one in Kafka, or only after a restart, or is not supported (`effect.py`),
-is refused with the reason. That comes last: what Kafka refuses is refused in Kafka's words. Only what changes is judged
+be appended to and subtracted from (Kafka 4.3: INVALID_CONFIG, "its type is not LIST", though it is); spaces around an
+element that is appended or subtracted are no part of it (Kafka keeps both, with and without); refusals of a value that
+cannot be reconfigured come without the name of a Java class in front; passwords cannot be set at run time; a change
+that would have no effect here and has one in Kafka, or only after a restart, or is not supported (`effect.py`), is
+refused with the reason. That comes last: what Kafka refuses is refused in Kafka's words. Only what changes is judged
 so: the settings of a cluster in which Apache Kafka's brokers run as well stay as they are.
 
 Source: Kafka's ZkAdminManager, ConfigAdminManager, DynamicBrokerConfig of 3.9, asked of a running broker.

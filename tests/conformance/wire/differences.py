@@ -137,6 +137,43 @@ DIFFERENCES = (
         3576,
         "as the row above",
     ),
+    *(
+        Difference("incremental_alter_lists", "append an empty text", rf"\.responses\[0\]\.{field}", value, reason)
+        for field, value, reason in (
+            ("error_code", 0, "there is nothing to append; Kafka appends an element without a letter, and refuses it"),
+            ("error_message", None, "as the row above"),
+        )
+    ),
+    *(
+        Difference("list_offsets_of_several", "unknown isolation", rf".*\.{field}", value, reason)
+        for field, value, reason in (
+            ("error_code", 0, "what is not read_committed reads all; Kafka's UNKNOWN_SERVER_ERROR is an exception"),
+            ("offset", 3, "as the row above"),
+            ("leader_epoch", 0, "as the row above"),
+        )
+    ),
+    Difference(
+        "list_offsets_of_several",
+        "no partitions",
+        r"\.topics",
+        [{"name": "topic-*", "partitions": []}],
+        "as Kafka 3.9 in the versions that it has: an answer for each entry of the request",
+    ),
+    Difference(
+        "list_offsets_of_several",
+        "topic twice",
+        r"\.topics",
+        [
+            {
+                "name": "topic-*",
+                "partitions": [
+                    {"partition_index": index, "error_code": 0, "timestamp": -1, "offset": offset, "leader_epoch": 0}
+                ],
+            }
+            for index, offset in ((1, 0), (0, 3))
+        ],
+        "as the row above",
+    ),
     Difference(
         "metadata_creates_topics",
         "the first time",

@@ -87,5 +87,6 @@ for _module in (
     "scenarios_topic_ids",
     "scenarios_topics",
     "scenarios_transactions",
+    "scenarios_repeats",
 ):
     import_module(f"{__package__}.{_module}")
