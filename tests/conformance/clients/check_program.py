@@ -35,11 +35,13 @@ def set_up(script: str, *arguments: str) -> str:
     return result.stdout.strip()
 
 
-def run_checks(command: Sequence[str], *, directory: Path | None = None) -> dict[str, str]:
+def run_checks(
+    command: Sequence[str], *, directory: Path | None = None, within_s: float = RUN_TIMEOUT_S
+) -> dict[str, str]:
     """Runs the program and returns for each check what went wrong: an empty string if nothing did."""
     with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            output, errors = process.communicate(timeout=RUN_TIMEOUT_S)
+            output, errors = process.communicate(timeout=within_s)
         except subprocess.TimeoutExpired:
             process.kill()
             output, errors = process.communicate()

@@ -250,6 +250,17 @@ def test_large_records_go_out_together_and_a_fetch_waits_for_as_many_bytes_as_it
         assert member.fetch(found, max_bytes=1_500_000) == [(0, 0, 2)]
 
 
+def test_a_fetch_of_what_has_no_state_is_answered_so_that_clients_go_on(
+    client: BrokerClient, broker: KavkaProcess
+) -> None:
+    """Of a topic that is being deleted, or before the group has made its states. Java's consumer ends its application
+    after INVALID_REQUEST of a partition; Apache Kafka 4.3.1 answers as here."""
+    _topic, found = topic_of(client, 1)
+    with ShareMember(broker.port, group_of(client)) as member:
+        (topic,) = member.fetch_answer(found, wait_ms=100).responses
+        assert [partition.error_code for partition in topic.partitions] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+
+
 def test_record_limit_gives_never_more_and_a_poisonous_record_is_isolated(
     client: BrokerClient, broker: KavkaProcess
 ) -> None:
