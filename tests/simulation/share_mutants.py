@@ -30,6 +30,8 @@ SESSIONS: Final = "kavka.broker.share.sessions:ShareSessions"
 STORY: Final = "share group"
 ADMINISTRATOR: Final = "a share group's administrator"
 FLOW: Final = "kavka.coordinator.groups.share.flow:ShareGroupFlow"
+CONFIGURED: Final = "a share group's settings"
+FETCHES: Final = "kavka.broker.share.fetches"
 ASLEEP: Final = "a share group's leader asleep"
 POINTS: Final = 12
 SEEDS: Final = 12
@@ -260,6 +262,44 @@ SHARED: Final = (
             "start_offset=UNKNOWN_START",
         ),
         story=ADMINISTRATOR,
+    ),
+    bug(
+        "what is open may be read",
+        "a group that reads committed records is given those of an open transaction, which is aborted then",
+        "SH11",
+        (
+            f"{FETCHES}:ShareFetches._read",
+            "log.last_stable_offset if settings.reads_committed else log.high_watermark",
+            "log.high_watermark",
+        ),
+        (f"{FETCHES}:ShareFetches._read", "read_committed=settings.reads_committed", "read_committed=False"),
+        story=CONFIGURED,
+    ),
+    bug(
+        "what is aborted is given out",
+        "a group that reads committed records is given those of an aborted transaction",
+        "SH11",
+        (f"{FETCHES}:_read_batches", "is_aborted = True", "is_aborted = False"),
+        story=CONFIGURED,
+    ),
+    bug(
+        "what follows an aborted transaction goes with it",
+        "the next transaction of the same producer is passed over, though it is committed",
+        "SH3 SH4",
+        (f"{FETCHES}:_read_batches", "open_aborted.discard(header.producer_id)", "pass"),
+        is_shown=False,
+        story=CONFIGURED,
+    ),
+    bug(
+        "a group's settings are read once",
+        "a broker that has served a group does not hear of its changes",
+        "SH5 SH6 SH11 SH16",
+        (
+            f"{LEADERS}.settings",
+            "return self._ports.settings(group_id)",
+            "return self.__dict__.setdefault('_kept', {}).setdefault(group_id, self._ports.settings(group_id))",
+        ),
+        story=CONFIGURED,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Share groups in the simulator (SH1 to SH15): no seed breaks a rule, nor a fault at a step of their story, and bugs
+"""Share groups in the simulator (SH1 to SH16): no seed breaks a rule, nor a fault at a step of their story, and bugs
 are found. `share_mutants` has all of them, `make simulate SIMULATE=--sharing` many seeds, `make explore` all steps."""
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ def test_a_crash_at_a_step_of_the_story_breaks_no_rule() -> None:
 
 
 def test_every_fault_of_its_members_strikes_and_is_got_over() -> None:
-    arguments: dict[str, dict[str, float]] = {
+    arguments: dict[str, dict[str, float | str]] = {
         kind: {"place": number % 2} if "member" in kind else {} for number, kind in enumerate(share_faults.KINDS)
     }
     for kind in share_faults.KINDS:
         if kind != "share member disconnects":
             arguments[kind]["ms"] = 2_000
     arguments["share group set anew"]["share"] = 0.5
+    arguments["share group configured"] = {"setting": "share.isolation.level", "value": "read_committed"}
     schedule = [Strike(1_000 + 4_000 * number, kind, arguments[kind]) for number, kind in enumerate(arguments)]  # type: ignore[arg-type]  # as JSON has them
 
-    result = run_plan(Plan(5, sharers=2), hours=32 / 3_600, schedule=schedule)
+    result = run_plan(Plan(5, sharers=2), hours=36 / 3_600, schedule=schedule)
 
     assert not set(arguments) & set(KINDS)
     assert not result.violation, f"{result.violation}\n{result.detail}"

@@ -32,9 +32,9 @@ from kavka.simulator.clients.streams_members import (
     StreamsMembers,
 )
 from kavka.simulator.clients.streams_members import GROUP as STREAMERS
+from kavka.simulator.clients.transactors import ABORTED, ABORTED_SHARED, Transactors
 from kavka.simulator.clients.transactors import GROUP as TRANSFORMERS
 from kavka.simulator.clients.transactors import PARTITIONS as LEDGER_PARTITIONS
-from kavka.simulator.clients.transactors import Transactors
 from kavka.simulator.clients.workload import Clients
 from kavka.simulator.faults.liveness import Liveness
 from kavka.simulator.faults.mix import FaultMix, Faults, Strike, kinds_of
@@ -151,7 +151,8 @@ class World:
         """The steps from the moment when faults began to the end of the swarm."""
 
     def _make_groups(self, own: Mapping[str, str], *, sharing: bool, streaming: bool) -> None:
-        self.members, self.transactors = Members(self, TOPIC), Transactors(self, TOPIC)
+        self.members = Members(self, TOPIC)
+        self.transactors = Transactors(self, TOPIC, aborted=ABORTED_SHARED if sharing else ABORTED)
         self.sharers, self.is_sharing = ShareMembers(self, [TOPIC]), sharing
         if sharing:
             self.observer.shares.begin(share_bounds(own))
@@ -339,6 +340,9 @@ class World:
         self.clients.add_monitor(
             TOPIC, [name for name, count in ((GROUP, members), (TRANSFORMERS, transactors)) if count]
         )
+        if transactors:
+            self.run_in_client("admin", lambda cluster: self._create(cluster, LEDGER, LEDGER_PARTITIONS))
+            self.sharers.topics = (TOPIC, LEDGER)
         for _ in range(members):
             self.members.add()
         for _ in range(sharers):
@@ -348,7 +352,6 @@ class World:
         if members or transactors:
             self._look_at_groups()
         if transactors:
-            self.run_in_client("admin", lambda cluster: self._create(cluster, LEDGER, LEDGER_PARTITIONS))
             self.transactors.add_reader()
         for _ in range(transactors):
             self.transactors.add()
@@ -391,8 +394,10 @@ class World:
         partitions = [partition for partition in self.observer.stored if partition.topic == TOPIC]
         found = self.members.missing(partitions)
         if len(self.sharers):
-            ends = {partition: self.observer.bound(partition) for partition in partitions}
-            found += self.sharers.missing(partitions) + self.observer.shares.missing(SHARERS, ends)
+            shared = [partition for partition in self.observer.stored if partition.topic in self.sharers.topics]
+            ends = {partition: self.observer.bound(partition) for partition in shared}
+            found += self.sharers.missing(shared) + self.observer.shares.missing(SHARERS, ends)
+            found += self.observer.shares.unsettled(SHARERS, self.brokers.values(), self.zookeeper)
         counts = {READING: len(partitions), COUNTING: REPARTITIONS}
         found += self.observer.streams.missing(self.streamers.running(), counts) if len(self.streamers) else []
         return found

@@ -520,7 +520,7 @@ def duration_ms(text: str) -> int:
 def _load_error(error: ErrorCode | int) -> ErrorCode:
     """The error for a client if a state could not be read, or belongs to another leader. A request that the states'
     coordinator calls invalid is none of the client's: the state was deleted, or is not made yet. Apache Kafka says
-    UNKNOWN_SERVER_ERROR then, too; Java's consumer goes on, while INVALID_REQUEST of a partition ends its application."""
+    UNKNOWN_SERVER_ERROR then, too, and Java's consumer goes on; INVALID_REQUEST of a partition ends its application."""
     if error == ErrorCode.INVALID_REQUEST:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     if error in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH):

@@ -103,7 +103,8 @@ class ShareMembers(Places["_Member"]):
 
     def __init__(self, world: World, topics: Iterable[str]) -> None:
         super().__init__(world)
-        self._topics = tuple(topics)
+        self.topics = tuple(topics)
+        """Those that members subscribe to who come from now on."""
         self._lives = 0
         self.is_honest = False
 
@@ -126,9 +127,9 @@ class ShareMembers(Places["_Member"]):
             self._lives += 1
             try:
                 async with self.world.clients.cluster(loop) as cluster:
-                    for topic in self._topics:
+                    for topic in self.topics:
                         await cluster.topic(topic)
-                    member = _Member(cluster, f"sharer-{place}.{self._lives}", self._topics, self, random)
+                    member = _Member(cluster, f"sharer-{place}.{self._lives}", self.topics, self, random)
                     self.clients[place] = member
                     while not self.leaving[place]:
                         await member.turn()

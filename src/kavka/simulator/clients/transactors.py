@@ -36,8 +36,12 @@ TRANSACTION_TIMEOUT_MS: Final = 8_000
 MEAN_PAUSE_S: Final = 5.0
 """Before a transaction. One takes some hundred steps: more of them would be most of what is simulated."""
 RETRY_S: Final = 0.5
+OPEN_S: Final = 1.0
+"""How long what is aborted was there before: somebody may read it."""
 MOST_RECORDS: Final = 4
 ABORTED: Final = 0.2
+ABORTED_SHARED: Final = 0.5
+"""Where a share group reads the ledger: what it is given depends on it."""
 INPUT: Final = ConsumerSettings(
     group_id=GROUP,
     auto_offset_reset=OffsetReset.EARLIEST,
@@ -58,9 +62,13 @@ class Transactors(Places[Producer]):
 
     node = "transactor"
 
-    def __init__(self, world: World, source: str) -> None:
+    def __init__(self, world: World, source: str, *, aborted: float = ABORTED) -> None:
+        """`aborted`: the share of transactions that are."""
         super().__init__(world)
         self._source = source
+        self._aborted = aborted
+        self._writes_before_abort = aborted >= ABORTED_SHARED
+        """Whether what is aborted is in the log before. A producer drops what it has not sent yet."""
         self._lives = 0
         self.is_writing = True
 
@@ -172,10 +180,13 @@ class Transactors(Places[Producer]):
                 await producer.send(LEDGER, entry.encode(), partition=int(random.random() * PARTITIONS))
             if offsets:
                 await producer.send_offsets_to_transaction(offsets, group)
-            if random.random() >= ABORTED:
+            if random.random() >= self._aborted:
                 await _decided(producer.commit_transaction)
                 rules.on_told(name, is_committed=True)
                 return True
+            if self._writes_before_abort:
+                await producer.flush()
+                await asyncio.sleep(OPEN_S)
         except TransactionBroken:
             pass
         await _decided(producer.abort_transaction)

@@ -90,7 +90,7 @@ class Liveness:
         observer.transactions.check(ledger)
         observer.transactions.check_inputs(ledger, found, observer.groups.positions(TRANSFORMERS))
         if len(world.sharers):
-            observer.shares.check_nothing_lost(SHARERS, found, observer.log_starts())
+            observer.shares.check_nothing_lost(SHARERS, {**found, **ledger}, observer.log_starts())
             observer.shares.check_states(world.brokers.values())
         if len(world.streamers):
             observer.streams.check_standbys({COUNTING: REPARTITIONS})

@@ -7,8 +7,10 @@ share member disconnects  its connections for records are closed, and it goes on
 share group set anew      all members leave, an administrator has the group begin somewhere else, and they come back
 share group forgets       the same, and the group's positions are deleted
 share group deleted       the same, and the group is deleted, and made again by who comes
+share group configured    the group is given another isolation level, limit of deliveries or length of locks
 
-The last three are tried for a while: a member that crashed is still in the group, and one that wakes comes between.
+Those for which all leave are tried for a while: a member that crashed is still in the group, and one that wakes comes
+between.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from kavka.client.admin import ConfigChange, ConfigResource, ResourceType
 from kavka.client.group_admin import GroupAdmin
 from kavka.client.share_group_admin import ShareGroupAdmin
 from kavka.errors import ErrorCode, KavkaError
 from kavka.model import Offset, TopicPartition
 from kavka.simulator.clients.share_members import GROUP
 from kavka.simulator.faults.place_faults import PlaceFaults
+from kavka.simulator.rules.share_readable import DELIVERIES, ISOLATION, LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -38,7 +42,14 @@ KINDS: Final = (
     "share group set anew",
     "share group forgets",
     "share group deleted",
+    "share group configured",
 )
+CHOICES: Final = (
+    (ISOLATION, ("read_committed", "read_uncommitted")),
+    (DELIVERIES, ("2", "3", "4")),
+    (LOCK, ("2000", "3000", "4000")),
+)
+"""Settings of the group, and what they may become."""
 TRIES: Final = 20
 PAUSE_S: Final = 0.5
 
@@ -115,6 +126,17 @@ class ShareFaults(PlaceFaults):
             await GroupAdmin(cluster).delete(GROUP)
 
         return self._change(change, ms)
+
+    def draw_share_group_configured(self) -> Arguments | None:
+        setting, values = CHOICES[int(self.random.random() * len(CHOICES))]
+        return {"setting": setting, "value": values[int(self.random.random() * len(values))]}
+
+    def share_group_configured(self, setting: str, value: str) -> bool:
+        self.world.observer.shares.wishes.on_asked(setting, value)
+        group = ConfigResource(ResourceType.GROUP, GROUP)
+        change = ConfigChange(setting, value)
+        self.world.administer(lambda admin: admin.alter_configs({group: [change]}))
+        return True
 
     def _partitions(self) -> list[TopicPartition]:
         return [each for each in self.world.partitions if each in self.world.observer.stored]

@@ -489,7 +489,9 @@ class Observer(View):
             elif partition.topic == DEAD_LETTERS:
                 self.shares.on_dead_letters(seen.batches(known, high_watermark))
             elif partition.topic == LEDGER:
-                self.transactions.on_committed(partition, seen.batches(known, high_watermark))
+                batches = seen.batches(known, high_watermark)
+                self.transactions.on_committed(partition, batches)
+                self.shares.readable.on_committed(partition, batches)
             committed = self.committed.get(partition)
             if committed is None:
                 committed = self.committed[partition] = LogMirror()

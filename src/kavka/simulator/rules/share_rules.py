@@ -19,12 +19,15 @@ write that is in the state's log.
     SH8   a request with a wrong session epoch changes nothing
     SH9   a change counts as made only if it is in the state's log in the leader's own epoch (also `share_log`)
     SH10  what a coordinator remembers is what its log says, whole and pruned (`share_log`)
-    SH11  nothing above the high watermark is given out
+    SH11  nothing above the high watermark is given out; of a group that reads committed records nothing of an open or
+          aborted transaction
     SH12  records in flight and sessions never exceed their limits
     SH13  left alone with honest members, everything is done: the group's start is the end of each log
     SH14  a record that was given up is archived once its dead letter is committed, or was tried and given up (also
           `share_log`)
     SH15  left alone, every partition has a member
+    SH16  a broker goes by settings of the group that were asked for; left alone, by those that are stored
+          (`share_readable`)
 
 Source: docs/design/rules.md; KIP-932.
 """
@@ -42,10 +45,20 @@ from kavka.protocol.api_keys import ApiKey
 from kavka.share.decide.share_partition import AcknowledgeType
 from kavka.share.decide.spans import TERMINAL, RecordState, Span
 from kavka.simulator.rules.share_log import DEAD_LETTERS, TOPIC, Kept, ShareLog
+from kavka.simulator.rules.share_readable import (
+    DELIVERIES,
+    ISOLATION,
+    LOCK,
+    Readable,
+    Wishes,
+    as_texts,
+    stored_settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from kavka.broker.share.group_settings import ShareSettings
     from kavka.broker.share.led_share_partitions import LedShare
     from kavka.broker.share.room import ShareRoom
     from kavka.model import Offset
@@ -53,6 +66,7 @@ if TYPE_CHECKING:
     from kavka.records.batch import RecordBatch
     from kavka.simulator.host.broker import SimulatedBroker
     from kavka.simulator.host.wire import Exchange
+    from kavka.simulator.host.zookeeper import SimulatedZooKeeper
     from kavka.simulator.rules.replica_view import View
 
 BEAT_STEPS: Final = 500
@@ -65,7 +79,7 @@ _WHERE: Final = ("__dlq.errors.topic", "__dlq.errors.partition", "__dlq.errors.o
 
 
 class ShareBounds(NamedTuple):
-    """What the cluster's settings say."""
+    """What the cluster's settings say; a group may set `lock_ms` and `deliveries` itself."""
 
     lock_ms: int
     deliveries: int
@@ -113,7 +127,10 @@ class ShareRules:
     def __init__(self, view: View) -> None:
         self._view = view
         self.log = ShareLog(view)
+        self.readable = Readable()
         self.bounds: ShareBounds | None = None
+        self._begun_with: dict[str, str] = {}
+        self.wishes = Wishes({})
         self._led: dict[tuple[int, int], dict[ShareKey, _Led]] = {}
         """By broker and life."""
         self._asked: dict[tuple[int, int], list[_Asked]] = {}
@@ -138,10 +155,18 @@ class ShareRules:
         self.moves: Counter[str] = Counter()
         self._is_giving_up = False
         """In the step that is looked at."""
+        self._in_force: ShareSettings | None = None
+        """What the broker that is looked at goes by."""
 
     def begin(self, bounds: ShareBounds) -> None:
         """There are share groups from now on."""
         self.bounds = bounds
+        self._begun_with = {
+            ISOLATION: "read_uncommitted",
+            DELIVERIES: str(bounds.deliveries),
+            LOCK: str(bounds.lock_ms),
+        }
+        self.wishes = Wishes(self._begun_with)
 
     # -- the log
 
@@ -293,6 +318,9 @@ class ShareRules:
             if known is None or known.led is not led:
                 known = looked[led.key] = self._on_loaded(led)
             elif known.spans != (spans := list(led.records.spans)) or known.start != led.records.start:
+                self._in_force = room.leaders.settings(led.key.group_id)
+                unasked = self.wishes.unasked(self._in_force)
+                self._view.require("SH16", not unasked, f"{broker.node} {unasked}")
                 self._on_change(broker, known, spans)
             self._check_locks(broker, known, room)
 
@@ -340,6 +368,11 @@ class ShareRules:
             was, now = before.get(offset), after.get(offset)
             if was is None or now is None or was[2:] != now[2:]:
                 self._on_move(broker, known, offset, was, now)
+        seen = known.spans[-1].last + 1 if known.spans else known.start
+        for offset in range(max(seen, led.hosted.log.log_start_offset), led.records.start):
+            self._on_gap(
+                led, offset, f"{led.key} at {broker.node}, offset {offset}: passed, and it was never given out"
+            )
         known.spans, known.start = spans, led.records.start
         assert self.bounds is not None
         in_flight = led.records.in_flight
@@ -366,12 +399,21 @@ class ShareRules:
             self._view.require("SH9", now.state is was.becomes and now.deliveries == was.deliveries, name)
             self._on_settled(led, offset, was, name)
         else:
-            # The log has no record there (or, of a group that reads committed ones, an aborted one).
+            # There is nothing to deliver.
             is_gap = now.state is RecordState.ARCHIVED and (was is None or was.is_free)
             is_new = was is None and now.is_free
             self._view.require("SH2", is_gap or is_new, name)
             if is_gap:
-                self._on_done(led, offset)
+                self._on_gap(led, offset, name)
+
+    def _on_gap(self, led: LedShare, offset: Offset, name: str) -> None:
+        """SH3: its leader takes it for nothing that could be delivered. Logs here have no holes: it is aborted."""
+        assert self._in_force is not None
+        partition = led.hosted.topic_partition
+        is_aborted = self._in_force.reads_committed and self.readable.is_aborted(partition, offset)
+        self._view.require("SH3", is_aborted or self._view.allows_loss(partition), f"{name}, which is not aborted")
+        self._on_done(led, offset)
+        self.moves["aborted"] += 1
 
     def _on_passed(self, known: _Led, offset: Offset, was: Span | None, name: str) -> None:
         """The start is beyond it."""
@@ -380,16 +422,18 @@ class ShareRules:
             return
         if was.becomes in TERMINAL:
             self._on_settled(led, offset, was, name)
+        elif was.is_free:
+            self._on_gap(led, offset, name)
         else:
             self._view.require("SH4", was.state in TERMINAL, name)
 
     def _on_held(self, broker: SimulatedBroker, known: _Led, offset: Offset, was: Span | None, now: Span) -> None:
         """Somebody has acquired it, or has it again or longer."""
-        assert self.bounds is not None
+        assert self._in_force is not None
         led = known.led
         name = f"{led.key} at {broker.node}, offset {offset}: {was} to {now}"
         now_ms = 0 if broker.loop is None else int(1_000 * broker.loop.time())
-        is_fresh = abs(now.deadline_ms - now_ms - self.bounds.lock_ms) <= ROUNDING_MS
+        is_fresh = abs(now.deadline_ms - now_ms - self._in_force.limits.lock_ms) <= ROUNDING_MS
         if was is not None and was.state is RecordState.ACQUIRED:
             self._view.require("SH1", was.member == now.member, name)
             self._view.require("SH5", was.deliveries == now.deliveries, name)
@@ -404,6 +448,11 @@ class ShareRules:
         partition = led.hosted.topic_partition
         bound = self._view.true_high_watermark.get(partition, 0)
         self._view.require("SH11", offset < bound or self._view.allows_loss(partition), f"{name}, true HW {bound}")
+        if self._in_force.reads_committed and not self._view.allows_loss(partition):
+            is_open, is_aborted = (ask(partition, offset) for ask in (self.readable.is_open, self.readable.is_aborted))
+            text = f"{name}, which is {'aborted' if is_aborted else 'behind the start of an open transaction'}"
+            self._view.require("SH11", not is_open and not is_aborted, text)
+            self.moves["given committed"] += 1
         kept = self.log.kept.get(led.key)
         if kept is not None and kept.leader_epoch <= led.leader_epoch and kept.state_epoch == led.state_epoch:
             stored = kept.states.get(offset, (RecordState.AVAILABLE, 0))[0]
@@ -421,7 +470,8 @@ class ShareRules:
         self, broker: SimulatedBroker, led: LedShare, offset: Offset, was: Span, now: Span, name: str
     ) -> None:
         """Its holder gives it back, by a word or without one."""
-        assert self.bounds is not None
+        assert self._in_force is not None
+        most = self._in_force.limits.deliveries
         self._view.require("SH5", was.deliveries == now.deliveries, name)
         match now.becomes:
             case RecordState.ACKNOWLEDGED:
@@ -440,11 +490,11 @@ class ShareRules:
                     self._on_done(led, offset)
                     self.moves["rejected"] += 1
                     return
-                self._view.require("SH5", was.deliveries >= self.bounds.deliveries, name)
+                self._view.require("SH5", was.deliveries >= most, name)
                 self._on_done(led, offset)
                 self.moves["archived at the limit"] += 1
             case _:
-                self._view.require("SH5", was.deliveries < self.bounds.deliveries, name)
+                self._view.require("SH5", was.deliveries < most, name)
         if self._reason(broker, led.key, offset, was.member, AcknowledgeType.RELEASE):
             self.moves["released"] += 1
             return
@@ -514,6 +564,17 @@ class ShareRules:
             if kept is None or kept.start < end:
                 start = None if kept is None else kept.start
                 found.append(f"share group {group_id}: {partition} is done up to {start}, it ends at {end}")
+        return found
+
+    def unsettled(self, group_id: str, brokers: Iterable[SimulatedBroker], zookeeper: SimulatedZooKeeper) -> list[str]:
+        """SH16: which brokers do not go by the group's stored settings, in words."""
+        wanted = stored_settings(zookeeper, group_id, self._begun_with)
+        found = []
+        for broker in brokers:
+            room = None if broker.hosted is None else broker.hosted.inner.share.made
+            present = wanted if room is None else as_texts(room.leaders.settings(group_id))
+            if present != wanted:
+                found.append(f"share group {group_id}: {broker.node} goes by {present}, stored is {wanted}")
         return found
 
     def check_nothing_lost(

@@ -70,7 +70,7 @@ PROMISES: Final[Mapping[str, str]] = {
     "SH8": "a request with a wrong share session epoch changes nothing",
     "SH9": "what a share group did counts once it is stored, by who leads",
     "SH10": "what is stored of a share group says the same, whole or in part",
-    "SH11": "a share group gives out only what is committed",
+    "SH11": "a share group gives out only what is committed, and of transactions what its settings say",
     "SH12": "records in flight and sessions stay within their limits",
 }
 """The rules in a sentence each, where a stranger understands one; docs/design/rules.md has them in full."""

@@ -441,6 +441,21 @@ STORIES: Final[Mapping[str, Story]] = {
             Milestone("it is deleted, and made again", lambda witness: _was_changed(witness, 3)),
         ),
     ),
+    # A group that reads what transactions have written, and is given other settings meanwhile.
+    "a share group's settings": Story(
+        _plan(seed=3, sharers=2, transactors=1),
+        18.0,
+        (
+            strike(300, "share group configured", setting="share.isolation.level", value="read_committed"),
+            strike(6_000, "share group configured", setting="share.delivery.count.limit", value="3"),
+            strike(11_000, "share group configured", setting="share.record.lock.duration.ms", value="2000"),
+        ),
+        (
+            _shared("records are given out", "given"),
+            _shared("they are committed ones", "given committed"),
+            _shared("aborted ones are passed over", "aborted"),
+        ),
+    ),
     # One leaves and comes back, and is given tasks that the others must give back first; another is killed.
     "streams group": Story(
         _plan(seed=6, streamers=3, settings={"group.streams.session.timeout.ms": "2000"}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from random import Random
 from typing import Final
 
@@ -80,7 +80,7 @@ class Plan:
             "log.retention.check.interval.ms": "20000",
             "log.dirs": random.choice(("/logs", "/logs", "/logs,/logs2")),
         }
-        return Plan(
+        plan = Plan(
             seed,
             brokers=count,
             partitions=random.choice((1, 3, 3, 6)),
@@ -97,6 +97,9 @@ class Plan:
             sharers=Random(f"sharers {seed}").choice((2, 3, 4)) if sharing else 0,
             streamers=Random(f"streamers {seed}").choice((2, 3, 4)) if streaming else 0,
         )
+        if sharing and not plan.transactors:  # What members are given depends on transactions.
+            plan = replace(plan, transactors=Random(f"transactions of sharers {seed}").choice((0, 1, 2)))
+        return plan
 
 
 @dataclass(frozen=True, slots=True)
