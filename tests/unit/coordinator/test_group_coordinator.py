@@ -373,8 +373,8 @@ def test_a_group_that_came_to_nothing_is_forgotten() -> None:
     async def scenario() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
-        refused = await groups.join("no-session", member(session_ms=1))
-        assert refused.error is ErrorCode.INVALID_SESSION_TIMEOUT
+        refused = await groups.join("no-protocol", member()._replace(protocols=[]))
+        assert refused.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
         await groups.offsets.commit(CommitRequest("no-commit", "", None, -1, [offset(7)]))
         asked = await groups.join("no-member", member(session_ms=20)._replace(require_known_member_id=True))
@@ -393,12 +393,24 @@ def test_a_commit_under_way_keeps_its_group() -> None:
         log.gate = asyncio.Event()
         committing = asyncio.ensure_future(groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)])))
         await asyncio.sleep(0)
-        assert (await groups.join("g", member(session_ms=1))).error is ErrorCode.INVALID_SESSION_TIMEOUT
+        refused = await groups.join("g", member()._replace(protocols=[]))
+        assert refused.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         log.gate.set()
         assert await committing == [ErrorCode.NONE]
         assert [listed.group_id for listed in groups.list_groups()] == ["g"]
         await groups.delete_group("g")
         assert groups.offsets.fetch("g", "orders", 0) is None
+
+    runs(scenario)
+
+
+def test_a_session_out_of_bounds_is_refused_before_anybody_looks_for_the_group() -> None:
+    async def scenario() -> None:
+        groups = await coordinator(MemoryLog())
+        with pytest.raises(RequestError) as refused:
+            await groups.join("nobody's", member("unknown", session_ms=1))
+        assert refused.value.code is ErrorCode.INVALID_SESSION_TIMEOUT
+        assert groups.list_groups() == []
 
     runs(scenario)
 

@@ -237,6 +237,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
     async def join(self, group_id: str, request: JoinRequest) -> JoinAnswer:
         """Answers when the member's generation begins. Raises `RequestError`."""
         active = self.shard_of(group_id)
+        _check_session(request, self._limits)
         new_member_id = self._new_member_id(request)
         answer = await self._join_another_kind(active, group_id, request, new_member_id)
         if answer is not None:
@@ -267,7 +268,6 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         """
         while True:
             if self._consumers.concerns(active, group_id):
-                _check_session(request, self._limits)
                 answer = await self._consumers.classic_join(active, group_id, request, new_member_id)
                 if answer is not None:
                     return answer
