@@ -160,7 +160,7 @@ def moment(context: Context, at_ms: int | None, *, millis: bool = False) -> Mark
 def time_element(at_ms: int, now_ms: int, zone: tzinfo, translate: Translator, *, millis: bool = False) -> Markup:
     shown = clock(at_ms, zone, now_ms, millis=millis)
     if not is_dated(at_ms):
-        return Markup("<span>{}</span>").format(shown)
+        return Markup('<span class="undated">{}</span>').format(shown)
     exact = datetime.fromtimestamp(at_ms / 1_000, zone).isoformat(timespec="milliseconds")
     return Markup('<time datetime="{}" title="{}">{} · <span class="age" data-at="{}">{}</span></time>').format(
         exact, exact, shown, at_ms, age(at_ms, now_ms, translate)
