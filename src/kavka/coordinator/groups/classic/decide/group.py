@@ -561,7 +561,7 @@ class ClassicGroup:
             if not member.may_run_out or member.session_deadline_ms > now_ms or member.member_id not in self.members:
                 continue
             removed.append(member.member_id)
-            self._causes.add(f"member {member.member_id} {member.ran_out}")
+            self._causes.add(member.ran_out)
             self._remove_and_rebalance(member, now_ms, effects)
         self._on_join_time(now_ms, effects)
         if self._sync_deadline_ms is not None and self._sync_deadline_ms <= now_ms:

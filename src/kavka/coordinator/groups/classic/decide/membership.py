@@ -148,10 +148,10 @@ class Member:
 
     @property
     def ran_out(self) -> str:
-        """What it did until its deadline."""
+        """Why it is out at its deadline: a rebalance's cause."""
         if self.is_new:
-            return f"waited {NEW_MEMBER_JOIN_MS} ms for its first generation"
-        return f"was silent for its session of {self.session_timeout_ms} ms"
+            return f"member {self.member_id} waited {NEW_MEMBER_JOIN_MS} ms for its first generation"
+        return f"member {self.member_id} was silent for its session of {self.session_timeout_ms} ms"
 
     def metadata(self, protocol: str | None) -> bytes:
         """Its subscription under a protocol; where it does not support that one, the one under its first choice.
