@@ -53,6 +53,10 @@ def test_the_page_shows_the_command_of_each_folder() -> None:
 
 
 def test_pytest(tmp_path: Path) -> None:
+    """In a checkout there are settings above the folder which are not the recipe's."""
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.pytest.ini_options]\nfilterwarnings = ["error"]\nan_option_of_a_plugin_that_is_not_installed = 1\n'
+    )
     done = run_in(
         copied("pytest", tmp_path), [sys.executable, *COMMANDS["pytest"].split()[1:], "-p", "no:cacheprovider"]
     )
