@@ -8,11 +8,19 @@
 cluster; without it there are three brokers. If a test fails, the report has the last lines of its brokers.
 
 Imports nothing of kavka before a fixture is used: pytest loads this module in every run.
+
+    I1  pytest does not rewrite kavka's modules (it would, for all that comes with a plugin). Brokers import late, in
+        threads of their own, and rewriting parses the source: 1. two brokers import at once; 2. Python up to 3.12
+        counts the depth of both parses in one place; 3. an import fails with "AST constructor recursion depth
+        mismatch", and the broker with it (seen on 3.11.7)
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -25,6 +33,19 @@ MARKER = "kavka_cluster"
 REPORTED_LINES = 60
 Running = TypeVar("Running", bound="Cluster")
 _cluster_of: pytest.StashKey[Cluster] = pytest.StashKey()
+
+
+class _Unrewritten:
+    """Finds kavka's modules before pytest's own finder does (I1)."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name.partition(".")[0] not in ("kavka", "kavka_spark"):
+            return None
+        return PathFinder.find_spec(name, path, target)
+
+
+sys.meta_path.insert(0, _Unrewritten())
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -78,3 +78,18 @@ def test_light():
 """
     result = run(tmp_path, program)
     assert "1 passed" in result.stdout, result.stdout + result.stderr
+
+
+def test_pytest_does_not_rewrite_kavka(tmp_path: Path) -> None:
+    """Brokers import in threads of their own, where a rewriter's ast.parse fails now and then (Python up to 3.12)."""
+    program = """
+import importlib
+import pytest
+
+@pytest.mark.parametrize("name", ["kavka.replication.decide.lag_policy", "kavka.errors", "kavka.testing.life"])
+def test_light(name):
+    found = importlib.import_module(name)
+    assert type(found.__loader__).__name__ == "SourceFileLoader"
+"""
+    result = run(tmp_path, program)
+    assert "3 passed" in result.stdout, result.stdout + result.stderr
