@@ -157,6 +157,8 @@ class ShareFetches:
         for (partition, _topic), one in zip(partitions, found, strict=True):
             if isinstance(one, LedShare):
                 led[partition] = one
+            elif isinstance(one, RequestError) and one.code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                continue  # As where it is still being read: at this error Java's consumer ends its application.
             elif isinstance(one, RequestError):
                 refused.append(Given(partition, ErrorCode(one.code), one.message or None))
             else:
