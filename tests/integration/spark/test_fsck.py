@@ -111,6 +111,8 @@ def transaction(cluster: Cluster, *, commit: bool) -> None:
     else:
         producer.flush(30)
         producer.abort_transaction(30)
+    # Its markers may still be on their way. Who begins anew under its id waits for them.
+    Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": f"t-{commit}"}).init_transactions(30)
 
 
 def log_directory(cluster: Path, broker: int) -> Path:

@@ -66,16 +66,24 @@ class CompactionMachine(RuleBasedStateMachine):
         self.open: dict[int, dict[int, Pair]] = {}
         self.sequences = [0] * PRODUCERS
         self.history: list[Step] = []
+        self.is_cut = False
+        """Whether records are gone that compaction did not take. With its last batch a producer's sequence may be gone,
+        too, if the log was read again since; its marker alone leaves the producer without one."""
 
     def teardown(self) -> None:
         self.store.logs.release()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    @initialize(load_factor=st.sampled_from(["0.9", FEW_KEYS]))
-    def make(self, load_factor: str) -> None:
-        """With few keys in the map a pass ends in the middle of a segment, between the parts of transactions too."""
-        self.store = Store(self.directory, config=replace(COMPACTED, cleanup_delete=True, retention_ms=-1))
-        self.store.broker = with_load_factor(self.store.broker, load_factor)
+    @initialize()
+    def make(self) -> None:
+        self.store = Store(self.directory)
+
+    def next_sequence(self, producer: int) -> int:
+        """What the producer writes next: what it knows, and after a cut what the log expects."""
+        if not self.is_cut:
+            return self.sequences[producer]
+        known = self.store.log.producers.producers.get(producer)
+        return 0 if known is None else known.last_sequence + 1
 
     @rule(pairs=PAIRS, codec=st.sampled_from([Compression.NONE, Compression.NONE, Compression.LZ4, Compression.GZIP]))
     def write_plain(self, pairs: list[Pair], codec: Compression) -> None:
@@ -84,7 +92,7 @@ class CompactionMachine(RuleBasedStateMachine):
 
     @rule(producer=st.integers(0, PRODUCERS - 1), pairs=PAIRS)
     def write_in_transaction(self, producer: int, pairs: list[Pair]) -> None:
-        sequence = self.sequences[producer]
+        sequence = self.next_sequence(producer)
         self.note(Step(self.end, producer, pairs, is_transactional=True))
         self.store.put(*pairs, stamp=ProducerStamp(producer, 0, sequence, is_transactional=True))
 
@@ -92,7 +100,7 @@ class CompactionMachine(RuleBasedStateMachine):
     def write_idempotent(self, producer: int, pairs: list[Pair]) -> None:
         if producer in self.open:
             return
-        sequence = self.sequences[producer]
+        sequence = self.next_sequence(producer)
         self.note(Step(self.end, producer, pairs))
         self.store.put(*pairs, stamp=ProducerStamp(producer, 0, sequence))
 
@@ -106,26 +114,6 @@ class CompactionMachine(RuleBasedStateMachine):
     def roll(self) -> None:
         if self.store.log.segments[-1].size:
             self.store.roll()
-
-    @rule(back=st.integers(0, 8))
-    def delete_records(self, back: int) -> None:
-        log = self.store.log
-        log.delete_records(max(log.high_watermark - back, log.log_start_offset))
-        log.delete_old_segments(self.store.now_ms)
-
-    @rule(back=st.integers(1, 12))
-    def truncate(self, back: int) -> None:
-        """As a follower does, but not where it is clean: what a record that is cut off took the place of is gone."""
-        log = self.store.log
-        offset = max(log.log_end_offset - back, log.cleaned_to or 0, log.log_start_offset)
-        if offset < log.log_end_offset:
-            self.store.logs.truncate_to(PARTITION, offset, self.store.now_ms)
-            log.set_high_watermark(log.log_end_offset)
-            before, self.history = self.history, []
-            self.written, self.open, self.sequences = {}, {}, [0] * PRODUCERS
-            for step in before:
-                if step.end <= log.log_end_offset:
-                    self.note(step)
 
     @rule()
     def clean(self) -> None:
@@ -186,7 +174,7 @@ class CompactionMachine(RuleBasedStateMachine):
         """The producers' state is never compacted away: a sequence that is not the next one is refused."""
         log = self.store.log
         if self.sequences[producer] and producer in log.producers.producers:
-            stamp = ProducerStamp(producer, 0, self.sequences[producer] + 1, is_transactional=producer in self.open)
+            stamp = ProducerStamp(producer, 0, self.next_sequence(producer) + 1, is_transactional=producer in self.open)
             with pytest.raises(RecordsError) as refusal:
                 self.store.put((b"k0", b"never"), stamp=stamp)
             assert refusal.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -225,10 +213,46 @@ class CompactionMachine(RuleBasedStateMachine):
             self.sequences[producer] += len(step.pairs)
 
 
+class CutLogMachine(CompactionMachine):
+    """The same where records are deleted from the log's start, or cut off at its end, and where few keys fit in a map.
+
+    With a class of its own the property without them finds in few examples what it found before.
+    """
+
+    @initialize(load_factor=st.sampled_from(["0.9", FEW_KEYS]))
+    def make(self, load_factor: str) -> None:  # type: ignore[override]  # Hypothesis calls it
+        """With few keys in the map a pass ends in the middle of a segment, between the parts of transactions too."""
+        self.store = Store(self.directory, config=replace(COMPACTED, cleanup_delete=True, retention_ms=-1))
+        self.store.broker = with_load_factor(self.store.broker, load_factor)
+
+    @rule(back=st.integers(0, 8))
+    def delete_records(self, back: int) -> None:
+        log = self.store.log
+        self.is_cut = True
+        log.delete_records(max(log.high_watermark - back, log.log_start_offset))
+        log.delete_old_segments(self.store.now_ms)
+
+    @rule(back=st.integers(1, 12))
+    def truncate(self, back: int) -> None:
+        """As a follower does, but not where it is clean: what a record that is cut off took the place of is gone."""
+        log = self.store.log
+        offset = max(log.log_end_offset - back, log.cleaned_to or 0, log.log_start_offset)
+        if offset < log.log_end_offset:
+            self.is_cut = True
+            self.store.logs.truncate_to(PARTITION, offset, self.store.now_ms)
+            log.set_high_watermark(log.log_end_offset)
+            before, self.history = self.history, []
+            self.written, self.open, self.sequences = {}, {}, [0] * PRODUCERS
+            for step in before:
+                if step.end <= log.log_end_offset:
+                    self.note(step)
+
+
+SETTINGS = settings(max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
 TestCompaction = CompactionMachine.TestCase
-TestCompaction.settings = settings(
-    max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestCompaction.settings = SETTINGS
+TestCompactionOfACutLog = CutLogMachine.TestCase
+TestCompactionOfACutLog.settings = SETTINGS
 
 
 @settings(max_examples=40, deadline=None)
