@@ -144,6 +144,7 @@ def test_what_is_refused_never_reaches_the_handler() -> None:
         (ControlledShutdownRequest(), ApiKey.CONTROLLED_SHUTDOWN, 3),
         (WriteTxnMarkersRequest(), ApiKey.WRITE_TXN_MARKERS, 1),
         (FetchRequest(replica_id=3, max_bytes=1), ApiKey.FETCH, 12),
+        (OffsetForLeaderEpochRequest(replica_id=3), ApiKey.OFFSET_FOR_LEADER_EPOCH, 4),
     ],
 )
 def test_who_asks_what_only_brokers_may_is_not_exempt_from_quotas(message: Any, key: ApiKey, version: int) -> None:
@@ -154,7 +155,8 @@ def test_who_asks_what_only_brokers_may_is_not_exempt_from_quotas(message: Any, 
         quotas.on_entity("users/<default>", {"request_percentage": "1"})
         late = Late(lambda: quotas)  # noqa: B023
         late()
-        replicas = SimpleNamespace(now_ms=lambda: 0, fetch_as_follower=lambda *_: [])
+        followers = SimpleNamespace(hasten=lambda broker_id: None)
+        replicas = SimpleNamespace(now_ms=lambda: 0, fetch_as_follower=lambda *_: [], followers=followers)
         broker = SimpleNamespace(
             authorization=authorization,
             quotas=late,
@@ -164,7 +166,7 @@ def test_who_asks_what_only_brokers_may_is_not_exempt_from_quotas(message: Any, 
             transaction_coordinator=SimpleNamespace(),
         )
         answered = Dispatcher(broker).handle(request(message, key, version, listener="BROKERS"))  # type: ignore[arg-type]
-        if key is ApiKey.FETCH or not allows:
+        if key in (ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH) or not allows:
             assert isinstance(answered, Response)
             assert (answered.mute_ms > 0) is not allows
 

@@ -35,6 +35,8 @@ def handle(
 ) -> OffsetForLeaderEpochResponse:
     if not message.topics and message.replica_id >= 0 and may_follow(broker, request):
         broker.replicas.followers.hasten(BrokerId(message.replica_id))
+        if request.meter is not None:
+            request.meter.fetched_by_follower()  # It belongs to the fetch: a wait would hold up replication.
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
