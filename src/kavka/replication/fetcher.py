@@ -250,6 +250,7 @@ class ReplicaFetcher:
         if self.partitions.versions.offset_for_leader_epoch >= FIRST_WITH_REPLICA_ID:
             self._hastened = number
             self._hastening = self._ports.loop.create_task(self._ask_for_nothing(connection))
+            self._hastening.add_done_callback(self._on_done)
 
     async def _ask_for_nothing(self, connection: PeerConnection) -> None:
         with contextlib.suppress(ConnectionFailed):  # The fetch before it fails of the same.

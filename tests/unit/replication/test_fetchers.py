@@ -10,6 +10,7 @@ from kavka.decisions import DecisionKind
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api import ApiKey
 from kavka.replication.decide.fetch_state import Stage
+from kavka.replication.fetcher import ReplicaFetcher
 from kavka.replication.fetcher_manager import FetcherSettings
 from tests.unit.replication.fetching_support import DEFAULT_SETTINGS, NOW_MS, ORDERS, World, spawn
 
@@ -215,6 +216,19 @@ def test_a_partition_that_is_to_be_followed_costs_no_more_where_many_are_followe
 
     assert max(one.size for one in leader.asked(ApiKey.FETCH)) < 200, "two partitions at most"
     assert len(leader.asked(ApiKey.OFFSET_FOR_LEADER_EPOCH)) <= 20, "once for each fetch at most, of two followers"
+
+
+def test_a_bug_in_what_hastens_a_fetch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_fetcher: ReplicaFetcher, _connection: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(ReplicaFetcher, "_ask_for_nothing", fail)
+    world = three()
+    world.run_for(0.7)  # amid a fetch that waits
+    world.lead(1, 0, partition=TopicPartition("orders", 1))
+    with pytest.raises(AssertionError):
+        world.run_for(0.1)
+    assert {str(bug) for node in world.nodes.values() for bug in node.bugs} == {"a bug"}
 
 
 # -- connections
