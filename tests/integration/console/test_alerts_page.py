@@ -128,7 +128,7 @@ def test_somebody_is_told_when_a_broker_dies_and_when_it_is_back(tmp_path: Path)
         (first,) = [body for where, body in receiver.taken if where == "/hook" and body["key"] == key]
         assert first["link"] == "https://kavka.example.com/c/live/#check-under-replicated"
         assert "orders" in first["text"]
-        assert any(where == "/slack-secret" for where, _body in receiver.taken)
+        eventually("told in Slack, too", lambda: any(where == "/slack-secret" for where, _body in receiver.taken))
         page = eventually("shown", lambda: _shown(client, place, key))
 
         console.stop()

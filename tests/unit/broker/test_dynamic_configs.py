@@ -147,6 +147,67 @@ def test_what_another_broker_set_and_this_one_was_not_told_of_yet_stays(tmp_path
     runs(tmp_path, scenario)
 
 
+class Silent:
+    """A session whose list of notifications never arrives while `is_silent`; counts how often it is asked for."""
+
+    def __init__(self, zookeeper: ZooKeeper) -> None:
+        self._zookeeper = zookeeper
+        self.is_silent = False
+        self.looks = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._zookeeper, name)
+
+    def subscribe(self, _on_event: Callable[[Any], None]) -> Callable[[], None]:
+        """ZooKeeper's word that something changed never comes, or comes late."""
+        return lambda: None
+
+    async def children(self, path: str, *, watch: bool = False) -> list[str]:
+        self.looks += 1
+        if self.is_silent:
+            await asyncio.Event().wait()
+        return await self._zookeeper.children(path, watch=watch)
+
+
+def test_whoever_asks_sees_what_another_broker_set_before_zookeeper_told_of_it(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        session: Any = Silent(await server.connect())
+        one, two = Listener(await server.connect(), 1, tmp_path), Listener(session, 2, tmp_path)
+        await two.configs.start()
+        await one.configs.change_topic("orders", limit("2"))
+        await one.configs.change_broker(limit("3"), per_broker=False)
+        assert two.configs.topic("orders").min_insync_replicas == 1
+        before = session.looks
+        await asyncio.gather(*(two.configs.catch_up() for _ in range(100)))
+        assert two.heard == ["orders", "broker"]
+        assert two.configs.topic("orders").min_insync_replicas == 2
+        assert two.configs.broker.min_insync_replicas == 3
+        assert session.looks == before + 1, "all who ask at once share one look"
+        await two.configs.stop()
+        await two.configs.catch_up()
+
+    runs(tmp_path, scenario)
+
+
+def test_settings_are_described_as_they_were_last_read_while_zookeeper_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dynamic_configs, "SETTINGS_PATIENCE_S", 0.05)
+
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        session: Any = Silent(await server.connect())
+        two = Listener(session, 2, tmp_path)
+        await two.configs.start()
+        session.is_silent = True
+        await two.configs.catch_up()
+        waiting = asyncio.create_task(two.configs.catch_up())
+        await asyncio.sleep(0)
+        await two.configs.stop()
+        await waiting
+
+    runs(tmp_path, scenario)
+
+
 def test_settings_that_cannot_be_read_now_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dynamic_configs, "RETRY_S", 0.01)
 

@@ -59,7 +59,8 @@ RETRY_S: Final = 1.0
 """How long after ZooKeeper could not be asked it is asked again."""
 
 SETTINGS_PATIENCE_S: Final = 2.0
-"""How long a partition waits for its topic's settings before it takes up its role with the defaults."""
+"""How long a partition waits for its topic's settings before it takes up its role with the defaults, and a client that
+asks for settings for those that were changed a moment ago."""
 
 _OTHER_ENTITIES: Final = (GROUPS_ENTITY, CLIENT_METRICS_ENTITY)
 _CLIENT_ENTITIES: Final = (USERS_ENTITY, CLIENTS_ENTITY, IPS_ENTITY)
@@ -175,6 +176,16 @@ class DynamicConfigs:
             self._others[kind] = {unescape(name): entity.config for name, entity in found.items() if entity.config}
 
     # -- reading
+
+    async def catch_up(self) -> None:
+        """Takes in what was changed through other brokers before this call, so that whoever changed a setting reads it
+        back from any broker. While ZooKeeper cannot be asked, what is known here has to do after SETTINGS_PATIENCE_S.
+        """
+        try:
+            async with asyncio.timeout(SETTINGS_PATIENCE_S):
+                await self._changes.catch_up()
+        except TimeoutError:
+            logger.warning("settings described as they were last read", why="ZooKeeper does not answer")
 
     async def load_broker(self) -> None:
         """Reads what is set at run time for this broker and for all. Leaves out settings that cannot be used, and logs

@@ -14,7 +14,7 @@ Source: Kafka's AdminZkClient.changeConfigs and ZkNodeChangeNotificationListener
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
@@ -198,6 +198,8 @@ class ConfigChanges:
         self._must_read_all = False
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
+        """Whoever waits until the list of notifications was read once more."""
         self._running: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
 
@@ -225,9 +227,21 @@ class ConfigChanges:
         """Returns when every change notified so far has been applied."""
         await self._idle.wait()
 
+    async def catch_up(self) -> None:
+        """Looks for notifications without waiting for ZooKeeper's word that there are some: a change that was answered
+        before the call is applied when this returns, or could not be read. All who wait at once share one look."""
+        if self._running is None or self._running.done():
+            return
+        looked = asyncio.get_running_loop().create_future()
+        self._waiting.append(looked)
+        self._idle.clear()
+        self._wake.set()
+        await looked
+
     def _on_ended(self, running: asyncio.Task[None]) -> None:
         """Only a bug in `apply` ends it before `stop` does."""
         self._idle.set()
+        _let_go(self._waiting)
         if not running.cancelled() and (failure := running.exception()) is not None:
             running.get_loop().call_exception_handler(
                 {"message": "changes of settings are applied no more", "exception": failure, "task": running}
@@ -246,7 +260,11 @@ class ConfigChanges:
             self._wake.clear()
             try:
                 async with self.lock:
-                    await self._take_in()
+                    waiting, self._waiting = self._waiting, []
+                    try:
+                        await self._take_in()
+                    finally:
+                        _let_go(waiting)
             except ZooKeeperError as failure:
                 self._on_failure(CONFIG_CHANGES_PATH, failure)
             if not self._wake.is_set():
@@ -299,3 +317,9 @@ class ConfigChanges:
             return False  # None was seen since the start, when there may have been more than what was left.
         last = max([*unseen, next_sequence - 1])
         return len(unseen) != last - expected + 1
+
+
+def _let_go(waiting: Iterable[asyncio.Future[None]]) -> None:
+    for each in waiting:
+        if not each.done():
+            each.set_result(None)

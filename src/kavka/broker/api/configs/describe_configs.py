@@ -3,7 +3,8 @@
 Behaviour   Each setting with its value, where the value comes from, its type, whether it can be changed and its
             synonyms; with its documentation (in our words) if asked for. The answer never shows passwords. A broker
             answers for itself ("" names the default of all brokers) and for its loggers (KIP-412), whose levels have no
-            documentation.
+            documentation. What was changed through another broker a moment ago is seen: the broker looks for changes in
+            ZooKeeper first, as Kafka 3.9 reads topics' settings there for each answer.
 Versions    1 synonyms; 2; 3 documentation and types; 4 flexible.
 Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
@@ -45,7 +46,9 @@ if TYPE_CHECKING:
 Documentation = Callable[[str], str | None]
 
 
-def handle(broker: ConfigsBroker, request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def handle(broker: ConfigsBroker, request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    if any(resource.resource_type != ResourceType.BROKER_LOGGER for resource in message.resources):
+        await broker.configs.catch_up()
     results = []
     for resource in message.resources:
         result = DescribeConfigsResult(
