@@ -112,6 +112,9 @@ def test_a_directory_may_be_named_only_once(tmp_path: Path) -> None:
     [
         ("orders-0", ORDERS),
         ("a-b-12", TopicPartition("a-b", 12)),
+        (".audit-0", TopicPartition(".audit", 0)),
+        ("-0-1", TopicPartition("-0", 1)),
+        ("orders-0.abc-delete-2", TopicPartition("orders-0.abc-delete", 2)),
         ("orders", None),
         ("-1", None),
         ("orders-x", None),
@@ -236,6 +239,17 @@ def test_nothing_is_lost_by_a_kill(tmp_path: Path) -> None:
     assert report.reasons == []
     assert found(again).high_watermark == 18
     assert offsets(found(again)) == list(range(18))
+
+
+@pytest.mark.parametrize("topic", [".audit", "-", "a-0.b-delete", "a-0.b-future", "a-0.b-stray", "x" * 249])
+def test_a_topic_keeps_its_records_over_a_restart_whatever_its_name(tmp_path: Path, topic: str) -> None:
+    partition, path = TopicPartition(topic, 0), tmp_path / f"{topic}-0"
+    logs = started(tmp_path)
+    append(logs.get_or_create(partition, TOPIC_ID, NOW_MS), batch(2))
+    logs.close(NOW_MS)
+    again = started(tmp_path)
+    assert offsets(again.get_or_create(partition, TOPIC_ID, NOW_MS, is_new=False), 0) == [0, 1]
+    assert path.exists()
 
 
 def test_the_high_watermark_after_a_kill_is_the_one_that_was_checkpointed(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@
 | TOPIC-PARTITION.UUID-future   | a copy of a log that moves to this log directory                        |
 | TOPIC-PARTITION.UUID-stray    | a log of no topic, which made way for another one of its name           |
 
+A topic's name may begin with a dot, as a hidden directory's does: `.audit-0` is the log of a partition.
+
 Source: Kafka's UnifiedLog.parseTopicPartitionName, logDeleteDirName, logFutureDirName and logStrayDirName.
 """
 
@@ -26,7 +28,7 @@ _DELETED = re.compile(r".+-[0-9]+\.[^.]+-delete")
 def parse_directory_name(name: str) -> TopicPartition | None:
     """The partition whose log is in the directory `name`. None for other kinds of files and directories."""
     topic, separator, partition = name.rpartition("-")
-    if not separator or not topic or name.startswith("."):
+    if not separator or not topic:
         return None
     if not partition.isascii() or not partition.isdigit() or name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
         return None
