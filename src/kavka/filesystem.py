@@ -96,7 +96,7 @@ class FileSystem(Protocol):
     def remove(self, path: str) -> None: ...
 
     def remove_directory(self, path: str) -> None:
-        """Removes the directory with all that is in it."""
+        """Removes the directory with all that is in it. Of a link, what it leads to is emptied, and the link goes."""
         ...
 
     def rename(self, source: str, target: str) -> None:

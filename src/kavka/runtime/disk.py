@@ -246,7 +246,16 @@ class LocalFileSystem:
 
     def remove_directory(self, path: str) -> None:
         try:
-            shutil.rmtree(path)
+            if not os.path.islink(path):
+                shutil.rmtree(path)
+                return
+            if os.path.isdir(path):
+                for entry in list(os.scandir(path)):
+                    if entry.is_dir(follow_symlinks=False):
+                        shutil.rmtree(entry.path)
+                    else:
+                        os.unlink(entry.path)
+            os.unlink(path)
         except FileNotFoundError:
             raise
         except OSError as error:

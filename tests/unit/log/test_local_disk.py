@@ -150,6 +150,20 @@ def test_a_link_is_listed_as_what_it_leads_to_and_as_both_if_that_is_gone(tmp_pa
     assert DISK.list_directories(str(tmp_path)) == ["directory", "to-directory", "to-nothing"]
 
 
+def test_of_a_link_to_a_directory_what_it_leads_to_is_emptied_and_the_link_goes(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "other disk"
+    (elsewhere / "deep" / "deeper").mkdir(parents=True)
+    (elsewhere / "0.log").write_bytes(b"x")
+    (tmp_path / "kept").write_bytes(b"x")
+    (elsewhere / "link").symlink_to(tmp_path / "kept")
+    for target in (elsewhere, tmp_path / "nothing"):
+        (tmp_path / "orders-0").symlink_to(target)
+        DISK.remove_directory(str(tmp_path / "orders-0"))
+        assert not DISK.exists(str(tmp_path / "orders-0"))
+    assert list(elsewhere.iterdir()) == []
+    assert (tmp_path / "kept").exists()
+
+
 def test_a_descriptor_lives_as_long_as_its_file(tmp_path: Path) -> None:
     file = DISK.open(str(tmp_path / "f"), create=True)
     descriptor = file.fileno()
