@@ -68,7 +68,7 @@ def test_every_decision_of_a_cluster_that_lost_a_leader_and_a_follower_is_made_a
     assert told["isr_shrinks"] >= 3
     lines = trace.read_text().splitlines()
     assert any("killed" in line and f"broker-{leader}" in line for line in lines)
-    assert any("isr shrunk" in line and f"broker {leader} was caught up last" in line for line in lines)
+    assert any("isr shrunk" in line and f"broker {leader} last caught up" in line for line in lines)
     assert any("leader elected" in line and "first live in-sync replica" in line for line in lines)
     for number, state in stored.items():
         told_isrs = [line for line in lines if "state stored" in line and f"{TOPIC}-{number} " in line]

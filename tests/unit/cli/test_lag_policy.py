@@ -115,7 +115,7 @@ def test_the_rings_of_a_brokers_directory_are_judged(capsys: pytest.CaptureFixtu
         DecisionKind.ISR_SHRUNK,
         1_000_000,
         BrokerId(1),
-        "broker 2 was caught up last 40000 ms ago",
+        "broker 2 last caught up 40000 ms ago",
         TopicPartition("orders", 1),
         before={"isr": [1, 2]},
         after={"isr": [1]},

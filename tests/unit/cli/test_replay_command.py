@@ -98,7 +98,7 @@ def test_it_tells_when_and_why_an_isr_changed_and_that_nothing_differs(
     found = kavka(str(place))
 
     assert found.status == 0
-    assert "isr shrunk: broker 3 was caught up last" in found.out
+    assert "isr shrunk: broker 3 last caught up" in found.out
     (differences,) = (line for line in found.out.splitlines() if line.startswith("differences"))
     assert differences.split() == ["differences", "0"]
 

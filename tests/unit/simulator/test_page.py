@@ -77,7 +77,7 @@ def a_trace() -> Trace:
         DecisionKind.ISR_SHRUNK,
         1,
         BrokerId(1),
-        "broker 3 was caught up last 12000 ms ago, replica.lag.time.max.ms allows 10000 ms",
+        "broker 3 last caught up 12000 ms ago, replica.lag.time.max.ms allows 10000 ms",
         PARTITION,
         leader_epoch=2,
         before={"isr": (1, 2, 3)},

@@ -70,7 +70,7 @@ def test_stored_states_say_who_left_and_who_joined_and_are_counted() -> None:
 
 def test_a_decision_stands_with_its_reason_and_the_isr_it_led_to() -> None:
     trace = Trace()
-    why = "broker 3 was caught up last 12000 ms ago"
+    why = "broker 3 last caught up 12000 ms ago"
     decision = Decision(
         DecisionKind.ISR_SHRUNK, 1, BrokerId(1), why, PARTITION, leader_epoch=4, after={"isr": (1, 2)}, evidence={}
     )

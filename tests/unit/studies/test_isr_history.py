@@ -174,7 +174,7 @@ def test_why_records_give_all_the_evidence() -> None:
         DecisionKind.ISR_SHRUNK,
         AT_MS,
         A,
-        "broker 2 was caught up last 12000 ms ago",
+        "broker 2 last caught up 12000 ms ago",
         ORDERS,
         leader_epoch=4,
         before={"isr": [1, 2, 0]},

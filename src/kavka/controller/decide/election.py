@@ -101,7 +101,7 @@ def elect_offline(
             tuple(replicas),
             alive,
         )
-    reason = "no in-sync replica is alive; first live replica, records may be lost"
+    reason = "the first live replica, as no in-sync replica is alive"
     return Elected(kind, alive[0], (alive[0],), True, reason, tuple(replicas), alive)
 
 

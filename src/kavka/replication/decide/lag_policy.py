@@ -43,8 +43,10 @@ class TimeLagPolicy(NamedTuple):
         return replica.log_end_offset == leader_end_offset or now_ms - replica.last_caught_up_ms <= self.max_ms
 
     def why(self, replica: RemoteReplica, leader_end_offset: Offset, now_ms: int) -> str:
-        since = _since(replica.last_caught_up_ms, now_ms)
-        return f"was caught up {since}, replica.lag.time.max.ms allows {self.max_ms} ms"
+        if replica.last_caught_up_ms == NEVER_MS:
+            return f"never caught up, replica.lag.time.max.ms allows {self.max_ms} ms"
+        since_ms = now_ms - replica.last_caught_up_ms
+        return f"last caught up {since_ms} ms ago, replica.lag.time.max.ms allows {self.max_ms} ms"
 
 
 class MessagesLagPolicy(NamedTuple):
@@ -60,10 +62,10 @@ class MessagesLagPolicy(NamedTuple):
         if self._is_slow(replica, leader_end_offset):
             behind = leader_end_offset - replica.log_end_offset
             return f"is slow: {behind} records behind, kavka.replica.lag.max.messages allows {self.max_messages}"
-        return (
-            f"is stuck: its last fetch was {_since(replica.last_fetch_ms, now_ms)}, "
-            f"replica.lag.time.max.ms allows {self.max_ms} ms"
-        )
+        if replica.last_fetch_ms == NEVER_MS:
+            return f"is stuck: it never fetched, replica.lag.time.max.ms allows {self.max_ms} ms"
+        since_ms = now_ms - replica.last_fetch_ms
+        return f"is stuck: it last fetched {since_ms} ms ago, replica.lag.time.max.ms allows {self.max_ms} ms"
 
     def _is_stuck(self, replica: RemoteReplica, leader_end_offset: Offset, now_ms: int) -> bool:
         return replica.log_end_offset < leader_end_offset and now_ms - replica.last_fetch_ms > self.max_ms
@@ -76,7 +78,3 @@ class MessagesLagPolicy(NamedTuple):
 def lag_policy(name: str, *, max_ms: int, max_messages: int) -> LagPolicy:
     """The policy that `kavka.replica.lag.policy` names."""
     return MessagesLagPolicy(max_ms, max_messages) if name == MESSAGES else TimeLagPolicy(max_ms)
-
-
-def _since(at_ms: int, now_ms: int) -> str:
-    return "never" if at_ms == NEVER_MS else f"last {now_ms - at_ms} ms ago"
