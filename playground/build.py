@@ -36,6 +36,14 @@ ROOT: Final = HERE.parent
 TARGET: Final = ROOT / "build" / "site"
 NOT_IN_A_PAGE: Final = ("cli", "console", "testing")
 """Rooms of kavka that need sockets, processes or packages that a page has not."""
+OF_THE_CONSOLE: Final = (
+    "__init__.py",
+    "look/__init__.py",
+    "look/sentence_translation.py",
+    "translations/sentences_zh.json",
+    "translations/former_sentences_zh.json",
+)
+"""What a page needs of the console's all the same: why-records in Chinese."""
 LIBRARY: Final = "python_stdlib.zip"
 PYODIDE: Final = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", LIBRARY, "pyodide-lock.json")
 CODE: Final = re.compile(
@@ -65,6 +73,8 @@ WORDS: Final = (
     "Start it again",
 )
 """What stands on pages of lessons besides the lessons."""
+MARKED: Final = re.compile(r"\{\{(.+?)\}\}")
+"""A text of the page to play with."""
 DATE: Final = (2020, 1, 1, 0, 0, 0)
 """Of every file in the archive: the same sources make the same bytes."""
 MISSING: Final = 3
@@ -95,8 +105,8 @@ def build(target: Path, pyodide: Path, *, compiled: bool = True) -> None:
     for file in sorted((HERE / "page").glob("*.*")):
         if file.suffix != ".html":
             shutil.copyfile(file, cluster / file.name)
-    (target / "play").mkdir()
-    shutil.copyfile(HERE / "page" / "play.html", target / "play" / "index.html")
+    (cluster / "zh.json").write_text(json.dumps(words_of_scripts(), ensure_ascii=False), encoding="utf-8")
+    write_play(target / "play")
     write_lessons(target / "learn")
     write_archive(cluster / "kavka.zip", dict(sources()))
     if compiled:
@@ -126,17 +136,48 @@ class Language:
         return self.texts[text] if self.texts and text else text
 
     @property
-    def foreign(self) -> str:
-        """On what stays English."""
-        return ' lang="en"' if self.texts else ""
+    def folder(self) -> str:
+        """Where its pages are, below those in English."""
+        return f"{self.code}/" if self.texts else ""
 
 
-def languages() -> tuple[Language, Language]:
-    chinese = json.loads((HERE / "kavka_playground" / "lessons" / "zh.json").read_text(encoding="utf-8"))
+def languages(file: Path = HERE / "kavka_playground" / "lessons" / "zh.json") -> tuple[Language, Language]:
+    chinese = json.loads(file.read_text(encoding="utf-8"))
     return (
         Language("en", {}, ".", "../", ("中文", "zh/")),
         Language("zh", chinese, "zh", "../../", ("English", "../")),
     )
+
+
+def words_of_scripts() -> dict[str, str]:
+    """English to Chinese: what the pages' scripts say, and the kinds of decisions as the console has them."""
+    sys.path[:0] = [str(ROOT / "src")]
+    from kavka.decisions import DecisionKind
+
+    console: dict[str, str] = {}
+    for file in (ROOT / "src" / "kavka" / "console" / "translations").glob("zh*.json"):
+        console.update(json.loads(file.read_text(encoding="utf-8")))
+    own: dict[str, str] = json.loads((HERE / "page" / "zh.json").read_text(encoding="utf-8"))
+    return {**{kind.value: console[kind.value] for kind in DecisionKind}, **own}
+
+
+def write_play(room: Path) -> None:
+    """The page to play with, in each language: what stands in {{ }} is said in it."""
+    template = (HERE / "page" / "play.html").read_text(encoding="utf-8")
+    for language in languages(HERE / "page" / "zh.json"):
+        place = room / language.here
+        place.mkdir(exist_ok=True)
+        name, way = language.other
+        filled = {
+            "language": language.code,
+            "up": language.up,
+            "learn_at": f"{language.up}learn/{language.folder}",
+            "other": f'<a href="{way}" lang="{"en" if language.texts else "zh"}">{name}</a>',
+        }
+        page = MARKED.sub(lambda match, say=language.say: say(match[1]), template)  # type: ignore[misc]
+        for each, value in filled.items():
+            page = page.replace(f"@@{each}@@", value)
+        (place / "index.html").write_text(page, encoding="utf-8")
 
 
 def write_lessons(room: Path) -> None:
@@ -159,7 +200,7 @@ def write_lessons(room: Path) -> None:
             onward = (
                 f'<a href="../{following.id}/">{escape(say(NEXT).format(title=say(following.title)))}</a>'
                 if following is not None
-                else f'<a href="{language.up}../play/"{language.foreign and " hreflang=en"}>{escape(say(NOW_PLAY))}</a>'
+                else f'<a href="{language.up}../play/{language.folder}">{escape(say(NOW_PLAY))}</a>'
             )
             filled = {
                 "count": say(COUNT).format(number=number, of=len(LESSONS)),
@@ -181,6 +222,7 @@ def write_page(place: Path, template: str, language: Language, lesson: str, fill
         "language": language.code,
         "up": down + language.up,
         "list": down or "./",
+        "play_at": f"{down}{language.up}play/{language.folder}",
         "pages": language.say("Pages"),
         "play": language.say("Play"),
         "learn": language.say("Learn"),
@@ -193,7 +235,7 @@ def write_page(place: Path, template: str, language: Language, lesson: str, fill
 
 
 def part_html(part: Part, language: Language) -> str:
-    say, foreign = language.say, language.foreign
+    say = language.say
     goals = "\n".join(
         f'<li data-goal="{goal.id}"{" class=ask" if goal.ask else ""}><p>{prose(say(goal.do))}</p>'
         + (
@@ -201,7 +243,7 @@ def part_html(part: Part, language: Language) -> str:
             if goal.hint
             else ""
         )
-        + f'<p class="proof" role="status"{foreign}></p></li>'
+        + '<p class="proof" role="status"></p></li>'
         for goal in part.goals
     )
     boards = [{**board.as_json(), "title": say(board.title)} for board in part.boards]
@@ -213,7 +255,7 @@ def part_html(part: Part, language: Language) -> str:
         + "".join(f"<p>{prose(say(paragraph))}</p>\n" for paragraph in part.text)
         + f'<ol class="goals">\n{goals}\n</ol>\n<p><button type="button" class="start" '
         f'data-again="{escape(say("Start it again"))}">{escape(say("Start this run"))}</button> '
-        f'<span class="note" role="status"{foreign}></span></p>\n<div class="boards"{foreign}></div>\n</section>'
+        '<span class="note" role="status"></span></p>\n<div class="boards"></div>\n</section>'
     )
 
 
@@ -229,8 +271,11 @@ def sources() -> Iterator[tuple[str, bytes]]:
         inside = file.relative_to(kavka.parent)
         if file.is_file() and "__pycache__" not in inside.parts and inside.parts[1] not in NOT_IN_A_PAGE:
             yield inside.as_posix(), file.read_bytes()
+    for name in OF_THE_CONSOLE:
+        yield f"kavka/console/{name}", (kavka / "console" / name).read_bytes()
     for file in sorted((HERE / "kavka_playground").rglob("*.py")):
         yield file.relative_to(HERE).as_posix(), file.read_bytes()
+    yield "kavka_playground/said_zh.json", (HERE / "kavka_playground" / "said_zh.json").read_bytes()
     for file in sorted((HERE / "standins").glob("*.py")):
         yield file.name, file.read_bytes()
     found = importlib.util.find_spec("structlog")

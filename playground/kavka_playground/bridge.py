@@ -9,6 +9,9 @@
     goals     lesson, part, runs          for each goal of the part: its proof, or null
     about                                 versions of kavka and Python
 
+Each message may name its `language`: "zh" answers sentences in Chinese, where their forms are known; an event whose
+sentence is not known is marked `english`.
+
 A choice or a click that cannot be is answered with `{"refused": why}`. What else fails is a bug, and is raised.
 """
 
@@ -39,9 +42,14 @@ class Bridge:
         """One message of the worker's."""
         message = json.loads(words)
         try:
-            return json.dumps(self._answer(message))
+            answer = self._answer(message)
         except BadChoice as refusal:
-            return json.dumps({"refused": str(refusal)})
+            answer = {"refused": str(refusal)}
+        if message.get("language") == "zh":
+            from kavka_playground.chinese import answer_in_chinese  # late: most readers' pages are in English
+
+            answer = answer_in_chinese(answer)
+        return json.dumps(answer)
 
     def _answer(self, message: Mapping[str, Any]) -> object:
         name = message.get("run", "")

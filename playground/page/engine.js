@@ -1,5 +1,7 @@
 // The cluster behind a page: a worker with Python and kavka. One message at a time, each with its answer.
 
+import { language } from "./words.js";
+
 export class Refused extends Error {}
 
 export class Engine {
@@ -37,7 +39,7 @@ export class Engine {
     return new Promise((resolve, reject) => {
       this.#number += 1;
       this.#waiting.set(this.#number, { resolve, reject });
-      this.#worker.postMessage({ id: this.#number, message: { op, ...fields } });
+      this.#worker.postMessage({ id: this.#number, message: { op, language, ...fields } });
     });
   }
 }

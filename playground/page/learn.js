@@ -5,12 +5,13 @@ import { Board } from "./board.js";
 import { element } from "./dom.js";
 import { Engine } from "./engine.js";
 import { Run } from "./run.js";
+import { say } from "./words.js";
 
 const lesson = document.querySelector("main").dataset.lesson;
 let engine = null, current = null;
 
 function ready(note) {
-  engine ??= new Engine((text, share) => { note.textContent = share < 1 ? `${text} …` : ""; });
+  engine ??= new Engine((text, share) => { note.textContent = share < 1 ? `${say(text)} …` : ""; });
   return engine.ready;
 }
 
@@ -22,7 +23,7 @@ class Part {
     this.note = section.querySelector(".note");
     this.room = section.querySelector(".boards");
     this.button = section.querySelector(".start");
-    this.button.addEventListener("click", () => this.start().catch(failure => { this.note.textContent = `The run could not be started: ${failure.message}`; }));
+    this.button.addEventListener("click", () => this.start().catch(failure => { this.note.textContent = say("The run could not be started: {why}", { why: failure.message }); }));
   }
 
   async start() {
@@ -32,7 +33,7 @@ class Part {
     for (const goal of this.section.querySelectorAll("[data-goal]")) this.#show(goal, null);
     await ready(this.note);
     if (current !== this) return;
-    this.note.textContent = "Starting the brokers …";
+    this.note.textContent = say("Starting the brokers …");
     const closely = "closely" in this.section.dataset;
     this.runs = this.boards.map((_, index) => new Run(engine, `${this.id}-${index}`, { keepRoutine: closely }));
     this.runs[0].others = this.runs.slice(1);

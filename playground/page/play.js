@@ -3,10 +3,11 @@
 import { Board } from "./board.js";
 import { Engine, Refused } from "./engine.js";
 import { Run } from "./run.js";
+import { say } from "./words.js";
 
 const NUMBERS = ["seed", "brokers", "replicas", "min_in_sync", "lag_ms", "lag_messages", "rate", "delay_ms"];
 const form = document.getElementById("choices"), note = document.getElementById("note");
-const engine = new Engine((text, share) => { note.textContent = share < 1 ? `${text} …` : ""; note.style.setProperty("--share", share); });
+const engine = new Engine((text, share) => { note.textContent = share < 1 ? `${say(text)} …` : ""; note.style.setProperty("--share", share); });
 const run = new Run(engine, "play");
 const board = new Board(document.getElementById("board"), run);
 
@@ -55,7 +56,7 @@ function link(moment, about) {
 
 async function open(choices, clicks, at) {
   board.stop();
-  note.textContent = clicks.length ? "Playing the run of the link …" : "Starting the brokers …";
+  note.textContent = clicks.length ? say("Playing the run of the link …") : say("Starting the brokers …");
   try {
     await run.open(choices, clicks, at);
     note.textContent = "";
@@ -63,7 +64,7 @@ async function open(choices, clicks, at) {
     return true;
   } catch (failure) {
     if (!(failure instanceof Refused)) throw failure;
-    note.textContent = `This cluster cannot be: ${failure.message}.`;
+    note.textContent = say("This cluster cannot be: {why}.", { why: failure.message });
     return false;
   }
 }
@@ -76,9 +77,9 @@ async function main() {
   if (!(await open({ ...chosen(), ...wished.choices }, wished.clicks, wished.at))) {
     const refusal = note.textContent;
     await open({}, [], 0);
-    note.textContent = `${refusal} This is another one.`;
+    note.textContent = say("{refusal} This is another one.", { refusal });
   }
-  if (wished.made && wished.made !== about.kavka) note.textContent = `The link was made with kavka ${wished.made}. This is ${about.kavka}: the same clicks may end otherwise.`;
+  if (wished.made && wished.made !== about.kavka) note.textContent = say("The link was made with kavka {then}. This is {now}: the same clicks may end otherwise.", { then: wished.made, now: about.kavka });
   run.addEventListener("change", () => {
     clearTimeout(main.timer);
     main.timer = setTimeout(() => history.replaceState(null, "", link(run.now, about)), 250);
@@ -99,4 +100,4 @@ addEventListener("keydown", event => {
   if (event.key === "ArrowLeft") { board.stop(); run.stepBack(); }
 });
 globalThis.kavka = { run, board };
-main().catch(failure => { note.textContent = `The cluster could not be started: ${failure.message}`; note.classList.add("bad"); });
+main().catch(failure => { note.textContent = say("The cluster could not be started: {why}", { why: failure.message }); note.classList.add("bad"); });

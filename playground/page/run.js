@@ -2,6 +2,7 @@
 // going back costs nothing; who acts in the past has the same choices replayed up to there, and the digests compared.
 
 import { Refused } from "./engine.js";
+import { say } from "./words.js";
 
 const MAX_MOMENTS = 6000;
 const MAX_EVENTS = 4000;
@@ -109,7 +110,8 @@ export class Run extends EventTarget {
   #click(what, target) {
     return this.#queue(async () => {
       await this.#goToEnd();
-      this.note = this.note.startsWith("Replayed") ? this.note : "";
+      if (!this.isReplayNote) this.note = "";
+      this.isReplayNote = false;
       try {
         this.#take(await this.engine.call("click", { run: this.name, what, target: String(target) }));
       } catch (refusal) {
@@ -133,8 +135,9 @@ export class Run extends EventTarget {
       picture = await this.engine.call("advance", { run: this.name, to_ms: Math.min(moment.at_ms, picture.at_ms + REPLAY_MS) });
     }
     this.note = picture.digest === moment.digest
-      ? `Replayed to ${seconds(moment.at_ms)}: the same run, digest ${picture.digest.slice(0, 8)}.`
-      : `Replayed to ${seconds(moment.at_ms)}, and it came out differently: digest ${picture.digest.slice(0, 8)}, not ${moment.digest.slice(0, 8)}.`;
+      ? say("Replayed to {time}: the same run, digest {digest}.", { time: seconds(moment.at_ms), digest: picture.digest.slice(0, 8) })
+      : say("Replayed to {time}, and it came out differently: digest {digest}, not {before}.", { time: seconds(moment.at_ms), digest: picture.digest.slice(0, 8), before: moment.digest.slice(0, 8) });
+    this.isReplayNote = true;
     this.replayedSame = picture.digest === moment.digest;
   }
 

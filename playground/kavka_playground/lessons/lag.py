@@ -58,7 +58,9 @@ def misses_the_slow(runs: Sequence[Run]) -> Proof | None:
     by_time, by_messages = runs
     slow = [find(events(run), "slow") for run in runs]
     first = events(by_time)
-    shrunk = slow[0] and find(first, "isr shrunk", node="broker-1", text="broker 3 last caught up", after=slow[0].number)
+    shrunk = slow[0] and find(
+        first, "isr shrunk", node="broker-1", text="broker 3 last caught up", after=slow[0].number
+    )
     if slow[0] is None or slow[1] is None or shrunk is None or by_messages.at_ms < shrunk.at_ms:
         return None
     trace = events(by_messages)

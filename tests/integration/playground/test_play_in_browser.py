@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,29 @@ def test_a_leader_is_killed_the_way_back_is_the_same_run_and_the_link_holds_it(b
         assert now(page)["clicks"] == last["clicks"]
         assert too_wide_px(page) <= 0
         assert barriers(page) == []
+
+
+@pytest.mark.thorough
+def test_the_same_link_plays_the_same_run_in_chinese(browser: Browser, site: str) -> None:
+    with page_of(browser, width=1280) as page:
+        open_play(page, f"{site}/play/#rate=2&seed=7&do=2500.kill.1&at=6000")
+        digest = now(page)["digest"]
+        page.click("nav a[lang=zh]")
+        page.wait_for_url("**/play/zh/")
+        page.goto(page.url + "#rate=2&seed=7&do=2500.kill.1&at=6000")
+        page.reload()
+        page.wait_for_selector("body[data-ready]", timeout=LOADED_MS)
+
+        assert now(page)["digest"] == digest
+        assert page.get_attribute("html", "lang") == "zh"
+        assert "离线选举：Broker 2 自纪元 1 起担任 Leader" in page.inner_text(".feed")
+        shown = page.inner_text("body")
+        assert not re.search(r"\b[a-z]{2,} [a-z]{2,} [a-z]{2,}\b", shown), shown
+        assert barriers(page) == []
+        choose(page, "broker-1", "start")
+        until(page, "kavka.run.now.brokers[0].state !== 'dead'")
+        page.set_viewport_size({"width": NARROW, "height": 900})
+        assert too_wide_px(page) <= 0
 
 
 @pytest.mark.thorough
