@@ -60,7 +60,7 @@ SHARED: Final = (
     bug(
         "what is being written is given out",
         "KAFKA-18084: a record whose release is being written was acquired again, and its lock leaked",
-        "SH1 SH2 SH7 SH9",
+        "SH1 SH2 SH5 SH7 SH9",
         (
             "kavka.share.decide.spans:Span.is_free",
             "self.state is RecordState.AVAILABLE and self.becomes is None",

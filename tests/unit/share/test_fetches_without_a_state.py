@@ -1,45 +1,186 @@
-"""A fetch of a share-partition whose state cannot be had now: clients must go on with what else they read."""
+"""A fetch of share-partitions whose state cannot be had now: clients must go on with what else they read."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from kavka.broker.share.fetches import FetchWish, Given, ShareFetches
+from kavka.broker.share.fetches import RETRY_S, FetchWish, Given, ShareFetches
+from kavka.broker.share.led_share_partitions import LeaderPorts, ShareLeaders
+from kavka.broker.share.persister import StoredState
 from kavka.broker.share.sessions import PartitionId, ShareSession
+from kavka.coordinator.share_state.decide.records import ShareKey
 from kavka.errors import ErrorCode, RequestError
+from kavka.records.builder import BatchBuilder
+from kavka.replication.purgatory import Purgatory
 from kavka.share.decide.acquired_records import Wish
+from kavka.share.decide.share_partition import ShareLimits
+from tests.kit.virtual_time import in_virtual_time
 
-ORDERS = PartitionId(uuid.UUID(int=1), 0)
+ORDERS, BILLS = (PartitionId(uuid.UUID(int=number), 0) for number in (1, 2))
+NAMES: Final = {ORDERS: "orders", BILLS: "bills"}
+MAX_WAIT_MS: Final = 500
+READ_S: Final = 5.0
+"""How long a state is asked for where the coordinator does not answer."""
+LATE_S: Final = 0.2
 
 
-def fetched(refusal: ErrorCode) -> list[Given]:
-    """What a member gets of a partition whose state is refused with this error."""
+class _Log:
+    """Of one record."""
 
-    async def find(key: object, topic: str) -> None:
-        raise RequestError(refusal)
+    log_start_offset = 0
+    log_end_offset = high_watermark = last_stable_offset = 1
 
-    async def fetch() -> list[Given]:
-        leaders: Any = SimpleNamespace(find=find)
+
+class _Hosted:
+    """A partition that is led here, with one record."""
+
+    is_leader = True
+    leader_epoch = 0
+    log = _Log()
+
+    def __init__(self, partition: PartitionId) -> None:
+        self.topic_id = partition.topic_id
+        self.topic_partition = NAMES[partition], 0
+
+    def read(self, offset: int, max_bytes: int, **_how: object) -> Any:
+        builder = BatchBuilder()
+        builder.append(0, None, b"record")
+        return SimpleNamespace(chunks=[memoryview(builder.build())], next_offset=1)
+
+
+Answer = Callable[[], Coroutine[None, None, StoredState]]
+
+
+async def known() -> StoredState:
+    return StoredState(0, 0, [])
+
+
+async def late() -> StoredState:
+    await asyncio.sleep(LATE_S)
+    return StoredState(0, 0, [])
+
+
+async def silent() -> StoredState:
+    await asyncio.sleep(READ_S)
+    raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def refusing(code: ErrorCode) -> Answer:
+    async def refuse() -> StoredState:
+        raise RequestError(code)
+
+    return refuse
+
+
+class _Broker:
+    """Leads partitions whose states are answered like this, and counts how often they are asked for."""
+
+    def __init__(self, **answers: Answer) -> None:
+        loop = asyncio.get_running_loop()
+        self.asked = 0
+        self._answers = answers
+        hosted = {name: _Hosted(partition) for partition, name in NAMES.items()}
+        replicas: Any = SimpleNamespace(
+            require_partition=lambda topic, index: hosted[topic], fetch_purgatory=Purgatory("Fetch", loop)
+        )
+        settings: Any = SimpleNamespace(limits=ShareLimits(5, 30_000, 200), reads_committed=False, reset="earliest")
+        ports: Any = SimpleNamespace(loop=loop, settings=lambda group_id: settings)
+        assert set(LeaderPorts._fields) >= {"loop", "settings"}
+        persister: Any = SimpleNamespace(read=self._read)
+        self.leaders = ShareLeaders(replicas, persister, ports)
         nothing: Any = None
-        fetches = ShareFetches(asyncio.get_running_loop(), nothing, leaders, nothing)
-        asked = FetchWish("workers", "one", Wish(500), 500, 1, 1 << 20)
-        session = ShareSession("workers", "one", nothing)
-        return await fetches.fetch(asked, [(ORDERS, "orders")], session, nothing, lambda _found: {})
+        self._fetches = ShareFetches(loop, replicas, self.leaders, nothing)
 
-    return asyncio.run(fetch())
+    async def _read(self, key: ShareKey, leader_epoch: int, patience_s: float) -> StoredState:
+        self.asked += 1
+        return await self._answers[NAMES[PartitionId(key.topic_id, 0)]]()
+
+    async def fetch(self, *, max_wait_ms: int = MAX_WAIT_MS) -> list[Given]:
+        """What a member gets of all."""
+        context: Any = SimpleNamespace(hold=lambda waiting: None, release=lambda waiting: None)
+        asked = FetchWish("workers", "one", Wish(500, 500), max_wait_ms, 1, 1 << 20)
+        session = ShareSession("workers", "one", lambda _session: None)
+        partitions = [(partition, name) for partition, name in NAMES.items() if name in self._answers]
+        return await self._fetches.fetch(asked, partitions, session, context, lambda _found: {})
+
+
+def play(scenario: Callable[[], Coroutine[None, None, None]]) -> None:
+    in_virtual_time(scenario)
 
 
 def test_a_coordinator_that_is_away_is_no_error_of_the_partition() -> None:
     """Java's consumer throws out of poll for an error that it does not expect of a fetch, and this is one."""
-    assert fetched(ErrorCode.COORDINATOR_NOT_AVAILABLE) == []
+
+    async def scenario() -> None:
+        broker = _Broker(orders=refusing(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        assert await broker.fetch() == []
+
+    play(scenario)
 
 
 @pytest.mark.parametrize("refusal", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_SERVER_ERROR])
 def test_what_clients_expect_is_told(refusal: ErrorCode) -> None:
-    (given,) = fetched(refusal)
-    assert (given.partition, given.error) == (ORDERS, refusal)
+    async def scenario() -> None:
+        (given,) = await _Broker(orders=refusing(refusal)).fetch()
+        assert (given.partition, given.error) == (ORDERS, refusal)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("answer", [silent, late, refusing(ErrorCode.COORDINATOR_NOT_AVAILABLE)])
+def test_records_do_not_wait_for_the_state_of_another_partition(answer: Answer) -> None:
+    async def scenario() -> None:
+        (given,) = await _Broker(orders=answer, bills=known).fetch()
+        assert (given.partition, bool(given.records)) == (BILLS, True)
+        assert asyncio.get_running_loop().time() == 0
+
+    play(scenario)
+
+
+def test_a_fetch_does_not_wait_for_a_state_beyond_its_time() -> None:
+    """franz-go closes the connection five seconds after it, and with it the session and all that is held."""
+
+    async def scenario() -> None:
+        assert await _Broker(orders=silent).fetch() == []
+        assert asyncio.get_running_loop().time() == pytest.approx(MAX_WAIT_MS / 1000, abs=0.01)
+
+    play(scenario)
+
+
+def test_a_fetch_ends_when_the_state_comes_that_it_waits_for() -> None:
+    async def scenario() -> None:
+        (given,) = await _Broker(orders=late).fetch()
+        assert (given.partition, bool(given.records)) == (ORDERS, True)
+        assert asyncio.get_running_loop().time() == LATE_S
+
+    play(scenario)
+
+
+def test_a_state_that_cannot_be_had_is_asked_for_again_while_the_fetch_waits() -> None:
+    async def scenario() -> None:
+        broker = _Broker(orders=refusing(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        assert await broker.fetch(max_wait_ms=int(3.5 * RETRY_S * 1000)) == []
+        assert broker.asked == 4
+
+    play(scenario)
+
+
+def test_an_acknowledgement_of_what_is_not_loaded_does_not_wait() -> None:
+    """Nobody holds anything there."""
+
+    async def scenario() -> None:
+        broker = _Broker(orders=silent)
+        key = ShareKey("workers", *ORDERS)
+        for _ in range(2):
+            with pytest.raises(RequestError) as refused:
+                broker.leaders.loaded(key, "orders")
+            assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            await broker.fetch()
+
+    play(scenario)

@@ -48,13 +48,16 @@ def _load(states: _States, *, leader_epoch: int, log_end: int) -> LedShare:
     """The share-partition as its leader in this epoch begins with it."""
     log = SimpleNamespace(log_start_offset=0, log_end_offset=log_end, high_watermark=log_end)
     hosted = SimpleNamespace(topic_id=KEY.topic_id, is_leader=True, leader_epoch=leader_epoch, log=log)
-    replicas: Any = SimpleNamespace(require_partition=lambda topic, index: hosted)
+    purgatory = SimpleNamespace(check=lambda key: None)
+    replicas: Any = SimpleNamespace(require_partition=lambda topic, index: hosted, fetch_purgatory=purgatory)
 
     async def load() -> LedShare:
         loop = asyncio.get_running_loop()
         ports: Any = LeaderPorts(loop, *[None] * 7)  # type: ignore[arg-type]  # nothing of it is asked for here
         persister: Any = states
-        return await ShareLeaders(replicas, persister, ports).find(KEY, "orders")
+        loading = ShareLeaders(replicas, persister, ports).find(KEY, "orders")
+        assert isinstance(loading, asyncio.Task)
+        return await loading
 
     return asyncio.run(load())
 

@@ -125,8 +125,12 @@ class _Bench:
         persister: Any = self.states
         self.leaders = ShareLeaders(replicas, persister, ports)
 
+    async def find(self) -> LedShare:
+        found = self.leaders.find(KEY, "orders")
+        return found if isinstance(found, LedShare) else await found
+
     async def reject(self) -> LedShare:
-        led = await self.leaders.find(KEY, "orders")
+        led = await self.find()
         led.records.acquire("m", [LogBatch(0, 2, is_aborted=False)], Wish(500, 500), 0, LIMITS)
         self.leaders.acknowledge(led, "m", [Acknowledgement(0, 1, [AcknowledgeType.REJECT])])
         self.leaders.acknowledge(led, "m", [Acknowledgement(2, 2, [AcknowledgeType.ACCEPT])])
@@ -151,7 +155,7 @@ def test_dead_letters_that_are_being_written_are_not_begun_anew() -> None:
         before = await bench.reject()
         assert bench.writer.begun == [[(0, 1)]]
         bench.leave()
-        led = await bench.leaders.find(KEY, "orders")
+        led = await bench.find()
         await settled()
         assert bench.writer.begun == [[(0, 1)]]
         assert led is before
@@ -171,7 +175,7 @@ def test_positions_that_were_set_anew_meanwhile_are_found(change: str, *, is_wri
     async def play() -> None:
         bench = _Bench()
         if is_writing:
-            led = await bench.leaders.find(KEY, "orders")
+            led = await bench.find()
             bench.states.goes_on.clear()
             led.records.acquire("m", [LogBatch(0, 2, is_aborted=False)], Wish(500, 500), 0, LIMITS)
             bench.leaders.acknowledge(led, "m", [Acknowledgement(0, 2, [AcknowledgeType.ACCEPT])])
@@ -184,7 +188,7 @@ def test_positions_that_were_set_anew_meanwhile_are_found(change: str, *, is_wri
         else:
             bench.states.make_again()
         bench.states.goes_on.set()
-        again = await bench.leaders.find(KEY, "orders")
+        again = await bench.find()
         assert again is not led
         assert led.is_dropped
         assert (again.records.start, again.records.end) == (0, 0)
@@ -197,7 +201,7 @@ def test_who_leaves_again_before_the_state_was_looked_at_has_no_share_partition(
         bench = _Bench()
         led = await bench.reject()
         bench.leave()
-        found = asyncio.get_running_loop().create_task(bench.leaders.find(KEY, "orders"))
+        found = asyncio.get_running_loop().create_task(bench.find())
         await asyncio.sleep(0)
         bench.leave()
         with pytest.raises(RequestError) as refused:

@@ -77,7 +77,7 @@ def readable(
     return [(partition, name) for partition, name in left if partition not in refused], refused
 
 
-async def acknowledge(
+def acknowledge(
     broker: ShareBroker,
     request: Request,
     who: tuple[str, str],
@@ -98,7 +98,7 @@ async def acknowledge(
                 raise RequestError(
                     ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group."
                 )
-            led = await leaders.find(ShareKey(group_id, partition.topic_id, partition.partition), name)
+            led = leaders.loaded(ShareKey(group_id, partition.topic_id, partition.partition), name)
             written = leaders.acknowledge(led, member_id, batches[partition])
         except RequestError as refusal:
             error = ErrorCode(refusal.code)

@@ -8,6 +8,10 @@ Decides how many bytes are read of each partition, and when a fetch has waited l
     I3  nothing is acquired for a session that is over. A member may close it on the connection on which it waits for
         more: what it gave back at the end went to its own fetch, and was locked for nobody
     I4  nothing is acquired for a client that may no longer read it: its right may have ended while it waited
+    I5  a share-partition whose state is still being read keeps nobody from the records of the others, and no fetch
+        waits beyond its time for it. 1. a coordinator is away, or slow; 2. a fetch that waits for the state is answered
+        after its max_wait_ms and the loading; 3. its client takes the broker for dead, and closes the connection, and
+        with it its session; 4. all that it holds of other partitions is delivered to others once more
 
 Source: Kafka's DelayedShareFetch and ShareFetchUtils.
 """
@@ -15,7 +19,8 @@ Source: Kafka's DelayedShareFetch and ShareFetchUtils.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from kavka.broker.share.led_share_partitions import LedShare, ShareLeaders
@@ -38,6 +43,8 @@ READ_BYTES: Final = 1024 * 1024
 member wants more, the next piece is read: so records of 1 MiB do not go out one by one."""
 MOST_BYTES: Final = 8 * 1024 * 1024
 """Of all partitions together, in one answer: it is put together in memory. No fetch waits for more."""
+RETRY_S: Final = 1.0
+"""How long after a state could not be had a fetch that still waits asks for it again."""
 MAX_TURNS: Final = 100
 """How often one fetch looks again because it found only what is not delivered."""
 
@@ -103,6 +110,77 @@ class _Wake(DelayedOperation[list[FetchOutcome]]):
         return []
 
 
+class _Finding:
+    """The share-partitions of one fetch, which it has as soon as they are loaded (I5)."""
+
+    def __init__(self, leaders: ShareLeaders, group_id: str, partitions: Partitions) -> None:
+        self._leaders = leaders
+        self._wanted = [
+            (partition, ShareKey(group_id, partition.topic_id, partition.partition), topic)
+            for partition, topic in partitions
+        ]
+        self._loading: dict[ShareKey, asyncio.Task[LedShare]] = {}
+        self._failed: dict[ShareKey, float] = {}
+        """Whose state cannot be had now, and when it is asked for again."""
+
+    @property
+    def awaited(self) -> Sequence[ShareKey]:
+        """What is being loaded."""
+        return list(self._loading)
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether there may be more at the next look."""
+        return bool(self._loading or self._failed)
+
+    @property
+    def again_at(self) -> float:
+        """When to look again in any case."""
+        return min(self._failed.values(), default=math.inf)
+
+    def look(self, now: float) -> tuple[dict[PartitionId, LedShare], list[Given]]:
+        """Those that are loaded, and those that are refused."""
+        led: dict[PartitionId, LedShare] = {}
+        refused: list[Given] = []
+        for partition, key, topic in self._wanted:
+            try:
+                found = self._find(key, topic, now)
+            except RequestError as refusal:
+                refused.append(Given(partition, ErrorCode(refusal.code), refusal.message or None))
+            else:
+                if found is not None:
+                    led[partition] = found
+        return led, refused
+
+    def _find(self, key: ShareKey, topic: str, now: float) -> LedShare | None:
+        """None while it is not loaded. Raises `RequestError`."""
+        if self._failed.get(key, now) > now:
+            return None
+        self._failed.pop(key, None)
+        loading = self._loading.pop(key, None)
+        try:
+            if loading is not None and loading.done():
+                _result_of(loading)
+            found = self._leaders.find(key, topic)
+        except RequestError as refusal:
+            if refusal.code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                raise
+            # As while it is being loaded: at this error Java's consumer ends its application.
+            self._failed[key] = now + RETRY_S
+            return None
+        if isinstance(found, LedShare):
+            return found
+        self._loading[key] = found
+        return None
+
+
+def _result_of(loading: asyncio.Task[LedShare]) -> LedShare:
+    """Raises `RequestError`."""
+    if loading.cancelled():  # The broker stops.
+        raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return loading.result()
+
+
 class ShareFetches:
     """Fetches of all members. `on_storage_error` takes the directory of a log that failed offline."""
 
@@ -130,40 +208,23 @@ class ShareFetches:
         time is over, or its session, or its connection."""
         began = self._loop.time()
         deadline = began + asked.max_wait_ms / 1000
+        finding = _Finding(self._leaders, asked.group_id, partitions)
         while True:
-            led, refused = await self._find(asked, partitions)
+            led, refused = finding.look(self._loop.time())
             if session.is_over:
                 return []
             for partition, error in withheld(partitions).items():
                 led.pop(partition, None)
                 refused.append(Given(partition, error))
-            is_last = bool(refused) or not led or self._loop.time() >= deadline
+            is_last = bool(refused) or self._loop.time() >= deadline or not (led or finding.is_incomplete)
             given = self._look(asked, led, is_last=is_last)
             if gave := sum(bool(one.acquired) for one in given):
                 took_ms = int((self._loop.time() - began) * 1000)
                 self._leaders.counts.on_fetched(asked.group_id, gave, len(partitions), took_ms)
             if given or is_last:
                 return [*given, *refused]
-            await self._wait(list(led.values()), deadline, context)
-
-    async def _find(self, asked: FetchWish, partitions: Partitions) -> tuple[dict[PartitionId, LedShare], list[Given]]:
-        led: dict[PartitionId, LedShare] = {}
-        refused: list[Given] = []
-        keys = [ShareKey(asked.group_id, partition.topic_id, partition.partition) for partition, _topic in partitions]
-        found = await asyncio.gather(
-            *(self._leaders.find(key, topic) for key, (_partition, topic) in zip(keys, partitions, strict=True)),
-            return_exceptions=True,
-        )
-        for (partition, _topic), one in zip(partitions, found, strict=True):
-            if isinstance(one, LedShare):
-                led[partition] = one
-            elif isinstance(one, RequestError) and one.code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                continue  # As where it is still being read: at this error Java's consumer ends its application.
-            elif isinstance(one, RequestError):
-                refused.append(Given(partition, ErrorCode(one.code), one.message or None))
-            else:
-                raise one
-        return led, refused
+            keys = [*(one.hosted for one in led.values()), *(one.key for one in led.values()), *finding.awaited]
+            await self._wait(keys, min(deadline, finding.again_at), context)
 
     def _look(self, asked: FetchWish, led: Mapping[PartitionId, LedShare], *, is_last: bool) -> list[Given]:
         """What can be given now. Empty while more bytes are needed (I1)."""
@@ -263,13 +324,11 @@ class ShareFetches:
         except (RecordsError, RequestError) as failure:
             return Given(partition, ErrorCode(failure.code))
 
-    async def _wait(self, led: Sequence[LedShare], deadline: float, context: ConnectionContext) -> None:
+    async def _wait(self, keys: Sequence[Hashable], until: float, context: ConnectionContext) -> None:
         """Until one of them may have something, the time is over, or the client is gone (I2)."""
-        left_ms = int((deadline - self._loop.time()) * 1000) + 1
+        left_ms = int((until - self._loop.time()) * 1000) + 1
         waiting = _Wake(self._loop)
-        self._replicas.fetch_purgatory.watch(
-            waiting, [*(one.hosted for one in led), *(one.key for one in led)], max(left_ms, 1)
-        )
+        self._replicas.fetch_purgatory.watch(waiting, keys, max(left_ms, 1))
         context.hold(waiting.answer)
         try:
             await waiting.answer

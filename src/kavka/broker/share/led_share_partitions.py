@@ -161,13 +161,11 @@ class ShareLeaders:
 
     # -- loading
 
-    async def find(self, key: ShareKey, topic: str) -> LedShare:
-        """The share-partition, loaded first where it is not. Raises `RequestError`."""
+    def find(self, key: ShareKey, topic: str) -> LedShare | asyncio.Task[LedShare]:
+        """The share-partition, or what loads it; once that is done, who waits for the key is woken. Raises
+        `RequestError`, as does the task."""
         hosted = self._hosted(key, topic)
-        known = self._led.get(key)
-        if known is not None and (known.hosted is not hosted or not known.is_current() or known.is_behind):
-            self._drop(known, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            known = None
+        known = self._current(key, hosted)
         if known is not None and not known.is_unused:
             return known
         loading = self._loading.get(key)
@@ -175,7 +173,22 @@ class ShareLeaders:
             work = self._load(key, hosted) if known is None else self._resume(known)
             loading = self._loading[key] = self._ports.loop.create_task(work)
             loading.add_done_callback(lambda done: self._on_loaded(key, done))
-        return await asyncio.shield(loading)
+        return loading
+
+    def loaded(self, key: ShareKey, topic: str) -> LedShare:
+        """The share-partition of which members may hold records. Raises `RequestError`: UNKNOWN_TOPIC_OR_PARTITION, as
+        Apache Kafka, where it is not loaded, and so nobody holds any."""
+        known = self._current(key, self._hosted(key, topic))
+        if known is None or known.is_unused:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return known
+
+    def _current(self, key: ShareKey, hosted: Partition) -> LedShare | None:
+        known = self._led.get(key)
+        if known is not None and (known.hosted is not hosted or not known.is_current() or known.is_behind):
+            self._drop(known, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return None
+        return known
 
     def _hosted(self, key: ShareKey, topic: str) -> Partition:
         hosted = self._replicas.require_partition(topic, key.partition)
@@ -189,7 +202,8 @@ class ShareLeaders:
         self._loading.pop(key, None)
         self._unwanted.discard(key)
         if not done.cancelled():
-            done.exception()  # Who waits has it; where nobody waits any more, nobody asks for it.
+            done.exception()  # Who waits looks for it; where nobody waits any more, nobody does.
+        self._replicas.fetch_purgatory.check(key)
 
     async def _resume(self, led: LedShare) -> LedShare:
         """Has the share-partition of a group go on that has a session again, or loads it anew where its state was set

@@ -56,7 +56,7 @@ async def _acknowledge(
         if partition.acknowledgement_batches or message.share_session_epoch != FINAL_EPOCH
     }
     kind = Kind(request.header.api_version >= 2, message.is_renew_ack)
-    outcomes = await settled(await acknowledge(broker, request, who, batches, kind))
+    outcomes = await settled(acknowledge(broker, request, who, batches, kind))
     if message.share_session_epoch == FINAL_EPOCH:
         broker.share.sessions.end(session)
     topics: dict[object, ShareAcknowledgeTopicResponse] = {}

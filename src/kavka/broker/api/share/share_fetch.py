@@ -78,9 +78,7 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
     is_final, is_first = message.share_session_epoch == FINAL_EPOCH, message.share_session_epoch == FIRST_EPOCH
     # Taken before anything waits: the session is this request's until its answer.
     fetched = [] if is_final or message.is_renew_ack else session.turned()
-    pending = await acknowledge(
-        broker, request, who, batches, Kind(request.header.api_version >= 2, message.is_renew_ack)
-    )
+    pending = acknowledge(broker, request, who, batches, Kind(request.header.api_version >= 2, message.is_renew_ack))
     given: list[Given] = []
     owed_ms = request.meter.owed_ms() if request.meter is not None and fetched else 0
     if fetched and not owed_ms:
