@@ -168,7 +168,8 @@ class Durability:
             # Also one that is empty: a truncation may have left nothing of it, before a kill too.
             if segment.is_made:
                 files.append(segment.file)
-                self.files.extend(segment.write_indexes(closing=False))
+                # Recovery has made anew those of all these segments, without what they were closed with.
+                self.files.extend(segment.write_indexes(closing=segment is not segments.active))
                 files.extend(segment.transaction_index_files())
         if metadata.is_unsynced:
             self.files.append(metadata.path)

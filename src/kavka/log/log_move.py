@@ -26,6 +26,7 @@ producers need not be made again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from kavka.filesystem import File, FileSystem
@@ -94,12 +95,13 @@ class LogMove:
         """What a worker is to copy next, which returns its bytes; None when only a rest is left. Raises
         `StorageError`."""
         self._forget_what_is_gone()
-        segments = self.log.segments
-        for segment in segments[:-1]:
+        segments, durable_to = self.log.segments, self.log.recovery_point
+        for segment, following in pairwise(segments):
             copied = self._of(segment)
             if copied.size < segment.size:
                 return self._copy(copied, segment.file, copied.size, min(segment.size - copied.size, SLICE_BYTES))
-            if not copied.indexes:
+            if not copied.indexes and following.base_offset <= durable_to:
+                # A flush has written them whole. Before, they may have what was there before recovery.
                 copied.indexes = True
                 return self._copy_indexes(copied, segment)
         active = segments[-1]
@@ -133,7 +135,7 @@ class LogMove:
             if copied.synced < copied.size:
                 self._sync(copied)()
             if not copied.indexes:
-                segment.write_indexes(closing=False)
+                segment.write_indexes(closing=segment is not log.segments[-1])
                 self._copy_indexes(copied, segment)()
         for name in filesystem.list_files(former):
             if name.endswith(SNAPSHOT_SUFFIX) or name == PARTITION_METADATA:

@@ -175,6 +175,7 @@ class Segment:
         "_extra_suffix",
         "_file",
         "_first_timestamp",
+        "_index_files_lie",
         "_is_preallocated",
         "_is_unmade",
         "_max",
@@ -204,6 +205,8 @@ class Segment:
         self._time_index: TimeIndex | None = None
         self._offset_entries_written = 0
         self._time_entries_written = 0
+        # They may have more than the entries that were written, or others.
+        self._index_files_lie = False
         self._aborted: list[AbortedTransaction] | None = None
         self._bytes_since_entry = 0
         # The largest timestamp so far and its batch's last offset; None: ask the time index.
@@ -579,6 +582,7 @@ class Segment:
         """Takes indexes that are what the files have."""
         self._offset_index, self._time_index = offset_index, time_index
         self._offset_entries_written, self._time_entries_written = len(offset_index), len(time_index)
+        self._index_files_lie = False
         self._directory.open_segments.opened(self)
 
     def _distrust_indexes(self, why: str) -> tuple[OffsetIndex, TimeIndex]:
@@ -606,6 +610,7 @@ class Segment:
         """Empties the indexes, before the segment's batches are noted one by one."""
         self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
         self._offset_entries_written = self._time_entries_written = 0
+        self._index_files_lie = True
         self._bytes_since_entry = 0
         self._max = TimeEntry(NO_TIMESTAMP, self.base_offset)
         self._first_timestamp = None
@@ -619,13 +624,13 @@ class Segment:
     def write_indexes(self, *, closing: bool) -> list[str]:
         """Brings new index entries to their files; returns the paths of those that were written, and are to be synced.
 
-        With `closing` the largest timestamp becomes the last entry of the time index, and the files exist afterwards
-        even if they are empty. A segment that never had a batch has no files.
+        With `closing`, as of every segment but the active one, the largest timestamp becomes the last entry of the time
+        index, and the files exist afterwards even if they are empty. A segment that never had a batch has no files.
         """
         if self._is_unmade:
             return []
         if self._offset_index is None or self._time_index is None:
-            if not closing or self._index_files_exist():
+            if not closing or (self._index_files_exist() and self._time_index_file_is_closed()):
                 return []
             self._load_indexes()
         offset_index, time_index = self.offset_index, self.time_index
@@ -633,23 +638,35 @@ class Segment:
             largest = self._max or self._load_max()
             time_index.maybe_append(largest.timestamp, largest.offset)
         written = []
-        if closing or len(offset_index) != self._offset_entries_written:
+        everything = closing or self._index_files_lie
+        if everything or len(offset_index) != self._offset_entries_written:
             data = offset_index.tobytes(self._offset_entries_written)
             size = self._offset_entries_written * OFFSET_ENTRY_SIZE
             if self._replace_tail(OFFSET_INDEX_SUFFIX, size, data):
                 written.append(self.path(OFFSET_INDEX_SUFFIX))
             self._offset_entries_written = len(offset_index)
-        if closing or len(time_index) != self._time_entries_written:
+        if everything or len(time_index) != self._time_entries_written:
             data = time_index.tobytes(self._time_entries_written)
             size = self._time_entries_written * TIME_ENTRY_SIZE
             if self._replace_tail(TIME_INDEX_SUFFIX, size, data):
                 written.append(self.path(TIME_INDEX_SUFFIX))
             self._time_entries_written = len(time_index)
+        self._index_files_lie = False
         return written
 
     def _index_files_exist(self) -> bool:
         exists = self._directory.filesystem.exists
         return exists(self.path(OFFSET_INDEX_SUFFIX)) and exists(self.path(TIME_INDEX_SUFFIX))
+
+    def _time_index_file_is_closed(self) -> bool:
+        """Whether its last entry is the largest timestamp, as far as that is known: a flush writes the entries alone,
+        and their file may be all that is left of them (`release`)."""
+        largest = self._max
+        if largest is None or largest.timestamp < 0:
+            return True
+        file = self._directory.open(self.path(TIME_INDEX_SUFFIX))
+        last = file.read_at(file.size() - TIME_ENTRY_SIZE, TIME_ENTRY_SIZE) if file.size() >= TIME_ENTRY_SIZE else b""
+        return int.from_bytes(last[:8], "big") == largest.timestamp
 
     def _replace_tail(self, suffix: str, size: int, data: bytes) -> bool:
         """Makes the file's bytes from `size` on be `data`; False if that is what they were."""
@@ -673,6 +690,7 @@ class Segment:
         time_index.truncate(offset)
         self._offset_entries_written = min(self._offset_entries_written, len(offset_index))
         self._time_entries_written = min(self._time_entries_written, len(time_index))
+        self._index_files_lie = True
         if aborted and aborted[-1].last_offset >= offset:
             self.set_aborted([entry for entry in aborted if entry.last_offset < offset])
         self._bytes_since_entry = 0
@@ -702,6 +720,7 @@ class Segment:
             and self._offset_entries_written == len(self._offset_index)
             and self._time_entries_written == len(self._time_index)
             and self._offset_entries_written
+            and not self._index_files_lie
         ):
             self._offset_index = self._time_index = None
 

@@ -12,6 +12,7 @@ import pytest
 from kavka.broker.upkeep.log_moves import LogMoves
 from kavka.errors import ErrorCode, StorageError
 from kavka.log import log_move
+from kavka.log.decide.checkpoint import RECOVERY_POINT_CHECKPOINT
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings
@@ -23,7 +24,7 @@ from kavka.runtime.disk import LocalFileSystem
 from tests.kit.virtual_time import in_virtual_time
 from tests.unit.log.compaction_support import pairs_batch
 from tests.unit.log.killable_disk import KillableFileSystem, Killed
-from tests.unit.log.log_support import NOW_MS, PARTITION, append, batch, records
+from tests.unit.log.log_support import NOW_MS, PARTITION, append, batch, records, write_checkpoints
 
 CONFIG = LogConfig(segment_bytes=2_000, index_interval_bytes=300, file_delete_delay_ms=0)
 
@@ -192,6 +193,26 @@ def test_what_is_written_rolled_deleted_and_truncated_meanwhile_counts(disks: Di
     # The log start was not checkpointed: the first epoch begins where the first segment does.
     assert disks.log.epoch_entries[1:] == epochs[1:]
     assert epochs[-1].epoch > 11
+
+
+def test_a_log_that_was_recovered_moves_with_its_indexes_as_they_are_now(disks: Disks) -> None:
+    disks.fill()
+    index = Path(disks.log.directory) / "00000000000000000000.timeindex"
+    largest = [segment.max_timestamp for segment in disks.log.segments]
+    disks.logs.release()
+    index.write_bytes((NOW_MS + 1).to_bytes(8, "big") + (1).to_bytes(4, "big"))
+    disks.open()
+
+    def flush(step: int) -> None:
+        if step == 6:
+            disks.log.flush(NOW_MS)
+
+    assert disks.move(disks.second, flush) is ErrorCode.NONE
+    disks.log.flush(NOW_MS)
+    write_checkpoints(disks.logs, RECOVERY_POINT_CHECKPOINT)
+    disks.logs.release()
+    disks.open()
+    assert [segment.max_timestamp for segment in disks.log.segments] == largest
 
 
 def test_an_empty_log_moves_and_is_written_there(disks: Disks) -> None:

@@ -10,7 +10,7 @@ from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.log_loader import RecoveryReason
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.control import ControlType
-from tests.unit.log.log_support import NOW_MS, append, batch, load, marker, new_log, offsets, reopen
+from tests.unit.log.log_support import NOW_MS, append, batch, find_time, load, marker, new_log, offsets, reopen
 
 SMALL_SEGMENTS = {"segment_bytes": 400, "index_interval_bytes": 100}
 LOG = "00000000000000000000.log"
@@ -218,6 +218,47 @@ def test_a_lost_or_lying_index_changes_no_answer(tmp_path: Path, suffix: str, da
     for offset in range(40):
         one = found.read(offset, 1, max_offset=40, min_one_batch=True)
         assert one.next_offset == (offset // 2 + 1) * 2
+
+
+def in_seconds(path: Path, count: int, **settings: object) -> UnifiedLog:
+    """A log with two segments: a record of 500 bytes for each of `count` seconds."""
+    log = new_log(path, segment_bytes=20_000, **settings)
+    append(log, *(batch([b"x" * 500], timestamp=NOW_MS + 1000 * number) for number in range(count)))
+    assert len(log.segments) == 2
+    return log
+
+
+def found_by_time(log: UnifiedLog, count: int) -> list[int]:
+    found = [find_time(log, NOW_MS + 1000 * number) for number in range(count)]
+    return [-1 if hit is None else hit.offset for hit in found]
+
+
+@pytest.mark.parametrize("interval", [4096, 1 << 20])
+def test_largest_timestamps_are_known_after_a_kill_a_flush_and_another_kill(tmp_path: Path, interval: int) -> None:
+    log = in_seconds(tmp_path, 60, index_interval_bytes=interval)
+    largest = [segment.max_timestamp for segment in log.segments]
+    time_index = tmp_path / "00000000000000000000.timeindex"
+    # A power cut brings back what a truncation had left behind: what is known of earlier records.
+    time_index.write_bytes((NOW_MS + 1000).to_bytes(8, "big") + (1).to_bytes(4, "big"))
+    recovered = reopen(log)
+    recovered.flush(NOW_MS)
+    again = reopen(recovered, recovery_point=recovered.recovery_point)
+    assert found_by_time(again, 60) == list(range(60))
+    assert [segment.max_timestamp for segment in again.segments] == largest
+
+
+def test_largest_timestamps_are_known_where_the_indexes_were_let_go_before_a_roll_or_a_stop(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=20_000)
+    for number in range(60):
+        append(log, batch([b"x" * 500], timestamp=NOW_MS + 1000 * number))
+        # More segments are open than may be: this one has no index in memory until its next entry is due.
+        log.flush(NOW_MS)
+        log.segments[-1].release()
+    largest = [segment.max_timestamp for segment in log.segments]
+    log.close(NOW_MS)
+    again = reopen(log, was_clean=True, recovery_point=60)
+    assert [segment.max_timestamp for segment in again.segments] == largest
+    assert found_by_time(again, 60) == list(range(60))
 
 
 def test_indexes_that_belong_to_no_segment_are_removed(tmp_path: Path) -> None:
