@@ -268,6 +268,7 @@ const CHECKS = {
       })
       return Object.fromEntries(resources[0].configEntries.map((entry) => [entry.configName, entry.configValue]))
     }
+    await eventually(async () => (await described())['retention.ms'] === '123456') // the broker has heard of the topic
     assert.deepEqual(await described(), { 'retention.ms': '123456', 'segment.bytes': '1073741824' })
     await admin.alterConfigs({
       validateOnly: false,
