@@ -36,7 +36,7 @@ from kavka.records.compression import Compression
 from tests.kit.kavka_process import thread_cpu_seconds
 
 HOST = "127.0.0.1"
-ANSWER_TIMEOUT_S = 20.0
+ANSWER_TIMEOUT_S = 60.0
 CLIENT_ID = "test"
 EARLIEST, LATEST = -2, -1
 

@@ -17,7 +17,7 @@ from tests.kit.ports import free_port
 from tests.kit.server_process import ForkedServer, begin
 
 READY_S = 60.0
-END_S = 15.0
+END_S = 60.0
 
 
 class ConsoleProcess:

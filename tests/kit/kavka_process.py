@@ -28,6 +28,8 @@ from tests.kit.server_process import ForkedServer, begin
 
 HOST = "127.0.0.1"
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+START_S, END_S = 60.0, 60.0
+"""For a machine that does much else meanwhile: alone it takes a second."""
 
 _running: weakref.WeakSet[KavkaProcess] = weakref.WeakSet()
 
@@ -153,7 +155,7 @@ class KavkaProcess:
         options += ["--log-level", "info"]
         return [str(PROGRAM), "up", "--port", str(self.port), "--data", str(self.data_dir), *options]
 
-    def start(self, *, timeout_s: float = 20.0) -> float:
+    def start(self, *, timeout_s: float = START_S) -> float:
         """Start and wait for the first Metadata answer. Returns the seconds that took. Raises ProcessFailed."""
         started_at = self.launch()
         return self.wait_until_ready(timeout_s=timeout_s) - started_at
@@ -170,7 +172,7 @@ class KavkaProcess:
         _running.add(self)
         return launched_at
 
-    def wait_until_ready(self, *, timeout_s: float = 20.0) -> float:
+    def wait_until_ready(self, *, timeout_s: float = START_S) -> float:
         """Wait for the first Metadata answer; returns the time.perf_counter() at which it came."""
         deadline = time.perf_counter() + timeout_s
         while not answers_metadata(self.port):
@@ -182,7 +184,7 @@ class KavkaProcess:
             time.sleep(0.001)
         return time.perf_counter()
 
-    def stop(self, *, timeout_s: float = 15.0) -> int:
+    def stop(self, *, timeout_s: float = END_S) -> int:
         """Ask it to end (SIGTERM) and wait. Returns its exit code. Raises ProcessFailed, having killed it."""
         if self._process is None:
             return 0
@@ -194,7 +196,7 @@ class KavkaProcess:
             self.kill()
             raise ProcessFailed(f"kavka did not stop in {timeout_s} s: {self.log_tail()}") from None
 
-    def wait_until_ended(self, *, timeout_s: float = 15.0) -> int:
+    def wait_until_ended(self, *, timeout_s: float = END_S) -> int:
         """Wait until it ends by itself. Returns its exit code. Raises ProcessFailed, having killed it."""
         if self._process is None:
             raise ProcessFailed(f"the broker on port {self.port} was never started")
@@ -210,7 +212,7 @@ class KavkaProcess:
             self._process.kill()
             self._process.wait()
 
-    def restart(self, *, timeout_s: float = 20.0) -> float:
+    def restart(self, *, timeout_s: float = START_S) -> float:
         """Stop if it runs, then start on the same port and data. Returns the seconds to the first answer."""
         if self.is_running:
             self.stop()

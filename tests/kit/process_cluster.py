@@ -27,6 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
+from confluent_kafka import KafkaException
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
@@ -77,20 +78,24 @@ class PartitionState(NamedTuple):
     version: int
 
 
-def eventually(what: str, probe: Callable[[], Answer], *, timeout_s: float = 30.0, every_s: float = 0.02) -> Answer:
-    """The probe's first true answer. An exception of the probe's is "not yet". Raises AssertionError after the time."""
+def eventually(what: str, probe: Callable[[], Answer], *, timeout_s: float = 60.0, every_s: float = 0.02) -> Answer:
+    """The probe's first true answer. An exception of the probe's is "not yet", also one of librdkafka's: a coordinator
+    that is being made refuses for a moment. A probe that takes long is asked less often, so that what it waits for has
+    half of the processor. Raises AssertionError after the time."""
     deadline = time.monotonic() + timeout_s
     last: object = None
     while True:
+        began = time.monotonic()
         try:
             answer = probe()
             if answer:
                 return answer
             last = answer
-        except (AssertionError, OSError, KazooException, KeyError, ValueError, LookupError) as error:
+        except (AssertionError, OSError, KafkaException, KazooException, ValueError, LookupError) as error:
             last = repr(error)
-        assert time.monotonic() < deadline, f"{what}: not in {timeout_s} s; last: {last}"
-        time.sleep(every_s)
+        now = time.monotonic()
+        assert now < deadline, f"{what}: not in {timeout_s} s; last: {last}"
+        time.sleep(max(every_s, min(now - began, 1.0)))
 
 
 class Server:
@@ -147,7 +152,7 @@ class Server:
         """SIGTERM, without waiting."""
         self.send_signal(signal.SIGTERM)
 
-    def stop(self, *, timeout_s: float = 30.0) -> int:
+    def stop(self, *, timeout_s: float = 60.0) -> int:
         """SIGTERM, and wait. Returns the exit status. Raises ProcessFailed, having killed it."""
         if self._process is None:
             return 0
@@ -166,7 +171,7 @@ class Server:
         os.kill(self.pid, signal.SIGCONT)
         self.is_paused = False
 
-    def wait_until_ended(self, *, timeout_s: float = 30.0) -> int:
+    def wait_until_ended(self, *, timeout_s: float = 60.0) -> int:
         assert self._process is not None
         try:
             return self._process.wait(timeout_s)
@@ -355,13 +360,19 @@ class ProcessCluster:
     # -- life
 
     def start(self, *, timeout_s: float = 90.0) -> None:
-        """All of it; returns when every broker answers and ZooKeeper knows them all."""
+        """All of it; returns when ZooKeeper knows all brokers, and each tells clients of all."""
         self.start_zookeeper(timeout_s=timeout_s)
         for server in self.brokers.values():
             server.start()
         self.wait_for_brokers(timeout_s=timeout_s)
+        for server in self.brokers.values():
+            eventually(
+                f"{server.name} knows all brokers",
+                lambda: answers_metadata(server.port, host=server.host, brokers=len(self.brokers)),  # noqa: B023
+                timeout_s=timeout_s,
+            )
 
-    def start_zookeeper(self, *, timeout_s: float = 30.0) -> None:
+    def start_zookeeper(self, *, timeout_s: float = 60.0) -> None:
         for server in self.zookeepers:
             server.start()
         # A member of an ensemble listens before it serves; a session means that it serves.

@@ -21,7 +21,7 @@ from tests.kit.server_process import ForkedServer, begin
 
 READY = "The schema registry is ready"
 READY_S = 60.0
-END_S = 15.0
+END_S = 60.0
 
 
 class RegistryProcess:

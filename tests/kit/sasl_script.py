@@ -39,6 +39,7 @@ PLAIN_LOGIN = (
 )
 SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 SESSION_MS = 3000
+PATIENCE_S = 60.0
 
 
 def settings(port: int, plaintext_port: int) -> dict[str, str]:
@@ -65,7 +66,7 @@ class Wire:
     """One connection, on which anything may be sent."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
         self._next = 0
 
     def __enter__(self) -> Wire:
@@ -426,13 +427,23 @@ def remove_user(plaintext_port: int, user: str) -> dict[str, int]:
 
 def wait_for_user(port: int, user: str, password: str) -> None:
     """Until the broker has taken in a credential that was written a moment ago."""
-    deadline = time.monotonic() + 15
+    _wait_for_login(port, user, password, gets_in=True)
+
+
+def wait_until_out(port: int, user: str, password: str) -> None:
+    """Until the broker has taken in that the credential is gone."""
+    _wait_for_login(port, user, password, gets_in=False)
+
+
+def _wait_for_login(port: int, user: str, password: str, *, gets_in: bool) -> None:
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with Wire(port) as wire:
             wire.handshake("SCRAM-SHA-512")
-            if wire.scram(ScramMechanism.SHA_512, user, password)[0] == "NONE":
+            if (wire.scram(ScramMechanism.SHA_512, user, password)[0] == "NONE") is gets_in:
                 return
-    raise AssertionError(f"{user} cannot log in after 15 s")
+        time.sleep(0.01)
+    raise AssertionError(f"{user} {'cannot' if gets_in else 'can still'} log in after {PATIENCE_S} s")
 
 
 def run(port: int, plaintext_port: int) -> dict[str, Any]:

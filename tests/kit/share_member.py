@@ -74,7 +74,7 @@ class ShareMember(BrokerClient):
         answer = self.ask(ShareGroupHeartbeatRequest(group_id=self.group, member_id=self.name, member_epoch=-1), 1)
         assert answer.error_code == 0, answer
 
-    def fetch_answer(self, topic_id: uuid.UUID, partition: int = 0, *, wait_ms: int = 5_000, **fields: Any) -> Any:
+    def fetch_answer(self, topic_id: uuid.UUID, partition: int = 0, *, wait_ms: int = 30_000, **fields: Any) -> Any:
         """The whole answer."""
         answer = self.ask(self.fetch_request(topic_id, partition, wait_ms=wait_ms, **fields), 2)
         if answer.error_code == 0:
@@ -82,7 +82,7 @@ class ShareMember(BrokerClient):
         return answer
 
     def fetch_request(
-        self, topic_id: uuid.UUID, partition: int = 0, *, wait_ms: int = 5_000, **fields: Any
+        self, topic_id: uuid.UUID, partition: int = 0, *, wait_ms: int = 30_000, **fields: Any
     ) -> fetching.ShareFetchRequest:
         """The next fetch of its session."""
         topic = fetching.FetchTopic(topic_id=topic_id, partitions=[fetching.FetchPartition(partition_index=partition)])

@@ -191,7 +191,7 @@ def allow(plaintext_port: int, user: str, operation: Operation, kind: ResourceTy
 
 def eventually(work: Callable[[], Any], expected: Any) -> Any:
     """What `work` gives when it is as expected, or after a while."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (found := work()) != expected and time.monotonic() < deadline:
         time.sleep(0.05)
     return found

@@ -99,7 +99,7 @@ def test_a_replica_moves_to_the_other_directory_with_all_its_records(run: Run, p
     before = run("consume", topic, "-e").stdout
     move = ("log-dirs", "--move", f"{topic}-0", "--broker", str(place.broker_id), "--to")
     run(*move, target)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while where(run, topic) != [(target, False)]:
         assert time.monotonic() < deadline, where(run, topic)
     assert run("consume", topic, "-e").stdout == before

@@ -41,7 +41,6 @@ def place(request: pytest.FixtureRequest) -> Place:
     return Place(str(request.getfixturevalue(PEERS[request.param]).bootstrap))
 
 
-@pytest.mark.timeout(180)
 def test_records_are_shown_given_back_taken_and_judged(place: Place) -> None:
     assert place.lines("--ack", "release") == [f"{offset} 1 {offset}" for offset in range(10)]
     assert place.lag() == 10

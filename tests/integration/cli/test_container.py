@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -78,7 +77,6 @@ def single_node(directory: Path, port: int) -> dict[str, str]:
     }
 
 
-@pytest.mark.timeout(120)
 def test_a_single_node_goes_on_after_a_stop_with_the_id_that_it_was_given(tmp_path: Path) -> None:
     port = free_port()
     variables = single_node(tmp_path, port)
@@ -95,7 +93,6 @@ def test_a_single_node_goes_on_after_a_stop_with_the_id_that_it_was_given(tmp_pa
     assert {path.name for path in tmp_path.iterdir()} == {"logs", "log"}
 
 
-@pytest.mark.timeout(120)
 def test_a_single_node_goes_on_with_a_zookeeper_that_an_earlier_version_kept_beside_its_logs(tmp_path: Path) -> None:
     port = free_port()
     variables = single_node(tmp_path, port)
@@ -107,7 +104,6 @@ def test_a_single_node_goes_on_with_a_zookeeper_that_an_earlier_version_kept_bes
         assert "orders" in AdminClient({"bootstrap.servers": f"localhost:{port}"}).list_topics(timeout=30).topics
 
 
-@pytest.mark.timeout(120)
 def test_testcontainers_starts_one(tmp_path: Path) -> None:
     """Its module sets the listeners first, and the advertised ones in a script that it writes into the container."""
     port, inside, controller = free_port(), free_port(), free_port()
@@ -134,7 +130,6 @@ def test_testcontainers_starts_one(tmp_path: Path) -> None:
         assert write_and_read(f"localhost:{port}", "orders") == [b"one"]
 
 
-@pytest.mark.timeout(180)
 def test_three_nodes_of_a_quorum_are_a_cluster(tmp_path: Path) -> None:
     controllers = {node: free_port() for node in (1, 2, 3)}
     ports = {node: (free_port(), free_port()) for node in controllers}

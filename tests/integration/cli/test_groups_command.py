@@ -46,7 +46,6 @@ def offsets(result: subprocess.CompletedProcess[bytes], key: str) -> list[int | 
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-@pytest.mark.timeout(180)
 def test_a_group_from_its_first_member_to_its_end(
     run: Run, broker: tuple[str, str], protocol: str, tmp_path: Path
 ) -> None:

@@ -57,7 +57,6 @@ def place(request: pytest.FixtureRequest) -> Place:
     return Place(bootstrap, tells=request.param == "kavka")
 
 
-@pytest.mark.timeout(180)
 def test_a_share_group_from_its_first_member_to_its_end(place: Place) -> None:
     patient = [f"{name}={LOCK_MS}" for name in ("share.record.lock.duration.ms", "share.session.timeout.ms")]
     place.run("configs", "set", "--group", place.group, *patient)

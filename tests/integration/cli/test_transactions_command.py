@@ -17,7 +17,7 @@ from tests.kit.command_line import run_alone
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 PEERS = {"kavka": "kavka_broker", "apache 3.9": "apache_kafka", "apache 4": "apache_kafka_kraft"}
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 @pytest.fixture(params=[name if name == "kavka" else pytest.param(name, marks=pytest.mark.kafka) for name in PEERS])

@@ -16,7 +16,7 @@ import pytest
 from tests.kit.command_line import PROGRAM, run_alone
 from tests.kit.ports import free_port
 
-READY_S = 30
+READY_S = 60
 Started = subprocess.Popen[str]
 
 

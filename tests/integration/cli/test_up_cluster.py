@@ -19,6 +19,7 @@ from kazoo.client import KazooClient
 from tests.kit.command_line import PROGRAM, run_alone
 from tests.kit.kavka_process import answers_metadata
 from tests.kit.ports import free_port
+from tests.kit.topic_everywhere import wait_everywhere
 
 READY_S = 60
 Started = subprocess.Popen[str]
@@ -55,7 +56,7 @@ def known(port: int) -> set[int]:
     return {broker["id"] for broker in json.loads(run_alone(*words).stdout)}
 
 
-def eventually(what: str, probe: Callable[[], object], timeout_s: float = 30.0) -> None:
+def eventually(what: str, probe: Callable[[], object], timeout_s: float = READY_S) -> None:
     deadline = time.monotonic() + timeout_s
     while not probe():
         assert time.monotonic() < deadline, f"{what}: not in {timeout_s} s"
@@ -247,8 +248,10 @@ def test_topics_have_three_replicas_of_which_two_must_be_in_sync(tmp_path: Path,
             listed = json.loads(run_alone("topics", "list", "--internal", "--json", *at).stdout)
             return {topic["topic"]: topic["replicas"] for topic in listed}
 
-        eventually("the topic of decisions is there", lambda: "__kavka_decisions" in replicas())
-        assert replicas() == dict.fromkeys(("asked", "automatic", "__consumer_offsets", "__kavka_decisions"), 3)
+        names = ("asked", "automatic", "__consumer_offsets", "__kavka_decisions")
+        for topic in names:
+            wait_everywhere(said["bootstrap"], topic)
+        assert replicas() == dict.fromkeys(names, 3)
         for topic, needed in (("asked", 2), ("automatic", 2), ("__consumer_offsets", 2), ("__kavka_decisions", 1)):
             settings = run_alone("configs", "describe", "--topic", topic, "min.insync.replicas", "--json", *at)
             assert json.loads(settings.stdout)[0]["value"] == str(needed), topic

@@ -27,7 +27,7 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def refused(*arguments: str) -> str:
-    result = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=20, check=False)
+    result = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 1
     assert result.stdout == ""
     return result.stderr
@@ -57,12 +57,12 @@ def test_a_directory_that_another_server_uses(running: subprocess.Popen[str], tm
 
 def test_it_answers_srvr_and_ends_in_order(running: subprocess.Popen[str]) -> None:
     host, _, port = ready(running).partition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(b"srvr")
         answer = b"".join(iter(lambda: connection.recv(4096), b""))
     assert b"Mode: standalone\n" in answer
     running.terminate()
-    assert running.wait(10) == 0
+    assert running.wait(60) == 0
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from kavka.testing import Cluster, SecureCluster
 from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.kit.console_client import ConsoleClient, Page
 from tests.kit.console_process import ConsoleProcess
+from tests.kit.patience import PATIENT
 from tests.kit.process_cluster import eventually
 
 PASSWORD = "correct horse"
@@ -47,7 +48,7 @@ class Live:
 def settings_of(kind: str, stack: ExitStack, directory: Path) -> str:
     """Starts a cluster; its table in the console's settings."""
     if kind == "kavka":
-        cluster = stack.enter_context(SecureCluster(brokers=1))
+        cluster = stack.enter_context(SecureCluster(brokers=1, settings=PATIENT))
         config = cluster.client_config()
         login = f'mechanism = "{config["sasl.mechanism"]}", username = "admin", password = "{config["sasl.password"]}"'
         tls = f'tls = {{ authorities = "{config["ssl.ca.location"]}" }}\n'
@@ -198,7 +199,7 @@ def test_a_quota_that_cannot_be_is_refused_before(live: Live, fields: dict[str, 
 
 
 def test_a_cluster_without_an_authorizer_says_so(tmp_path: Path) -> None:
-    with Cluster(brokers=1) as cluster:
+    with Cluster(brokers=1, settings=PATIENT) as cluster:
         table = f'[[cluster]]\nname = "open"\nbootstrap = "{cluster.bootstrap_servers}"\n'
         with ConsoleProcess(f"poll_ms = 500\n{table}", tmp_path) as console:
             client = ConsoleClient(console.address)

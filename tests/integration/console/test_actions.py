@@ -31,8 +31,10 @@ from kavka.testing import Cluster
 from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.kit.console_client import ConsoleClient
 from tests.kit.console_process import ConsoleProcess
+from tests.kit.patience import PATIENT
 from tests.kit.process_cluster import eventually
 from tests.kit.schema_registry_server import RegistryServer
+from tests.kit.topic_everywhere import wait_everywhere
 
 PERSON = '{"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}'
 
@@ -51,7 +53,7 @@ class Live:
 
     def topic(self, name: str, partitions: int = 3, **configs: str) -> str:
         self.admin.create_topics([NewTopic(name, partitions, 3, config=configs)])[name].result(30)
-        eventually(f"{name} everywhere", lambda: self.partitions(name) == partitions)
+        wait_everywhere(self.bootstrap, name, partitions)
         return name
 
     def topics(self) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def _zone_cookie(value: str) -> Cookie:
 def brokers(kind: str, directory: Path) -> Iterator[str]:
     """Three of them; where they are."""
     if kind == "kavka":
-        with Cluster(brokers=3) as cluster:
+        with Cluster(brokers=3, settings=PATIENT) as cluster:
             yield cluster.bootstrap_servers
         return
     try:
@@ -511,13 +513,13 @@ class TestMessages:
             while not stop.is_set():
                 live.produce("flood", *[(b"k", b"<b>%d</b>" % number) for number in range(2_000)])
 
-        with urllib.request.urlopen(url, timeout=30) as stream:
+        with urllib.request.urlopen(url, timeout=60) as stream:
             assert stream.readline() == b"event: beat\n"
             writer = threading.Thread(target=produce)
             writer.start()
             began, shown, left_out = time.monotonic(), 0, 0
             try:
-                while time.monotonic() < began + 20 and not (shown and left_out):
+                while time.monotonic() < began + 60 and not (shown and left_out):
                     event = stream.readline()
                     shown += event == b"event: record\n"
                     if event == b"event: left-out\n":
@@ -543,7 +545,7 @@ class TestMessages:
     def test_new_records_come_live(self, live: Live) -> None:
         live.topic("tailed", 1)
         url = f"{live.console.address}/c/live/topics/tailed/messages/tail?value=wanted"
-        with urllib.request.urlopen(url, timeout=30) as stream:
+        with urllib.request.urlopen(url, timeout=60) as stream:
             assert stream.readline() == b"event: beat\n"
             stop = threading.Event()
 
@@ -584,11 +586,16 @@ class TestBounds:
 
     def test_a_cluster_that_is_away_is_said_at_once(self, live: Live) -> None:
         client = live.client()
-        began = time.monotonic()
-        for path in ("/c/away/do/create-topic", "/c/away/topics/x/messages"):
-            page = client.get(path)
-            assert page.status == 503
-            assert "does not answer" in page.text
-        token = client.get("/c/away/do/elect").form("/do/elect").fields["csrf"]
-        assert client.post("/c/away/do/elect", {"csrf": token}).status == 503
-        assert time.monotonic() - began < 5
+
+        def is_said_in_s() -> float:
+            began = time.monotonic()
+            for path in ("/c/away/do/create-topic", "/c/away/topics/x/messages"):
+                page = client.get(path)
+                assert page.status == 503
+                assert "does not answer" in page.text
+            token = client.get("/c/away/do/elect").form("/do/elect").fields["csrf"]
+            assert client.post("/c/away/do/elect", {"csrf": token}).status == 503
+            return time.monotonic() - began
+
+        # A page that waits for a cluster does so each time; a busy machine lets one of several pages through.
+        assert any(is_said_in_s() < 5 for _ in range(10))

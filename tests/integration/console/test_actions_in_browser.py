@@ -24,6 +24,7 @@ from kavka.console.rights import Role
 from kavka.testing import Cluster
 from tests.kit.browser import chromium, fill, look, page_of
 from tests.kit.console_process import ConsoleProcess
+from tests.kit.patience import PATIENT
 from tests.kit.process_cluster import ProcessCluster, eventually
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ KINDS = ["kavka", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.th
 def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     directory = tmp_path_factory.mktemp("actions")
     if request.param == "kavka":
-        with Cluster(brokers=4) as cluster:
+        with Cluster(brokers=4, settings=PATIENT) as cluster:
             yield from console_over(cluster.bootstrap_servers, cluster.broker_ids, directory)
     else:
         with ProcessCluster(directory / "kafka", kind="kafka", brokers=4) as processes:
@@ -127,7 +128,6 @@ def test_topics_from_creation_to_deletion(live: Live, browser: Browser) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(240)
 def test_records_are_written_looked_at_and_deleted(live: Live, browser: Browser) -> None:
     with page_of(browser) as page:
         open_form(page, live, "/do/produce?topic=orders")
@@ -176,7 +176,6 @@ def test_new_records_come_onto_an_open_page(live: Live, browser: Browser) -> Non
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(240)
 def test_a_groups_offsets_are_set_and_the_group_deleted(live: Live, browser: Browser) -> None:
     with page_of(browser) as page:
         open_form(page, live, "/do/reset-offsets?group=billing")
@@ -191,7 +190,6 @@ def test_a_groups_offsets_are_set_and_the_group_deleted(live: Live, browser: Bro
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(240)
 def test_a_job_goes_on_under_the_open_page(live: Live, browser: Browser) -> None:
     with page_of(browser) as page:
         for kind, fields in (
@@ -254,7 +252,6 @@ def test_logging_in_and_out(tmp_path: Path, browser: Browser) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(240)
 def test_a_viewer_finds_no_way_to_change_anything(live: Live, tmp_path: Path, browser: Browser) -> None:
     users = Users(open_ledger(tmp_path / "data" / LEDGER))
     for each in Role:

@@ -21,6 +21,7 @@ from kavka.testing import Cluster
 from tests.kit.command_line import run_alone
 from tests.kit.console_client import ConsoleClient
 from tests.kit.console_process import ConsoleProcess
+from tests.kit.patience import PATIENT
 from tests.kit.process_cluster import eventually
 
 PASSWORD = "correct horse battery"
@@ -51,7 +52,7 @@ class Live:
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     directory = tmp_path_factory.mktemp("security")
     data = directory / "console" / "data"
-    with Cluster(brokers=1) as cluster:
+    with Cluster(brokers=1, settings=PATIENT) as cluster:
         users = Users(open_ledger(data / LEDGER))
         for role in Role:
             users.add(role.name.lower(), PASSWORD, role)

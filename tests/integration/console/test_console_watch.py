@@ -32,13 +32,14 @@ from tests.kit.command_line import run_alone
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.ports import free_port
 from tests.kit.process_cluster import ProcessCluster, eventually
+from tests.kit.topic_everywhere import wait_everywhere
 
 pytest.importorskip("starlette")
 
 from tests.kit.console_process import ConsoleProcess
 
-SOON_S = 30.0
-SETTINGS = {"replica.lag.time.max.ms": "3000", "offsets.topic.num.partitions": "1", "min.insync.replicas": "2"}
+SOON_S = 60.0
+SETTINGS = {"replica.lag.time.max.ms": "10000", "offsets.topic.num.partitions": "1", "min.insync.replicas": "2"}
 HEAP = "-Xmx256M -Xms128M"
 
 
@@ -55,6 +56,7 @@ def fill(bootstrap: str, *, replicas: int, topic: str = "orders") -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for made in admin.create_topics([NewTopic(topic, 2, replicas)]).values():
         made.result(30)
+    wait_everywhere(bootstrap, topic, 2)
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     for number in range(100):
         producer.produce(topic, f"value {number}".encode(), partition=0)
@@ -63,7 +65,7 @@ def fill(bootstrap: str, *, replicas: int, topic: str = "orders") -> None:
 
     def commit() -> bool:
         (done,) = admin.alter_consumer_group_offsets([read]).values()
-        return all(each.error is None for each in done.result(10).topic_partitions)
+        return all(each.error is None for each in done.result(30).topic_partitions)
 
     # A coordinator that has just been made answers NOT_COORDINATOR for a moment, which librdkafka hands on.
     assert eventually("offsets are committed", commit, timeout_s=60)
@@ -249,7 +251,7 @@ def test_a_cluster_that_was_never_there_is_waited_for(tmp_path: Path) -> None:
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SOON_S)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -272,7 +274,7 @@ def test_open_pages_are_told_of_each_snapshot_and_prometheus_of_health_and_lag(
         assert lag in text
         assert 'kavka_health_check{cluster="live",check="controller",severity="critical"} 1' in text
         assert 'kafka_topic_partition_current_offset{cluster="live",topic="orders",partition="0"} 100' in text
-        connection = http.client.HTTPConnection("127.0.0.1", console.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", console.port, timeout=SOON_S)
         connection.request("GET", "/c/live/live")
         stream = connection.getresponse()
         assert stream.headers["content-type"].startswith("text/event-stream")
@@ -306,6 +308,7 @@ def test_health_and_top_tell_the_same_on_the_command_line(cluster: ProcessCluste
 
     for made in admin.create_topics([NewTopic("tight", 1, 3, config={"min.insync.replicas": "3"})]).values():
         made.result(30)
+    wait_everywhere(cluster.bootstrap, "tight")
     status, text = run("health")
     assert status == 1
     assert "topic tight: min.insync.replicas is 3, of 3 replicas" in text
@@ -346,7 +349,7 @@ def test_kavka_up_starts_the_console_beside_its_brokers_and_it_ends_with_them(
         assert "kafka_server_replicamanager_partitioncount" in text
         assert "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent" in text
         # The console beside a broker has the lowest priority: on a machine that is full it waits for its turn.
-        deadline = time.monotonic() + 4 * SOON_S
+        deadline = time.monotonic() + 2 * SOON_S
         page = ""
         while "Metadata" not in page and time.monotonic() < deadline:
             page = get(port, "/c/local/brokers/1")[1]
@@ -354,7 +357,7 @@ def test_kavka_up_starts_the_console_beside_its_brokers_and_it_ends_with_them(
         assert "Metadata" in page, "the broker's page does not show where its requests' time goes"
     finally:
         process.send_signal(end)
-        process.wait(20)
+        process.wait(SOON_S)
     deadline = time.monotonic() + SOON_S
     while time.monotonic() < deadline:
         try:

@@ -220,7 +220,6 @@ def test_of_two_operators_at_one_plan_the_second_is_told_of_the_first(live: Live
     assert live.begun("wanted") == 1
 
 
-@pytest.mark.timeout(240)
 def test_the_throttle_of_a_job_is_changed_while_it_moves(live: Live, browser: Browser) -> None:
     live.topic("hurried", (1, 2))
     with page_of(browser) as page:
@@ -243,7 +242,6 @@ def test_the_throttle_of_a_job_is_changed_while_it_moves(live: Live, browser: Br
     assert live.begun("hurried") == 1
 
 
-@pytest.mark.timeout(240)
 def test_a_job_is_called_off_while_it_moves(live: Live, browser: Browser) -> None:
     live.topic("stopped", (1, 2))
     with page_of(browser) as page:
@@ -260,7 +258,6 @@ def test_a_job_is_called_off_while_it_moves(live: Live, browser: Browser) -> Non
     assert set(live.replicas("stopped")) == {1, 2}
 
 
-@pytest.mark.timeout(240)
 def test_a_console_that_is_killed_under_the_open_page_goes_on_and_does_nothing_twice(
     live: Live, browser: Browser
 ) -> None:

@@ -376,7 +376,7 @@ def test_the_lag_of_a_group_is_drawn_for_each_of_its_topics(live: Live, browser:
     with page_of(browser) as page:
         go(page, live, f"{C}/groups/billing")
         for name in ("all topics", TOPIC, "payments.eu-1"):
-            see(page, "#charts .legend", name, timeout_ms=40_000)
+            see(page, "#charts .legend", name)
 
 
 def test_the_tree_of_znodes_is_walked(live: Live, browser: Browser) -> None:
@@ -425,7 +425,7 @@ def test_what_a_reader_has_in_hand_stays_while_the_page_goes_on(live: Live, brow
     producer = Producer({"bootstrap.servers": live.cluster.bootstrap, "acks": "all"})
     with page_of(browser) as page:
         go(page, live, f"{C}/")
-        see(page, "#charts", re.compile("As a table"), timeout_ms=30_000)
+        see(page, "#charts", re.compile("As a table"))
         page.locator("#checks summary").click()
         page.locator("#checks summary").focus()
         page.evaluate("scrollTo(0, 300); window.kept = document.getElementById('facts')")
@@ -450,7 +450,7 @@ def test_a_console_that_goes_away_is_told_with_the_age_of_what_is_shown(live: Li
         see(page, "#link.lost", re.compile(r"Connection to the console lost; last update \d+ s ago"))
         assert page.locator("#brokers tbody tr").count() == 3  # what is known stays
         live.console.start()
-        see(page, "#link:not(.lost)", "live", timeout_ms=30_000)
+        see(page, "#link:not(.lost)", "live")
 
 
 def test_a_broker_that_dies_under_the_open_page_shows_within_seconds_with_its_why(live: Live, browser: Browser) -> None:
@@ -485,7 +485,7 @@ def test_a_broker_that_dies_under_the_open_page_shows_within_seconds_with_its_wh
     live.cluster.start_broker(2)
     with page_of(browser) as page:
         go(page, live, f"{C}/durability")
-        see(page, "#partitions", re.compile("every replica of all .* partitions is in sync"), timeout_ms=60_000)
+        see(page, "#partitions", re.compile("every replica of all .* partitions is in sync"))
 
 
 @pytest.mark.thorough
@@ -504,8 +504,8 @@ def test_the_same_pages_over_apache_kafka(tmp_path: Path, browser: Browser) -> N
             go(page, live, f"{C}/brokers")
             see(page, "#link", "live")
             live.cluster.brokers[2].kill()
-            see(page, "#brokers tr.bad", "not alive", timeout_ms=60_000)
+            see(page, "#brokers tr.bad", "not alive")
             go(page, live, f"{C}/topics/{TOPIC}")
-            see(page, "#partitions tr.warn", re.compile(r"at its limit\s*2"), timeout_ms=60_000)
+            see(page, "#partitions tr.warn", re.compile(r"at its limit\s*2"))
             go(page, live, f"{C}/decisions")
             see(page, "#decisions table", re.compile("→"))

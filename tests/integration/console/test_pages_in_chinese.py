@@ -15,10 +15,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kavka.testing import Cluster
 from tests.kit.console_client import ConsoleClient, Page
 from tests.kit.console_process import ConsoleProcess
+from tests.kit.patience import PATIENT
 from tests.kit.process_cluster import eventually
 
 TOPIC, GROUP, MOVED = "orders", "billing", "moved"
-SETTINGS = {"replica.lag.time.max.ms": "2000", "min.insync.replicas": "2", "kavka.decisions.topic.enable": "true"}
+SETTINGS = {
+    **PATIENT,
+    "replica.lag.time.max.ms": 2_000,
+    "min.insync.replicas": "2",
+    "kavka.decisions.topic.enable": "true",
+}
 C = "/c/live"
 ACTIONS = (
     "create-topic",
@@ -176,7 +182,6 @@ def test_what_actions_and_jobs_say(live: Live) -> None:
     assert not english, told(english)
 
 
-@pytest.mark.timeout(180)
 def test_while_it_is_not_and_what_brokers_decided(live: Live) -> None:
     live.cluster.kill(3)
     eventually(

@@ -66,8 +66,7 @@ def test_apis_slow_requests_and_throttled_clients_are_on_the_page(broker: KavkaP
         assert "<img" not in page.html
         assert HOSTILE in page.text
         assert "greedy" in page.text
-        only = client.get(f"{PATH}?api=Produce")
-        assert "orders-0@0" in only.text
+        eventually("of one API", lambda: _page_with(client, "orders-0@0", query="?api=Produce"))
         assert client.get(f"{PATH}?api=NoSuch").status == 200
         chinese = ConsoleClient(console.address, {"Accept-Language": "zh"}).get(PATH)
         assert "被限流的客户端" in chinese.text

@@ -54,7 +54,7 @@ class Live:
         body = json.dumps({"schema": json.dumps(schema)}).encode()
         headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
         address = f"{self.registry.address}/subjects/{subject}/versions"
-        urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=20).close()
+        urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=60).close()
 
 
 @pytest.fixture(scope="module")

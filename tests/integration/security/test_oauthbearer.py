@@ -24,6 +24,8 @@ from tests.kit.token_issuer import AUDIENCE, ISSUER, claims, encoded, first_mess
 
 OWN = f"listener.name.{LISTENER.lower()}.oauthbearer"
 REFUSED = '{"status":"invalid_token"}'
+SHORT_S = 6
+"""Long enough for a login and a second one on a busy machine."""
 
 
 def settings_of(url: str, login: str | None = None, **own: str) -> dict[str, str]:
@@ -61,7 +63,7 @@ def on_kavka(path: Path, settings: dict[str, str], work: Callable[[int], Any]) -
             gates._ports.failures._record = recorded.append
             return await asyncio.to_thread(work, cluster.ports_of[LISTENER][1]), recorded
 
-    return asyncio.run(asyncio.wait_for(scenario(), 120))
+    return asyncio.run(asyncio.wait_for(scenario(), 280))
 
 
 def logged_in(wire: Wire, text: str, **how: Any) -> Any:
@@ -79,7 +81,7 @@ def answers(port: int, text: str) -> list[Any]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -110,9 +112,10 @@ def test_a_client_is_whom_its_token_names_and_nobody_gets_in_with_another(tmp_pa
             assert (error, message, has_token) == ("NONE", "", False)
             assert 580_000 < lifetime_ms <= 600_000
             assert wire.is_served() == "served"
-        # Clocks may differ by ten seconds.
+        # Clocks may differ by a minute.
         with Wire(port) as wire:
-            assert logged_in(wire, token(claims(exp=int(now) - 3, iat=int(now) - 9)))[0] == "NONE"
+            now_s = int(time.time())
+            assert logged_in(wire, token(claims(iat=now_s - 50, exp=now_s - 40)))[0] == "NONE"
         for text in wrong.values():
             assert answers(port, text) == [
                 ("NONE", "", True, 0),
@@ -125,7 +128,7 @@ def test_a_client_is_whom_its_token_names_and_nobody_gets_in_with_another(tmp_pa
             assert logged_in(wire, token(), authzid="admin")[0] == "SASL_AUTHENTICATION_FAILED"
             assert wire.ended() == "closed"
 
-    settings = settings_of(server.url, server.login, **{"sasl.oauthbearer.clock.skew.seconds": "10"})
+    settings = settings_of(server.url, server.login, **{"sasl.oauthbearer.clock.skew.seconds": "60"})
     _, recorded = on_kavka(tmp_path, settings, work)
     reasons = [record.evidence["reason"] for record in recorded]
     refused = "token signed with an algorithm that is not accepted"
@@ -215,12 +218,12 @@ def test_a_session_ends_with_its_token_and_its_client_may_bring_another(
     tmp_path: Path, server: KeysServer, threads: str
 ) -> None:
     def short(sub: str = "alice") -> str:
-        return token(claims(sub=sub, exp=int(time.time()) + 2))
+        return token(claims(sub=sub, exp=int(time.time()) + SHORT_S))
 
     def work(port: int) -> None:
         with Wire(port) as wire:
             lifetime_ms = logged_in(wire, short())[3]
-            assert lifetime_ms <= 2_000
+            assert 0 < lifetime_ms <= SHORT_S * 1_000
             # Everything behind the new token waits for what comes of it.
             asked = [
                 wire.request(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="OAUTHBEARER")),
@@ -273,7 +276,7 @@ def test_bare_messages_of_the_first_version_are_answered_as_such(tmp_path: Path,
 
 
 def test_tokens_that_nobody_signed_are_believed_where_the_settings_say_so(tmp_path: Path) -> None:
-    unsigned = f"{encoded({'alg': 'none'})}.{encoded({'sub': 'alice', 'exp': int(time.time()) + 60})}."
+    unsigned = f"{encoded({'alg': 'none'})}.{encoded({'sub': 'alice', 'exp': int(time.time()) + 600})}."
     settings = {name: text for name, text in settings_of("").items() if not name.startswith(OWN)}
 
     def work(port: int) -> None:

@@ -26,7 +26,7 @@ def test_each_api_answers_what_it_may_and_no_more(tmp_path: Path) -> None:
             ((_host, port),) = cluster.bootstrap
             return await asyncio.to_thread(run, port)
 
-    found = asyncio.run(asyncio.wait_for(scenario(), 100))
+    found = asyncio.run(asyncio.wait_for(scenario(), 280))
     for name, outcome in found.items():
         codes = answered_codes(outcome)
         if name.endswith("with nothing"):

@@ -39,6 +39,7 @@ from tests.kit.sasl_script import (
     remove_user,
     settings,
     wait_for_user,
+    wait_until_out,
 )
 
 SECURED = {name: text for name, text in settings(0, 0).items() if not name.endswith("listeners")}
@@ -49,7 +50,7 @@ OWN = f"listener.name.{LISTENER.lower()}"
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     @wraps(test)
     def run(*arguments: Any, **named: Any) -> None:
-        asyncio.run(asyncio.wait_for(test(*arguments, **named), 150))
+        asyncio.run(asyncio.wait_for(test(*arguments, **named), 280))
 
     return run
 
@@ -131,13 +132,7 @@ async def test_a_removed_user_stays_out_and_open_connections_stay(tmp_path: Path
             assert wire.scram(ScramMechanism.SHA_256, "carol", "carol-secret")[0] == "NONE"
             assert remove_user(plaintext, "carol") == {"carol": 0}
             assert remove_user(plaintext, "carol") == {"carol": ErrorCode.RESOURCE_NOT_FOUND}
-            for _ in range(200):
-                with Wire(port) as other:
-                    other.handshake("SCRAM-SHA-256")
-                    if other.scram(ScramMechanism.SHA_256, "carol", "carol-secret")[0] != "NONE":
-                        break
-            else:
-                raise AssertionError("carol still gets in")
+            wait_until_out(port, "carol", "carol-secret")
             assert wire.is_served() == "served"
 
     async with cluster_of(tmp_path) as cluster:
@@ -301,7 +296,6 @@ async def add_brokers_user(session: ZooKeeper) -> None:
 
 
 @pytest.mark.setting("sasl.mechanism.inter.broker.protocol")
-@pytest.mark.timeout(180)
 @in_a_loop
 async def test_brokers_log_in_on_each_other_and_replicate(tmp_path: Path) -> None:
     login = SCRAM_LOGIN.replace("required;", 'required username="broker" password="broker-secret";')

@@ -34,7 +34,7 @@ from tests.kit.process_cluster import eventually
 from tests.kit.registry_process import RegistryProcess
 from tests.kit.sasl_script import LISTENER, PLAIN_LOGIN, Wire, settings
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.thorough
 CANARY = "yellow-bird"
 HOST = "127.0.0.1"
 NOBODY = 1

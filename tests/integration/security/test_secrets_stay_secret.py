@@ -124,7 +124,7 @@ def test_no_canary_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
             await cluster.stop(1)
 
     with structlog.testing.capture_logs() as lines:
-        asyncio.run(asyncio.wait_for(scenario(), 120))
+        asyncio.run(asyncio.wait_for(scenario(), 280))
     printed = capfd.readouterr()
     shown += [str(lines), printed.out, printed.err]
     for mechanism in ("PLAIN", "OAUTHBEARER"):

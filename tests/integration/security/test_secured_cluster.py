@@ -36,8 +36,12 @@ def created(client: BrokerClient, name: str, replicas: int) -> int:
     return int(client.ask(m.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5).topics[0].error_code)
 
 
+def is_led(partition: Any) -> bool:
+    return partition is not None and bool(partition.is_leader)
+
+
 async def wait(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what it waits for has no event.
             await asyncio.sleep(0.05)
 
@@ -66,6 +70,7 @@ def test_followers_need_cluster_action_and_a_change_is_in_force_on_every_broker(
             state = cluster.broker(controller).metadata.partition(*partition)
             assert state is not None
             leader = state.state.leader
+            await wait(lambda: is_led(cluster.broker(leader).replicas.partition(*partition)))
             record = bytes(batch(b"v"))
             produced = await asyncio.to_thread(ask, lambda client: client.produce("orders", record), leader)
             assert produced.error_code == 0
@@ -88,7 +93,7 @@ def test_followers_need_cluster_action_and_a_change_is_in_force_on_every_broker(
             await asyncio.to_thread(ask, lambda client: add(client, [ACTION]))
             await wait(lambda: len(isr()) == 2 and log.high_watermark == log.log_end_offset)
 
-    asyncio.run(asyncio.wait_for(scenario(), 100))
+    asyncio.run(asyncio.wait_for(scenario(), 280))
 
 
 def test_a_denial_leaves_a_record_that_names_what_would_allow_it(tmp_path: Path) -> None:
@@ -110,7 +115,7 @@ def test_a_denial_leaves_a_record_that_names_what_would_allow_it(tmp_path: Path)
             assert authorization is not None
             assert authorization._ports.denials.count == 3
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 280))
 
 
 @pytest.mark.setting("super.users")
@@ -131,7 +136,7 @@ def test_a_super_user_may_do_everything(tmp_path: Path) -> None:
 
             await asyncio.to_thread(work)
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 280))
 
 
 def test_a_cluster_that_would_lock_itself_out_does_not_start(tmp_path: Path) -> None:
@@ -141,4 +146,4 @@ def test_a_cluster_that_would_lock_itself_out_does_not_start(tmp_path: Path) -> 
             raise AssertionError("it started")
 
     with pytest.raises(ConfigError, match="ClusterAction"):
-        asyncio.run(asyncio.wait_for(scenario(), 60))
+        asyncio.run(asyncio.wait_for(scenario(), 280))

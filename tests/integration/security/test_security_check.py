@@ -125,7 +125,7 @@ def test_an_open_listener_gives_each_of_its_findings(tmp_path: Path) -> None:
             ((host, port),) = cluster.bootstrap
             return await asyncio.to_thread(checked, f"{host}:{port}")
 
-    status, answer = asyncio.run(asyncio.wait_for(scenario(), 100))
+    status, answer = asyncio.run(asyncio.wait_for(scenario(), 280))
     assert status == 1
     assert {
         "no-encryption",

@@ -46,7 +46,7 @@ SECRET_NAME = "delegation.token.secret.key"
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     @wraps(test)
     def run(*arguments: Any, **named: Any) -> None:
-        asyncio.run(asyncio.wait_for(test(*arguments, **named), 100))
+        asyncio.run(asyncio.wait_for(test(*arguments, **named), 280))
 
     return run
 

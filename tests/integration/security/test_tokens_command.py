@@ -64,4 +64,4 @@ def test_tokens_are_made_used_listed_renewed_and_ended(tmp_path: Path) -> None:
         async with InProcessCluster(tmp_path / "kavka", count=1, settings=own, more_listeners=[LISTENER]) as cluster:
             await asyncio.to_thread(work, cluster.ports_of[LISTENER][1])
 
-    asyncio.run(asyncio.wait_for(scenario(), 120))
+    asyncio.run(asyncio.wait_for(scenario(), 280))

@@ -7,10 +7,9 @@ import json
 import subprocess
 from pathlib import Path
 
-from kavka.security.scram_credentials import ScramMechanism
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.command_line import run_alone
-from tests.kit.sasl_script import LISTENER, Wire, settings, wait_for_user
+from tests.kit.sasl_script import LISTENER, settings, wait_for_user, wait_until_out
 
 
 def test_users_are_added_listed_and_removed(tmp_path: Path) -> None:
@@ -46,16 +45,11 @@ def test_users_are_added_listed_and_removed(tmp_path: Path) -> None:
         done = run(plaintext, "remove", "dave", "--yes")
         assert done.returncode == 0, done.stderr
         assert list(listed(plaintext)) == ["al ice"]
-        for _ in range(200):
-            with Wire(port) as wire:
-                wire.handshake("SCRAM-SHA-512")
-                if wire.scram(ScramMechanism.SHA_512, "dave", "typed in")[0] != "NONE":
-                    return
-        raise AssertionError("dave still gets in")
+        wait_until_out(port, "dave", "typed in")
 
     async def scenario() -> None:
         async with InProcessCluster(tmp_path / "kavka", count=1, settings=own, more_listeners=[LISTENER]) as cluster:
             ((_host, plaintext),) = cluster.bootstrap
             await asyncio.to_thread(work, cluster.ports_of[LISTENER][1], plaintext)
 
-    asyncio.run(asyncio.wait_for(scenario(), 120))
+    asyncio.run(asyncio.wait_for(scenario(), 280))

@@ -8,11 +8,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from kazoo.client import KazooClient
 
 from kavka.errors import ConfigError, ErrorCode, KavkaError
 from kavka.runtime.server import Server, Started
@@ -20,7 +21,7 @@ from kavka.testing import BrokerHalted, Cluster
 from kavka.zookeeper.port import SessionExpired
 from tests.kit.broker_client import BrokerClient, Closed, batch
 
-QUICK_S = 10.0
+ANSWER_S = 60.0
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def port_of(cluster: Cluster, broker_id: int) -> int:
     return int(cluster.address(broker_id).rpartition(":")[2])
 
 
-def client_of(cluster: Cluster, broker_id: int, timeout_s: float = QUICK_S) -> BrokerClient:
+def client_of(cluster: Cluster, broker_id: int, timeout_s: float = ANSWER_S) -> BrokerClient:
     return BrokerClient(port_of(cluster, broker_id), timeout_s=timeout_s)
 
 
@@ -179,20 +180,20 @@ def test_a_killed_broker_holds_no_lock_whatever_fails_while_it_is_taken_apart(
 
 
 @pytest.mark.parametrize("whose", ["the controller", "another"])
-def test_a_killed_broker_that_is_started_at_once_need_not_wait_for_its_former_session(
-    cluster: Cluster, whose: str
-) -> None:
-    victim = cluster.controller() if whose == "the controller" else not_controller(cluster)
-    led_by(cluster, "t", victim)
-    write(cluster, "t", "before")
-    cluster.kill(victim)
-    began = time.monotonic()
-    cluster.start(victim)
-    assert time.monotonic() - began < 1.8
-    cluster.wait_in_sync("t")
-    assert cluster.controller() in cluster.running
-    write(cluster, "t", "after")
-    assert read(cluster, "t") == [b"before", b"after"]
+def test_a_killed_broker_that_is_started_at_once_need_not_wait_for_its_former_session(whose: str) -> None:
+    session_s = 50  # A start takes a second, and on a busy machine several.
+    with Cluster(brokers=3, settings={"zookeeper.session.timeout.ms": session_s * 1_000}) as cluster:
+        victim = cluster.controller() if whose == "the controller" else not_controller(cluster)
+        led_by(cluster, "t", victim)
+        write(cluster, "t", "before")
+        began = time.monotonic()
+        cluster.kill(victim)
+        cluster.start(victim)
+        assert time.monotonic() - began < session_s - 5
+        cluster.wait_in_sync("t")
+        assert cluster.controller() in cluster.running
+        write(cluster, "t", "after")
+        assert read(cluster, "t") == [b"before", b"after"]
 
 
 def test_a_killed_broker_closes_its_connections_and_marks_nothing_clean(cluster: Cluster) -> None:
@@ -207,23 +208,28 @@ def test_a_killed_broker_closes_its_connections_and_marks_nothing_clean(cluster:
 
 def test_a_killed_broker_leaves_its_session_to_expire(cluster: Cluster) -> None:
     victim = not_controller(cluster)
-    began = time.monotonic()
-    cluster.kill(victim)
-    assert is_registered(cluster, victim)
+    with kazoo_of(cluster) as client:  # Connected before: a busy machine may take as long for that as a session lasts.
+        began = time.monotonic()
+        cluster.kill(victim)
+        assert client.exists(f"/brokers/ids/{victim}") is not None
     cluster.wait_until(lambda: not is_registered(cluster, victim))
     assert time.monotonic() - began > 1.0
 
 
-def is_registered(cluster: Cluster, broker_id: int) -> bool:
-    from kazoo.client import KazooClient
-
+@contextmanager
+def kazoo_of(cluster: Cluster) -> Iterator[KazooClient]:
     client = KazooClient(cluster.zookeeper_connect)
-    client.start()
+    client.start(timeout=ANSWER_S)
     try:
-        return client.exists(f"/brokers/ids/{broker_id}") is not None
+        yield client
     finally:
         client.stop()
         client.close()
+
+
+def is_registered(cluster: Cluster, broker_id: int) -> bool:
+    with kazoo_of(cluster) as client:
+        return client.exists(f"/brokers/ids/{broker_id}") is not None
 
 
 def test_a_stopped_broker_hands_over_and_marks_its_logs_clean(cluster: Cluster) -> None:
@@ -256,7 +262,7 @@ def test_a_paused_broker_is_connected_to_and_answers_when_it_goes_on(cluster: Cl
         with pytest.raises(TimeoutError):
             client.topics()
         cluster.resume(victim)
-        client.socket.settimeout(QUICK_S)
+        client.socket.settimeout(ANSWER_S)
         assert client.receive_frame()
 
 

@@ -6,13 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-TIMEOUT_S = 100
+TIMEOUT_S = 280
 
 
 def run(directory: Path, program: str) -> subprocess.CompletedProcess[str]:
     (directory / "test_it.py").write_text(program)
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "60", "--strict-markers", "."],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "240", "--strict-markers", "."],
         cwd=directory,
         capture_output=True,
         text=True,

@@ -22,6 +22,7 @@ from kavka.security.right_words import NoRight
 from kavka.testing import Cluster, SecureCluster
 from kavka.testing.client_settings import CLIENTS
 from kavka.testing.secure_cluster import SSL
+from tests.kit.patience import PATIENT
 
 WAY_IN = ("SCRAM-SHA-512", "SCRAM-SHA-256", SSL)
 PATIENCE_S = 30
@@ -29,7 +30,7 @@ PATIENCE_S = 30
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SecureCluster]:
-    with SecureCluster(brokers=1) as cluster:
+    with SecureCluster(brokers=1, settings=PATIENT) as cluster:
         yield cluster
 
 
@@ -137,7 +138,8 @@ def test_other_resources_are_given_as_kafka_has_them(shared: SecureCluster) -> N
     producer.begin_transaction()
     producer.produce("transactions", "x")
     producer.commit_transaction(PATIENCE_S)
-    assert shared.high_watermark("transactions") == 2
+    # A commit is answered when it is decided: its marker follows.
+    shared.wait_until(lambda: shared.high_watermark("transactions") == 2)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
