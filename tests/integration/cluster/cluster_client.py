@@ -29,7 +29,7 @@ TOPIC = "t"
 ALL, ONE = -1, 1
 PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 9, 12, 9
 # Beyond Apache Kafka's time to notice a death, which is the session's, on a machine that does other things too.
-FAILOVER_S = 25.0
+FAILOVER_S = 60.0
 
 
 class Produced(NamedTuple):

@@ -160,7 +160,7 @@ def test_nothing_acknowledged_is_lost_when_brokers_are_killed_and_restarted_one_
             assert len(json.loads(run("topics", "describe", "later", "--json", "-b", bootstrap))[0]["partitions"]) == 7
             asked = "The host restarted broker 2, as it was asked to"
             eventually(lambda: asked in run("why", "broker", "2", "-b", bootstrap), "kavka why tells of the restart")
-            metrics = urllib.request.urlopen(f"http://127.0.0.1:{metrics_port(file)}/metrics", timeout=10).read()
+            metrics = urllib.request.urlopen(f"http://127.0.0.1:{metrics_port(file)}/metrics", timeout=READY_S).read()
             for line in (
                 b'kavka_host_broker_restarts_total{on_broker="2"} 2\n',
                 b'kafka_server_replicamanager_partitioncount{on_broker="1"} ',

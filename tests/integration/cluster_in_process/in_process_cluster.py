@@ -31,7 +31,7 @@ from kavka.zookeeper.znode_paths import partition_state_path
 from kavka.zookeeper.znodes import PartitionState
 from tests.kit.ports import free_port
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """How long a test waits for what should take a moment; a machine may be busy."""
 SHORT: Mapping[str, str] = {
     "offsets.topic.num.partitions": "3",
@@ -186,6 +186,16 @@ class InProcessCluster:
             if time.monotonic() - began > PATIENCE_S:
                 raise AssertionError(f"not within {PATIENCE_S} s: {what}")
             await asyncio.sleep(0.01)
+
+    async def wait_until_offline(self, topic: str, partition: int = 0) -> PartitionState:
+        """Until the controller has written that nobody leads; the state."""
+        began = time.monotonic()
+        while time.monotonic() - began < PATIENCE_S:
+            state = await self.state(topic, partition)
+            if state is not None and state.leader == -1:
+                return state
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{topic}-{partition} has {await self.state(topic, partition)}")
 
     async def wait_until_all_know(self, members: list[int]) -> None:
         """Until every running broker knows these brokers, and no others, to be alive."""

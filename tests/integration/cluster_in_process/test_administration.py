@@ -28,7 +28,7 @@ def test_beside_a_broker_of_apache_kafka_no_feature_is_in_force(tmp_path: Path) 
             features = [cluster.broker(broker_id).features for broker_id in cluster.running]
             return [(each.transaction_version(), each.group_version()) for each in features]
 
-        assert levels() == [(2, 1)] * 3
+        await cluster.until(lambda: levels() == [(2, 1)] * 3, "all know the levels")
         epochs = {cluster.broker(broker_id).features.finalized.epoch for broker_id in cluster.running}
         assert len(epochs) == 1
         endpoint = BrokerEndpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 1)
@@ -106,13 +106,18 @@ def test_metrics_tell_of_leaders_replicas_and_the_controller(tmp_path: Path) -> 
         await cluster.until(lambda: of_controller("GlobalPartitionCount") == partitions, "the topic of decisions")
         await cluster.until(lambda: of_replicas("LeaderCount") == partitions, "a leader for each")
         await cluster.until(lambda: of_replicas("PartitionCount") == 3 * partitions, "all replicas")
-        assert of_replicas("UnderReplicatedPartitions") == 0
+        await cluster.until(lambda: of_replicas("UnderReplicatedPartitions") == 0, "all are in sync")
         assert of_controller("ActiveControllerCount") == 1
         assert of_controller("ActiveBrokerCount") == 3
         assert of_controller("GlobalPartitionCount") == partitions
-        assert of_controller("OfflinePartitionsCount") == of_controller("PreferredReplicaImbalanceCount") == 0
+        await cluster.until(lambda: of_controller("OfflinePartitionsCount") == 0, "none is offline")
+        await cluster.until(lambda: of_controller("PreferredReplicaImbalanceCount") == 0, "preferred leaders lead")
         assert total("kafka.server", "ReplicaFetcherManager", "FailedPartitionsCount", clientId="Replica") == 0
-        assert total("kafka.server", "ReplicaFetcherManager", "MaxLag", clientId="Replica") == 0
+        # What brokers decide comes into its topic all the while.
+        await cluster.until(
+            lambda: total("kafka.server", "ReplicaFetcherManager", "MaxLag", clientId="Replica") == 0,
+            "no follower lags",
+        )
         assert total("kafka.log", "LogManager", "OfflineLogDirectoryCount") == 0
         assert total("kafka.log", "LogCleanerManager", "max-dirty-percent") == 0
         leader = await cluster.leader(TOPIC)

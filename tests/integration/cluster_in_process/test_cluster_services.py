@@ -33,7 +33,7 @@ def runs(
             await scenario(cluster)
             assert cluster.halted == {}
 
-    asyncio.run(asyncio.wait_for(run(), 90))
+    asyncio.run(asyncio.wait_for(run(), 280))
 
 
 async def create(client: Cluster, *, partitions: int = 1, replicas: int = 3) -> None:
@@ -98,7 +98,9 @@ def test_a_deleted_topic_is_gone_everywhere_and_its_successor_begins_anew(tmp_pa
                 ),
                 "the topic is gone everywhere",
             )
-            await create(client)
+            # Its znodes go last.
+            while await Admin(client).create_topics([NewTopic(TOPIC, 1, 3)]):  # noqa: ASYNC110 - a broker is asked
+                await asyncio.sleep(0.05)
             await cluster.wait_for_isr(TOPIC, 0, [1, 2, 3])
             await write(client, b"new")
             log = cluster.log(await cluster.leader(TOPIC), TOPIC)
@@ -168,9 +170,7 @@ def test_an_offline_partition_is_led_by_who_is_left_once_that_is_allowed(tmp_pat
             await write(client, b"lost")
             await cluster.kill(1)
             await cluster.start(2)
-            state = await cluster.state(TOPIC)
-            assert state is not None
-            assert (state.leader, state.isr) == (-1, (1,))
+            assert (await cluster.wait_until_offline(TOPIC)).isr == (1,)
             await set_topic(client, unclean_leader_election_enable="true")
             await cluster.wait_for_isr(TOPIC, 0, [2])
             await cluster.start(1)
@@ -335,14 +335,14 @@ def test_the_last_broker_stops_at_once(tmp_path: Path) -> None:
         began = asyncio.get_running_loop().time()
         for broker_id in (1, 2, 3):
             await cluster.stop(broker_id)
-        assert asyncio.get_running_loop().time() - began < PATIENCE_S
+        assert asyncio.get_running_loop().time() - began < 30
         assert clean_marks(tmp_path) == 3
 
     runs(tmp_path, scenario)
 
 
 def test_brokers_that_stop_at_once_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    """None of them can lead on: the last one asked for 15 s, three times and 5 s apart."""
+    """None of them can lead on: the last one asked three times, and waited between."""
 
     async def scenario(cluster: InProcessCluster) -> None:
         async with cluster.client() as client:
@@ -350,10 +350,10 @@ def test_brokers_that_stop_at_once_do_not_wait_for_each_other(tmp_path: Path) ->
             await cluster.wait_for_isr(TOPIC, 5, [1, 2, 3])
         began = asyncio.get_running_loop().time()
         await asyncio.gather(*(cluster.stop(broker_id) for broker_id in (1, 2, 3)))
-        assert asyncio.get_running_loop().time() - began < 4.5
+        assert asyncio.get_running_loop().time() - began < 40
         assert clean_marks(tmp_path) == 3
 
-    runs(tmp_path, scenario, {"controlled.shutdown.retry.backoff.ms": "5000"})
+    runs(tmp_path, scenario, {"controlled.shutdown.retry.backoff.ms": "45000"})
 
 
 def test_what_brokers_decided_is_kept_by_the_others(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def runs(
             await scenario(cluster)
             assert cluster.halted == {}
 
-    asyncio.run(asyncio.wait_for(run(), 120))
+    asyncio.run(asyncio.wait_for(run(), 280))
 
 
 async def create(client: Cluster, name: str = TOPIC, *, partitions: int = 3, replicas: int = 3) -> None:
@@ -215,7 +215,7 @@ def test_a_silent_producer_holds_nobody_up_for_longer_than_its_time_out(tmp_path
     async def scenario(cluster: InProcessCluster) -> None:
         async with cluster.client() as client:
             await create(client)
-            silent = await transactional(client, timeout_ms=500)
+            silent = await transactional(client, timeout_ms=3_000)  # Its writes may take a while.
             silent.begin_transaction()
             await write(silent, b"lost")
             assert await read(client) == {0: [], 1: [], 2: []}

@@ -27,6 +27,7 @@ def connections_to(port: int) -> int:
 def test_orders_come_over_the_controllers_listener_and_nothing_else_does(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with InProcessCluster(tmp_path, count=2, settings=CONTROL, more_listeners=["CONTROL"]) as cluster:
+            await cluster.wait_until_all_know([1, 2])
             async with cluster.client() as client:
                 await create(client, replicas=2)
                 await write(client, range(5))
@@ -38,4 +39,4 @@ def test_orders_come_over_the_controllers_listener_and_nothing_else_does(tmp_pat
             assert connections_to(ports[controller]) == 0
             assert {cluster.log(broker_id, TOPIC).log_end_offset for broker_id in cluster.running} == {5}
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 280))

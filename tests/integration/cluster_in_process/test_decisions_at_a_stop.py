@@ -64,7 +64,7 @@ def test_the_others_tell_what_a_broker_decided_just_before_it_stopped(
             cluster.broker(leader).record(decided(leader, 1))
             await cluster.stop(leader)
             monkeypatch.undo()
-            assert await told(cluster) == ["reason 1"]
+            await until_told(cluster, ["reason 1"])  # Its record has to be committed under the next leader.
 
             # As after a kill -9 that came when its ring had the next one, and the topic had not.
             with (tmp_path / f"broker-{leader}" / RING_FILES[1]).open("ab") as ring:
@@ -73,7 +73,7 @@ def test_the_others_tell_what_a_broker_decided_just_before_it_stopped(
             await until_told(cluster, ["reason 1", "reason 2"])
             assert cluster.halted == {}
 
-    asyncio.run(asyncio.wait_for(scenario(), 90))
+    asyncio.run(asyncio.wait_for(scenario(), 280))
 
 
 def change(name: str, value: str | None) -> ConfigChange:
@@ -110,4 +110,4 @@ def test_a_topic_of_decisions_without_a_bound_in_bytes_gets_one_and_keeps_one_th
             await start_again_with(retention_bytes="5000000")
             assert overrides()["retention.bytes"] == "5000000"
 
-    asyncio.run(asyncio.wait_for(scenario(), 90))
+    asyncio.run(asyncio.wait_for(scenario(), 280))

@@ -15,7 +15,7 @@ from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
 from kavka.protocol.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponse
 from kavka.zookeeper.znode_paths import ISR_CHANGES_PATH
-from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.integration.cluster_in_process.in_process_cluster import PATIENCE_S, InProcessCluster
 from tests.integration.cluster_in_process.test_replicated_topic import TOPIC, create, read, runs, write
 
 
@@ -86,7 +86,7 @@ def test_eligible_leader_replicas_are_told_and_lead(tmp_path: Path) -> None:
             await cluster.wait_for_isr(TOPIC, 0, sorted([leader, second]))
             await cluster.kill(second)
             await cluster.wait_for_isr(TOPIC, 0, [leader])
-            assert await described(client, leader) == ([leader], [second], [])
+            await until_described(client, leader, ([leader], [second], []))
             await cluster.kill(leader)
             await cluster.start(leader)  # Its system has all that it wrote: it leads again.
             await cluster.wait_for_isr(TOPIC, 0, [leader])
@@ -95,13 +95,18 @@ def test_eligible_leader_replicas_are_told_and_lead(tmp_path: Path) -> None:
             await cluster.kill(leader)
             (tmp_path / f"broker-{leader}" / ".kavka_session").unlink()
             await cluster.start(leader)  # As after a power cut: it waits for the one that is eligible.
-            while await described(client, leader) != ([second], [], [leader]):  # noqa: ASYNC110 - ZooKeeper is asked
-                await asyncio.sleep(0.05)
+            await until_described(client, leader, ([second], [], [leader]))
             await cluster.start(second)
             await cluster.wait_for_isr(TOPIC, 0, sorted([leader, second]))
             assert await cluster.leader(TOPIC) == second
-            assert await described(client, leader) == (sorted([leader, second]), [], [])
+            await until_described(client, leader, (sorted([leader, second]), [], []))
             assert await read(client, 50) == list(range(50))
+
+    async def until_described(client: Cluster, node_id: int, expected: tuple[list[int], list[int], list[int]]) -> None:
+        """A broker learns of a change of state from the controller, after ZooKeeper has it."""
+        async with asyncio.timeout(PATIENCE_S):
+            while await described(client, node_id) != expected:  # noqa: ASYNC110 - a broker is asked
+                await asyncio.sleep(0.05)
 
     async def described(client: Cluster, node_id: int) -> tuple[list[int], list[int] | None, list[int] | None]:
         """(ISR, eligible leader replicas, last known leader)"""

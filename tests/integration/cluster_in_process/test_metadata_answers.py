@@ -62,7 +62,7 @@ def test_a_leader_without_the_clients_listener(tmp_path: Path, version: int, err
             assert (partition.error_code, partition.leader_id) == (error, NOBODY)
             assert [broker.node_id for broker in answer.brokers] == [controller]
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 280))
 
 
 @pytest.mark.parametrize(("version", "error"), [(0, REPLICA_NOT_AVAILABLE), (1, 0), (12, 0)])
@@ -82,7 +82,7 @@ def test_a_replica_that_is_down_is_an_error_in_version_0_alone(tmp_path: Path, v
             assert (partition.error_code, partition.leader_id) == (error, controller)
             assert partition.replica_nodes == ([controller] if error else [controller, other])
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 280))
 
 
 def test_what_may_be_done_with_a_topic_that_is_not_there_and_with_a_name_that_none_can_have(tmp_path: Path) -> None:
@@ -96,4 +96,4 @@ def test_what_may_be_done_with_a_topic_that_is_not_there_and_with_a_name_that_no
             # Told at once, as by Kafka 3.9: a client that is told "unknown" asks until its patience is over.
             assert colliding.topics[0].error_code == INVALID_TOPIC
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 280))

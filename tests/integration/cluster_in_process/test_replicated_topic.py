@@ -12,7 +12,7 @@ from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.model import TopicPartition
-from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.integration.cluster_in_process.in_process_cluster import PATIENCE_S, InProcessCluster
 
 TOPIC = "orders"
 
@@ -22,10 +22,11 @@ def runs(
 ) -> None:
     async def run() -> None:
         async with InProcessCluster(path, settings=settings) as cluster:
+            await cluster.wait_until_all_know([1, 2, 3])
             await scenario(cluster)
             assert cluster.halted == {}
 
-    asyncio.run(asyncio.wait_for(run(), 90))
+    asyncio.run(asyncio.wait_for(run(), 280))
 
 
 async def create(client: Cluster, *, partitions: int = 1, replicas: int = 3) -> None:
@@ -45,7 +46,7 @@ async def read(client: Cluster, count: int, *, partition: int = 0) -> list[int]:
     values: list[int] = []
     async with Consumer(client, ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)) as consumer:
         consumer.assign([TopicPartition(TOPIC, partition)])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while len(values) < count:
                 values += [int(record.value or b"") for record in await consumer.poll()]
     return values

@@ -51,7 +51,7 @@ def test_it_sends_clients_elsewhere_until_it_knows_the_cluster(tmp_path: Path, m
             assert await asyncio.to_thread(ask_for_metadata, port) == 1
             assert await asyncio.to_thread(ask_for_end, port) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), 280))
 
 
 async def until_it_listens(port: int) -> None:

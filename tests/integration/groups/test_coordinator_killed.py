@@ -37,17 +37,15 @@ def cluster(tmp_path: Path) -> Iterator[ProcessCluster]:
 
 
 def coordinator_of(cluster: ProcessCluster) -> int:
-    def ask() -> int:
+    def ask() -> str:
         with BrokerClient(cluster.address(1)[1], host=cluster.address(1)[0]) as client:
             found = client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), 4).coordinators[0]
-            return -1 if found.error_code else int(found.node_id)
+            return "" if found.error_code else str(found.node_id)
 
-    eventually("the coordinator is known", lambda: ask() >= 0)
-    return ask()
+    return int(eventually("the coordinator is known", ask))
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
-@pytest.mark.timeout(180)
 def test_a_rebalance_survives_its_coordinator(cluster: ProcessCluster, protocol: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result()
@@ -78,7 +76,7 @@ def test_a_rebalance_survives_its_coordinator(cluster: ProcessCluster, protocol:
 
     first = member()
     read = 0
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while read < RECORDS and time.monotonic() < deadline:
         message = first.poll(0.2)
         read += message is not None and message.error() is None
@@ -91,7 +89,7 @@ def test_a_rebalance_survives_its_coordinator(cluster: ProcessCluster, protocol:
         assigned()  # The rebalance has begun, and is not over.
     cluster.kill(coordinator_of(cluster))
 
-    eventually("everything is assigned again", lambda: sorted(assigned()) == [2, 2, 2], timeout_s=90)
+    eventually("everything is assigned again", lambda: sorted(assigned()) == [2, 2, 2], timeout_s=120)
     owned = [place.partition for consumer in consumers for place in consumer.assignment()]
     assert sorted(owned) == list(range(PARTITIONS))
 

@@ -17,7 +17,7 @@ def test_a_share_groups_metrics_follow_its_members(tmp_path: Path) -> None:
     port = free_port()
 
     def read() -> dict[str, float]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             text = answer.read().decode()
         return {name: float(value) for name, value in re.findall(r"^(kafka_\S+) (\S+)$", text, re.MULTILINE)}
 

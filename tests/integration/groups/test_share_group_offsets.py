@@ -222,7 +222,7 @@ def test_what_was_set_and_deleted_survives_kill_9(tmp_path: Path) -> None:
         eventually("the group is loaded", loaded)
         with BrokerClient(process.port) as client:
             altered.client = gone.client = client
-            assert altered.where() == (7, 3)
+            eventually("the states are loaded", lambda: altered.where() == (7, 3))
             assert gone.where() == (-1, -1)
             assert gone.delete() == ErrorCode.GROUP_ID_NOT_FOUND
         with ShareMember(process.port, altered.group) as member:

@@ -200,7 +200,8 @@ def test_what_is_in_use_is_switched_off_only_by_force(tmp_path: Path) -> None:
             assert f"1 group could not go on without streams.version, for example {name}" in refused.stderr.decode()
             forced = run_alone("features", "downgrade", "--unsafe", "streams.version=0", "-b", asked)
             assert forced.returncode == 0, forced.stderr
-            assert member.beat(has={}).error_code == ErrorCode.UNSUPPORTED_VERSION
+            unsupported = ErrorCode.UNSUPPORTED_VERSION
+            eventually("the other broker has the level", lambda: member.beat(has={}).error_code == unsupported)
             assert run_alone("features", "upgrade", "streams.version=1", "-b", asked).returncode == 0
             eventually("the other broker has the level, too", lambda: member.leave().member_epoch == -1)
         empty = run_alone("features", "downgrade", "streams.version=0", "-b", asked)
