@@ -71,7 +71,7 @@ class RegistryProcess:
         self._process.wait()
         self._process = None
 
-    def ask(self, method: str, path: str, body: Any = None, *, timeout_s: float = 30.0) -> tuple[int, Any]:
+    def ask(self, method: str, path: str, body: Any = None, *, timeout_s: float = 60.0) -> tuple[int, Any]:
         """One request: status, and what the answer's JSON says."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.address + path, data=data, method=method)

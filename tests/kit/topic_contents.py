@@ -71,7 +71,7 @@ def decided(bootstrap: str, topic: str, partition: int = 0) -> bool:
             stable, end = [(await latest_offsets(cluster, [at], read_committed=only))[at] for only in (True, False)]
         return 0 < end == stable
 
-    return asyncio.run(asyncio.wait_for(ask(), 30))
+    return asyncio.run(asyncio.wait_for(ask(), 60))
 
 
 def _cluster(bootstrap: str) -> Cluster:

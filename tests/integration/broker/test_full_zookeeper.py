@@ -148,7 +148,7 @@ def test_changes_on_a_full_disk_are_refused_whole_and_work_again_when_there_is_r
                     break
                 assert [code for code, _ in answers] == [0, 0, 0]
                 done.append(f"during-{number}")
-            assert server.wait(30) == HALTED
+            assert server.wait(60) == HALTED
             assert any(code == LATE for code, _ in answers)
             assert all("ZooKeeper did not answer" in str(message) for code, message in answers if code == LATE)
             assert "No space left on device" in log.read_text()

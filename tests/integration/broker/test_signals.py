@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-READY_S = 30
+READY_S = 60
 PROGRAM = """
 import asyncio, sys
 from kavka.runtime.process import run

@@ -17,9 +17,9 @@ from tests.kit.kavka_process import KavkaProcess
 
 VERSION = 12
 RECORD = bytes(batch(bytes(100)))
-AT_ONCE_S = 1.0
-"""At once, on a busy machine; whatever waits here waits for ten times as long if nothing ends it."""
-LONG_MS = 10_000
+AT_ONCE_S = 15.0
+"""At once, on a busy machine; whatever waits here waits for three times as long if nothing ends it."""
+LONG_MS = 45_000
 
 
 class Waiting(NamedTuple):
@@ -110,7 +110,7 @@ def test_a_partition_that_is_not_there_is_told_at_once(waiting: Waiting) -> None
 def test_a_deleted_topic_ends_the_wait(waiting: Waiting) -> None:
     waiting.send(0, 1)
     began = time.monotonic()
-    delete = DeleteTopicsRequest(topics=[DeleteTopicState(name=waiting.topic)], timeout_ms=10_000)
+    delete = DeleteTopicsRequest(topics=[DeleteTopicState(name=waiting.topic)], timeout_ms=30_000)
     assert waiting.writer.ask(delete, 6).responses[0].error_code == 0
     found = waiting.receive()
     assert time.monotonic() - began < AT_ONCE_S

@@ -152,7 +152,7 @@ def test_kavkas_client_logs_in_with_tokens_and_learns_of_a_refused_one(tmp_path:
             assert "canary" not in str(refused.value)
 
     with KeysServer(tmp_path, key_set("RS256-1")) as server:
-        asyncio.run(asyncio.wait_for(scenario(settings_of(server.url, server.login)), 120))
+        asyncio.run(asyncio.wait_for(scenario(settings_of(server.url, server.login)), 280))
 
 
 def test_kavkas_client_brings_a_fresh_token_where_its_session_ends_with_the_old_one(
@@ -179,4 +179,4 @@ def test_kavkas_client_brings_a_fresh_token_where_its_session_ends_with_the_old_
                 assert (counts.succeeded_again, counts.failed_again, counts.expired) == (1, 0, 0)
 
     with KeysServer(tmp_path, key_set("RS256-1")) as server:
-        asyncio.run(asyncio.wait_for(scenario(settings_of(server.url, server.login)), 120))
+        asyncio.run(asyncio.wait_for(scenario(settings_of(server.url, server.login)), 280))

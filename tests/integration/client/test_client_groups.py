@@ -22,7 +22,7 @@ def run(bootstrap: str, scenario: Callable[[Cluster, Admin], Awaitable[None]]) -
         async with Cluster(SocketNetwork(), parse_bootstrap(bootstrap)) as cluster:
             await scenario(cluster, Admin(cluster))
 
-    asyncio.run(asyncio.wait_for(main(), 90))
+    asyncio.run(asyncio.wait_for(main(), 280))
 
 
 def settings(group_id: str) -> ConsumerSettings:
@@ -31,8 +31,8 @@ def settings(group_id: str) -> ConsumerSettings:
         auto_offset_reset=OffsetReset.EARLIEST,
         enable_auto_commit=False,
         heartbeat_interval_ms=200,
-        session_timeout_ms=6_000,
-        rebalance_timeout_ms=10_000,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
         fetch_max_wait_ms=100,
     )
 

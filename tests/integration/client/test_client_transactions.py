@@ -76,7 +76,7 @@ def test_aborted_records_are_left_out_and_open_ones_waited_for(
             assert len(seen[False]) == 16
             assert seen[False][-1] == b"open"
 
-    asyncio.run(asyncio.wait_for(main(), 100))
+    asyncio.run(asyncio.wait_for(main(), 280))
 
 
 async def written(cluster: Cluster, topic: str) -> list[bytes | None]:
@@ -127,7 +127,7 @@ def test_kavkas_own_producer_commits_aborts_and_sends_offsets(
                 async with Consumer(cluster, ConsumerSettings(group_id=group)) as consumer:
                     assert await consumer.committed([place]) == {place: 4}
 
-    asyncio.run(asyncio.wait_for(main(), 100))
+    asyncio.run(asyncio.wait_for(main(), 280))
 
 
 def test_kavkas_own_producer_is_fenced_by_the_next_one(
@@ -151,7 +151,7 @@ def test_kavkas_own_producer_is_fenced_by_the_next_one(
                 await heir.commit_transaction()
                 assert await written(cluster, topic) == [b"heir's"]
 
-    asyncio.run(asyncio.wait_for(main(), 100))
+    asyncio.run(asyncio.wait_for(main(), 280))
 
 
 def test_a_batch_that_is_refused_breaks_its_transaction_and_no_other(
@@ -176,4 +176,4 @@ def test_a_batch_that_is_refused_breaks_its_transaction_and_no_other(
                 await producer.commit_transaction()
                 assert await written(cluster, topic) == [b"kept"]
 
-    asyncio.run(asyncio.wait_for(main(), 100))
+    asyncio.run(asyncio.wait_for(main(), 280))

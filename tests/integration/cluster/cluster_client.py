@@ -54,12 +54,12 @@ class ClusterClient:
         self.cluster = cluster
 
     @contextmanager
-    def connection(self, broker_id: int, *, timeout_s: float = 15.0) -> Iterator[BrokerClient]:
+    def connection(self, broker_id: int, *, timeout_s: float = 20.0) -> Iterator[BrokerClient]:
         host, port = self.cluster.address(broker_id)
         with BrokerClient(port, host=host, timeout_s=timeout_s) as client:
             yield client
 
-    def ask(self, broker_id: int, request: Message, version: int, *, timeout_s: float = 15.0) -> Any:
+    def ask(self, broker_id: int, request: Message, version: int, *, timeout_s: float = 20.0) -> Any:
         with self.connection(broker_id, timeout_s=timeout_s) as client:
             return client.ask(request, version)
 
@@ -86,7 +86,7 @@ class ClusterClient:
         request = CreateTopicsRequest(topics=[topic], timeout_ms=15_000)
 
         def created() -> bool:
-            answer = self.ask(self.cluster.controller(), request, 5, timeout_s=25).topics[0]
+            answer = self.ask(self.cluster.controller(), request, 5).topics[0]
             code = ErrorCode(answer.error_code)
             assert code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), f"{code.name}: {answer.error_message}"
             return True
@@ -132,7 +132,7 @@ class ClusterClient:
     def produce(
         self, *values: bytes, at: int, acks: int = ALL, topic: str = TOPIC, partition: int = 0, timeout_ms: int = 5000
     ) -> Produced:
-        with self.connection(at, timeout_s=timeout_ms / 1000 + 10) as client:
+        with self.connection(at, timeout_s=timeout_ms / 1000 + 20) as client:
             return self.receive_produced(
                 client, self.send(client, *values, acks=acks, topic=topic, partition=partition, timeout_ms=timeout_ms)
             )
@@ -164,7 +164,7 @@ class ClusterClient:
         test that calls this may not expect that nothing was appended by a try that timed out."""
 
         def once() -> Produced | None:
-            produced = self.produce(*values, at=at, acks=acks, topic=topic)
+            produced = self.produce(*values, at=at, acks=acks, topic=topic, timeout_ms=30_000)
             assert produced.error is ErrorCode.NONE, produced
             return produced
 

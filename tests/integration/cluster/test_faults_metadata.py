@@ -19,7 +19,7 @@ both = pytest.mark.parametrize("flavour", BOTH, indirect=True)
 
 def delete_topic(client: ClusterClient, name: str) -> None:
     request = DeleteTopicsRequest(topic_names=[name], timeout_ms=15_000)
-    answer = client.ask(client.cluster.controller(), request, 5, timeout_s=25)
+    answer = client.ask(client.cluster.controller(), request, 5)
     assert ErrorCode(answer.responses[0].error_code) is ErrorCode.NONE
 
 

@@ -42,7 +42,7 @@ from tests.integration.documentation.page import GIVEN, PROJECT, TAKES_MINUTES, 
 
 COMMAND_S, SERVER_S, STOP_S = 120, 60, 60
 LOOK_S, LOOK_AT_SPARK_S = 3, 40
-SOON_S = 20
+SOON_S = 60
 """What a command is to show of a cluster may come a moment after the cause: so long it is asked again."""
 LOOKING = re.compile(r"^kavka (why|brokers|health)\b")
 SERVING = re.compile(
@@ -259,7 +259,9 @@ class Reader:
             if time.monotonic() > deadline:
                 raise self._surprise(block, number, f"`{command}` is not ready after {SERVER_S} s", log.read_text())
             time.sleep(0.05)
-        time.sleep(0.2)  # What it prints right after that line belongs to it.
+        said = -1  # What it prints right after that line belongs to it.
+        while said != (said := log.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.2)
         return log.read_text()
 
     def _stop_brokers(self, block: Block, number: int) -> None:

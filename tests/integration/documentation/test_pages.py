@@ -22,7 +22,7 @@ from tests.integration.documentation.reader import follow
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 WITH_APACHE_KAFKA = {"moving.md": "zk", "beside-kafka.md": "kraft"}
 """Pages whose reader has Apache Kafka beside kavka, and which."""
-PATIENCE_S, LONG_PATIENCE_S = 150, 3_600
+PATIENCE_S, LONG_PATIENCE_S = 280, 3_600
 
 MOST_NOT_RUN = {
     "another machine": 32,

@@ -27,7 +27,7 @@ TOPIC = "crashes"
 SETTINGS = {"log.segment.bytes": str(2**20)}
 QUIET = {"log_level": 2}
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-READ_TIMEOUT_S = 20.0
+READ_TIMEOUT_S = 60.0
 
 
 @dataclass
@@ -97,7 +97,7 @@ def survivor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivor]:
 
 def create_topic(broker: KavkaProcess) -> None:
     admin = AdminClient({**QUIET, "bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)], operation_timeout=10)[TOPIC].result()
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)], operation_timeout=60)[TOPIC].result()
 
 
 @pytest.mark.parametrize("crash", range(CRASHES))
@@ -155,7 +155,7 @@ def load_until_killed(
     broker.kill()
     producer.poll(0.05)  # acknowledgements that had arrived already
     producer.purge()
-    producer.flush(5)
+    producer.flush(60)
     return sent
 
 
@@ -174,7 +174,7 @@ def test_an_idempotent_producer_that_lives_through_crashes_writes_each_record_on
             producer.poll(0.001)
         survivor.broker.kill()
         survivor.broker.start()
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert not sent.errors
     assert len(sent.acknowledged) == 4 * 6000
 
@@ -214,7 +214,7 @@ def add_records(survivor: Survivor, name: bytes) -> None:
     sent = Sent()
     for number in range(100 * PARTITIONS):
         sent.send(producer, number % PARTITIONS, b"%s %d" % (name, number))
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     assert not sent.errors
     for partition in range(PARTITIONS):
         survivor.held[partition] += sent.values[partition]

@@ -31,7 +31,7 @@ class Client:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-        self.socket.settimeout(20)
+        self.socket.settimeout(60)
         if host != "127.0.0.1":
             self.socket.bind((host, 0))
         self.socket.connect(("127.0.0.1", port))
@@ -118,7 +118,7 @@ class RunningServer:
         async def run() -> Result:
             return function()
 
-        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(60)
 
     def connect(self, *, port: int | None = None, **options: Any) -> Client:
         client = Client(self.port if port is None else port, **options)
@@ -129,7 +129,7 @@ class RunningServer:
         if self._stopped:
             return
         self._stopped = True
-        asyncio.run_coroutine_threadsafe(self.server.stop(grace_s), self.loop).result(30)
+        asyncio.run_coroutine_threadsafe(self.server.stop(grace_s), self.loop).result(60)
         for client in self.clients:
             client.close()
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -163,10 +163,10 @@ def log_lines() -> Iterator[list[Any]]:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool]], None]:
-    """eventually(condition): waits up to 20 s for it."""
+    """eventually(condition): waits up to 60 s for it."""
 
     def wait(condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < deadline, "the condition never held"
             time.sleep(0.005)

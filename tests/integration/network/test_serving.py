@@ -129,7 +129,7 @@ def test_later_requests_go_on_while_an_earlier_one_waits(
     client.socket.settimeout(0.1)
     with pytest.raises(TimeoutError):
         client.socket.recv(1)
-    client.socket.settimeout(20)
+    client.socket.settimeout(60)
     server.call(lambda: waiting[0].set_result(Response((b"first",))))
     assert [client.answer() for _ in range(3)] == [(0, b"first"), (1, b"second"), (2, b"now")]
 
@@ -436,7 +436,7 @@ def test_a_stop_lets_requests_in_flight_finish(start_server: Any, network_thread
     assert client.answer() == (1, b"slow")
     assert client.is_closed_by_server()
     assert idle.is_closed_by_server()
-    stopping.result(20)
+    stopping.result(60)
     with pytest.raises(ConnectionRefusedError):
         server.connect()
 

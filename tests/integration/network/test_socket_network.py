@@ -125,7 +125,7 @@ def test_drain_waits_for_a_peer_that_does_not_read() -> None:
     received: list[int] = []
 
     def behave(connected: socket.socket) -> None:
-        go_on.wait(20)
+        go_on.wait(60)
         count = 0
         while count < total + 4 * 40:
             count += len(connected.recv(1 << 20))
@@ -155,7 +155,7 @@ def test_reading_stops_while_nobody_takes_the_frames() -> None:
     frame = pack(">i", 1 << 20) + bytes(1 << 20)
 
     def behave(connected: socket.socket) -> None:
-        connected.settimeout(20)
+        connected.settimeout(60)
         for _ in range(60):
             connected.sendall(frame)
             sent.append(1)
@@ -197,7 +197,7 @@ def test_a_reset_behind_what_was_received_is_a_failure_at_once() -> None:
     is_connected, has_reset = threading.Event(), threading.Event()
 
     def behave(connected: socket.socket) -> None:
-        is_connected.wait(10)
+        is_connected.wait(60)
         connected.sendall(pack(">i", 3) + b"one" + pack(">i", 99) + b"half")
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack("ii", 1, 0))
         connected.close()
@@ -208,7 +208,7 @@ def test_a_reset_behind_what_was_received_is_a_failure_at_once() -> None:
     async def main() -> None:
         connection = await SocketNetwork().connect("127.0.0.1", peer.port)
         is_connected.set()
-        assert has_reset.wait(10)  # The loop stands still meanwhile.
+        assert has_reset.wait(60)  # The loop stands still meanwhile.
         async with asyncio.timeout(10):
             assert await connection.receive_frame() == b"one"
             with pytest.raises(ConnectionFailed, match="reset"):
@@ -223,7 +223,7 @@ def test_what_is_under_way_when_a_resetting_connection_closes_never_arrives(rese
     endings: list[str] = []
 
     def read_late(connected: socket.socket) -> None:
-        closed.wait(10)
+        closed.wait(60)
         time.sleep(0.05)
         try:
             while connected.recv(1 << 20):
@@ -242,6 +242,6 @@ def test_what_is_under_way_when_a_resetting_connection_closes_never_arrives(rese
 
     run(main())
     closed.set()
-    peer._thread.join(10)
+    peer._thread.join(60)
 
     assert endings == ["reset" if resets else "all that was sent"]

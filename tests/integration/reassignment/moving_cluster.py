@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from kavka.testing import Cluster
 from tests.kit.command_line import run_alone
 
-TIMEOUT_S = 40.0
+TIMEOUT_S = 90.0
 
 
 class Load:
@@ -58,7 +58,7 @@ class Load:
                 end = self._end(consumer, partition)
                 found: list[int] = []
                 while len(found) < end:
-                    message = consumer.poll(20)
+                    message = consumer.poll(60)
                     assert message is not None, f"{len(found)} of {end} records read"
                     assert message.error() is None, message.error()
                     found.append(int(message.value() or b""))
@@ -73,7 +73,7 @@ class Load:
 
         def is_told() -> bool:
             try:
-                ends.append(consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=20)[1])
+                ends.append(consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=60)[1])
             except KafkaException as refused:
                 if refused.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
                     raise
@@ -91,7 +91,7 @@ class Load:
     ) -> None:
         self._stop.set()
         self._thread.join()
-        self._producer.flush(30)
+        self._producer.flush(60)
 
     def _run(self) -> None:
         number = 0

@@ -12,6 +12,7 @@ from kazoo.exceptions import NodeExistsError
 
 from kavka.testing import Cluster
 from tests.integration.reassignment.moving_cluster import Load, holders, kavka, replicas, until
+from tests.kit.patience import PATIENT
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -20,7 +21,7 @@ SPREAD = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with Cluster(brokers=5, settings={"min.insync.replicas": 2}, directory=tmp_path / "cluster") as cluster:
+    with Cluster(brokers=5, settings={**PATIENT, "min.insync.replicas": 2}, directory=tmp_path / "cluster") as cluster:
         cluster.create_topic(TOPIC, partitions=PARTITIONS, replicas=3)
         move(cluster, *SPREAD)
         kavka(cluster, "elect", "--topic", TOPIC)
@@ -41,7 +42,7 @@ def plan(*targets: tuple[int, ...]) -> str:
 def move(cluster: Cluster, *targets: tuple[int, ...]) -> None:
     """Moves, and waits for the end."""
     kavka(cluster, "reassign", "execute", "-", text=plan(*targets))
-    kavka(cluster, "reassign", "status", "--wait", "--timeout", "40")
+    kavka(cluster, "reassign", "status", "--wait", "--timeout", "90")
     rests_on(cluster, *targets)
 
 
@@ -128,7 +129,7 @@ def test_a_plan_drains_a_broker_and_elections_follow(cluster: Cluster) -> None:
     text = kavka(cluster, "reassign", "plan", "--topic", TOPIC, "--brokers", "1,2,4,5")
     wanted = {each["partition"]: tuple(each["replicas"]) for each in json.loads(text)["partitions"]}
     kavka(cluster, "reassign", "execute", "-", "--throttle", "50000000", text=text)
-    kavka(cluster, "reassign", "status", "--wait", "--clear", "--timeout", "40")
+    kavka(cluster, "reassign", "status", "--wait", "--clear", "--timeout", "90")
     rests_on(cluster, *[wanted.get(number, SPREAD[number]) for number in range(PARTITIONS)])
     assert all(3 not in replicas(cluster, TOPIC, number) for number in range(PARTITIONS))
     kavka(cluster, "elect", "--all")

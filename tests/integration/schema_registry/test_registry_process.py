@@ -24,7 +24,7 @@ def schema(name: str, *fields: str) -> dict[str, str]:
 def make_topic(bootstrap: str, name: str, partitions: int, **settings: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for each in admin.create_topics([NewTopic(name, partitions, 1, config=settings)]).values():
-        each.result(20)
+        each.result(60)
 
 
 def test_two_registries_that_write_at_once_give_each_schema_one_id(kavka_broker: KavkaProcess, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_topic_with_records_that_are_no_registrys_is_served(kavka_broker: Kavk
         (b"x" * 100_000, b"y"),
     ):
         producer.produce("garbage", value, key)
-    producer.flush(20)
+    producer.flush(60)
     with RegistryProcess(kavka_broker.bootstrap, tmp_path, "--topic", "garbage") as registry:
         assert registry.ask("GET", "/schemas/ids/5") == (200, {"schema": '"int"'})
         assert "records of the schemas topic passed over" in registry.log
@@ -101,7 +101,7 @@ def test_records_are_those_that_confluents_registry_writes(kavka_broker: KavkaPr
     consumer.subscribe(["format"])
     found: list[tuple[bytes | None, bytes | None]] = []
     while len(found) < 4:
-        record = consumer.poll(20)
+        record = consumer.poll(60)
         assert record is not None
         assert record.error() is None
         found.append((record.key(), record.value()))

@@ -35,7 +35,7 @@ def test_it_comes_and_goes_with_the_brokers(tmp_path: Path, secure: bool) -> Non
             assert address.startswith("https://")
             context = ssl.create_default_context(cafile=str(next((data / "security").glob("ca*.pem"))))
             with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(f"{address}/subjects", timeout=30, context=context)
+                urllib.request.urlopen(f"{address}/subjects", timeout=60, context=context)
             assert refused.value.code == 401
             refused.value.close()
             password = (data / "security" / "admin.password").read_text().strip()
@@ -43,12 +43,12 @@ def test_it_comes_and_goes_with_the_brokers(tmp_path: Path, secure: bool) -> Non
         request = urllib.request.Request(
             f"{address}/subjects/s/versions", b'{"schema": "\\"int\\""}', headers, method="POST"
         )
-        with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=60, context=context) as answer:
             assert json.loads(answer.read())["id"] == 1
     finally:
         os.kill(up.pid, signal.SIGKILL)
         up.wait()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             urllib.request.urlopen(f"{address}/subjects", timeout=5, context=context).close()

@@ -23,7 +23,7 @@ Answer = TypeVar("Answer")
 
 BROKER = 4
 SET, DELETE = 0, 1
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 """How long a test waits for what follows from a setting; a machine may be busy."""
 HOUR_MS = 3_600_000
 
@@ -152,7 +152,7 @@ class RunningBroker:
     def serves_another_connection(self) -> bool:
         """Whether one more client is served at once."""
         try:
-            with BrokerClient(self.port, timeout_s=1.0) as other:
+            with BrokerClient(self.port, timeout_s=20.0) as other:
                 other.topics()
         except (Closed, TimeoutError):
             return False

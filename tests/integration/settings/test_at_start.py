@@ -226,11 +226,15 @@ def test_session_timeouts_are_bounded(broker: RunningBroker) -> None:
 
 @pytest.mark.setting("group.max.size", "group.initial.rebalance.delay.ms")
 def test_a_group_has_no_more_members_than_it_may_and_begins_at_once(broker: RunningBroker) -> None:
-    group = coordinator(broker, f"group-{uuid.uuid4()}")
-    member = join(broker, group).member_id
-    began = time.monotonic()
-    assert join(broker, group, member=member).error_code == 0
-    assert time.monotonic() - began < 3  # Kafka's default for more members to come
+    for _ in range(10):  # A delay would be there each time; a busy machine is not.
+        group = coordinator(broker, f"group-{uuid.uuid4()}")
+        member = join(broker, group).member_id
+        began = time.monotonic()
+        assert join(broker, group, member=member).error_code == 0
+        took_s = time.monotonic() - began
+        if took_s < 3:  # Kafka's default for more members to come
+            break
+    assert took_s < 3
     another = join(broker, group)
     if another.error_code == MEMBER_ID_REQUIRED:
         another = join(broker, group, member=another.member_id)
@@ -286,7 +290,7 @@ def states(broker: RunningBroker) -> dict[str, str]:
 @pytest.mark.setting("transaction.abort.timed.out.transaction.cleanup.interval.ms")
 def test_a_transaction_that_took_too_long_is_aborted(broker: RunningBroker) -> None:
     topic, name = broker.topic(), coordinator(broker, f"transaction-{uuid.uuid4()}", TRANSACTION)
-    given = producer(broker.client, name, timeout_ms=300)
+    given = producer(broker.client, name, timeout_ms=2_000)
     add = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=name,
         v3_and_below_producer_id=given.producer_id,

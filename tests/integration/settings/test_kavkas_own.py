@@ -78,7 +78,7 @@ def test_the_log_start_is_written_down(broker: RunningBroker) -> None:
 
 @pytest.mark.setting("kavka.metrics.port", "kavka.metrics.host")
 def test_metrics_are_shown_where_it_is_said(broker: RunningBroker) -> None:
-    with urllib.request.urlopen(f"http://127.0.0.1:{METRICS_PORT}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{METRICS_PORT}/metrics", timeout=60) as answer:
         assert b"kafka_server" in answer.read()
 
 

@@ -77,7 +77,7 @@ def test_a_stream_goes_on_when_the_schema_changes_and_keeps_bad_records(
     producer = Producer({"bootstrap.servers": kavka_broker.bootstrap})
     for bad in (b"no schema", b"\0\0\0\x27\x0f!", b""):
         producer.produce("orders", bad)
-    producer.flush(20)
+    producer.flush(60)
     run()
     found = spark.read.parquet(str(tmp_path / "orders"))
     good = found.where("order.error IS NULL").select("order.value.*")
@@ -94,7 +94,7 @@ def test_what_cannot_be_says_why(spark: SparkSession, registry: RegistryProcess,
     with pytest.raises(ConfigError, match="does not answer"):
         from_registry("value", f"http://127.0.0.1:{unused_port}", subject="nobody")
     body = json.dumps({"schema": schema(ID)}).encode()
-    urllib.request.urlopen(f"{registry.address}/subjects/strict-value/versions", body, timeout=20).close()
+    urllib.request.urlopen(f"{registry.address}/subjects/strict-value/versions", body, timeout=60).close()
     with pytest.raises(ConfigError, match="READER_FIELD_MISSING_DEFAULT_VALUE"):
         to_registry("x", registry.address, subject="strict-value", schema=schema(ID, WHAT))
     rows = spark.createDataFrame([(b"no schema",)], "value binary")

@@ -89,7 +89,7 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 def make_topic(bootstrap: str, topic: str) -> None:
     """Creates it; where one of that name was just deleted, as soon as that is possible."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while True:
         try:
             return create_topic(bootstrap, topic, 1)
@@ -320,7 +320,7 @@ def test_a_broker_that_answers_nothing_ends_a_task_in_time(
     began = time.monotonic()
     with pytest.raises(KavkaError, match=str(broker.port)):
         rows(reader, tasks)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def test_a_process_stays_connected_to_a_few_clusters_and_a_forked_one_to_none(
@@ -444,13 +444,13 @@ def test_a_limit_of_bytes_holds_about(kavka_broker: KavkaProcess, topic: str) ->
 
 def test_too_little_is_put_off_but_not_for_ever(kavka_broker: KavkaProcess, topic: str) -> None:
     create_topic(kavka_broker.bootstrap, topic, 1)
-    stream = Stream(kavka_broker.bootstrap, topic, minOffsetsPerTrigger="50", maxTriggerDelay="3s")
+    stream = Stream(kavka_broker.bootstrap, topic, minOffsetsPerTrigger="50", maxTriggerDelay="6s")
     stream.micro_batch()
     produce(kavka_broker.bootstrap, topic, 20, partitions=1)
     began = time.monotonic()
     assert stream.micro_batch() == 0
     while not stream.micro_batch():
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
         time.sleep(0.05)
     assert len(stream.rows) == 20
     produce(kavka_broker.bootstrap, topic, 60, partitions=1)
@@ -648,7 +648,7 @@ def test_a_stream_outlives_brokers_that_die_between_and_during_micro_batches(thr
     stream = Stream(three.bootstrap_servers, topic, maxOffsetsPerTrigger="500")
     written = threading.Thread(target=produce, args=(three.bootstrap_servers, topic, 6_000), kwargs={"partitions": 3})
     written.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     victims = iter((1, 2))
     while len(stream.rows) < 6_000 and time.monotonic() < deadline:
         stream.micro_batch()

@@ -38,7 +38,7 @@ def is_served(cluster: TlsCluster, context: ssl.SSLContext | None = None) -> boo
 def closes(connection: socket.socket) -> bytes:
     """What is answered until the broker closes."""
     answer = b""
-    connection.settimeout(20)
+    connection.settimeout(60)
     try:
         while piece := connection.recv(4096):
             answer += piece
@@ -192,7 +192,7 @@ def test_half_open_connections_are_bounded_and_closed_in_time(cluster: TlsCluste
     try:
         for number, connection in enumerate(flood):
             connection.sendall((b"", first[:100], first, first)[number % 4])
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         most = 0
         while time.monotonic() < deadline and under_way(cluster) < 20:
             most = max(most, under_way(cluster))
@@ -260,7 +260,7 @@ def test_what_waits_for_its_handshake_holds_one_record_and_counts_as_memory(
     try:
         for connection in flood[:20]:
             connection.sendall(first)
-        deadline = time.monotonic() + 4
+        deadline = time.monotonic() + 60
         while under_way(cluster) < 20 and time.monotonic() < deadline:
             time.sleep(0.01)
         for connection in flood[20:]:
@@ -272,7 +272,7 @@ def test_what_waits_for_its_handshake_holds_one_record_and_counts_as_memory(
         for connection in flood:
             connection.close()
     assert is_served(cluster)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while held_bytes(cluster) > others:
         assert time.monotonic() < deadline
 

@@ -53,7 +53,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     with here, there:
         here.setblocking(False)
         here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
-        there.settimeout(20)
+        there.settimeout(60)
         yield Pair(TlsChannel(here, server, bytearray(SCRATCH_BYTES)), client, there)
 
 
@@ -71,7 +71,7 @@ def test_what_the_kernel_does_not_take_leaves_before_anything_else_is_taken(pair
     assert pair.channel.send(b"more") == 4
     while not pair.channel.flush():
         pass
-    reading.join(20)
+    reading.join(60)
     assert found == [data + b"more"]
 
 

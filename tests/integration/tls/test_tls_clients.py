@@ -103,7 +103,7 @@ def test_aiokafka_reads_and_writes_under_mutual_tls(cluster: TlsCluster) -> None
         async with aiokafka.AIOKafkaConsumer("aiokafka", auto_offset_reset="earliest", **settings) as consumer:
             return [(await consumer.getone()).value for _ in values]
 
-    assert asyncio.run(asyncio.wait_for(run(), 60)) == values
+    assert asyncio.run(asyncio.wait_for(run(), 280)) == values
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="needs kcat")

@@ -136,7 +136,7 @@ def test_a_client_that_wants_to_renegotiate_is_refused(cluster: TlsCluster) -> N
             said += piece
         client.stdin.write(b"R\n")
         client.stdin.flush()
-        said, _ = client.communicate(timeout=20)
+        said, _ = client.communicate(timeout=60)
     assert b"RENEGOTIATING" in said
     assert b"no renegotiation" in said
 

@@ -94,7 +94,7 @@ class Place:
     def open(self, data: bytes = b"", *, source: str = HOST) -> socket.socket:
         """A connection without TLS that says something."""
         place = (HOST, self.server.secure_port)
-        connection = socket.create_connection(place, timeout=10, source_address=(source, 0))
+        connection = socket.create_connection(place, timeout=60, source_address=(source, 0))
         connection.sendall(data)
         return connection
 

@@ -71,7 +71,7 @@ def run(tmp_path: Path, scenario: Callable[[Stores], Awaitable[None]]) -> None:
                 flow.cancel()
             await server.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 async def until(condition: Callable[[], bool]) -> None:

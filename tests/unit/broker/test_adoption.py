@@ -400,7 +400,7 @@ def with_zookeeper(tmp_path: Path, scenario: Scenario) -> None:
         finally:
             await server.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 async def adopted(zookeeper: LocalZooKeeper, *homes: Path) -> Plan | None:

@@ -41,7 +41,7 @@ class Cluster:
 
 def run(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
     async def main() -> None:
-        await asyncio.wait_for(scenario(Cluster()), 10)
+        await asyncio.wait_for(scenario(Cluster()), 60)
 
     asyncio.run(main())
 

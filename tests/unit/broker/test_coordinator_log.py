@@ -67,7 +67,7 @@ class Room:
 
 
 def runs(scenario: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(), 10))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(scenario(), 60))  # type: ignore[arg-type]
 
 
 def test_what_is_committed_is_read_back(tmp_path: Path) -> None:

@@ -63,11 +63,11 @@ def run(tmp_path: Path, scenario: Callable[[Brokers], Awaitable[None]]) -> None:
                 flow.cancel()
             await server.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what it waits for has no event.
             await asyncio.sleep(0.01)
 

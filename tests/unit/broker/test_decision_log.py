@@ -102,7 +102,7 @@ def in_ring(directory: Path) -> list[RecordedDecision]:
 
 async def until(condition: object) -> None:
     assert callable(condition)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - the code under test has no event for tests
             await asyncio.sleep(0.005)
 

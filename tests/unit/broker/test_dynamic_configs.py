@@ -83,7 +83,7 @@ def runs(path: Path, scenario: Callable[[EmbeddedZooKeeper], Awaitable[None]]) -
         finally:
             await server.stop()
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 def limit(value: str) -> Callable[[Mapping[str, str]], Mapping[str, str]]:

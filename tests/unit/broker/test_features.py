@@ -36,7 +36,7 @@ def run(tmp_path: Path, scenario: Callable[[LocalZooKeeper, Features], Awaitable
                 flow.cancel()
             await server.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 async def register(zookeeper: LocalZooKeeper, broker_id: int, *, is_kavka: bool = True) -> int:

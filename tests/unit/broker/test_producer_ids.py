@@ -29,7 +29,7 @@ def run(tmp_path: Path, scenario: Callable[[LocalZooKeeper], Awaitable[None]]) -
         finally:
             await server.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_a_new_cluster_begins_with_0_and_another_broker_with_another_block(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def runs(path: Path, scenario: Callable[[EmbeddedZooKeeper], Awaitable[None]]) -
         finally:
             await server.stop()
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 @pytest.mark.setting("reserved.broker.max.id", "broker.id.generation.enable")

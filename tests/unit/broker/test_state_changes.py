@@ -282,7 +282,7 @@ def runs(path: Path, scenario: Callable[[Room], Awaitable[None]]) -> None:
     async def run() -> None:
         await scenario(Room(path))
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 def strays(path: Path) -> list[str]:

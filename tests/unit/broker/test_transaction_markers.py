@@ -116,7 +116,7 @@ def runs(scenario: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("kavka.broker.transactions.markers.RETRY_S", 0.001)
 
     async def bounded() -> None:
-        await asyncio.wait_for(scenario(), 10)
+        await asyncio.wait_for(scenario(), 60)
 
     asyncio.run(bounded())
 

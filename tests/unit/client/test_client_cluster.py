@@ -27,7 +27,7 @@ def run(fake: FakeCluster, scenario: Callable[[Cluster], Awaitable[None]], *boot
         async with Cluster(fake, addresses, SETTINGS, random=Random(1)) as cluster:
             await scenario(cluster)
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def run(
         async with Cluster(fake, [("fake", 9001)], SETTINGS, random=Random(1)) as cluster:
             await scenario(fake, cluster)
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 60))
     return fake
 
 

@@ -43,7 +43,7 @@ def run(scenario: Callable[[FakeCluster, Cluster], Awaitable[None]], *, brokers:
         async with Cluster(fake, [("fake", 9001)], SETTINGS, random=Random(1)) as cluster:
             await scenario(fake, cluster)
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 60))
     return fake
 
 

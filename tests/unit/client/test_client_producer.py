@@ -57,7 +57,7 @@ def run(
         async with Cluster(fake, [("fake", 9001)], SETTINGS, random=Random(1)) as cluster:
             await scenario(fake, cluster)
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 60))
     return fake
 
 
@@ -125,7 +125,7 @@ def test_without_linger_a_record_goes_at_once() -> None:
     async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
         async with Producer(cluster, ProducerSettings(linger_ms=0)) as producer:
             for number in range(20):
-                assert (await asyncio.wait_for(_deliver(producer, b"%d" % number), 1)).offset == number
+                assert (await asyncio.wait_for(_deliver(producer, b"%d" % number), 10)).offset == number
 
     async def _deliver(producer: Producer, value: bytes) -> Any:
         return await (await producer.send("t", value))
@@ -364,7 +364,7 @@ def test_no_more_requests_are_under_way_than_the_setting_says() -> None:
         async with Producer(cluster, settings) as producer:
             for partition in range(6):
                 await producer.send("t", b"x", partition=partition)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not fake.asked(ApiKey.PRODUCE):  # noqa: ASYNC110 - the fake has no event for it
                     await asyncio.sleep(0.005)
             await asyncio.sleep(0.05)

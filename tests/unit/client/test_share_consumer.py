@@ -121,7 +121,7 @@ def run(scenario: Callable[[FakeShareGroup, ShareConsumer], Awaitable[None]]) ->
             await scenario(fake, consumer)
             await consumer.close()
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 60))
     return fake
 
 

@@ -219,10 +219,10 @@ class TestSchemas:
 
     def test_an_array_that_claims_more_than_there_is_ends(self) -> None:
         schema = parse_schema(1, "AVRO", '{"type": "array", "items": "long"}', {})
-        began = time.monotonic()
+        began = time.process_time()
         with pytest.raises(SchemaMismatch):
             decode_with(schema, b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x02")
-        assert time.monotonic() - began < 1
+        assert time.process_time() - began < 1
 
     def test_protobuf_by_its_descriptor_and_by_message_index(self) -> None:
         serialized, person = person_proto()

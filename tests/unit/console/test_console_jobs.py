@@ -572,7 +572,7 @@ class TestRunner:
             await until(lambda: not second.is_elsewhere)
             await second.stop()
 
-        asyncio.run(asyncio.wait_for(both(), 10))
+        asyncio.run(asyncio.wait_for(both(), 60))
         assert store.find(job.number).state is JobState.CONFIRMED, "a cluster that is not known is waited for"
 
 

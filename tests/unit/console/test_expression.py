@@ -82,10 +82,10 @@ def test_a_record_that_it_fails_for_does_not_match_and_is_counted() -> None:
 def test_a_record_of_too_many_elements_is_not_worked_out_but_counted() -> None:
     made = Expression("value.l.all(x, value.l.all(y, x + y >= 0))")
     value = ('{"l": [' + ",".join("1" * 1 for _ in range(3_000)) + "]}").encode()
-    began = time.perf_counter()
+    began = time.process_time()
     assert not asyncio.run(made.matches(record(value), decode(b"k"), decode(value)))
     assert made.too_large == 1
-    assert time.perf_counter() - began < 1, "two macros over it would take many seconds"
+    assert time.process_time() - began < 1, "two macros over it would take many seconds"
     assert matches("size(value.l) == 3000", value), "without a macro it is worked out"
 
 

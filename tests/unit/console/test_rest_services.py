@@ -90,7 +90,7 @@ def test_who_sends_a_byte_now_and_then_is_cut_off(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(RestFailed, match=r"within 0\.5 s|longer than 0\.5 s|does not answer"):
             ask(address)
         assert time.monotonic() - began < 5
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while threading.active_count() > threads and time.monotonic() < deadline:
             time.sleep(0.05)
         assert threading.active_count() <= threads, "the thread that asked has ended, too"

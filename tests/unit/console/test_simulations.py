@@ -96,7 +96,7 @@ def test_the_end_of_the_console_ends_a_run() -> None:
         simulations = runs(f"import os, time; open({os.devnull!r}); time.sleep(60)")
         simulations.start_seed(1, 1, None)
         await asyncio.sleep(0.1)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await simulations.stop()
         assert simulations.runs == []
 

@@ -193,4 +193,4 @@ def run(tmp_path: Path, scenario: Callable[[Cluster], Awaitable[None]]) -> None:
                 await candidate.controller.stop()
             await server.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 60))

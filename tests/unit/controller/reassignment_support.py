@@ -392,4 +392,4 @@ def run(tmp_path: Path, scenario: Callable[[World], Awaitable[None]]) -> None:
         finally:
             await server.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 60))

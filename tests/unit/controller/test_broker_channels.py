@@ -97,7 +97,7 @@ def run(scenario: Callable[[Setting], Awaitable[None]]) -> None:
         finally:
             setting.channels.close()
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_requests_arrive_in_order_and_a_delivery_is_done_when_all_have_answered() -> None:

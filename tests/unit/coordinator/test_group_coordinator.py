@@ -104,7 +104,7 @@ def offset(value: int, metadata: str = "") -> OffsetToCommit:
 
 def runs(scenario: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        await asyncio.wait_for(scenario(), 10)
+        await asyncio.wait_for(scenario(), 60)
 
     asyncio.run(bounded())
 

@@ -146,7 +146,7 @@ async def code(work: Awaitable[object]) -> ErrorCode:
 
 def runs(scenario: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        await asyncio.wait_for(scenario(), 10)
+        await asyncio.wait_for(scenario(), 60)
 
     asyncio.run(bounded())
 

@@ -70,7 +70,7 @@ class Store:
         )
 
     def clean(self) -> None:
-        asyncio.run(asyncio.wait_for(self.cleaner.clean_due(), 30))
+        asyncio.run(asyncio.wait_for(self.cleaner.clean_due(), 60))
         self.logs.remove_paths(self.logs.take_removals(self.now_ms))
 
     def roll(self) -> None:

@@ -363,7 +363,7 @@ def test_a_truncation_in_the_middle_has_the_pass_given_up(store: Store) -> None:
     for step in range(40):
         steps = iter(range(1_000_000))
         cleaner = store.new_cleaner(lambda step=step: truncate_at(step))  # type: ignore[misc]
-        asyncio.run(asyncio.wait_for(cleaner.clean_due(), 30))
+        asyncio.run(asyncio.wait_for(cleaner.clean_due(), 60))
         store.log.set_high_watermark(store.log.log_end_offset)
         if store.log.log_end_offset <= 5:
             assert (store.log.cleaned_to or 0) <= 5

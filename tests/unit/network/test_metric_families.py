@@ -57,7 +57,7 @@ def ask(registry: Registry, request: bytes) -> bytes:
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 answer = await reader.read()
             writer.close()
             return answer
@@ -77,7 +77,7 @@ def test_a_stop_while_somebody_asks_is_no_failure() -> None:
         writer.write(b"GET /met")
         await asyncio.sleep(0.05)
         server.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await reader.read() == b""
         writer.close()
         await asyncio.sleep(0)

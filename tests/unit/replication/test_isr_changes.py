@@ -75,7 +75,7 @@ class Carried:
     async def run(self, writer: Writer, until: Callable[[], bool]) -> None:
         task = asyncio.ensure_future(self.changes.run(writer))
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while not until():
                     self.progress.clear()
                     await self.progress.wait()

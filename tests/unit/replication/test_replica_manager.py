@@ -119,7 +119,7 @@ def at_once(fetched: list[FetchOutcome] | DelayedOperation[list[FetchOutcome]]) 
 
 def in_loop(scenario: Callable[[], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await scenario()
 
     asyncio.run(main())

@@ -108,7 +108,7 @@ def test_who_comes_alone_does_not_wait_for_all_steps_of_a_crowd_on_the_thread() 
         while len(done) < 5:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.001)
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(asyncio.wait_for(run(), 60))
     assert done == ["crowd 1", "crowd 2", "other", "crowd 3", "crowd 5"]
 
 

@@ -169,7 +169,7 @@ def test_a_host_that_stops_while_it_is_asked_is_no_unexpected_failure(tmp_path: 
         finally:
             writer.close()
 
-    assert asyncio.run(asyncio.wait_for(stop(), 10)) == b""
+    assert asyncio.run(asyncio.wait_for(stop(), 60)) == b""
     assert not failures
 
 
@@ -216,7 +216,7 @@ def test_a_broker_that_cannot_be_started_on_a_full_disk_is_started_when_there_is
         finally:
             await host.stop()
 
-    asyncio.run(asyncio.wait_for(live(), 20))
+    asyncio.run(asyncio.wait_for(live(), 60))
 
 
 def test_a_broker_that_ends_at_the_hosts_own_start_is_not_said_to_be_started_again(tmp_path: Path) -> None:
@@ -258,4 +258,4 @@ def test_a_restart_of_a_broker_that_hangs_while_it_starts_comes_to_an_end(
         finally:
             await host.stop()
 
-    asyncio.run(asyncio.wait_for(live(), 20))
+    asyncio.run(asyncio.wait_for(live(), 60))

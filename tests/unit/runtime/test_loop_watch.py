@@ -29,7 +29,7 @@ def watched(scenario: Callable[[LoopWatch], None]) -> LoopWatch:
             watch.stalls.clear()  # A busy machine may have made one.
             watch.by_cause.clear()
             scenario(watch)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not watch.stalls:  # noqa: ASYNC110 - the watch has no event for tests
                     await asyncio.sleep(0.01)
         finally:
@@ -96,7 +96,7 @@ def test_a_stack_without_kavka_has_its_innermost_function_for_a_cause() -> None:
 
 def test_the_thread_ends_with_the_watch_and_with_the_loop() -> None:
     watch = watched(lambda _watch: block(0.1))
-    watch._thread.join(5)
+    watch._thread.join(60)
     assert not watch._thread.is_alive()
 
     async def unstopped() -> LoopWatch:
@@ -105,7 +105,7 @@ def test_the_thread_ends_with_the_watch_and_with_the_loop() -> None:
         return left
 
     left = asyncio.run(unstopped())
-    left._thread.join(5)
+    left._thread.join(60)
     assert not left._thread.is_alive()
 
 

@@ -32,7 +32,7 @@ def taken() -> Iterator[int]:
     assert process.stdin is not None
     yield int(process.stdout.readline())
     process.stdin.close()
-    process.wait(10)
+    process.wait(60)
     process.stdout.close()
 
 

@@ -159,7 +159,7 @@ def counts(endpoint: str, *traces: RequestTrace) -> tuple[int, int]:
         for at, trace in enumerate(traces, 1):
             export.take(trace)
             export._wake.set()
-            until = time.monotonic() + 10
+            until = time.monotonic() + 60
             while exported.value + dropped.value < at:
                 assert time.monotonic() < until
                 time.sleep(0.01)

@@ -56,7 +56,7 @@ def test_a_stopped_broker_writes_when_it_goes_on(tmp_path: Path) -> None:
     assert writing.is_alive()
     assert (tmp_path / "log").read_bytes() == b""
     life.go_on()
-    writing.join(10)
+    writing.join(60)
     assert (tmp_path / "log").read_bytes() == b"late"
 
 
@@ -75,7 +75,7 @@ def test_a_stopped_broker_that_is_killed_does_not_write(tmp_path: Path) -> None:
     writing = threading.Thread(target=write)
     writing.start()
     life.end()
-    writing.join(10)
+    writing.join(60)
     assert outcomes == ["dead"]
     assert (tmp_path / "log").read_bytes() == b""
 
@@ -89,6 +89,9 @@ def test_a_slow_disk_takes_its_time_for_every_write_until_it_is_fast_again(tmp_p
     file.sync()
     assert time.monotonic() - began >= 0.06
     life.disk_delay_s = 0.0
-    began = time.monotonic()
-    file.append(b"b")
-    assert time.monotonic() - began < 0.03
+    took_s = []
+    for _ in range(20):  # A busy machine takes its time over some of them; the delay was there each time.
+        began = time.monotonic()
+        file.append(b"b")
+        took_s.append(time.monotonic() - began)
+    assert min(took_s) < 0.03

@@ -88,7 +88,7 @@ def run(scenario: Callable[[Fixture, LocalZooKeeper], Awaitable[None]], fixture:
         await scenario(used, zookeeper)
         await used.server.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 async def turns(count: int = 5) -> None:

@@ -31,7 +31,7 @@ def run(scenario: Callable[[LocalZooKeeper], Awaitable[None]]) -> None:
         finally:
             await server.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 async def change(zookeeper: LocalZooKeeper) -> None:

@@ -81,7 +81,7 @@ class Client:
         """Whether the server ends the connection."""
         try:
             while True:
-                await asyncio.wait_for(self.read(), 5)
+                await asyncio.wait_for(self.read(), 30)
         except (asyncio.IncompleteReadError, ConnectionError):
             return True
 
@@ -101,7 +101,7 @@ def run(scenario: Scenario, **settings: Any) -> None:
         server = ZooKeeperServer(embedded, settings=ZooKeeperServerSettings(tick_ms=TICK_MS, **settings))
         await server.listen(HOST, 0)
         try:
-            await asyncio.wait_for(scenario(server), 20)
+            await asyncio.wait_for(scenario(server), 60)
         finally:
             await server.stop()
             await embedded.stop()
@@ -314,7 +314,7 @@ def test_who_does_not_greet_is_sent_away() -> None:
     async def scenario(server: ZooKeeperServer) -> None:
         reader, writer = await asyncio.open_connection(HOST, server.port)
         writer.write(b"\0\0")
-        assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(), 30) == b""
         writer.close()
 
     run(scenario, greeting_ms=50)
