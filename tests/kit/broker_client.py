@@ -142,7 +142,7 @@ class BrokerClient:
     def try_to_create_topic(self, name: str, *, partitions: int = 1, **configs: str) -> int:
         settings = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
-        return int(self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 5).topics[0].error_code)
+        return int(self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=200_000), 5).topics[0].error_code)
 
     def topic_id(self, name: str) -> uuid.UUID:
         """The id of a topic that is there."""

@@ -9,7 +9,7 @@ from tests.kit.command_server import PROGRAM, run_forked
 
 __all__ = ["PROGRAM", "run_alone"]
 
-TIMEOUT_S = 60
+TIMEOUT_S = 200
 
 
 def run_alone(*words: str, given: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:

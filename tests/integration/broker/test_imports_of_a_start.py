@@ -56,7 +56,7 @@ sys.exit(main(["up", "--port", "0", "--data", sys.argv[1]]))
 def imported(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     data: Path = tmp_path_factory.mktemp("data")
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(data)], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", PROGRAM, str(data)], capture_output=True, text=True, check=False, timeout=280
     )
     assert ended.returncode in (0, 143), ended.stderr
     return [name for name in ended.stdout.split() if name.partition(".")[0] == "kavka"]
@@ -90,7 +90,7 @@ sys.exit(main(["up", "--no-console", "--port", "0", "--data", sys.argv[1]]))
 def test_who_lists_groups_and_transactions_where_there_are_none_makes_no_coordinator(tmp_path: Path) -> None:
     """The console asks for both right after a start: it cost each broker 130 modules and 4 MB."""
     ended = subprocess.run(
-        [sys.executable, "-c", ASKED, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", ASKED, str(tmp_path)], capture_output=True, text=True, check=False, timeout=280
     )
 
     assert ended.returncode in (0, 143), ended.stderr

@@ -10,7 +10,7 @@ from tests.kit.broker_client import BrokerClient, SteadyClient, batch
 from tests.kit.kavka_process import KavkaProcess
 
 PARTITIONS = 10_000
-PATIENCE_S = 60.0
+PATIENCE_S = 250.0
 ROUNDS = 5
 """So many writes and reads of another client come between: a broker that did all in one turn would let one pass."""
 
@@ -30,6 +30,6 @@ def test_others_are_served_while_ten_thousand_partitions_are_made_and_removed(tm
         assert len(client.topics("large")["large"].partitions) == PARTITIONS
 
         before = good.rounds
-        delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="large")], timeout_ms=60_000)
+        delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="large")], timeout_ms=200_000)
         assert client.ask(delete, 6).responses[0].error_code == 0
         assert good.rounds - before >= ROUNDS

@@ -57,7 +57,7 @@ def paste(port: int, command: str) -> None:
     program = Path(sys.executable).parent / "kavka"
     answered = command.replace("kavka acls remove", "kavka acls remove --yes").replace("kavka acls", f"{program} acls")
     subprocess.run(
-        ["bash", "-c", answered], check=True, timeout=60, env={"KAVKA_BOOTSTRAP": f"127.0.0.1:{port}", "PATH": "/bin"}
+        ["bash", "-c", answered], check=True, timeout=200, env={"KAVKA_BOOTSTRAP": f"127.0.0.1:{port}", "PATH": "/bin"}
     )
 
 

@@ -162,7 +162,7 @@ def test_what_cannot_be_read_or_followed_is_said_with_what_to_do(tmp_path: Path)
     def refused(variables: Mapping[str, str]) -> str:
         own = {name: text for name, text in os.environ.items() if not name.startswith("KAFKA_")}
         words = [PROGRAM, "container", "--secrets", str(tmp_path), "--mounted", str(tmp_path)]
-        done = subprocess.run(words, env={**own, **variables}, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(words, env={**own, **variables}, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 1
         return done.stderr
 

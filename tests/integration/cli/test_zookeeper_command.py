@@ -27,7 +27,7 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def refused(*arguments: str) -> str:
-    result = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=200, check=False)
     assert result.returncode == 1
     assert result.stdout == ""
     return result.stderr

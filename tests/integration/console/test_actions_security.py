@@ -70,7 +70,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 def test_beyond_loopback_it_does_not_start_without_a_user(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kavka.cli.main", "console", "--host", "0.0.0.0", "--port", "0"]
     command += ["--bootstrap", "127.0.0.1:1", "--data", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 1
     assert "kavka console user add" in done.stderr
 

@@ -48,7 +48,7 @@ class Live:
 
     def health(self, *words: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "kavka.cli.main", "health", "-b", self.kafka.bootstrap, *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200)
         return done.returncode, done.stdout
 
     def checks(self) -> dict[str, dict[str, Any]]:

@@ -184,7 +184,7 @@ def test_an_executors_pod_starts_sparks_backend_with_the_variables_that_spark_se
         **{f"SPARK_EXECUTOR_{name}": name.lower() for name in ("MEMORY", "POD_IP", "POD_NAME")},
     }
     words = [DEPLOY / "spark" / "entrypoint.sh", "executor"]
-    done = subprocess.run(words, env=given, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(words, env=given, capture_output=True, text=True, check=True, timeout=200)
     said = done.stdout.splitlines()
     assert said[:4] == [f"-Dn={number} $HOME" for number in (0, 1, 2, 10)]
     assert "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend" in said

@@ -184,7 +184,7 @@ def test_the_plan_for_a_skewed_topic_evens_the_brokers_out_once_it_is_executed(
     assert all(len(set(plan[partition])) == len(before[partition]) for partition in plan)
 
     kavka = [sys.executable, "-m", "kavka.cli.main", "reassign", "execute", str(file), "-b", cluster.bootstrap_servers]
-    subprocess.run(kavka, check=True, timeout=60)
+    subprocess.run(kavka, check=True, timeout=200)
     cluster.wait_until(lambda: all(list(cluster.partition("skewed", each).replicas) == plan[each] for each in plan))
     predicted = {row["broker"]: (row["bytes_after"], row["led_bytes_after"]) for row in project.rows("prediction")}
     project.run("--set", "skew.topics=skewed")

@@ -111,9 +111,9 @@ def test_kcat_reads_and_writes_under_mutual_tls(cluster: TlsCluster) -> None:
     create(cluster, "kcat")
     options = [option for name, value in cluster.librdkafka("kcat").items() for option in ("-X", f"{name}={value}")]
     values = "".join(f"value {number}\n" for number in range(500))
-    subprocess.run(["kcat", *options, "-P", "-t", "kcat"], input=values, text=True, check=True, timeout=60)
+    subprocess.run(["kcat", *options, "-P", "-t", "kcat"], input=values, text=True, check=True, timeout=200)
     read = subprocess.run(
-        ["kcat", *options, "-C", "-t", "kcat", "-e", "-q"], text=True, check=True, capture_output=True, timeout=60
+        ["kcat", *options, "-C", "-t", "kcat", "-e", "-q"], text=True, check=True, capture_output=True, timeout=200
     )
     assert read.stdout == values
 
