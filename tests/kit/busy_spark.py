@@ -5,10 +5,13 @@ A query that failed for nothing else is started again, as whoever watches over i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery
+
+from tests.kit.pipeline_project import PipelineProject, RunFailed
 
 TOO_BUSY = "Python worker failed to connect back"
 ATTEMPTS = 4
@@ -28,3 +31,29 @@ def drained(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     query = start()
     query.awaitTermination()
     return query
+
+
+def running(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """The query that `start` starts, when it has read something."""
+    for attempt in range(ATTEMPTS):
+        query = start()
+        while query.isActive and query.lastProgress is None:
+            time.sleep(0.2)
+        failed = query.exception()
+        if failed is None:
+            return query
+        if attempt == ATTEMPTS - 1 or TOO_BUSY not in str(failed):
+            raise failed
+    raise AssertionError("unreachable")
+
+
+def completed(project: PipelineProject, *words: str, verb: str = "run") -> None:
+    """A run of a pipeline that has to complete."""
+    for attempt in range(ATTEMPTS):
+        try:
+            project.run(*words, verb=verb)
+        except RunFailed as failed:
+            if attempt == ATTEMPTS - 1 or TOO_BUSY not in str(failed):
+                raise
+        else:
+            return

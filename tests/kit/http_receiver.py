@@ -13,17 +13,22 @@ PATIENCE_S = 60.0
 
 
 class HttpReceiver:
-    """From `with` to its end. `statuses` are the answers that come first; after them it answers 200."""
+    """From `with` to its end. `statuses` are the answers that come first; after them it answers 200. Each comes after
+    `pause_s`."""
 
-    def __init__(self, *statuses: int) -> None:
+    def __init__(self, *statuses: int, pause_s: float = 0.0) -> None:
         self.bodies: list[Any] = []
         self.paths: list[str] = []
+        self.asked = 0
+        self.pause_s = pause_s
         self._statuses = list(statuses)
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                receiver.asked += 1
+                time.sleep(receiver.pause_s)
                 status = receiver._statuses.pop(0) if receiver._statuses else 200
                 if status == 200:
                     receiver.paths.append(self.path)

@@ -143,3 +143,9 @@ def _is_open(text: str) -> bool:
     if here := re.search(r"<<-?\s*'?(\w+)'?", text):
         return text.splitlines()[-1].strip() != here[1]
     return text.count("'") % 2 == 1 and "#" not in text
+
+
+def shown(page: Path, begins: str) -> str:
+    """The page's block that begins so."""
+    texts = ("\n".join(block.lines) + "\n" for block in blocks(page))
+    return next(text for text in texts if text.startswith(begins))

@@ -1,17 +1,19 @@
-"""What grows: partitions and records. Each row is there once."""
+"""What grows: partitions, records, and streams in one session. Each row is there once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from kavka_spark import session, stable
-from tests.kit.busy_spark import drained
+from tests.kit.busy_spark import drained, running
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.spark_job import SMALL
 from tests.kit.topic_contents import contents, create
@@ -20,6 +22,7 @@ pytestmark = [pytest.mark.thorough, pytest.mark.timeout(2_400)]
 
 MANY, OF_EACH = 200, 100
 LARGE_BYTES, LARGE, LARGE_PARTITIONS = 5_000_000, 16, 8
+STREAMS, OF_A_STREAM = 10, 300
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +86,41 @@ def test_records_of_5_mb_are_read_and_written_by_tasks_of_their_own(
     found = [record.value or b"" for record in contents(broker, "large-copied")]
     assert sorted(int(value[:2]) for value in found) == list(range(LARGE))
     assert {len(value) for value in found} == {LARGE_BYTES}
+
+
+def test_ten_streams_go_on_in_one_session_that_threads_of_their_own_start(
+    spark: SparkSession, kavka_broker: KavkaProcess, tmp_path: Path
+) -> None:
+    broker = kavka_broker.bootstrap
+    names = [f"stream-{index}" for index in range(STREAMS)]
+    one_after_another = Lock()  # Ten Pythons that start at once take each other's time.
+
+    def copied(name: str) -> StreamingQuery:
+        with one_after_another:
+            of_thread = session()  # Without it Spark does not find a sink in Python here.
+            rows = stable(stream(of_thread, broker, name, maxOffsetsPerTrigger="100").select("key", "value"), 2)
+            copies = copier(rows, broker, f"{name}-copied", tmp_path / name)
+            return running(copies.trigger(processingTime="1 second").start)
+
+    def produce(numbers: range) -> None:
+        producer = Producer({"bootstrap.servers": broker})
+        for name in names:
+            for number in numbers:
+                producer.produce(name, b"%d" % number, partition=number % 2)
+        producer.flush()
+
+    for name in names:
+        create(broker, name, 2)
+        create(broker, f"{name}-copied", 1)
+    produce(range(OF_A_STREAM))
+    with ThreadPoolExecutor(STREAMS) as pool:
+        queries = list(pool.map(copied, names))
+    produce(range(OF_A_STREAM, 2 * OF_A_STREAM))
+    for query in queries:
+        query.processAllAvailable()
+    assert all(query.isActive for query in queries)
+    for query in queries:
+        query.stop()
+    for name in names:
+        found = contents(broker, f"{name}-copied")
+        assert sorted(int(record.value or b"") for record in found) == list(range(2 * OF_A_STREAM))
