@@ -57,9 +57,15 @@ SPARE = 1.1
 """A little more than the range should take, so that its end does not need one more Fetch."""
 _NO_SESSION = 0
 _FINAL_EPOCH = -1
-_UNKNOWN_TOPIC = frozenset(
-    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID}
+_MAY_BE_ANOTHER = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+    }
 )
+"""Answers where a topic was deleted, or made anew, with fewer partitions too: what is not there has no leader."""
 
 
 class _Answer(NamedTuple):
@@ -183,7 +189,7 @@ class RangeReader:
             if isinstance(failure, RequestError):
                 if not failure.code.retriable:
                     raise failure
-                if failure.code in _UNKNOWN_TOPIC and await self._is_another_topic(cluster, offset):
+                if failure.code in _MAY_BE_ANOTHER and await self._is_another_topic(cluster, offset):
                     return self._ended(offset)
             if loop.time() >= deadline:
                 if isinstance(failure, DataLossError) and not options.fail_on_data_loss:

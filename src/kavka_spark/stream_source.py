@@ -266,9 +266,9 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin is not None:
             self._compare(begin, Offsets(positions, found.topic_ids), earliest)
             for name, position in begin.positions.items():
-                if not _is_chosen(options, name):
-                    continue
-                positions.setdefault(name, position)
+                # What the topic made anew does not have may come later, and is to be read from its beginning then.
+                if _is_chosen(options, name) and not _is_new(name, begin, Offsets({}, found.topic_ids)):
+                    positions.setdefault(name, position)
         return Offsets(positions, found.topic_ids)
 
     async def _ends_not_before(

@@ -27,8 +27,8 @@ from kavka.testing import Cluster
 from kavka_spark import offsets, stream_source
 from kavka_spark.connections import KEPT_CLUSTERS, KEPT_SIZES, connection
 from kavka_spark.errors import CorruptBatchError, DataLossError, SubscriptionError
-from kavka_spark.offsets import find_partitions
-from kavka_spark.read_tasks import OffsetRange
+from kavka_spark.offsets import Offsets, find_partitions
+from kavka_spark.read_tasks import OffsetRange, ReadTask
 from kavka_spark.reader import RangeReader
 from kavka_spark.source import KavkaReader
 from kavka_spark.source_options import SourceOptions, Subscribe, source_options
@@ -286,6 +286,20 @@ def test_a_topic_made_anew_is_another_topic_to_a_task(kavka_broker: KavkaProcess
     produce(kavka_broker.bootstrap, topic, 50, partitions=1)
     with pytest.raises(DataLossError, match=f"{topic}-0: offset 0 .*made anew"):
         rows(reader, tasks)
+
+
+def test_a_partition_that_a_topic_made_anew_does_not_have_is_lost(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 2)
+    produce(kavka_broker.bootstrap, topic, 20, partitions=2)
+    reader = KavkaReader(options(kavka_broker.bootstrap, topic), ("partition", "offset", "value"))
+    tolerant = KavkaReader(options(kavka_broker.bootstrap, topic, failOnDataLoss="false"), ("offset",))
+    lost = [OffsetRange(topic, 1, 0, 10, span.topic_id) for span in reader.partitions()[0].spans[:1]]
+    remake(kavka_broker.bootstrap, topic)
+    began = time.monotonic()
+    with pytest.raises(DataLossError, match=f"{topic}-1: offset 0 .*made anew"):
+        rows(reader, [ReadTask(tuple(lost))])
+    assert list(tolerant.read(ReadTask(tuple(lost)))) == []
+    assert time.monotonic() - began < 60, "the two minutes for a partition without a leader are not waited for"
 
 
 def test_leaders_that_move_and_die_while_a_range_is_read_cost_no_row(three: Cluster, topic: str) -> None:
@@ -591,6 +605,22 @@ def test_a_topic_made_anew_is_told_from_lost_records(kavka_broker: KavkaProcess,
     with pytest.raises(DataLossError, match=f"{topic}-0: offset 20 is wanted.*deleted and made anew"):
         stream.micro_batch()
     assert tolerant.drain() == [50]
+
+
+def test_a_topic_made_anew_with_fewer_partitions_is_read_and_so_are_those_that_come_later(
+    kavka_broker: KavkaProcess, topic: str
+) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 3)
+    produce(kavka_broker.bootstrap, topic, 60, partitions=3)
+    stream = Stream(kavka_broker.bootstrap, topic, failOnDataLoss="false", **{"kafkaConsumer.pollTimeoutMs": "5000"})
+    assert stream.drain() == [60]
+    remake(kavka_broker.bootstrap, topic)
+    produce(kavka_broker.bootstrap, topic, 5, partitions=1)
+    assert stream.drain() == [5]
+    assert [*Offsets.from_json(json.loads(stream.at)).positions] == [TopicPartition(topic, 0)]
+    add_partitions(kavka_broker.bootstrap, topic, 3)
+    produce(kavka_broker.bootstrap, topic, 30, partitions=3)
+    assert stream.drain() == [30]
 
 
 def test_a_topic_that_is_deleted_is_told_soon(kavka_broker: KavkaProcess, topic: str) -> None:
