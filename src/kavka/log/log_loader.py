@@ -58,6 +58,8 @@ _logger = Logger(__name__)
 _TEMPORARY_SUFFIX = ".tmp"
 _LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, _TEMPORARY_SUFFIX)
 _OFFSET_DIGITS = 20
+_MAX_BASE_OFFSET = (1 << 63) - 1 - MAX_RELATIVE_OFFSET
+"""A segment that begins later could not be filled: no file of a log has such a name."""
 
 
 MARK_IGNORED = "clean shutdown mark ignored"
@@ -553,7 +555,10 @@ def _plausible_end(file: File, base_offset: Offset, size: int, following: Offset
 
 def _offset_of(name: str) -> Offset | None:
     digits = name[:_OFFSET_DIGITS]
-    return int(digits) if len(digits) == _OFFSET_DIGITS and digits.isdigit() and digits.isascii() else None
+    if len(digits) != _OFFSET_DIGITS or not digits.isdigit() or not digits.isascii():
+        return None
+    offset = int(digits)
+    return offset if offset <= _MAX_BASE_OFFSET else None
 
 
 def _offsets(names: Iterable[str], suffix: str) -> list[Offset]:

@@ -695,7 +695,7 @@ class LogManager:
 
     def _flush_beside_each_other(self, now_ms: int) -> None:
         """Makes logs durable, several at a time if the settings allow it. A failure affects only its log."""
-        at_a_time = self.recovery_threads * len(self._homes)
+        at_a_time = max(self.recovery_threads * len(self._homes), 1)
         unflushed = [log for log in self._logs.values() if log.log_end_offset > log.recovery_point]
         # Not all at once: each holds its files open.
         for start in range(0, len(unflushed) if at_a_time > 1 else 0, at_a_time):

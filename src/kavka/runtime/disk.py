@@ -218,6 +218,7 @@ class LocalFileSystem:
             with os.scandir(path) as entries:
                 return sorted(entry.name for entry in entries if is_wanted(entry))
         except FileNotFoundError:
+            _refuse_broken_link(path)
             raise
         except OSError as error:
             raise _storage_error(path, error) from error
@@ -319,7 +320,7 @@ def _fallocate(descriptor: int, size: int) -> int:
 
 
 def _refuse_broken_link(path: str) -> None:
-    """A file whose name is there is not missing: what the link led to may be on a disk that is not mounted."""
+    """What has its name here is not missing: what the link led to may be on a disk that is not mounted."""
     if os.path.islink(path):
         raise LinkLeadsNowhere(path, f"is a link to {os.readlink(path)}, which is not there")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.errors import LogDirectoryLocked, StorageError
+from kavka.errors import LinkLeadsNowhere, LogDirectoryLocked, StorageError
 from kavka.runtime.disk import LocalFileSystem
 
 DISK = LocalFileSystem()
@@ -148,6 +148,14 @@ def test_a_link_is_listed_as_what_it_leads_to_and_as_both_if_that_is_gone(tmp_pa
         (tmp_path / f"to-{target}").symlink_to(tmp_path / target)
     assert DISK.list_files(str(tmp_path)) == ["file", "to-file", "to-nothing"]
     assert DISK.list_directories(str(tmp_path)) == ["directory", "to-directory", "to-nothing"]
+
+
+def test_a_link_to_a_directory_that_is_not_there_is_no_missing_directory(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "unmounted")
+    for list_names in (DISK.list_files, DISK.list_directories):
+        with pytest.raises(LinkLeadsNowhere, match="unmounted, which is not there"):
+            list_names(str(link))
 
 
 def test_of_a_link_to_a_directory_what_it_leads_to_is_emptied_and_the_link_goes(tmp_path: Path) -> None:

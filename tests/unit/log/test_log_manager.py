@@ -696,6 +696,33 @@ def test_a_partition_whose_directory_cannot_be_renamed_is_gone_with_its_disk(tmp
     assert logs.live_directories == []
 
 
+def test_a_partition_on_a_disk_that_is_not_mounted_takes_its_directory_offline_with_a_sentence(tmp_path: Path) -> None:
+    logs = started(tmp_path / "a", tmp_path / "b")
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS, directory=str(tmp_path / "a")), batch(2))
+    logs.close(NOW_MS)
+    (tmp_path / "a" / "orders-0").rename(tmp_path / "disk")
+    (tmp_path / "a" / "orders-0").symlink_to(tmp_path / "disk")
+    logs = started(tmp_path / "a", tmp_path / "b")
+    assert offsets(found(logs), 0) == [0, 1]
+    logs.close(NOW_MS)
+    (tmp_path / "disk").rename(tmp_path / "unmounted")
+    logs = started(tmp_path / "a", tmp_path / "b")
+    (failure,) = logs.offline_directories.values()
+    assert "is a link to" in str(failure)
+    assert logs.live_directories == [str(tmp_path / "b")]
+    with pytest.raises(StorageError):
+        logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS, is_new=False)
+
+
+def test_logs_are_closed_in_order_when_no_directory_is_left(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch(2))
+    logs.on_storage_error(str(tmp_path), StorageError(str(tmp_path), "broke"))
+    logs.close(NOW_MS)
+    assert logs.is_released
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
 def test_when_the_logs_are_closed_none_is_made(tmp_path: Path) -> None:
     logs = started(tmp_path)
     logs.close(NOW_MS)

@@ -512,6 +512,18 @@ def test_half_deleted_and_half_cleaned_files_are_removed(tmp_path: Path) -> None
     assert loaded.reasons == []
 
 
+@pytest.mark.parametrize("offset", [10**20 - 1, 10**19, 2**63, 2**63 - 1])
+def test_a_file_whose_name_no_offset_has_is_left_alone(tmp_path: Path, offset: int) -> None:
+    log = filled(tmp_path)
+    path = tmp_path / f"{offset:020d}.log"
+    path.write_bytes(b"")
+    found, loaded = load(log)
+    assert (loaded.log_end_offset, loaded.reasons) == (40, [])
+    append(found, batch(2))
+    assert offsets(found) == list(range(42))
+    assert path.exists()
+
+
 def test_a_directory_among_the_files_is_left_alone(tmp_path: Path) -> None:
     log = filled(tmp_path, 2)
     names = [
