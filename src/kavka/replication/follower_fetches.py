@@ -8,6 +8,9 @@ sessions, or what a high watermark is for.
         diverged moves nothing (KAFKA-13141), and one that is answered from the purgatory was counted when it came
     I3  a waiting fetch costs one look per partition that changed, not one per partition that it names
     I4  a follower that has something else to fetch does not wait for what it waits for now (`hasten`)
+    I5  a fetch costs as much as its session has partitions that changed since the last one, and as the request names.
+        The others are idle (idle_partitions.py): `rest` lays them aside, and every change of a partition that is hosted
+        here comes to `wake`, itself or by `on_append`, `on_high_watermark_advanced` and `on_role_changed`
 
 Appends wake who waits at the end of the event loop's turn, so that the requests of one turn go out with one answer.
 
@@ -23,17 +26,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_EPOCH, BrokerId, Offset, TopicPartition
 from kavka.replication.decide import divergence
-from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
+from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec, partition_key
 from kavka.replication.decide.partition import Partition
 from kavka.replication.decide.partition_results import NOTHING_MOVED, FollowerFetchResult
 from kavka.replication.decide.replica import RemoteReplica
 from kavka.replication.purgatory import DelayedOperation, Purgatory
 from kavka.replication.read_failures import READ_FAILURES, ReadFailures
+
+if TYPE_CHECKING:
+    from kavka.replication.decide.idle_partitions import IdlePartitions
 
 
 class LeaderThrottle(Protocol):
@@ -92,10 +98,18 @@ class FollowerFetches:
     # -- fetching
 
     def fetch(
-        self, params: FetchParams, specs: Sequence[FetchSpec], broker_id: BrokerId, broker_epoch: int
+        self,
+        params: FetchParams,
+        specs: Sequence[FetchSpec],
+        broker_id: BrokerId,
+        broker_epoch: int,
+        idle: IdlePartitions | None = None,
     ) -> list[FetchOutcome] | DelayedOperation[list[FetchOutcome]]:
-        """What the replica on `broker_id` gets now, or an operation that waits for `params.min_bytes`."""
+        """What the replica on `broker_id` gets now, or an operation that waits for `params.min_bytes`. `idle` are the
+        partitions that it fetches besides `specs`: they are counted, and not looked at (I5)."""
         now_ms = self._now_ms()
+        if idle is not None:
+            idle.fetched_ms = now_ms
         moved: list[tuple[Partition, FollowerFetchResult]] = []
         partitions: list[Partition] = []
         outcomes: list[FetchOutcome] = []
@@ -122,9 +136,9 @@ class FollowerFetches:
             is_news |= self._note_high_watermarks(outcomes, broker_id)
         for moved_one, result in moved:
             self._on_moved(moved_one, result)
-        if is_news or size_bytes >= params.min_bytes or params.max_wait_ms <= 0 or not specs:
+        if is_news or size_bytes >= params.min_bytes or params.max_wait_ms <= 0 or not (specs or idle):
             return outcomes
-        operation = _DelayedFollowerFetch(self, params, broker_id, outcomes)
+        operation = _DelayedFollowerFetch(self, params, broker_id, outcomes, idle)
         self.purgatory.watch(operation, partitions, params.max_wait_ms)
         return operation
 
@@ -173,12 +187,50 @@ class FollowerFetches:
             if spec.fetch_offset >= end_offset:
                 observer.followed(topic, index, broker_id)
 
+    def rest(self, idle: IdlePartitions, outcomes: Sequence[FetchOutcome]) -> None:
+        """Lays aside what a follower was answered, as far as all is still as the answer says and nothing is on its way.
+
+        The partition itself is asked: an answer that waited may be older than its high watermark.
+        """
+        if idle.follower is None:
+            return
+        broker_id, broker_epoch = BrokerId(idle.follower[0]), idle.follower[1]
+        for outcome in outcomes:
+            if outcome.size_bytes or outcome.error is not ErrorCode.NONE or outcome.diverging_epoch is not None:
+                continue
+            spec = outcome.spec
+            partition = self._find(spec)
+            if isinstance(partition, ErrorCode) or not partition.is_leader or partition in self._observed:
+                continue
+            log, replica = partition.log, partition.remote_replica(broker_id)
+            if (
+                replica is not None
+                and spec.current_leader_epoch in (NO_EPOCH, partition.leader_epoch)
+                and spec.last_fetched_epoch in (NO_EPOCH, log.latest_epoch)
+                and outcome.high_watermark == log.high_watermark
+                and outcome.log_start_offset == log.log_start_offset
+                and replica.says_the_same(
+                    spec.fetch_offset,
+                    log_start_offset=spec.log_start_offset,
+                    leader_end_offset=log.log_end_offset,
+                    broker_epoch=broker_epoch,
+                )
+            ):
+                idle.rest(partition_key(spec), spec, partition, replica)
+
+    def wake(self, partition: Partition) -> None:
+        """The partition changes, or has changed: fetches look at it again (I5)."""
+        for replica in partition.remote_replicas():
+            if replica.idle is not None:
+                replica.wake()
+
     def hasten(self, broker_id: BrokerId) -> None:
         """Answers what a follower waits for now: it has other partitions to fetch (I4)."""
         self.purgatory.expire(lambda waiting: isinstance(waiting, _DelayedFollowerFetch) and waiting.is_of(broker_id))
 
     def observe(self, partition: Partition, end_offset: Offset, observer: Observer) -> None:
         """Calls `observer` for each fetch that shows that a follower has everything below `end_offset`."""
+        self.wake(partition)
         self._observed.setdefault(partition, []).append((end_offset, observer))
 
     def forget(self, partition: Partition, observer: Observer) -> None:
@@ -297,6 +349,7 @@ class FollowerFetches:
 
     def on_append(self, partition: Partition) -> None:
         """The leader appended: who waits for it is woken at the end of this turn of the event loop."""
+        self.wake(partition)
         if not self.purgatory.is_watched(partition):
             return
         if not self._appended:
@@ -306,10 +359,13 @@ class FollowerFetches:
     def on_high_watermark_advanced(self, partition: Partition) -> None:
         if self._is_prompt:
             self.on_append(partition)
+        else:
+            self.wake(partition)
 
     def on_role_changed(self, partition: Partition) -> None:
         """The leader epoch has changed, or the partition left this broker: waiting requests get an error at once, or at
         the end of `roles_changing`."""
+        self.wake(partition)
         if not self._are_roles_changing:
             self.purgatory.check(partition)
         elif self.purgatory.is_watched(partition):
@@ -350,10 +406,15 @@ class FollowerFetches:
 class _DelayedFollowerFetch(DelayedOperation[list[FetchOutcome]]):
     """A follower's fetch that waits for `min_bytes`, or for a high watermark that is news to it."""
 
-    __slots__ = ("_available_bytes", "_broker_id", "_fetches", "_outcomes", "_params", "_touched")
+    __slots__ = ("_available_bytes", "_broker_id", "_fetches", "_idle", "_outcomes", "_params", "_touched")
 
     def __init__(
-        self, fetches: FollowerFetches, params: FetchParams, broker_id: BrokerId, outcomes: Sequence[FetchOutcome]
+        self,
+        fetches: FollowerFetches,
+        params: FetchParams,
+        broker_id: BrokerId,
+        outcomes: Sequence[FetchOutcome],
+        idle: IdlePartitions | None,
     ) -> None:
         super().__init__(fetches._loop)
         self._fetches = fetches
@@ -362,6 +423,9 @@ class _DelayedFollowerFetch(DelayedOperation[list[FetchOutcome]]):
         self._outcomes = {outcome.spec.topic_partition: outcome for outcome in outcomes}
         self._available_bytes = {tp: outcome.size_bytes for tp, outcome in self._outcomes.items() if outcome.size_bytes}
         self._touched: dict[TopicPartition, None] = {}
+        self._idle = idle
+        if idle is not None:
+            idle.waiting = self
 
     def is_of(self, broker_id: BrokerId) -> bool:
         return self._broker_id == broker_id
@@ -369,6 +433,14 @@ class _DelayedFollowerFetch(DelayedOperation[list[FetchOutcome]]):
     def touch(self, partition: Partition) -> None:
         """The partition changed: the answer reads it again, whatever completes the fetch."""
         self._touched[partition.topic_partition] = None
+
+    def on_woken(self, partition: Partition, spec: FetchSpec) -> None:
+        """A partition that was idle when the fetch came has changed: it belongs to the fetch from now on."""
+        replica = partition.remote_replica(self._broker_id)
+        sent = partition.log.high_watermark if replica is None else replica.sent_high_watermark
+        self._outcomes[spec.topic_partition] = FetchOutcome(spec, ErrorCode.NONE, sent)
+        self.touch(partition)
+        self._fetches.purgatory.watch_also(self, partition)
 
     def try_complete(self, changed: object) -> list[FetchOutcome] | None:
         assert isinstance(changed, Partition)
@@ -388,4 +460,6 @@ class _DelayedFollowerFetch(DelayedOperation[list[FetchOutcome]]):
         return self._answer()
 
     def _answer(self) -> list[FetchOutcome]:
+        if self._idle is not None and self._idle.waiting is self:
+            self._idle.waiting = None
         return self._fetches.read_again(self._params, list(self._outcomes.values()), self._touched, self._broker_id)

@@ -30,7 +30,7 @@ class DelayedOperation(Generic[AnswerT]):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.answer: asyncio.Future[AnswerT] = loop.create_future()
-        self._keys: Sequence[Hashable] = ()
+        self._keys: list[Hashable] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def try_complete(self, changed: Hashable | None) -> AnswerT | None:
@@ -65,7 +65,7 @@ class Purgatory(Generic[AnswerT]):
         The caller has checked that it is not done yet. Nothing can have changed since, because there is only one
         thread.
         """
-        operation._keys = keys
+        operation._keys = list(keys)
         watchers = self._watchers
         for key in keys:
             there = watchers.get(key)
@@ -75,6 +75,12 @@ class Purgatory(Generic[AnswerT]):
                 there[operation] = None
         self._waiting[operation] = None
         operation._timer = self._loop.call_later(timeout_ms / 1000, self._expire, operation)
+
+    def watch_also(self, operation: DelayedOperation[AnswerT], key: Hashable) -> None:
+        """Makes `operation`, if it still waits, wait for a change of `key` too."""
+        if operation in self._waiting:
+            operation._keys.append(key)
+            self._watchers.setdefault(key, {})[operation] = None
 
     def is_watched(self, key: Hashable) -> bool:
         """Whether anything waits for `key`; cheap enough to ask on every append."""
@@ -131,7 +137,7 @@ class Purgatory(Generic[AnswerT]):
                 there.pop(operation, None)
                 if not there:
                     del self._watchers[key]
-        operation._keys = ()
+        operation._keys = []
         if operation._timer is not None:
             operation._timer.cancel()
             operation._timer = None

@@ -49,6 +49,7 @@ from kavka.replication.traffic import Traffic
 
 if TYPE_CHECKING:
     from kavka.log.unified_log import UnifiedLog
+    from kavka.replication.decide.idle_partitions import IdlePartitions
 
 
 PARTITIONS_AT_ONCE: Final = 500
@@ -218,6 +219,7 @@ class ReplicaManager:
         is_new: bool = False,
     ) -> LeadershipChange:
         """Makes the partition lead, and wakes the requests that this affects."""
+        self.followers.wake(partition)
         change = partition.become_leader(
             state, replicas, adding=adding, removing=removing, now_ms=self.now_ms(), is_new=is_new
         )
@@ -236,6 +238,7 @@ class ReplicaManager:
         removing: tuple[BrokerId, ...] = (),
     ) -> FollowingChange:
         """Makes the partition follow, and answers the requests that wait for its leader."""
+        self.followers.wake(partition)
         change = partition.become_follower(state, replicas, adding=adding, removing=removing, now_ms=self.now_ms())
         self._record_all(change.decisions)
         if not change.is_stale:
@@ -415,6 +418,12 @@ class ReplicaManager:
 
     # -- deleting
 
+    def on_log_start_moved(self, topic_partition: TopicPartition) -> None:
+        """The log begins later than before: followers hear of it with their next answer."""
+        partition = self._partitions.get(topic_partition)
+        if partition is not None:
+            self.followers.wake(partition)
+
     async def await_deleted(self, partition: Partition, offset: Offset, timeout_ms: int) -> DeleteOutcome:
         """Waits until no replica on a live broker has records below `offset`, which the leader has deleted."""
         operation = _DelayedDelete(self, partition, offset)
@@ -562,10 +571,15 @@ class ReplicaManager:
         return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found]
 
     def fetch_as_follower(
-        self, params: FetchParams, specs: Sequence[FetchSpec], replica_id: BrokerId, broker_epoch: int
+        self,
+        params: FetchParams,
+        specs: Sequence[FetchSpec],
+        replica_id: BrokerId,
+        broker_epoch: int,
+        idle: IdlePartitions | None = None,
     ) -> list[FetchOutcome] | DelayedOperation[list[FetchOutcome]]:
         """Reads for the replica on another broker, and records its position: see `FollowerFetches`."""
-        return self.followers.fetch(params, specs, replica_id, broker_epoch)
+        return self.followers.fetch(params, specs, replica_id, broker_epoch, idle)
 
     def cancel_fetch(self, operation: DelayedOperation[list[FetchOutcome]]) -> None:
         """Removes a waiting fetch whose client or follower has disconnected."""

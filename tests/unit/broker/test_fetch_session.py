@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
 
@@ -18,8 +18,11 @@ from kavka.broker.reads.fetch_session import (
     FetchSessionCache,
 )
 from kavka.errors import ErrorCode, RequestError
-from kavka.model import TopicPartition
+from kavka.model import BrokerId, TopicPartition
+from kavka.replication.decide.idle_partitions import IdlePartitions
+from kavka.replication.decide.partition import Partition
 from kavka.replication.decide.partition_results import EpochEndOffset
+from kavka.replication.decide.replica import RemoteReplica
 from kavka.replication.replica_manager import FetchOutcome, FetchSpec
 
 NO_ID = uuid.UUID(int=0)
@@ -102,6 +105,67 @@ def test_who_had_records_goes_to_the_end_of_the_line() -> None:
     context.worth_sending([found(spec(0), size=100), found(spec(1)), found(spec(2))])
     order = sessions.context(session_id, 2, [], [], 2).specs
     assert [wanted.topic_partition.partition for wanted in order] == [1, 2, 0]
+
+
+def follower_of(*indexes: int) -> tuple[FetchSessionCache, FetchContext, IdlePartitions, list[RemoteReplica]]:
+    """A follower's session all of whose partitions are idle."""
+    sessions = cache()
+    context = sessions.context(
+        NO_SESSION, INITIAL_EPOCH, [spec(index) for index in indexes], [], 0, is_follower=True, asked_as=(2, 7)
+    )
+    assert context.idle is not None
+    replicas = [RemoteReplica(BrokerId(2)) for _ in indexes]
+    for index, replica in zip(indexes, replicas, strict=True):
+        context.idle.rest(("orders", index), spec(index), cast(Partition, None), replica)
+    return sessions, context, context.idle, replicas
+
+
+def looked_at(sessions: FetchSessionCache, first: FetchContext, epoch: int, *named: FetchSpec) -> FetchContext:
+    return sessions.context(first.session_id, epoch, named, [], epoch, is_follower=True, asked_as=(2, 7))
+
+
+def test_an_idle_partition_belongs_to_the_session_and_no_fetch_looks_at_it() -> None:
+    sessions, first, idle, _ = follower_of(0, 1, 2)
+    assert looked_at(sessions, first, 1).specs == []
+    assert (sessions.partition_count, len(idle)) == (3, 3)
+    assert looked_at(sessions, first, 2, spec(1, 5)).specs == [spec(1, 5)]
+    assert (sessions.partition_count, len(idle)) == (3, 2)
+    assert sessions.context(first.session_id, 3, [], [("orders", 0)], 3, asked_as=(2, 7)).specs == [spec(1, 5)]
+    assert (sessions.partition_count, len(idle)) == (2, 1)
+
+
+def test_partitions_that_wake_go_to_the_end_of_the_line() -> None:
+    """Under a small max_bytes those that had records before them do not keep them waiting, nor they those in front."""
+    sessions, first, _, replicas = follower_of(0, 1, 2)
+    replicas[2].wake()
+    assert looked_at(sessions, first, 1).specs == [spec(2)]
+    replicas[0].wake()
+    context = looked_at(sessions, first, 2)
+    assert context.specs == [spec(2), spec(0)]
+    context.worth_sending([found(spec(2), size=100), found(spec(0))])
+    assert looked_at(sessions, first, 3).specs == [spec(0), spec(2)]
+
+
+def test_another_registration_of_the_follower_says_nothing_of_what_was_idle() -> None:
+    sessions, first, idle, _ = follower_of(0, 1)
+    context = sessions.context(first.session_id, 1, [], [], 1, is_follower=True, asked_as=(2, 8))
+    assert context.specs == [spec(0), spec(1)]
+    assert not len(idle)
+
+
+def test_a_session_that_ends_leaves_the_time_of_its_last_fetch_and_keeps_no_replica() -> None:
+    sessions, first, idle, replicas = follower_of(0, 1)
+    idle.fetched_ms = 4_711
+    assert [replica.last_caught_up_ms for replica in replicas] == [4_711, 4_711]
+    sessions.context(first.session_id, FINAL_EPOCH, [], [], 1, asked_as=(2, 7))
+    assert [(replica.idle, replica.last_caught_up_ms, replica.last_fetch_ms) for replica in replicas] == [
+        (None, 4_711, 4_711),
+        (None, 4_711, 4_711),
+    ]
+
+
+def test_a_consumers_session_has_nothing_idle() -> None:
+    assert opened(cache(), 0, 1).idle is None
 
 
 def test_partitions_are_added_changed_and_forgotten() -> None:

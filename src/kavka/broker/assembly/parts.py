@@ -260,7 +260,7 @@ def join(base: Base, opened: Opened) -> Running:
     control = _new_control(base, opened, serving)
     creation = serving.share.topic.creation = _new_topic_creation(base, serving, control)
     decision_topic, decisions = _new_decision_log(base, serving, creation)
-    maintenance = _new_maintenance(base, logs)
+    maintenance = _new_maintenance(base, logs, serving.replicas)
     _join_reports(base, opened, serving, control, maintenance)
     _add_ends(base, serving, control, maintenance, decision_topic, decisions)
     lookups = late_lookups(base, logs)
@@ -716,21 +716,19 @@ def _new_directory_failures(base: Base, opened: Opened, serving: Serving, contro
     )
 
 
-def _new_maintenance(base: Base, logs: LogManager) -> LogMaintenance:
+def _new_maintenance(base: Base, logs: LogManager, replicas: ReplicaManager) -> LogMaintenance:
     ports, configs = base.ports, base.configs
     cleaner = None
     if base.config.log_cleaner_enable:
         cleaner = LogCleaner(
-            logs,
-            ports.filesystem,
-            lambda: configs.broker,
-            wall_ms=ports.wall_ms,
-            run_blocking=ports.run_blocking,
+            logs, ports.filesystem, lambda: configs.broker, wall_ms=ports.wall_ms, run_blocking=ports.run_blocking
         )
     return LogMaintenance(
         logs,
         configs.broker,
-        MaintenancePorts(ports.wall_ms, base.on_storage_error, base.tasks.on_bug, ports.run_blocking),
+        MaintenancePorts(
+            ports.wall_ms, base.on_storage_error, base.tasks.on_bug, ports.run_blocking, replicas.on_log_start_moved
+        ),
         cleaner=cleaner,
     )
 

@@ -108,7 +108,8 @@ class CoordinatorLog:
         hosted = self._replicas.partition(self._topic, partition)
         if hosted is None or not hosted.is_leader or offset <= hosted.log.log_start_offset:
             return
-        hosted.log.delete_records(min(offset, hosted.log.high_watermark))
+        if hosted.log.delete_records(min(offset, hosted.log.high_watermark)):
+            self._replicas.on_log_start_moved(hosted.topic_partition)
         logger.info("coordinator log pruned", topic=self._topic, partition=partition, begins_at=offset)
 
     async def settle(self, partition: int) -> bool:

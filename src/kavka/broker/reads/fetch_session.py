@@ -10,6 +10,8 @@ of the answers are worth sending. Must not know: logs, replicas, time-outs.
     I5  a session of a follower never makes room for one of a consumer, unless it is idle
     I6  a session is its principal's: to all others it is not known, so that who guesses an id learns of no topics, and
         ends nothing (in Kafka it does)
+    I7  a follower's session keeps its idle partitions aside (replication/decide/idle_partitions.py): they belong to it,
+        and no fetch looks at them
 
 The table, (session id, session epoch) of the request to what is done:
 
@@ -41,21 +43,14 @@ from __future__ import annotations
 import random
 from bisect import bisect_left, insort
 from collections.abc import Iterable, KeysView, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_OFFSET
-from kavka.replication.decide.fetching import FetchOutcome, FetchSpec
+from kavka.replication.decide.fetching import FetchOutcome, FetchSpec, PartitionKey, partition_key
 
-PartitionKey = tuple[str | int, int]
-"""A partition as the client names it: by topic name before version 13, by topic id (as a number) from then on. A topic
-id that is not known here yet stays in the session, and is served as soon as it is."""
-
-
-def partition_key(spec: FetchSpec) -> PartitionKey:
-    topic, index = spec.topic_partition
-    return (spec.topic_id.int or topic, index)
-
+if TYPE_CHECKING:
+    from kavka.replication.decide.idle_partitions import IdlePartitions
 
 NO_SESSION = 0
 NOT_RESOLVED = -1
@@ -84,8 +79,8 @@ class FetchSession:
     """The partitions that one client fetches, in the order in which they are served."""
 
     __slots__ = (
-        "_sent", "by_topic_id", "created_ms", "epoch", "is_followers", "is_old", "last_used_ms", "principal", "rank",
-        "resolved_at", "session_id", "specs",
+        "_sent", "by_topic_id", "created_ms", "epoch", "idle", "is_followers", "is_old", "last_used_ms", "principal",
+        "rank", "resolved_at", "session_id", "specs",
     )  # fmt: skip
 
     def __init__(
@@ -110,20 +105,31 @@ class FetchSession:
         self.rank: _Rank | None = None
         """As the cache has it."""
         self.specs: dict[PartitionKey, FetchSpec] = {partition_key(spec): spec for spec in specs}
+        """Those that a fetch looks at."""
+        self.idle = _nothing_idle(self.specs) if is_followers else None
         self._sent: dict[PartitionKey, _Sent] = {}
         self.resolved_at = NOT_RESOLVED
         """For which topics that are known here the specs have the names of all their topics: see `keep_resolved`."""
 
+    @property
+    def size(self) -> int:
+        """How many partitions the session holds."""
+        return len(self.specs) + (len(self.idle) if self.idle is not None else 0)
+
     def keep_resolved(self, specs: Iterable[FetchSpec], topics_version: int) -> None:
-        """These are all partitions of the session with the names of their topics, as they are in the broker's
-        `topics_version`."""
-        self.specs = {partition_key(spec): spec for spec in specs}
+        """These are the partitions that a fetch looks at with the names of their topics, as they are in the broker's
+        `topics_version`. The idle ones have the names with which they were found here."""
+        for spec in specs:
+            self.specs[partition_key(spec)] = spec
         self.resolved_at = topics_version
 
     def update(self, specs: Iterable[FetchSpec], forgotten: Iterable[PartitionKey]) -> None:
         """Takes over what an incremental fetch changed."""
+        idle = self.idle
         for spec in specs:
             key = partition_key(spec)
+            if idle is not None:
+                idle.wake_key(key)
             known = self.specs.get(key)
             if known is None:
                 self.resolved_at = NOT_RESOLVED
@@ -132,6 +138,8 @@ class FetchSession:
                 spec = spec._replace(topic_partition=known.topic_partition)
             self.specs[key] = spec
         for key in forgotten:
+            if idle is not None:
+                idle.wake_key(key)
             self.specs.pop(key, None)
             self._sent.pop(key, None)
 
@@ -166,6 +174,13 @@ class FetchSession:
         return sending
 
 
+def _nothing_idle(specs: dict[PartitionKey, FetchSpec]) -> IdlePartitions:
+    # A broker alone has no followers, and does not import what they need.
+    from kavka.replication.decide.idle_partitions import IdlePartitions
+
+    return IdlePartitions(specs)
+
+
 class FetchContext(NamedTuple):
     """How one fetch is to be answered: `session` is None for a sessionless one, `everything` in a full answer."""
 
@@ -176,6 +191,11 @@ class FetchContext(NamedTuple):
     @property
     def session_id(self) -> int:
         return NO_SESSION if self.session is None else self.session.session_id
+
+    @property
+    def idle(self) -> IdlePartitions | None:
+        """The partitions of a follower's session that the fetch need not look at."""
+        return None if self.session is None else self.session.idle
 
     def worth_sending(self, outcomes: Sequence[FetchOutcome]) -> Sequence[FetchOutcome]:
         if self.session is None:
@@ -214,12 +234,13 @@ class FetchSessionCache:
         *,
         by_topic_id: bool = False,
         is_follower: bool = False,
+        asked_as: tuple[int, int] | None = None,
         principal: str = "",
     ) -> FetchContext:
         """Applies the table above. Raises `RequestError` for the three errors in it.
 
-        `by_topic_id`: the request's version names topics by their ids. `is_follower`: another broker asks. `principal`:
-        who asks.
+        `by_topic_id`: the request's version names topics by their ids. `is_follower`: another broker asks. `asked_as`:
+        the broker id and the broker epoch that the request names, if it names any. `principal`: who asks.
         """
         session = self._sessions.get(session_id)
         if session is not None and session.principal != principal:
@@ -234,6 +255,8 @@ class FetchSessionCache:
             if session_epoch == FINAL_EPOCH or not self._has_room(len(specs), now_ms, is_follower=is_follower):
                 return FetchContext(None, specs, everything=True)
             made = self._create(specs, now_ms, by_topic_id=by_topic_id, is_follower=is_follower, principal=principal)
+            if made.idle is not None:
+                made.idle.ask_as(asked_as)
             return FetchContext(made, specs, everything=True)
         if session is None:
             raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -245,8 +268,10 @@ class FetchSessionCache:
         if session.by_topic_id != by_topic_id:
             raise RequestError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.epoch = 1 if session_epoch == _MAX_EPOCH else session_epoch + 1
+        if session.idle is not None:
+            session.idle.ask_as(asked_as)
         session.update(specs, forgotten)
-        if not session.specs:
+        if not session.size:
             self._remove(session)
             return FetchContext(None, (), everything=True)
         self._use(session, now_ms)
@@ -280,7 +305,7 @@ class FetchSessionCache:
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         session.last_used_ms = now_ms
         is_old = now_ms - session.created_ms > MIN_EVICTION_MS
-        size = len(session.specs)
+        size = session.size
         if session.rank is not None and session.rank[1] == size and session.is_old == is_old:
             return
         self._unrank(session)
@@ -302,6 +327,8 @@ class FetchSessionCache:
         session.rank = None
 
     def _remove(self, session: FetchSession) -> None:
+        if session.idle is not None:
+            session.idle.wake_all()
         self._unrank(session)
         del self._sessions[session.session_id]
 

@@ -31,6 +31,7 @@ from kavka.log.decide.checkpoint import (
 from kavka.log.log_manager import LogManager
 from kavka.log.offset_checkpoints import CheckpointFile
 from kavka.logger import Logger
+from kavka.model import TopicPartition
 
 logger = Logger(__name__)
 
@@ -45,12 +46,14 @@ Work: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class MaintenancePorts(NamedTuple):
-    """`on_storage_error` takes a failed directory offline, and informs others. `on_bug` halts the broker."""
+    """`on_storage_error` takes a failed directory offline, and informs others. `on_bug` halts the broker.
+    `on_log_start_moved` tells who serves the log."""
 
     wall_ms: Callable[[], int]
     on_storage_error: Callable[[StorageError], None]
     on_bug: Callable[[BaseException], None]
     run_blocking: Callable[[Callable[[], None]], Awaitable[None]]
+    on_log_start_moved: Callable[[TopicPartition], None] = lambda topic_partition: None
 
 
 class LogMaintenance:
@@ -70,6 +73,7 @@ class LogMaintenance:
         self._wall_ms = ports.wall_ms
         self._on_storage_error = ports.on_storage_error
         self._on_bug = ports.on_bug
+        self._on_log_start_moved = ports.on_log_start_moved
         self._run_blocking = ports.run_blocking
         self.flushes = Flushes(
             wall_ms=ports.wall_ms, on_storage_error=ports.on_storage_error, run_blocking=ports.run_blocking
@@ -160,6 +164,7 @@ class LogMaintenance:
 
     async def _retain(self) -> None:
         for partition, deleted in self._logs.delete_old_segments(self._wall_ms()):
+            self._on_log_start_moved(partition)
             logger.info(
                 "segments deleted",
                 partition=str(partition),

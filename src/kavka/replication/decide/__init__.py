@@ -13,6 +13,7 @@ partition_rules       what holds for all partitions of a broker
 refusals              which refusals are worth a why-record
 isr_states            the in-sync replicas, committed or with one change under way
 replica               what a leader knows of one follower
+idle_partitions       partitions of a follower's fetch session that its fetches need not look at
 lag_policy            when a follower no longer counts as in sync
 partition_snapshot    all that a partition remembers, as a value
 replica_selector      which replica a consumer should read from

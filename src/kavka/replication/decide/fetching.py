@@ -27,6 +27,16 @@ class FetchSpec(NamedTuple):
     """Where a follower's log starts; -1 in the fetches of consumers."""
 
 
+PartitionKey = tuple[str | int, int]
+"""A partition as a client names it: by topic name before version 13, by topic id (as a number) from then on. A topic
+id that is not known here yet stays in a session, and is served as soon as it is."""
+
+
+def partition_key(spec: FetchSpec) -> PartitionKey:
+    topic, index = spec.topic_partition
+    return (spec.topic_id.int or topic, index)
+
+
 class AbortedTransaction(NamedTuple):
     """A producer's aborted transaction that reaches into what was fetched, from `first_offset`."""
 

@@ -64,7 +64,8 @@ def _partition(
         offset = log.high_watermark if wanted.offset == HIGH_WATERMARK else wanted.offset
         if offset < 0:
             raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        log.delete_records(offset)
+        if log.delete_records(offset):
+            broker.replicas.on_log_start_moved(partition.topic_partition)
     except OffsetOutOfRange:
         return _refusal(index, ErrorCode.OFFSET_OUT_OF_RANGE)
     except RequestError as refused:

@@ -70,6 +70,7 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
     replica = message.replica_state
     replica_id = message.replica_id if replica is None else replica.replica_id
     is_exempt = replica_id >= 0 and may_follow(broker, request)
+    broker_epoch = NO_BROKER_EPOCH if replica is None else replica.replica_epoch
     try:
         context = broker.fetch_sessions.context(
             message.session_id,
@@ -83,6 +84,7 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
             broker.replicas.now_ms(),
             by_topic_id=by_topic_id,
             is_follower=is_exempt,
+            asked_as=(replica_id, broker_epoch) if replica_id >= 0 else None,
             principal=request.context.principal,
         )
     except RequestError as error:
@@ -93,7 +95,7 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
         specs, refused = _resolve(broker, context)
     if broker.authorization is not None:
         specs, denied = _ask(broker.authorization.caller(request), specs, to_follower=replica_id >= 0)
-        refused = [*refused, *denied]
+        refused = [*refused, *denied, *_idle_denied(broker.authorization.caller(request), context)]
     max_bytes = min(message.max_bytes, broker.config.fetch_max_bytes)
     if request.meter is not None and replica_id < 0:
         max_bytes = min(max_bytes, request.meter.most_bytes())
@@ -106,8 +108,7 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
         message.rack_id,
     )
     if replica_id >= 0:
-        broker_epoch = NO_BROKER_EPOCH if replica is None else replica.replica_epoch
-        outcomes = broker.replicas.fetch_as_follower(params, specs, BrokerId(replica_id), broker_epoch)
+        outcomes = broker.replicas.fetch_as_follower(params, specs, BrokerId(replica_id), broker_epoch, context.idle)
     else:
         outcomes = broker.replicas.fetch(params, specs)
     if isinstance(outcomes, DelayedOperation):
@@ -172,6 +173,16 @@ def _ask(
     return [spec for spec in specs if spec.topic_partition.topic in allowed], denied
 
 
+def _idle_denied(caller: Caller, context: FetchContext) -> list[FetchOutcome]:
+    """The refusals of a follower's idle partitions. It may follow all partitions or none."""
+    idle = context.idle
+    if not idle or caller.may_on_cluster(Operation.CLUSTER_ACTION):
+        return []
+    specs = list(idle.specs())
+    idle.wake_all()
+    return [FetchOutcome(spec, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for spec in specs]
+
+
 def _ask_again(caller: Caller, outcomes: Sequence[FetchOutcome], *, to_follower: bool) -> list[FetchOutcome]:
     """What was read while the request waited, without what the caller may not read any more."""
     _, denied = _ask(caller, [outcome.spec for outcome in outcomes], to_follower=to_follower)
@@ -195,7 +206,8 @@ async def _await_outcomes(
         outcomes: Sequence[FetchOutcome] = await waiting.answer
         if authorization is not None and generation != authorization.authorizer.generation:
             # The right may be gone. Kafka sends what was asked for with it.
-            outcomes = _ask_again(authorization.caller(request), outcomes, to_follower=to_follower)
+            caller = authorization.caller(request)
+            outcomes = [*_ask_again(caller, outcomes, to_follower=to_follower), *_idle_denied(caller, context)]
             is_exempt = to_follower and may_follow(broker, request)
         return _response(broker, request, context, outcomes, to_follower=to_follower, is_exempt=is_exempt)
     except asyncio.CancelledError:
@@ -260,29 +272,14 @@ def _response(
         if topic is None:
             topic_id = spec.topic_id if version >= _FIRST_VERSION_WITH_TOPIC_IDS else NO_TOPIC_ID
             topic = topics[key] = FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[])
-        data = PartitionData(
-            partition_index=index,
-            error_code=outcome.error,
-            high_watermark=outcome.high_watermark,
-            last_stable_offset=outcome.last_stable_offset,
-            log_start_offset=outcome.log_start_offset,
-            records=list(outcome.chunks),
-            # Null, except for partitions that were not read: Kafka sends an empty list for those.
-            aborted_transactions=[] if outcome.error in _NOT_HERE else None,
-        )
-        if outcome.aborted_transactions is not None:
-            data.aborted_transactions = _aborted(outcome)
-        if outcome.preferred_read_replica >= 0:
-            data.preferred_read_replica = outcome.preferred_read_replica
-        if outcome.diverging_epoch is not None:
-            data.diverging_epoch = EpochEndOffset(
-                epoch=outcome.diverging_epoch.leader_epoch, end_offset=outcome.diverging_epoch.end_offset
-            )
+        data = _partition_data(outcome)
         if version >= 12 and outcome.error in _MOVED:
             leader = leader_of(broker, name, index)
             data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader, leader_epoch=leader.leader_epoch)
             leaders.add(leader.leader)
         topic.partitions.append(data)
+    if to_follower and context.idle is not None:
+        broker.replicas.followers.rest(context.idle, outcomes)
     response = FetchResponse(session_id=context.session_id, responses=list(topics.values()))
     if leaders and version >= 16:
         response.node_endpoints = [
@@ -290,6 +287,28 @@ def _response(
             for node in addresses_of(broker.metadata, request, leaders)
         ]
     return response
+
+
+def _partition_data(outcome: FetchOutcome) -> PartitionData:
+    data = PartitionData(
+        partition_index=outcome.spec.topic_partition.partition,
+        error_code=outcome.error,
+        high_watermark=outcome.high_watermark,
+        last_stable_offset=outcome.last_stable_offset,
+        log_start_offset=outcome.log_start_offset,
+        records=list(outcome.chunks),
+        # Null, except for partitions that were not read: Kafka sends an empty list for those.
+        aborted_transactions=[] if outcome.error in _NOT_HERE else None,
+    )
+    if outcome.aborted_transactions is not None:
+        data.aborted_transactions = _aborted(outcome)
+    if outcome.preferred_read_replica >= 0:
+        data.preferred_read_replica = outcome.preferred_read_replica
+    if outcome.diverging_epoch is not None:
+        data.diverging_epoch = EpochEndOffset(
+            epoch=outcome.diverging_epoch.leader_epoch, end_offset=outcome.diverging_epoch.end_offset
+        )
+    return data
 
 
 def _aborted(outcome: FetchOutcome) -> list[AbortedTransaction]:
