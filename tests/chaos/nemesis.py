@@ -20,6 +20,7 @@ from typing import NamedTuple
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
+from tests.kit.bad_cable import Quality
 from tests.kit.kavka_process import ProcessFailed
 from tests.kit.memory_pressure import MemoryPressure
 from tests.kit.memory_pressure import why_not as memory_cannot_be_pressed
@@ -43,6 +44,8 @@ class Fault(Enum):
     CUT_PAIR = "cut between two brokers"
     CUT_FROM_ZOOKEEPER = "cut from ZooKeeper"
     ISOLATE = "cut from everything"
+    NETWORK_BAD = "packets lost, doubled and out of order"
+    NETWORK_SLOW = "slow network"
     ZOOKEEPER_KILL = "ZooKeeper member kill -9"
     ZOOKEEPER_CUT = "ZooKeeper member cut off"
     ZOOKEEPER_QUORUM = "ZooKeeper without quorum"
@@ -63,6 +66,8 @@ NETWORK_FAULTS = frozenset(
         Fault.CUT_PAIR,
         Fault.CUT_FROM_ZOOKEEPER,
         Fault.ISOLATE,
+        Fault.NETWORK_BAD,
+        Fault.NETWORK_SLOW,
         Fault.ZOOKEEPER_CUT,
     }
 )
@@ -78,6 +83,8 @@ WEIGHTS: Mapping[Fault, int] = {
     Fault.CUT_PAIR: 2,
     Fault.CUT_FROM_ZOOKEEPER: 2,
     Fault.ISOLATE: 2,
+    Fault.NETWORK_BAD: 2,
+    Fault.NETWORK_SLOW: 2,
     Fault.ZOOKEEPER_KILL: 2,
     Fault.ZOOKEEPER_CUT: 1,
     Fault.ZOOKEEPER_QUORUM: 1,
@@ -99,6 +106,8 @@ DURATIONS_S: Mapping[Fault, tuple[float, float]] = {
     Fault.CUT_PAIR: (1.0, 9.0),
     Fault.CUT_FROM_ZOOKEEPER: (1.0, SESSION_S + 4),
     Fault.ISOLATE: (1.0, SESSION_S + 4),
+    Fault.NETWORK_BAD: (2.0, SESSION_S + 4),
+    Fault.NETWORK_SLOW: (2.0, SESSION_S + 4),
     Fault.ZOOKEEPER_KILL: (0.2, 4.0),
     Fault.ZOOKEEPER_CUT: (1.0, 6.0),
     Fault.ZOOKEEPER_QUORUM: (1.0, SESSION_S + 4),
@@ -114,6 +123,10 @@ DURATIONS_S: Mapping[Fault, tuple[float, float]] = {
 ERROR_SHARES = (0.0005, 0.05)
 """Of all reads, writes and syncs of a disk that fails now and then."""
 SLOW_SHARE, SLOWEST_S = 0.1, 0.5
+MOST_LOST, TWICE, OVERTAKEN, OVERTAKEN_BY_S = 0.2, 0.05, 0.25, 0.05
+"""Shares of the packets of a bad network; with the most that are lost, TCP hardly gets anything through."""
+FARTHEST_S, JITTER_S = 0.3, 0.01
+"""Each way of a slow network, so that an answer takes twice as long."""
 STEPS_S = (-3600.0, -60.0, -1.0, 1.0, 60.0, 3600.0)
 
 
@@ -309,6 +322,16 @@ class Nemesis:
                 cluster.cut_from_brokers(target)
                 cluster.cut_from_clients(target)
                 undo = self._ending_isolation(target)
+            case Fault.NETWORK_BAD:
+                quality = Quality(MOST_LOST * strength, TWICE, OVERTAKEN, 0.0, OVERTAKEN_BY_S)
+                cluster.spoil_network(target, quality)
+                name += f", {quality.lost:.0%} lost"
+                undo = self._calling(cluster.heal_network, target)
+            case Fault.NETWORK_SLOW:
+                delay_s = FARTHEST_S * strength
+                cluster.spoil_network(target, Quality(late=1.0, shortest_s=delay_s, longest_s=delay_s + JITTER_S))
+                name += f", {delay_s * 1000:.0f} ms each way"
+                undo = self._calling(cluster.heal_network, target)
             case Fault.DISK_FULL:
                 cluster.fill_disk(target)
                 undo, down = self._calling(cluster.free_disk, target), frozenset({target})

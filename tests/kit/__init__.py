@@ -9,7 +9,8 @@ Spark     spark_cluster, spark_job, sink_tasks_process, bad_day, pipeline_projec
 Disk      memory_directory (what needs no real disk does not wait for one)
 Faults    process_faults (a disk that fails or is slow, a wall clock that steps, for one process)
 Time      virtual_time (a clock that moves on instead of waiting)
-Networks  switched_network (in the process), network_lab (network namespaces)
+Networks  switched_network (in the process), network_lab (network namespaces),
+          bad_cable (packets that are lost, doubled, late)
 Groups    group_case, group_surroundings
 
 Must not know what a test wants to show. Apache Kafka itself is run by `tests.apache_kafka`.

@@ -2,7 +2,8 @@
 
 Each host is a network namespace with one address, joined to a hub namespace that routes between them; a cut is a
 routing rule in the hub, "from A to B: discard", so that it has a direction, is silent (no reset, no ICMP), and also
-holds for connections that stand. The processes of the test itself are the host `CLIENT`.
+holds for connections that stand. A way can also be bad: its packets go through a program that loses, doubles and
+delays them (bad_cable.py). The processes of the test itself are the host `CLIENT`.
 
 Decides how packets go; knows nothing of brokers. Needs root; without it NoNetworkLab says so in a sentence.
 
@@ -14,14 +15,23 @@ I2  Nothing changes on the machine's own network but one interface and one route
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import re
 import subprocess
+import sys
 import weakref
 from pathlib import Path
 from types import TracebackType
 
+from tests.kit import bad_cable
+from tests.kit.bad_cable import Quality
+
 CLIENT = "client"
+CABLE_TABLE = "77"
+"""The hub's routing table for ways that are bad."""
+CUT, BACK_FROM_CABLE, TO_CABLE = "10", "20", "30"
+"""Priorities of the hub's rules: a way that is cut is cut, however bad it is, and no packet goes twice to the cable."""
 NAMESPACES = Path("/run/netns")
 SLOTS = range(220, 250)
 """Second byte of the lab's addresses, 10.SLOT.0.0/16; a lab takes the first that no other lab on this machine has."""
@@ -45,6 +55,8 @@ class NetworkLab:
         self._slot = self._take_slot()
         self._hosts: dict[str, int] = {CLIENT: 0}
         self._cuts: set[tuple[str, str]] = set()
+        self._bad: set[tuple[str, str]] = set()
+        self._cable: subprocess.Popen[str] | None = None
         _open.add(self)
         try:
             outside = f"lab{self._slot}c"
@@ -111,23 +123,71 @@ class NetworkLab:
                 self._cuts.add(one)
                 self._in_hub("rule", "add", *self._rule(*one))
 
+    def spoil(self, source: str, target: str, quality: Quality) -> None:
+        """The ways between two hosts, both of them, are of that quality from now on. Raises NoNetworkLab."""
+        cable = self._cable or self._lay_cable()
+        for one in ((source, target), (target, source)):
+            self._order(cable, one, quality)
+            if one not in self._bad:
+                self._bad.add(one)
+                self._in_hub("rule", "add", *self._way(*one), "table", CABLE_TABLE, "priority", TO_CABLE)
+
     def heal(self, source: str, target: str) -> None:
-        """End the cuts between two hosts, in either direction."""
+        """End the cuts between two hosts, in either direction, and what else is bad between them."""
         for one in ((source, target), (target, source)):
             if one in self._cuts:
                 self._cuts.remove(one)
                 self._in_hub("rule", "del", *self._rule(*one))
+            if one in self._bad:
+                self._bad.remove(one)
+                self._in_hub("rule", "del", *self._way(*one), "table", CABLE_TABLE, "priority", TO_CABLE)
+                assert self._cable is not None
+                self._order(self._cable, one, None)
 
     def heal_all(self) -> None:
-        for source, target in sorted(self._cuts):
+        for source, target in sorted(self._cuts | self._bad):
             self.heal(source, target)
 
     def _rule(self, source: str, target: str) -> list[str]:
-        return ["from", self.address(source), "to", self.address(target), "blackhole"]
+        return [*self._way(source, target), "blackhole", "priority", CUT]
+
+    def _way(self, source: str, target: str) -> list[str]:
+        return ["from", self.address(source), "to", self.address(target)]
+
+    # -- bad ways
+
+    def _lay_cable(self) -> subprocess.Popen[str]:
+        # What comes back from the cable comes from where its sender is not: no check of that.
+        checks = [f"/proc/sys/net/ipv4/conf/{one}/rp_filter" for one in ("all", "default")]
+        _run([*self.command("hub"), "sh", "-c", "; ".join(f"echo 0 > {one}" for one in checks)])
+        program = [sys.executable, bad_cable.__file__, str(self._slot)]
+        self._cable = subprocess.Popen(
+            [*self.command("hub"), *program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._cable.stdout is not None
+        if self._cable.stdout.readline().strip() != bad_cable.READY:
+            raise NoNetworkLab("no TUN device can be made here; the lines above say why")
+        self._in_hub("link", "set", bad_cable.DEVICE, "up")
+        self._in_hub("route", "add", "default", "dev", bad_cable.DEVICE, "table", CABLE_TABLE)
+        self._in_hub("rule", "add", "iif", bad_cable.DEVICE, "lookup", "main", "priority", BACK_FROM_CABLE)
+        return self._cable
+
+    def _order(self, cable: subprocess.Popen[str], way: tuple[str, str], quality: Quality | None) -> None:
+        assert cable.stdin is not None
+        source, target = (self.address(host) for host in way)
+        cable.stdin.write(json.dumps([source, target, quality]) + "\n")
+        cable.stdin.flush()
 
     # -- end
 
     def close(self) -> None:
+        if self._cable is not None:
+            self._cable.kill()
+            self._cable.wait()
+            for pipe in (self._cable.stdin, self._cable.stdout):
+                assert pipe is not None
+                pipe.close()
+            self._cable = None
         for host in [*self._hosts, "hub"]:
             if (NAMESPACES / self._namespace(host)).exists():
                 _run(["ip", "netns", "del", self._namespace(host)], check=False)

@@ -32,6 +32,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
 from tests.apache_kafka import Release
+from tests.kit.bad_cable import Quality
 from tests.kit.command_server import PROGRAM
 from tests.kit.kavka_process import HOST, ProcessFailed, answers_metadata
 from tests.kit.network_lab import CLIENT, NetworkLab
@@ -517,10 +518,23 @@ class ProcessCluster:
     def heal_from_clients(self, broker_id: int) -> None:
         self._lab.heal(self.broker_host(broker_id), CLIENT)
 
+    def spoil_network(self, broker_id: int, quality: Quality) -> None:
+        """Between a broker and everybody else: brokers, ZooKeeper, clients."""
+        for host in self._others(broker_id):
+            self._lab.spoil(self.broker_host(broker_id), host, quality)
+
+    def heal_network(self, broker_id: int) -> None:
+        for host in self._others(broker_id):
+            self._lab.heal(self.broker_host(broker_id), host)
+
+    def _others(self, broker_id: int) -> list[str]:
+        brokers = [self.broker_host(other) for other in self.brokers if other != broker_id]
+        return [*brokers, *(self.zookeeper_host(index) for index in range(len(self.zookeepers))), CLIENT]
+
     @property
     def _lab(self) -> NetworkLab:
         if self.lab is None:
-            raise ValueError("cuts need a NetworkLab")
+            raise ValueError("faults of the network need a NetworkLab")
         return self.lab
 
 
