@@ -43,7 +43,7 @@ EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % 
 MUTANTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-console bench-partitions bench-spark chaos chaos-spark soak crowd upgrade simulate explore mutants fuzz kill9 messages picture clean
+.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-console bench-partitions bench-share bench-spark chaos chaos-spark soak crowd upgrade simulate explore mutants fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -101,6 +101,10 @@ bench: setup ## kavka beside Apache Kafka, in turn, with ratios (an hour)
 
 bench-cluster: setup ## three brokers of each in turn: throughput, failover, 10,000 partitions (over an hour)
 	@$(PYTHON) -m benchmarks.cluster
+
+bench-share: setup ## share groups of kavka and of Apache Kafka 4.3, in turn: one broker, then three with the leader killed (a quarter of an hour)
+	@$(PYTHON) -m benchmarks.run share
+	@$(PYTHON) -m benchmarks.cluster share
 
 bench-partitions: setup ## five brokers with 50,000 to 200,000 replicas: shutdown, failover, start, memory (long; PARTITIONS="--divisor 10")
 	@$(PYTHON) -m benchmarks.partitions $(PARTITIONS)

@@ -31,12 +31,14 @@ from benchmarks.rows import (
     Measurement,
     touch_page_cache,
 )
+from benchmarks.share_load import ShareLoad
 from kavka.protocol.messages import MetadataRequest
 from kavka.protocol.messages.metadata_request import MetadataRequestTopic
 
 IDLE_S = 5.0
 PARTITIONS_UNDER_FAULT = 6
 FAULT_TIMEOUT_S = 60.0
+HELD = 10
 MANY, VERY_MANY, TOPICS_OF_VERY_MANY = 1000, 10_000, 10
 VERY_MANY_TIMEOUT_S = 400.0
 
@@ -259,6 +261,30 @@ class _Load:
         self._thread.join()
 
 
+def share_failover(life: ClusterLife) -> Iterator[Measurement]:
+    """kill -9 of the leader of a partition whose records a member of a share group has; another member waits."""
+    if life.cluster.name == "zk":  # It has share groups in KRaft mode only.
+        return
+    controller = life.cluster.controller()
+    with ShareLoad(life.bootstrap) as load:
+        topic, victim = _led_by_another(life, controller)
+        load_generator.run("produce", life.bootstrap, topic, HELD, settings={**PRODUCE, "acks": "all"})
+        load.ask("hold", topic, "held")
+        killed_at = time.time()
+        life.cluster.kill(victim)
+        yield Measurement("cluster_share_failover", {"first_redelivery_s": load.ask("redelivered")["at_s"] - killed_at})
+
+
+def _led_by_another(life: ClusterLife, controller: int) -> tuple[str, int]:
+    """A topic of one partition that the controller does not lead, and who does."""
+    for number in range(20):
+        topic = _new_topic(life, f"held-{number}")
+        (leader,) = (one.leader for one in _admin(life).list_topics(topic, 10).topics[topic].partitions.values())
+        if leader != controller:
+            return topic, leader
+    raise load_generator.LoadFailed("the controller leads every partition")
+
+
 # ------------------------------------------------------------------------------------------------ many partitions
 
 
@@ -389,6 +415,7 @@ CLUSTER_GROUPS: dict[str, ClusterGroup] = {
     "throughput": throughput,
     "latency": latency,
     "failover": failover,
+    "share": share_failover,
     "partitions": partitions,
     "very_many": very_many,
 }

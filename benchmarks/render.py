@@ -38,6 +38,13 @@ ROW_NAMES = {
     "tls_small_requests": "TLS: one record per request, 50 in flight",
     "tls_small_requests_in_clear": "the same without TLS, of the same broker",
     "tls_handshakes": "TLS 1.3 handshakes, P-256, two clients without pause",
+    "share_consume_1k": "share group, 1 KiB: one Java member, each poll accepts what the one before brought",
+    "share_accept_each": "share group, 1 KiB: eight Java members, each record accepted by itself",
+    "share_latency": "share group, one record at a time: from send until it is stored as accepted",
+    "share_first_record": "share group that is new: from subscribe to the first record",
+    "share_member_killed": "share group: end of a member until another one has its records",
+    "share_idle": "500 share groups of one member, which waits at one partition",
+    "cluster_share_failover": "share group: kill -9 of the leader of a partition whose records a member holds",
     "cluster_startup": "start-up of three brokers",
     "cluster_idle": "three idle brokers",
     "cluster_in_one_process": "`kavka up --brokers 3`, all in one process, beside Apache Kafka's three",
@@ -86,6 +93,11 @@ FIGURE_NAMES = {
     "full_isr_after_restart_s": "restart until it is in sync everywhere, s",
     "errors": "records given up by the client",
     "kb_per_replica": "memory per replica, KB",
+    "median_ms": "median, ms",
+    "max_ms": "slowest, ms",
+    "kb_per_member": "memory of a group, its member, connection and share-partition, KB",
+    "heartbeats_per_s": "heartbeats/s, one after another",
+    "first_redelivery_s": "until another member has one of them (Java, default back-offs), s",
     "added_by_tls_us": "broker CPU that TLS adds to each, us",
     "handshakes_per_s": "handshakes/s",
     "broker_cpu_us_each": "broker CPU of each, us",
@@ -108,6 +120,8 @@ same load.
 * **CPU seconds** are those of the broker process, user and system apart. The client's are those of the measured time.
 * **TLS** (`python -m benchmarks.run tls`): a listener beside the plain one, with a P-256 certificate. Clients show
   none. The client's own encryption takes from the same cores.
+* **Share groups** (`python -m benchmarks.run share`): the load is Apache Kafka's own consumer
+  ([ShareLoad.java](../benchmarks/load/ShareLoad.java)), with its default settings, and one partition.
 * **A ratio** is kavka / Apache Kafka of the same round. Its median is the figure that counts, and the one that has a
   target.
 

@@ -54,6 +54,8 @@ class Sizes(NamedTuple):
     small_requests: int = 60_000
     latencies: int = 10_000
     java_records: int = 200_000
+    share_records: int = 300_000
+    share_latencies: int = 2_000
 
     def divided(self, divisor: int) -> Sizes:
         return Sizes(*(count // divisor for count in self))
@@ -107,7 +109,7 @@ def throughput(life: Life) -> Iterator[Measurement]:
     sizes = life.sizes
     shapes = [("100b", 100, sizes.records_100), ("1k", 1024, sizes.records_1k)]
     for label, size, records in shapes:
-        topic = _new_topic(life, f"warm-{label}")
+        topic = new_topic(life, f"warm-{label}")
         for acks in ("1", "all"):
             load_generator.run(
                 "produce", life.candidate.bootstrap, topic, records // 3, size=size, settings={**PRODUCE, "acks": acks}
@@ -115,7 +117,7 @@ def throughput(life: Life) -> Iterator[Measurement]:
         load_generator.run("consume", life.candidate.bootstrap, topic, records // 3, settings=CONSUME)
     for label, size, records in shapes:
         for acks in ("1", "all"):
-            topic = _new_topic(life, f"produce-{label}-acks-{acks}")
+            topic = new_topic(life, f"produce-{label}-acks-{acks}")
             settings = {**PRODUCE, "acks": acks}
             yield _measured(life, f"produce_{label}_acks_{acks}", "produce", topic, records, size, settings)
         yield _measured(life, f"consume_{label}", "consume", topic, records, size, CONSUME)
@@ -125,7 +127,7 @@ def throughput(life: Life) -> Iterator[Measurement]:
 def small(life: Life) -> Iterator[Measurement]:
     """Requests of one record, 50 in flight."""
     settings = {**SMALL_REQUESTS, "acks": "1"}
-    topic, requests = _new_topic(life, "small"), life.sizes.small_requests
+    topic, requests = new_topic(life, "small"), life.sizes.small_requests
     load_generator.run("produce", life.candidate.bootstrap, topic, requests // 2, settings=settings)
     yield _measured(life, "small_requests", "produce", topic, requests, 100, settings)
 
@@ -134,7 +136,7 @@ def latency(life: Life) -> Iterator[Measurement]:
     """One record at a time: until it is acknowledged, and until a consumer has it."""
     settings, operations = {**ONE_AT_A_TIME, "acks": "1"}, life.sizes.latencies
     for row, what in (("latency_acks_1", "latency"), ("latency_end_to_end", "endtoend")):
-        topic = _new_topic(life, row)
+        topic = new_topic(life, row)
         load_generator.run(what, life.candidate.bootstrap, topic, operations // 2, settings=settings)
         yield _measured(life, row, what, topic, operations, 100, settings)
 
@@ -174,14 +176,14 @@ def _every_log_answers(admin: AdminClient, topic: str) -> bool:
 
 def java(life: Life) -> Iterator[Measurement]:
     """Kafka's own ProducerPerformance with its 16 KiB batches: many more requests for the same bytes."""
-    topic, records = _new_topic(life, "java"), life.sizes.java_records
+    topic, records = new_topic(life, "java"), life.sizes.java_records
     _java_produce(life, topic, records // 2)
     before, client_before = life.candidate.cpu_seconds(), resource.getrusage(resource.RUSAGE_CHILDREN)
     megabytes_per_s = _java_produce(life, topic, records)
     used, client = life.candidate.cpu_seconds() - before, resource.getrusage(resource.RUSAGE_CHILDREN)
     # The client's includes the start of its virtual machine.
     client_used = CpuSeconds(client.ru_utime - client_before.ru_utime, client.ru_stime - client_before.ru_stime)
-    figures = {"megabytes_per_s": megabytes_per_s, **_cpu_per_million(used, client_used, records, records)}
+    figures = {"megabytes_per_s": megabytes_per_s, **cpu_per_million(used, client_used, records, records)}
     yield Measurement("produce_1k_acks_all_java", figures)
 
 
@@ -191,14 +193,14 @@ def under_tls(life: Life) -> Iterator[Measurement]:
     sizes, bootstrap, own = life.sizes, life.candidate.bootstrap, life.tls.of_client()
     size, records, requests = 1024, sizes.records_1k, sizes.small_requests
     produce, consume = {**PRODUCE, **own, "acks": "1"}, {**CONSUME, **own}
-    topic = _new_topic(life, "warm")
+    topic = new_topic(life, "warm")
     load_generator.run("produce", bootstrap, topic, records // 3, size=size, settings=produce)
     load_generator.run("consume", bootstrap, topic, records // 3, settings=consume)
-    topic = _new_topic(life, "tls-1k")
+    topic = new_topic(life, "tls-1k")
     yield _measured(life, "tls_produce_1k", "produce", topic, records, size, produce)
     yield _measured(life, "tls_consume_1k", "consume", topic, records, size, consume)
     clear = {**SMALL_REQUESTS, "acks": "1"}
-    topic = _new_topic(life, "tls-small")
+    topic = new_topic(life, "tls-small")
     for settings in (clear, {**clear, **own}):
         load_generator.run("produce", bootstrap, topic, requests // 2, settings=settings)
     in_clear = _measured(life, "tls_small_requests_in_clear", "produce", topic, requests, 100, clear)
@@ -258,7 +260,8 @@ GROUPS: dict[str, Group] = {
 }
 
 
-def _new_topic(life: Life, name: str) -> str:
+def new_topic(life: Life, name: str) -> str:
+    """A topic of one partition that has a leader."""
     admin = AdminClient({"bootstrap.servers": life.candidate.bootstrap})
     admin.create_topics([NewTopic(name, 1, 1)], operation_timeout=30)[name].result()
     while not all(part.leader >= 0 for part in admin.list_topics(name, 10).topics[name].partitions.values()):
@@ -277,7 +280,7 @@ def _measured(
     figures = {
         "records_per_s": load.records / load.seconds,
         "megabytes_per_s": load.bytes / load.seconds / 2**20,
-        **_cpu_per_million(used, CpuSeconds(load.user_s, load.system_s), operations, load.records),
+        **cpu_per_million(used, CpuSeconds(load.user_s, load.system_s), operations, load.records),
     }
     for name in ("p50_us", "p90_us", "p99_us", "max_us"):
         value = getattr(load, name)
@@ -301,7 +304,7 @@ def touch_page_cache(directory: Path, size_bytes: int) -> None:
     path.unlink()
 
 
-def _cpu_per_million(
+def cpu_per_million(
     broker: CpuSeconds, client: CpuSeconds, broker_operations: int, client_operations: int
 ) -> dict[str, float]:
     """CPU seconds per million operations, which is microseconds for each."""

@@ -27,8 +27,11 @@ from benchmarks import PROJECT, load_generator, render
 from benchmarks.candidates import BEFORE, Candidate, candidate
 from benchmarks.commits import UnknownCommit, compile_checkout, laid_out
 from benchmarks.results import Measured, Run, compare, machine, merge, read, write
-from benchmarks.rows import GROUPS, Group, Sizes, live
+from benchmarks.rows import GROUPS as OTHER_GROUPS
+from benchmarks.rows import Group, Sizes, live
+from benchmarks.share_rows import share
 
+GROUPS: dict[str, Group] = {**OTHER_GROUPS, "share": share}
 QUICK_DIVISOR = 5
 
 NARROWEST_TABLE = 150
