@@ -31,7 +31,7 @@ MOST_NOT_RUN = {
     "a fragment": 6,
     "an incident": 22,
     TAKES_MINUTES: 29,
-    ELSEWHERE: 31,
+    ELSEWHERE: 32,
 }
 """Blocks and lines for each reason. A page that needs more of them raises its number here, where a reviewer sees it."""
 
