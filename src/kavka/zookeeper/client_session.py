@@ -9,11 +9,15 @@ chroots; bytes and time come from the Network port and the running loop, chance 
     OPENING        a server accepts                      CONNECTED      told: connected
     OPENING        nobody in the connection's time-out   EXPIRED        open raises ConnectionFailed
     CONNECTED      the connection ends, or is silent     DISCONNECTED   told: disconnected; requests: see `OnLoss`
-                   for 2/3 of the session's time-out
+                   for 2/3 of the session's time-out*
     CONNECTED      an answer says: expired               EXPIRED        told: expired; requests: SessionExpired
     DISCONNECTED   a server takes the session back       CONNECTED      told: connected; watches are left again first
     DISCONNECTED   a server says: expired                EXPIRED        told: expired; requests: SessionExpired
     any            close                                 CLOSED         the server is told where there is a connection
+
+* Where this process stood still meanwhile, what the server said is still to be read, and nobody pinged it. Then it is
+pinged, and has 1/6 of the time-out to answer, once. Otherwise a broker that had no processor for a while would leave a
+good connection, with its session near the end.
 
 While it is DISCONNECTED nobody here can know whether the session lives: only a server's word ends it, and requests
 that were not sent wait for that word. So a write that never left is carried out late or rejected, not unknown.
@@ -109,6 +113,8 @@ MAX_WAITING_REQUESTS: Final = 100_000
 FIRST_PAUSE_MS: Final = 50
 LAST_PAUSE_MS: Final = 1_000
 """After a round of all servers in vain there is a pause, twice as long after each round; at last ZooKeeper's own."""
+STOOD_STILL: Final = 1 / 20
+"""A timer that fires so late, as a share of the session's time-out, tells that this process stood still."""
 CLOSE_MS: Final = 5_000
 """How long `close` waits for the server's word. After that the session ends by its time-out."""
 _NO_PASSWORD: Final = bytes(PASSWORD_BYTES)
@@ -270,8 +276,9 @@ class ClientSession:
         self._connection: Connection | None = None
         self._failed_attempts = 0
         self._last_failure = "none was tried"
-        self._heard_s = self._sent_s = 0.0
-        self._gave_up = False
+        self._heard_s = self._sent_s = self._look_s = 0.0
+        self._looks_again = False
+        self._gave_up_after_s: float | None = None
         self._told_login = ""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -469,8 +476,9 @@ class ClientSession:
         """Answers and events of one connection, until it ends; returns why."""
         loop = asyncio.get_running_loop()
         self._connection = connection
-        self._heard_s = self._sent_s = loop.time()
-        self._gave_up = False
+        self._heard_s = self._sent_s = self._look_s = loop.time()
+        self._gave_up_after_s = None
+        self._looks_again = False
         self._restore_watches()
         self._pump()
         self._on_timer()
@@ -478,14 +486,15 @@ class ClientSession:
             while True:
                 payload = await connection.receive_frame()
                 self._heard_s = loop.time()
+                self._looks_again = False
                 self._failed_attempts = 0
                 self._on_frame(payload)
                 if self.phase is Phase.EXPIRED:
                     return SessionExpired()
                 self._pump()
         except KavkaError as failure:
-            silence_s = loop.time() - self._heard_s
-            return ConnectionFailed(f"silent for {silence_s:.3f} s") if self._gave_up else failure
+            silence_s = self._gave_up_after_s
+            return failure if silence_s is None else ConnectionFailed(f"silent for {silence_s:.3f} s")
         finally:
             self._connection = None
             if self._timer is not None:
@@ -507,15 +516,20 @@ class ClientSession:
         if connection is None:
             return
         silent_at_s = self._heard_s + self._timeout_ms * 2 / 3000
-        if now_s >= silent_at_s:
-            self._gave_up = True
+        stood_still = not self._looks_again and now_s - self._look_s >= self._timeout_ms * STOOD_STILL / 1000
+        if stood_still:
+            self._looks_again = True
+            silent_at_s = max(silent_at_s, now_s + self._timeout_ms / 6000)
+        elif now_s >= silent_at_s:
+            self._gave_up_after_s = now_s - self._heard_s
             connection.close()  # Its reader hears of it.
             return
-        if now_s >= self._sent_s + self._timeout_ms / 3000:
+        if stood_still or now_s >= self._sent_s + self._timeout_ms / 3000:
             self._sent_s = now_s
             with suppress(KavkaError):
                 connection.send_frame([encode_request(Request(PING_XID, OpCode.PING, EmptyRequest()))])
-        self._timer = loop.call_at(min(silent_at_s, self._sent_s + self._timeout_ms / 3000), self._on_timer)
+        self._look_s = min(silent_at_s, self._sent_s + self._timeout_ms / 3000)
+        self._timer = loop.call_at(self._look_s, self._on_timer)
 
     # -------------------------------------------------------------------------------------------------- frames
 

@@ -53,6 +53,10 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now_s
 
+    def stand_still(self, seconds: float) -> None:
+        """As a process that is stopped, or has no processor: nothing runs until the time has passed."""
+        self._jumping.now_s += seconds
+
 
 class MemoryLink:
     """One connection, seen from the client (the port's Connection), and the server's end of it."""

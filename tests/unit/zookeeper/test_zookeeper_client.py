@@ -50,7 +50,7 @@ from kavka.zookeeper.port import (
     WatchMode,
     ZooKeeper,
 )
-from tests.unit.zookeeper.memory_ensemble import HOSTS, SESSION_MS, MemoryEnsemble, MemoryLink, run
+from tests.unit.zookeeper.memory_ensemble import HOSTS, SESSION_MS, JumpingLoop, MemoryEnsemble, MemoryLink, run
 
 SESSION_S = SESSION_MS / 1000
 CONNECTED = SessionEvent(SessionState.CONNECTED)
@@ -222,6 +222,50 @@ def test_a_server_that_falls_silent_is_left_in_time_to_keep_the_session() -> Non
         assert await client.exists("/e") is not None
         assert loop.time() - before == pytest.approx(SESSION_S * 2 / 3, abs=0.01)
         assert heard == [DISCONNECTED, CONNECTED]
+
+    run(scenario)
+
+
+def standing_still(seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, JumpingLoop)
+    loop.stand_still(seconds)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.66, 0.7, 0.9, 1.5])
+def test_a_server_is_not_taken_for_silent_because_this_process_stood_still(share: float) -> None:
+    async def scenario(ensemble: MemoryEnsemble) -> None:
+        client = await ensemble.client()
+        heard = hear(client)
+        for pause_s in (0.1, SESSION_S / 3 - 0.01, SESSION_S / 2):
+            await asyncio.sleep(pause_s)
+            standing_still(share * SESSION_S)
+            await asyncio.sleep(2 * SESSION_S)
+        assert heard == []
+        assert len(ensemble.greetings) == 1
+
+    run(scenario)
+
+
+def test_a_server_that_is_silent_is_left_soon_also_where_this_process_stands_still_again_and_again() -> None:
+    async def scenario(ensemble: MemoryEnsemble) -> None:
+        client = await ensemble.client()
+        heard = hear(client)
+        ensemble.silent = {ensemble.links[0].host}
+        before = asyncio.get_running_loop().time()
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            standing_still(SESSION_S / 5)
+        assert heard[:1] == [DISCONNECTED]
+        assert asyncio.get_running_loop().time() - before < 5 * SESSION_S
+
+        ensemble.silent = {ensemble.links[-1].host}
+        heard.clear()
+        await asyncio.sleep(0.01)
+        standing_still(SESSION_S * 0.7)
+        before = asyncio.get_running_loop().time()
+        await until(DISCONNECTED, heard)
+        assert asyncio.get_running_loop().time() - before < SESSION_S / 4
 
     run(scenario)
 
