@@ -254,7 +254,8 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 found = await find_partitions(cluster, options.topics)
             if not set(known).difference(found.partitions):
                 earliest, latest = await asking
-                if begin is not None and begin.topic_ids.items() <= found.topic_ids.items():
+                now = Offsets({}, found.topic_ids)
+                if begin is not None and not any(_is_new(name, begin, now) for name in known):
                     latest = await self._ends_not_before(opened, begin, latest)
         finally:
             asking.cancel()

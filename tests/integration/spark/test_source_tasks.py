@@ -480,8 +480,12 @@ def test_the_first_micro_batch_waits_for_nothing(kavka_broker: KavkaProcess, top
     assert stream.micro_batch() == 0
 
 
-def test_an_end_before_the_streams_position_is_asked_for_again(kavka_broker: KavkaProcess, topic: str) -> None:
-    """A stale answer of a leader that was just elected is no lost record; a log that stays short is."""
+@pytest.mark.parametrize("more_ids", [{}, {"read-before": "4f2e7430-32ba-4166-a8a9-8b144f0446c6"}])
+def test_an_end_before_the_streams_position_is_asked_for_again(
+    kavka_broker: KavkaProcess, topic: str, more_ids: dict[str, str]
+) -> None:
+    """A stale answer of a leader that was just elected is no lost record; a log that stays short is. `more_ids` are of
+    topics that the stream no longer reads, or that were deleted."""
     create_topic(kavka_broker.bootstrap, topic, 1)
     produce(kavka_broker.bootstrap, topic, 10, partitions=1)
     retried = {"fetchOffset.numRetries": "50", "fetchOffset.retryIntervalMs": "100"}
@@ -489,6 +493,7 @@ def test_an_end_before_the_streams_position_is_asked_for_again(kavka_broker: Kav
     stream.drain()
     ahead = json.loads(stream.at)
     ahead[topic]["0"] = 30
+    ahead["topic ids"] |= more_ids
     stream.at = json.dumps(ahead)
     catching_up = threading.Timer(0.5, produce, (kavka_broker.bootstrap, topic, 25), {"partitions": 1})
     catching_up.start()
