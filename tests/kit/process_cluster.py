@@ -366,6 +366,10 @@ class ProcessCluster:
         for server in self.brokers.values():
             server.start()
         self.wait_for_brokers(timeout_s=timeout_s)
+        self.wait_until_all_know(timeout_s=timeout_s)
+
+    def wait_until_all_know(self, *, timeout_s: float = 60.0) -> None:
+        """Until each broker tells clients of all: a controller that has not heard of one refuses replicas there."""
         for server in self.brokers.values():
             eventually(
                 f"{server.name} knows all brokers",

@@ -11,14 +11,19 @@ from kavka.client.consumer import Consumer, ConsumerRecord
 from kavka.client.offsets import latest_offsets
 from kavka.client.producer import Producer
 from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset
+from kavka.client.transaction_admin import TransactionAdmin
 from kavka.model import TopicPartition
 from kavka.runtime.network import SocketNetwork
+
+DECIDED = ("PrepareCommit", "PrepareAbort")
+"""States of a transaction whose outcome stands, and whose markers are on their way."""
 
 
 def contents(
     bootstrap: str, topic: str, *, read_committed: bool = True, partitions: Sequence[int] | None = None
 ) -> list[ConsumerRecord]:
-    """Every record below the ends that the topic has now, by partition in order."""
+    """Every record below the ends that the topic has now, by partition in order. With `read_committed` what was decided
+    before counts: a commit is answered before its markers are written, and until then the topic ends before it."""
 
     async def read() -> list[ConsumerRecord]:
         settings = ConsumerSettings(
@@ -33,12 +38,21 @@ def contents(
             if partitions is not None:
                 chosen = [TopicPartition(topic, partition) for partition in partitions]
                 consumer.assign(chosen)
+            if read_committed:
+                await _until_markers_are_written(cluster)
             ends = await latest_offsets(cluster, chosen, read_committed=read_committed)
             while not consumer.reached(ends):
                 found += await consumer.poll(max_records=10_000, timeout_ms=200)
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
-    return asyncio.run(asyncio.wait_for(read(), 120))
+    return asyncio.run(asyncio.wait_for(read(), 240))
+
+
+async def _until_markers_are_written(cluster: Cluster) -> None:
+    """Returns when no transaction is decided and not over; open ones are not waited for."""
+    admin = TransactionAdmin(cluster)
+    while await admin.list_transactions(states=DECIDED):  # noqa: ASYNC110 - coordinators are asked
+        await asyncio.sleep(0.02)
 
 
 def create(

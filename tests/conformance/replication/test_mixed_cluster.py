@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.apache_kafka import PeerMissing
 from tests.kit.process_cluster import ProcessCluster, eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 KAFKA, KAVKA = 0, 1
 LED_BY_KAFKA, LED_BY_KAVKA = "led-by-kafka", "led-by-kavka"
@@ -42,10 +42,11 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProcessC
         for broker_id in (request.param, 1 - request.param):
             brokers.start_broker(broker_id)
         assert brokers.controller() == request.param
+        brokers.wait_until_all_know()
         admin = AdminClient({"bootstrap.servers": brokers.bootstrap})
         topics = [NewTopic(name, 1, replica_assignment=[replicas]) for name, replicas in TOPICS.items()]
         for created in admin.create_topics(topics).values():
-            created.result(20)
+            created.result(60)
         in_sync(brokers)
         yield brokers
 
@@ -67,7 +68,7 @@ def produce(cluster: ProcessCluster, topic: str, first: int, count: int) -> None
     producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
     for number in range(first, first + count):
         producer.produce(topic, b"%d" % number, on_delivery=on_delivery)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert refused == []
 
 
