@@ -37,6 +37,7 @@ class Readable:
     def __init__(self) -> None:
         self._open: dict[TopicPartition, dict[int, set[Offset]]] = {}
         self._aborted: dict[TopicPartition, set[Offset]] = {}
+        self._markers: dict[TopicPartition, set[Offset]] = {}
 
     def on_committed(self, partition: TopicPartition, batches: Iterable[RecordBatch]) -> None:
         """These batches came to lie below the true high watermark."""
@@ -48,6 +49,7 @@ class Readable:
                 if header.is_transactional:
                     open_.setdefault(header.producer_id, set()).update(offsets)
                 continue
+            self._markers.setdefault(partition, set()).update(offsets)
             ended, marker = open_.pop(header.producer_id, set()), read_marker(batch)
             if marker is not None and marker.control_type is ControlType.ABORT:
                 aborted.update(ended, offsets)
@@ -60,6 +62,10 @@ class Readable:
     def is_aborted(self, partition: TopicPartition, offset: Offset) -> bool:
         """Whether it is of an aborted transaction, or the marker of one."""
         return offset in self._aborted.get(partition, ())
+
+    def is_marker(self, partition: TopicPartition, offset: Offset) -> bool:
+        """Whether there is a transaction's marker, and so no record."""
+        return offset in self._markers.get(partition, ())
 
 
 class Wishes:
