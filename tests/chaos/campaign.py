@@ -6,11 +6,12 @@ It judges no record; the checkers do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported in fact
 
 from tests.chaos.nemesis import CLIENT_FAULTS, Fault
+from tests.chaos.report import Recovery
 from tests.kit.process_cluster import ProcessCluster, eventually
 
 Say = Callable[[str], None]
@@ -83,6 +84,7 @@ class Outcome:
     acknowledged: int = 0
     faults: int = 0
     transactions: int = 0
+    recoveries: dict[Fault, Recovery] = field(default_factory=dict)
 
 
 def create_topics(cluster: ProcessCluster, campaign: Campaign, *names: str) -> None:

@@ -73,10 +73,14 @@ class Reads:
     def __init__(self) -> None:
         self.offsets = array("q")
         self.codes = array("q")
+        self.times = array("d")
+        """Of those whose time was told."""
 
-    def read(self, offset: int, value: Value) -> None:
+    def read(self, offset: int, value: Value, *, at: float | None = None) -> None:
         self.offsets.append(offset)
         self.codes.append(value.code)
+        if at is not None:
+            self.times.append(at)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return zip(self.offsets, self.codes, strict=True)

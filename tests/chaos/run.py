@@ -22,7 +22,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from tests.apache_kafka import PeerMissing
-from tests.chaos import report
+from tests.chaos import comparison, report
 from tests.chaos.campaign import (
     RECORD_FAULTS,
     RECORDS,
@@ -56,7 +56,8 @@ SETTINGS = {
     "controlled.shutdown.retry.backoff.ms": "500",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
-MIXED = "mixed"
+MIXED, BOTH = "mixed", "both"
+BRANDS = ("kavka", "kafka")
 INTERNAL_FACTORS = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 BASE_DISK_MB, DISK_MB_PER_MINUTE = 96, 24
 ANOMALIES_SHOWN = 20
@@ -168,7 +169,8 @@ class _Run:
             *report.lines(workload.history, nemesis.done, began_at, faulty_s),
             *self._asides(),
         ]
-        return Outcome(self._failures, lines, workload.history.acknowledged, len(nemesis.done))
+        recovered = report.recoveries(workload.history, nemesis.done)
+        return Outcome(self._failures, lines, workload.history.acknowledged, len(nemesis.done), recoveries=recovered)
 
     def _is_over(self, elapsed_s: float) -> bool:
         campaign = self._campaign
@@ -240,6 +242,10 @@ def campaigns(arguments: argparse.Namespace) -> list[Campaign]:
     kinds = [arguments.kind] * len(shapes)
     if arguments.kind == MIXED:
         shapes, kinds = [shapes[0]] * 2, ["kavka+", "kafka+"]
+    seeds = [seed + index for index in range(len(shapes))]
+    if arguments.kind == BOTH:
+        shapes, seeds = [each for each in shapes for _ in BRANDS], [each for each in seeds for _ in BRANDS]
+        kinds = list(BRANDS) * (len(shapes) // len(BRANDS))
     return [
         Campaign(
             workload=arguments.workload,
@@ -248,7 +254,7 @@ def campaigns(arguments: argparse.Namespace) -> list[Campaign]:
             kind=kind,
             secured=arguments.secured,
             seconds=arguments.seconds / len(shapes),
-            seed=seed + index,
+            seed=its_seed,
             faults=faults,
             network=not arguments.no_network,
             small_disks=not arguments.no_small_disks,
@@ -256,7 +262,7 @@ def campaigns(arguments: argparse.Namespace) -> list[Campaign]:
             interval_s=arguments.interval,
             protocol=arguments.group_protocol,
         )
-        for index, ((brokers, zookeeper), kind) in enumerate(zip(shapes, kinds, strict=True))
+        for (brokers, zookeeper), kind, its_seed in zip(shapes, kinds, seeds, strict=True)
     ]
 
 
@@ -276,9 +282,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--kind",
-        choices=["kavka", "kafka", MIXED],
+        choices=[*BRANDS, MIXED, BOTH],
         default="kavka",
-        help=f"kafka: Apache Kafka 3.9's brokers; {MIXED}: two campaigns, most brokers of one brand and of the other",
+        help=f"kafka: Apache Kafka 3.9's brokers; {MIXED}: two campaigns, most brokers of one brand and of the other; "
+        f"{BOTH}: each campaign with either brand and the same seed, and a comparison",
     )
     parser.add_argument(
         "--secured", action="store_true", help="brokers and clients log in over TLS, and an authorizer is on (records)"
@@ -298,8 +305,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave logs (and data, where no tmpfs) in a directory")
     parsed = parser.parse_args(arguments)
-    if parsed.secured and parsed.workload != RECORDS:
-        parser.error("--secured goes with --workload records")
+    for wanted, option in ((parsed.secured, "--secured"), (parsed.kind == BOTH, f"--kind {BOTH}")):
+        if wanted and parsed.workload != RECORDS:
+            parser.error(f"{option} goes with --workload records")
     return parsed
 
 
@@ -307,6 +315,7 @@ def main() -> int:
     arguments = parse(sys.argv[1:])
     place = arguments.keep or Path(tempfile.mkdtemp(prefix="kavka-chaos-"))
     failed = False
+    compared: dict[str, Outcome] = {}
     try:
         for index, campaign in enumerate(campaigns(arguments)):
             print(campaign, flush=True)
@@ -315,6 +324,10 @@ def main() -> int:
             print("\n".join(outcome.lines))
             print("\n".join(f"FAILED  {text}" for text in outcome.failures) or "no anomaly", flush=True)
             failed = failed or bool(outcome.failures)
+            compared[campaign.kind] = outcome
+            if arguments.kind == BOTH and len(compared) == len(BRANDS):
+                print("\n".join(comparison.lines(compared)), flush=True)
+                compared.clear()
     except NoNetworkLab as missing:
         print(f"chaos: {missing}; --no-network --no-small-disks runs without")
         return 2

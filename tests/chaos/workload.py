@@ -231,7 +231,7 @@ class Workload:
         if value is None:
             self.history.alien.append(f"{name}, {partition}@{offset}: {message.value()!r}")
         else:
-            self.history.reads_of(name, partition).read(offset, value)
+            self.history.reads_of(name, partition).read(offset, value, at=time.monotonic())
 
     def drain(self, *, timeout_s: float) -> None:
         """Waits until every consumer has been given the last record that the final read found, and ends them.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from tests.chaos.history import History
+import pytest
+
+from tests.chaos.history import History, Value
 from tests.chaos.nemesis import Done, Fault
-from tests.chaos.report import gaps, lines
+from tests.chaos.report import Recovery, gaps, lines, recoveries
 
 
 def acknowledged_at(history: History, partition: int, *times: float) -> None:
@@ -33,3 +35,14 @@ def test_the_longest_gap_is_told_for_the_fault_that_it_overlaps() -> None:
     assert "1 x short pause: longest write gap median 0.30 s" in text
     assert "longest 7.48 s" in text
     assert "partition 0: 7.48 s from 2.5 s on" in text
+
+
+def test_a_fault_is_over_for_readers_with_the_first_record_that_one_of_them_is_given() -> None:
+    history = History(1)
+    acknowledged_at(history, 0, 10.0, 11.0, 11.05)
+    for consumer, times in (("one", (10.0, 12.0)), ("other", (10.05, 10.1, 13.1, 13.15))):
+        reads = history.reads_of(consumer, 0)
+        for offset, at in enumerate(times):
+            reads.read(offset, Value(0, offset), at=at)
+    done = [Done(Fault.KILL, "broker-1", 10.5, 10.6), Done(Fault.KILL, "broker-2", 30.0, 31.0)]
+    assert recoveries(history, done) == {Fault.KILL: pytest.approx(Recovery(2, 0.5, 1.0, 1.5, 3.0))}
