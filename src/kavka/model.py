@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, NewType, Protocol, TypeAlias
+from typing import Final, NamedTuple, NewType, Protocol, TypeAlias
+
+new_tuple: Final = tuple.__new__
+"""`new_tuple(SomeNamedTuple, (every, field, ...))`: for the few that each request makes. The class's own constructor is
+a Python function that does the same; it takes 0.3 to 0.6 us where this takes 0.15 (eight fields, CPython 3.11)."""
 
 BrokerId = NewType("BrokerId", int)
 TopicName: TypeAlias = str

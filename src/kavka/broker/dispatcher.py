@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.broker.api_table import SERVED
 from kavka.errors import ProtocolViolation
+from kavka.model import new_tuple
 from kavka.protocol.api import ApiKey, api
 from kavka.protocol.codec import decode, encode_chunks
 from kavka.protocol.connection import NO_RESPONSE, Request, Response, silence
@@ -66,7 +67,7 @@ class Dispatcher:
             return result
         if hasattr(result, "__await__"):
             return self._finish(result, version)
-        return Response(encode_chunks(result, version))
+        return new_tuple(Response, (encode_chunks(result, version), 0))
 
     def _call(self, handler: _Handler, request: Request, message: Any) -> Any:
         broker = self._broker

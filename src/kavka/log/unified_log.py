@@ -55,12 +55,14 @@ from kavka.log.record_scan import has_no_record
 from kavka.log.segment import Segment
 from kavka.log.segment_swap import SegmentSwap
 from kavka.logger import Logger
-from kavka.model import NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition
+from kavka.model import NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition, new_tuple
 from kavka.records.batch import HEADER_SIZE, BatchHeader, RecordBatch, TimestampType, assign_offset
 from kavka.records.control import EndTransactionMarker, read_marker
 from kavka.records.validation import validate_replicated
 
 _logger = Logger(__name__)
+
+_CLIENT, _LOG_APPEND_TIME = AppendOrigin.CLIENT, TimestampType.LOG_APPEND_TIME
 
 
 class UnifiedLog:
@@ -202,15 +204,13 @@ class UnifiedLog:
         view = memoryview(records)
         if view.readonly:
             view = memoryview(bytearray(view))
-        if origin is AppendOrigin.CLIENT:
-            batch = accept_produced(view, config, now_ms)
-        else:
-            batch = accept_own(view, config)
+        is_clients = origin is _CLIENT
+        batch = accept_produced(view, config, now_ms) if is_clients else accept_own(view, config)
         view, header = batch
         size = len(view)
         if size > config.segment_bytes:
             raise over_segment_bytes(size, config.segment_bytes)
-        stamped = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME and origin is AppendOrigin.CLIENT
+        stamped = is_clients and config.message_timestamp_type is _LOG_APPEND_TIME
         marker = None
         if header.producer_id >= 0:
             if header.is_control:
@@ -249,7 +249,8 @@ class UnifiedLog:
         finally:
             if is_torn:
                 self._on_torn_append()
-        return AppendResult(first_offset, last_offset, now_ms if stamped else NO_TIMESTAMP, self.log_start_offset)
+        log_append_time_ms = now_ms if stamped else NO_TIMESTAMP
+        return new_tuple(AppendResult, (first_offset, last_offset, log_append_time_ms, self.log_start_offset, False))
 
     def _on_torn_append(self) -> None:
         """An exception came between a write and its last note (I5): a StorageError, or an unforeseen one."""
@@ -694,8 +695,9 @@ class UnifiedLog:
         return self._durability.flush_in_progress
 
     @property
-    def unflushed_messages(self) -> int:
-        return self.log_end_offset - self._durability.recovery_point
+    def is_flush_asked_for(self) -> bool:
+        """Whether as many messages are not flushed as flush.messages allows."""
+        return self.log_end_offset - self._durability.recovery_point >= self._config.flush_messages
 
     @property
     def durable_high_watermark(self) -> Offset:

@@ -27,7 +27,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from kavka.errors import ProtocolViolation
-from kavka.model import Chunk, FileSlice
+from kavka.model import Chunk, FileSlice, new_tuple
 from kavka.protocol.api import ApiKey, RequestHeader, decode_request_header, response_header_version
 from kavka.protocol.frames import BufferPool, FrameReader
 
@@ -346,7 +346,7 @@ class ServerConnection:
         try:
             for frame in frames:
                 header, body_offset = decode_request_header(frame)
-                requests.append(Request(header, frame[body_offset:], context))
+                requests.append(new_tuple(Request, (header, frame[body_offset:], context, None, None)))
         except ProtocolViolation as violation:
             self.violation = violation
         return requests

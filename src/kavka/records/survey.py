@@ -25,6 +25,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kavka.errors import ErrorCode, RecordsError
+from kavka.model import new_tuple
 from kavka.records.compression import Buffer
 from kavka.records.record import (
     MIN_RECORD_SIZE,
@@ -118,7 +119,7 @@ def survey(payload: Buffer, count: int, *, most_parts: int = UNBOUNDED) -> Recor
             ErrorCode.INVALID_RECORD,
             f"{end - walk.position} bytes follow the last of the {count} records",
         )
-    return RecordsSurvey(walk.min_delta, walk.max_delta, walk.all_have_keys, walk.counts_up)
+    return new_tuple(RecordsSurvey, (walk.min_delta, walk.max_delta, walk.all_have_keys, walk.counts_up))
 
 
 def _take_alike(walk: _Walk, tried: int) -> int:

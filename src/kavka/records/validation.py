@@ -70,6 +70,7 @@ LISTED_RECORDS = 10_000
 """Bad records of a batch that are named; with more of them an answer would be many times as long as its request."""
 FIRST_ZSTD_VERSION = 7
 """First version of Produce that may carry zstd (KIP-110)."""
+_CREATE_TIME, _LOG_APPEND_TIME = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
 LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
 NO_LIMIT_MS = LONG_MAX
 """Value of message.timestamp.before.max.ms and message.timestamp.after.max.ms that stands for no limit."""
@@ -132,7 +133,7 @@ def validate_produced(records: memoryview, rules: ProduceRules, now_ms: int) -> 
         raise CorruptRecords(f"the batch's CRC is not the {header.crc:#010x} that its header says")
     _check_header(header)
     max_timestamp = _check_records(batch, rules, now_ms)
-    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if rules.timestamp_type is _LOG_APPEND_TIME:
         max_timestamp = now_ms
     if max_timestamp == header.max_timestamp and rules.timestamp_type is header.timestamp_type:
         return batch
@@ -201,8 +202,14 @@ def _check_records(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> int:
     """The largest timestamp (ms) that readers find in the batch, -1 if there is none. Raises `RecordsError` for a bad
     record."""
     header = batch.header
-    payload = _inflated(batch, rules)
-    found = None if payload is None else _surveyed(payload, header, rules)
+    payload: Buffer | None
+    found: RecordsSurvey | None
+    if header.attributes & CODEC_MASK:
+        payload = _inflated(batch, rules)
+        found = None if payload is None else _surveyed(payload, header, rules)
+    else:
+        payload = batch.view[HEADER_SIZE:]
+        found = survey(payload, header.record_count)
     if payload is None or found is None:
         fault = _timestamp_fault(header.max_timestamp, header, rules, now_ms)
         if fault is not None:
@@ -216,7 +223,7 @@ def _check_records(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> int:
     elif header.attributes & LOG_APPEND_TIME_FLAG:
         if _timestamp_fault(header.max_timestamp, header, rules, now_ms) is not None:
             _refuse_bad_records(payload, header, rules, now_ms)
-    elif rules.timestamp_type is TimestampType.CREATE_TIME and (
+    elif rules.timestamp_type is _CREATE_TIME and (
         now_ms - least > rules.timestamp_before_max_ms or greatest - now_ms > rules.timestamp_after_max_ms
     ):
         _refuse_bad_records(payload, header, rules, now_ms)
@@ -224,9 +231,9 @@ def _check_records(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> int:
 
 
 def _surveyed(payload: Buffer, header: BatchHeader, rules: ProduceRules) -> RecordsSurvey | None:
-    """What the records say; None for those of a batch that is believed."""
+    """What the records of a deflated batch say; None for those of one that is believed."""
     try:
-        return survey(payload, header.record_count, most_parts=most_parts(header))
+        return survey(payload, header.record_count, most_parts=LOOKED_AT_PARTS)
     except RecordsError as failure:
         if failure.code is not ErrorCode.MESSAGE_TOO_LARGE or _must_know_every_record(rules):
             raise
@@ -277,7 +284,7 @@ def _refuse_bad_records(payload: Buffer, header: BatchHeader, rules: ProduceRule
 
 def _timestamp_fault(timestamp: int, header: BatchHeader, rules: ProduceRules, now_ms: int) -> str | None:
     """What is wrong with the timestamp (ms) of a record, if anything is."""
-    if rules.timestamp_type is TimestampType.CREATE_TIME and timestamp != NO_TIMESTAMP:
+    if rules.timestamp_type is _CREATE_TIME and timestamp != NO_TIMESTAMP:
         age_ms = add_timestamps(now_ms, -timestamp)
         if age_ms > rules.timestamp_before_max_ms or add_timestamps(0, -age_ms) > rules.timestamp_after_max_ms:
             return (
@@ -290,10 +297,8 @@ def _timestamp_fault(timestamp: int, header: BatchHeader, rules: ProduceRules, n
 
 
 def _inflated(batch: RecordBatch, rules: ProduceRules) -> Buffer | None:
-    """The records' bytes; None for those of a batch that is believed."""
+    """The bytes of a deflated batch's records; None for those of one that is believed."""
     header = batch.header
-    if not header.attributes & CODEC_MASK:
-        return batch.payload
     must_know_all = _must_know_every_record(rules)
     try:
         try:
@@ -310,9 +315,7 @@ def _inflated(batch: RecordBatch, rules: ProduceRules) -> Buffer | None:
 
 
 def _must_know_every_record(rules: ProduceRules) -> bool:
-    return rules.compacted or (
-        rules.timestamp_before_max_ms != NO_LIMIT_MS and rules.timestamp_type is TimestampType.CREATE_TIME
-    )
+    return rules.compacted or (rules.timestamp_before_max_ms != NO_LIMIT_MS and rules.timestamp_type is _CREATE_TIME)
 
 
 def _unreadable(failure: CorruptRecords) -> RecordsError:

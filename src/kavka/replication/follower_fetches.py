@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kavka.errors import ErrorCode, RequestError
+from kavka.errors import NO_ERROR, ErrorCode, RequestError
 from kavka.model import NO_EPOCH, BrokerId, Offset, TopicPartition
 from kavka.replication.decide import divergence
 from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec, partition_key
@@ -85,7 +85,7 @@ class FollowerFetches:
         self._on_moved = hosted.on_moved
         self._failures = hosted.failures
         self._now_ms = hosted.now_ms
-        self._is_prompt = is_prompt
+        self.is_prompt = is_prompt
         self._throttle = throttle
         self._appended: dict[Partition, None] = {}
         self._are_roles_changing = False
@@ -129,10 +129,10 @@ class FollowerFetches:
                 size_bytes += outcome.size_bytes
                 remaining -= outcome.size_bytes
                 min_one_batch = False
-            elif outcome.error is not ErrorCode.NONE or outcome.diverging_epoch is not None:
+            elif outcome.error is not NO_ERROR or outcome.diverging_epoch is not None:
                 is_news = True
             outcomes.append(outcome)
-        if self._is_prompt:
+        if self.is_prompt:
             is_news |= self._note_high_watermarks(outcomes, broker_id)
         for moved_one, result in moved:
             self._on_moved(moved_one, result)
@@ -158,7 +158,7 @@ class FollowerFetches:
         log = partition.log
         leader_end_offset = log.log_end_offset
         outcome = self._read(partition, spec, max_bytes, broker_id, now_ms, min_one_batch=min_one_batch)
-        if outcome.error is not ErrorCode.NONE or outcome.diverging_epoch is not None:
+        if outcome.error is not NO_ERROR or outcome.diverging_epoch is not None:
             return outcome
         try:
             result = partition.record_follower_fetch(
@@ -261,7 +261,7 @@ class FollowerFetches:
                     remaining -= outcome.size_bytes
                     min_one_batch = False
             outcomes.append(outcome)
-        if self._is_prompt:
+        if self.is_prompt:
             self._note_high_watermarks(outcomes, broker_id)
         return outcomes
 
@@ -289,9 +289,7 @@ class FollowerFetches:
             replica = partition.follower(broker_id, spec.current_leader_epoch, now_ms)
             if spec.fetch_offset == log.log_end_offset and spec.last_fetched_epoch in (NO_EPOCH, log.latest_epoch):
                 # Most partitions of most fetches: nothing is new, and nothing can have diverged.
-                return FetchOutcome(
-                    spec, ErrorCode.NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset
-                )
+                return FetchOutcome(spec, NO_ERROR, log.high_watermark, log.last_stable_offset, log.log_start_offset)
             diverging = (
                 divergence.diverging_epoch(log, spec.last_fetched_epoch, spec.fetch_offset)
                 if spec.last_fetched_epoch >= 0
@@ -300,7 +298,7 @@ class FollowerFetches:
             if diverging is not None:
                 return FetchOutcome(
                     spec,
-                    ErrorCode.NONE,
+                    NO_ERROR,
                     log.high_watermark,
                     log.last_stable_offset,
                     log.log_start_offset,
@@ -315,7 +313,7 @@ class FollowerFetches:
             self._throttle.note_sent(partition.topic_partition, broker_id, result.size_bytes)
         return FetchOutcome(
             spec,
-            ErrorCode.NONE,
+            NO_ERROR,
             log.high_watermark,
             log.last_stable_offset,
             log.log_start_offset,
@@ -336,7 +334,7 @@ class FollowerFetches:
         """Records which high watermarks the follower is about to get. Returns whether one is new to it."""
         news = False
         for outcome in outcomes:
-            if outcome.error is not ErrorCode.NONE:
+            if outcome.error is not NO_ERROR:
                 continue
             partition = self._find(outcome.spec)
             replica = partition.remote_replica(broker_id) if isinstance(partition, Partition) else None
@@ -350,14 +348,14 @@ class FollowerFetches:
     def on_append(self, partition: Partition) -> None:
         """The leader appended: who waits for it is woken at the end of this turn of the event loop."""
         self.wake(partition)
-        if not self.purgatory.is_watched(partition):
+        if partition not in self.purgatory.watched:
             return
         if not self._appended:
             self._loop.call_soon(self._wake)
         self._appended[partition] = None
 
     def on_high_watermark_advanced(self, partition: Partition) -> None:
-        if self._is_prompt:
+        if self.is_prompt:
             self.on_append(partition)
         else:
             self.wake(partition)
@@ -368,7 +366,7 @@ class FollowerFetches:
         self.wake(partition)
         if not self._are_roles_changing:
             self.purgatory.check(partition)
-        elif self.purgatory.is_watched(partition):
+        elif partition in self.purgatory.watched:
             self._touch(partition)
             self._changed[partition] = None
 
@@ -397,10 +395,6 @@ class FollowerFetches:
         for operation in self.purgatory.watching(partition):
             assert isinstance(operation, _DelayedFollowerFetch)
             operation.touch(partition)
-
-    @property
-    def is_prompt(self) -> bool:
-        return self._is_prompt
 
 
 class _DelayedFollowerFetch(DelayedOperation[list[FetchOutcome]]):
@@ -449,7 +443,7 @@ class _DelayedFollowerFetch(DelayedOperation[list[FetchOutcome]]):
         spec = known.spec
         fetches = self._fetches
         outcome = fetches.read_one(spec, spec.max_bytes, self._broker_id, fetches._now_ms(), min_one_batch=True)
-        if outcome.error is ErrorCode.NONE and outcome.diverging_epoch is None:
+        if outcome.error is NO_ERROR and outcome.diverging_epoch is None:
             self._available_bytes[changed.topic_partition] = outcome.size_bytes
             has_enough = sum(self._available_bytes.values()) >= self._params.min_bytes
             if not has_enough and not (fetches.is_prompt and outcome.high_watermark > known.high_watermark):

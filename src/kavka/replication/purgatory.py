@@ -51,7 +51,8 @@ class Purgatory(Generic[AnswerT]):
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
         self.name = name
         self._loop = loop
-        self._watchers: dict[Hashable, dict[DelayedOperation[AnswerT], None]] = {}
+        self.watched: dict[Hashable, dict[DelayedOperation[AnswerT], None]] = {}
+        """The operations that wait for each key. Others only ask whether a key is in it, with every append."""
         self._waiting: dict[DelayedOperation[AnswerT], None] = {}
 
     @property
@@ -66,11 +67,11 @@ class Purgatory(Generic[AnswerT]):
         thread.
         """
         operation._keys = list(keys)
-        watchers = self._watchers
+        watched = self.watched
         for key in keys:
-            there = watchers.get(key)
+            there = watched.get(key)
             if there is None:
-                watchers[key] = {operation: None}
+                watched[key] = {operation: None}
             else:
                 there[operation] = None
         self._waiting[operation] = None
@@ -80,19 +81,15 @@ class Purgatory(Generic[AnswerT]):
         """Makes `operation`, if it still waits, wait for a change of `key` too."""
         if operation in self._waiting:
             operation._keys.append(key)
-            self._watchers.setdefault(key, {})[operation] = None
-
-    def is_watched(self, key: Hashable) -> bool:
-        """Whether anything waits for `key`; cheap enough to ask on every append."""
-        return key in self._watchers
+            self.watched.setdefault(key, {})[operation] = None
 
     def watching(self, key: Hashable) -> list[DelayedOperation[AnswerT]]:
         """The operations that wait for `key`."""
-        return list(self._watchers.get(key, ()))
+        return list(self.watched.get(key, ()))
 
     def check(self, key: Hashable) -> int:
         """Checks all operations that wait for `key` again. Returns how many of them are done now."""
-        there = self._watchers.get(key)
+        there = self.watched.get(key)
         if there is None:
             return 0
         completed = 0
@@ -132,11 +129,11 @@ class Purgatory(Generic[AnswerT]):
 
     def _forget(self, operation: DelayedOperation[AnswerT]) -> None:
         for key in operation._keys:
-            there = self._watchers.get(key)
+            there = self.watched.get(key)
             if there is not None:
                 there.pop(operation, None)
                 if not there:
-                    del self._watchers[key]
+                    del self.watched[key]
         operation._keys = []
         if operation._timer is not None:
             operation._timer.cancel()

@@ -25,10 +25,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from kavka.decisions import Decision, RecordDecision, forget
-from kavka.errors import BadRecord, ErrorCode, RecordsError, RequestError, StorageError
+from kavka.errors import NO_ERROR, BadRecord, ErrorCode, RecordsError, RequestError, StorageError
 from kavka.filesystem import Buffer
 from kavka.log.decide.producer_state import AppendOrigin
-from kavka.model import NO_OFFSET, NO_TIMESTAMP, BrokerId, LeaderAndIsr, Offset, TopicPartition
+from kavka.model import NO_OFFSET, NO_TIMESTAMP, BrokerId, LeaderAndIsr, Offset, TopicPartition, new_tuple
 from kavka.replication.decide import divergence
 from kavka.replication.decide.fetching import AbortedTransaction, FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
@@ -247,7 +247,7 @@ class ReplicaManager:
 
     def on_follower_advanced(self, partition: Partition) -> None:
         """The replica here follows, and its log or high watermark moved: a consumer may wait for it (KIP-392)."""
-        if self.fetch_purgatory.is_watched(partition):
+        if partition in self.fetch_purgatory.watched:
             self.fetch_purgatory.check(partition)
 
     # -- who is in sync
@@ -271,7 +271,7 @@ class ReplicaManager:
             if resigned is not None:
                 self._record_all(resigned.decisions)
                 self._complete_waiting(partition)
-            elif self.produce_purgatory.is_watched(partition) and partition.raise_high_watermark(now_ms):
+            elif partition in self.produce_purgatory.watched and partition.raise_high_watermark(now_ms):
                 self.on_high_watermark_advanced(partition)
             proposal = partition.propose_shrink(now_ms)
             if proposal is not None and self._find_hosted(proposal) is partition:
@@ -316,7 +316,7 @@ class ReplicaManager:
     def _on_follower_moved(self, partition: Partition, result: FollowerFetchResult) -> None:
         if result.high_watermark_advanced:
             self.on_high_watermark_advanced(partition)
-        if result.log_start_moved and self.delete_purgatory.is_watched(partition):
+        if result.log_start_moved and partition in self.delete_purgatory.watched:
             self.delete_purgatory.check(partition)
         if result.proposal is not None:
             self.isr_changes.submit(result.proposal)
@@ -341,7 +341,7 @@ class ReplicaManager:
         partition = self._partitions.get((topic, index))
         if partition is None:
             return AppendOutcome(self.absence(topic, index))
-        traffic = self.traffic.of(topic)
+        traffic = self.traffic.topics.get(topic) or self.traffic.of(topic)
         traffic.produces += 1
         try:
             result, advanced = partition.append_as_leader(
@@ -370,18 +370,15 @@ class ReplicaManager:
         if advanced:
             self.on_high_watermark_advanced(partition)
         log = partition.log
-        return AppendOutcome(
-            ErrorCode.NONE,
-            result.first_offset,
-            result.log_append_time_ms,
-            log.log_start_offset,
-            committed_at=result.last_offset + 1,
-            flush=log if log.unflushed_messages >= log.config.flush_messages else None,
+        flush = log if log.is_flush_asked_for else None
+        first, last, log_append_time_ms, log_start_offset, _ = result
+        return new_tuple(
+            AppendOutcome, (NO_ERROR, first, log_append_time_ms, log_start_offset, None, (), last + 1, flush)
         )
 
     def is_committed(self, topic: str, index: int, outcome: AppendOutcome) -> bool:
         """Whether the append behind `outcome` needs no waiting: it failed, or the high watermark has passed it."""
-        if outcome.error is not ErrorCode.NONE:
+        if outcome.error is not NO_ERROR:
             return True
         partition = self._partitions.get((topic, index))
         return (
@@ -404,9 +401,9 @@ class ReplicaManager:
 
     def on_high_watermark_advanced(self, partition: Partition) -> None:
         """Wakes all requests that wait for the partition's records to be committed."""
-        if self.produce_purgatory.is_watched(partition):
+        if partition in self.produce_purgatory.watched:
             self.produce_purgatory.check(partition)
-        if self.fetch_purgatory.is_watched(partition):
+        if partition in self.fetch_purgatory.watched:
             self.fetch_purgatory.check(partition)
         self.followers.on_high_watermark_advanced(partition)
 
@@ -446,7 +443,7 @@ class ReplicaManager:
         size_bytes = 0
         for outcome in outcomes:
             if (
-                outcome.error is not ErrorCode.NONE
+                outcome.error is not NO_ERROR
                 or outcome.diverging_epoch is not None
                 or outcome.preferred_read_replica >= 0
             ):
@@ -455,7 +452,7 @@ class ReplicaManager:
         if size_bytes >= params.min_bytes:
             return outcomes
         outcomes_alone = self._read_alone(params, outcomes, size_bytes)
-        if any(outcome.error is not ErrorCode.NONE for outcome in outcomes_alone):
+        if any(outcome.error is not NO_ERROR for outcome in outcomes_alone):
             return self.read(params, specs)
         if sum(outcome.size_bytes for outcome in outcomes_alone) >= params.min_bytes:
             return outcomes
@@ -513,7 +510,7 @@ class ReplicaManager:
                     partition.check_epoch(spec.current_leader_epoch)
                     return FetchOutcome(
                         spec,
-                        ErrorCode.NONE,
+                        NO_ERROR,
                         log.high_watermark,
                         log.last_stable_offset,
                         log.log_start_offset,
@@ -528,7 +525,7 @@ class ReplicaManager:
             if diverging is not None:
                 return FetchOutcome(
                     spec,
-                    ErrorCode.NONE,
+                    NO_ERROR,
                     log.high_watermark,
                     log.last_stable_offset,
                     log.log_start_offset,
@@ -547,7 +544,7 @@ class ReplicaManager:
             return self._failures.outcome(spec, failure)
         return FetchOutcome(
             spec,
-            ErrorCode.NONE,
+            NO_ERROR,
             log.high_watermark,
             log.last_stable_offset,
             log.log_start_offset,
@@ -646,7 +643,7 @@ class _DelayedDelete(DelayedOperation[DeleteOutcome]):
         if hosted is not partition or not partition.is_leader:
             return DeleteOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         low_watermark = partition.low_watermark
-        return DeleteOutcome(ErrorCode.NONE, low_watermark) if low_watermark >= self._offset else None
+        return DeleteOutcome(NO_ERROR, low_watermark) if low_watermark >= self._offset else None
 
     def on_expiration(self) -> DeleteOutcome:
         return DeleteOutcome(ErrorCode.REQUEST_TIMED_OUT, self._partition.low_watermark)
@@ -677,7 +674,7 @@ class _DelayedFetch(DelayedOperation[list[FetchOutcome]]):
         assert isinstance(changed, Partition)
         spec = self._specs[changed.topic_partition]
         outcome = self._manager.read_partition(spec, spec.max_bytes, self._params, min_one_batch=True)
-        if outcome.error is ErrorCode.NONE and outcome.diverging_epoch is None:
+        if outcome.error is NO_ERROR and outcome.diverging_epoch is None:
             self._available[changed.topic_partition] = outcome.size_bytes
             if sum(self._available.values()) < self._params.min_bytes:
                 return None

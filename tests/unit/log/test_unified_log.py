@@ -1009,7 +1009,7 @@ def test_a_flush_moves_the_recovery_point_to_what_was_prepared(tmp_path: Path) -
     append(log, batch(2))
     task.sync()
     log.complete_flush(task, NOW_MS + 5)
-    assert (log.recovery_point, log.unflushed_messages, log._durability.last_flush_ms) == (3, 2, NOW_MS + 5)
+    assert (log.recovery_point, log.log_end_offset, log._durability.last_flush_ms) == (3, 5, NOW_MS + 5)
 
 
 def test_only_one_flush_is_under_way_at_a_time(tmp_path: Path) -> None:

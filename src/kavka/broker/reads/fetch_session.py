@@ -45,7 +45,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, KeysView, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.errors import ErrorCode, RequestError
+from kavka.errors import NO_ERROR, ErrorCode, RequestError
 from kavka.model import NO_OFFSET
 from kavka.replication.decide.fetching import FetchOutcome, FetchSpec, PartitionKey, partition_key
 
@@ -156,7 +156,7 @@ class FetchSession:
             if (
                 everything
                 or outcome.size_bytes
-                or outcome.error is not ErrorCode.NONE
+                or outcome.error is not NO_ERROR
                 or outcome.diverging_epoch is not None
                 or outcome.preferred_read_replica >= 0
                 or outcome.high_watermark != sent.high_watermark
@@ -165,7 +165,7 @@ class FetchSession:
                 sending.append(outcome)
                 # After an error or a truncation, send the partition again even if its offsets are unchanged: a follower
                 # that has to truncate does not take over the high watermark (KAFKA-14704).
-                is_taken = outcome.error is ErrorCode.NONE and outcome.diverging_epoch is None
+                is_taken = outcome.error is NO_ERROR and outcome.diverging_epoch is None
                 self._sent[key] = _Sent(outcome.high_watermark, outcome.log_start_offset) if is_taken else _NOTHING_SENT
             if outcome.size_bytes and not everything:
                 spec = self.specs.pop(key, None)

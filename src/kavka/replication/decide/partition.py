@@ -47,6 +47,7 @@ from kavka.model import (
     LeaderEpoch,
     Offset,
     TopicPartition,
+    new_tuple,
 )
 from kavka.replication.decide import partition_reasons as reasons
 from kavka.replication.decide.isr_states import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
@@ -381,7 +382,7 @@ class Partition:
             self._refuse_produce(now_ms)
         result = self.log.append_as_leader(records, state.leader_epoch, wall_ms, origin=origin)
         # With others in the ISR the leader's own append raises nothing: they cannot have it yet.
-        return PartitionAppend(result, self._alone and self._maybe_advance_high_watermark(now_ms))
+        return new_tuple(PartitionAppend, (result, self._alone and self._maybe_advance_high_watermark(now_ms)))
 
     def _refuse_produce(self, now_ms: int) -> None:
         isr, needed = self.state.isr, self.effective_min_isr
@@ -773,7 +774,8 @@ class Partition:
             least = min(least, self.leader_epoch_start_offset)
             if least <= high_watermark:
                 return False
-        self._check_members(least)
+        if not self._alone:
+            self._check_members(least)
         log.advance_high_watermark(least)
         self._hw_floor = log.high_watermark
         return True

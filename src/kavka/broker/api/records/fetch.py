@@ -27,7 +27,7 @@ from kavka.broker.api.records.current_leader import leader_of
 from kavka.broker.api.records.may_follow import may_follow
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.broker.reads.fetch_session import FetchContext
-from kavka.errors import ErrorCode, RequestError
+from kavka.errors import NO_ERROR, ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from kavka.protocol.messages.fetch_response import (
@@ -221,7 +221,7 @@ async def _await_outcomes(
 def _count(traffic: TopicTraffic, outcome: FetchOutcome, *, to_follower: bool) -> None:
     """Counts what leaves: a fetch that waited was read more than once."""
     traffic.fetches += 1
-    if outcome.error is not ErrorCode.NONE:
+    if outcome.error is not NO_ERROR:
         traffic.failed_fetches += 1
     elif to_follower:
         traffic.replication_bytes_out += outcome.size_bytes
@@ -234,7 +234,7 @@ def _size_of(outcomes: Sequence[FetchOutcome], version: int, *, everything: bool
     head, topic_bytes, partition_bytes = _SIZES[version >= _FIRST_FLEXIBLE_VERSION]
     size, topics = head, set()
     for outcome in outcomes:
-        if everything or outcome.size_bytes or outcome.error is not ErrorCode.NONE:
+        if everything or outcome.size_bytes or outcome.error is not NO_ERROR:
             size += outcome.size_bytes + partition_bytes
             topics.add(outcome.spec.topic_partition.topic)
     for topic in topics:

@@ -27,7 +27,7 @@ from kavka.broker.api.records.current_leader import leader_of
 from kavka.broker.decisions.produce_waits import NS_PER_S, Asked, Wait, observed, what_was_waited_for
 from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS
 from kavka.broker.transactions.produce import Unverified, unverified_batches, verify
-from kavka.errors import ErrorCode, RecordsError
+from kavka.errors import NO_ERROR, ErrorCode, RecordsError
 from kavka.model import TopicPartition
 from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Response
 from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
@@ -126,12 +126,12 @@ def _append_all(
                 outcome = refused[TopicPartition(name, data.index)]
             else:
                 outcome = _append(broker, request, message, name, data, wall_ms)
-                if request.trace is not None and outcome.error is ErrorCode.NONE and name is not None:
+                if request.trace is not None and outcome.error is NO_ERROR and name is not None:
                     request.trace.appended(name, data.index, outcome.base_offset, outcome.committed_at)
                     if isinstance(data.records, memoryview):
                         request.trace.carried(data.records)
             answer = _answer(broker, request, name, data.index, outcome)
-            if outcome.error is not ErrorCode.NONE:
+            if outcome.error is not NO_ERROR:
                 failed = True
             elif acks == ACKS_ALL and name is not None and not broker.replicas.is_committed(name, data.index, outcome):
                 pending.append((name, answer, outcome))
@@ -192,7 +192,7 @@ def _is_transactional(records: memoryview) -> bool:
 def _answer(
     broker: RecordsBroker, request: Request, topic: str | None, index: int, outcome: AppendOutcome
 ) -> PartitionProduceResponse:
-    if outcome.error is ErrorCode.NONE:
+    if outcome.error is NO_ERROR:
         return PartitionProduceResponse(
             index=index,
             error_code=0,
@@ -278,7 +278,7 @@ async def _commit(
         )
     )
     for (_topic, answer, _before), outcome in zip(pending, outcomes, strict=True):
-        if outcome.error is not ErrorCode.NONE:
+        if outcome.error is not NO_ERROR:
             _fail(answer, outcome.error, outcome.message)
 
 
