@@ -143,10 +143,12 @@ class TlsChannel:
 
     def _decrypt(self, target: memoryview) -> int:
         filled, size = 0, len(target)
-        read = self._tls.read
+        tls, incoming = self._tls, self._incoming
         try:
-            while filled < size:
-                count = read(size - filled, target[filled:])
+            # Nothing is read for a second time to learn that there is no more: the exception that says so takes longer
+            # than the record of a small request.
+            while filled < size and (incoming.pending or tls.pending()):
+                count = tls.read(size - filled, target[filled:])
                 if not count:
                     self._over = True
                     break
