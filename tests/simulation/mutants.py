@@ -604,11 +604,7 @@ MUTANTS = [
     Mutant(
         "any producer epoch will do",
         "KIP-360: a producer's former self can still write",
-        (
-            Change(
-                "kavka.log.decide.producer_state:_check_epoch", "if producer_epoch < entry.producer_epoch:", "if False:"
-            ),
-        ),
+        (Change("kavka.log.decide.producer_state:_check_epoch", "if producer_epoch < known_epoch:", "if False:"),),
         ("S43",),
     ),
     # Transactions.
@@ -633,9 +629,7 @@ MUTANTS = [
                 "if not add and not self._is_enabled():",
                 "if True:",
             ),
-            Change(
-                "kavka.log.decide.producer_state:_check_epoch", "if producer_epoch < entry.producer_epoch:", "if False:"
-            ),
+            Change("kavka.log.decide.producer_state:_check_epoch", "if producer_epoch < known_epoch:", "if False:"),
         ),
         ("S44",),
     ),

@@ -98,6 +98,11 @@ def test_an_older_epoch_is_fenced() -> None:
     assert refusal(state, header(epoch=3, sequence=1)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_an_epoch_below_that_of_no_producer_is_fenced_though_nobody_knows_the_producer() -> None:
+    assert refusal(ProducerState(), header()._replace(producer_epoch=-2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert ProducerState().check(header()._replace(producer_epoch=-1), CLIENT) is None
+
+
 def test_a_newer_epoch_starts_at_sequence_zero_and_forgets_the_old_batches() -> None:
     state = state_after(header(2, epoch=4))
     assert refusal(state, header(epoch=5, sequence=2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -21,7 +21,8 @@ A producer's sequence, seen from one partition (e: epoch of the batch, s: its fi
 
 | known? | e, E  | s                                     | client                       | leader, recovery |
 |--------|-------|---------------------------------------|------------------------------|------------------|
-| no     |       | any                                   | new                          | new              |
+| no     | < -1  | any                                   | INVALID_PRODUCER_EPOCH       | new              |
+| no     | other | any                                   | new                          | new              |
 | yes    | e < E | any                                   | INVALID_PRODUCER_EPOCH       | new              |
 | yes    | e > E | 0                                     | new                          | new              |
 | yes    | e > E | other                                 | OUT_OF_ORDER_SEQUENCE_NUMBER | new              |
@@ -211,6 +212,7 @@ class ProducerState:
             return None
         entry = self.producers.get(header.producer_id)
         if entry is None:
+            _check_epoch(header.producer_id, NO_PRODUCER_EPOCH, header.producer_epoch)
             if header.is_transactional:
                 self._check_verification(header)
                 if origin is AppendOrigin.CLIENT:
@@ -220,7 +222,7 @@ class ProducerState:
             duplicate = _duplicate(entry, header)
             if duplicate is not None:
                 return duplicate
-        _check_epoch(entry, header.producer_epoch)
+        _check_epoch(header.producer_id, entry.producer_epoch, header.producer_epoch)
         if origin is AppendOrigin.CLIENT:
             _check_sequence(entry, header)
         if entry.current_txn_first_offset != NO_OFFSET and not header.is_transactional:
@@ -298,7 +300,7 @@ class ProducerState:
         entry = self.producers.get(header.producer_id)
         if entry is None or origin is AppendOrigin.REPLICATION:
             return
-        _check_epoch(entry, header.producer_epoch)
+        _check_epoch(header.producer_id, entry.producer_epoch, header.producer_epoch)
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise RecordsError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -449,11 +451,11 @@ def _duplicate(entry: ProducerEntry, header: BatchHeader) -> BatchMetadata | Non
     return None
 
 
-def _check_epoch(entry: ProducerEntry, producer_epoch: int) -> None:
-    if producer_epoch < entry.producer_epoch:
+def _check_epoch(producer_id: int, known_epoch: int, producer_epoch: int) -> None:
+    if producer_epoch < known_epoch:
         raise RecordsError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer {entry.producer_id} sent epoch {producer_epoch}, but has epoch {entry.producer_epoch} by now",
+            f"producer {producer_id} sent epoch {producer_epoch}, but has epoch {known_epoch} by now",
         )
 
 
