@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kavka.errors import CorruptRecords
-from kavka.model import FileSlice, ReadableFile
+from kavka.model import FileSlice, ReadableFile, new_tuple
 from kavka.records.batch import HEADER, HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC, BatchHeader, RecordBatch, batch_at
 
 HEADER_WINDOW_BYTES = 16 * 1024
@@ -38,7 +38,7 @@ def scan_headers(
             window_start, in_window = position, 0
             if len(window) < HEADER_SIZE:
                 raise CorruptRecords(f"{len(window)} bytes at position {position} are not a batch header")
-        header = BatchHeader._make(HEADER.unpack_from(window, in_window))
+        header = new_tuple(BatchHeader, HEADER.unpack_from(window, in_window))
         if header.magic != MAGIC or header.batch_length < MIN_BATCH_LENGTH:
             raise CorruptRecords(
                 f"no batch at position {position}: magic {header.magic}, batch length {header.batch_length}"

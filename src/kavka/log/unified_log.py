@@ -424,7 +424,8 @@ class UnifiedLog:
             return ReadResult([], 0, start_offset)
         if next_offset != end_offset:
             segments.remember(next_offset, segment, position + size)
-        return ReadResult([FileSlice(segment.file, position, size)], size, next_offset)
+        piece = new_tuple(FileSlice, (segment.file, position, size))
+        return new_tuple(ReadResult, ([piece], size, next_offset))
 
     def read_records(
         self, start_offset: Offset, max_bytes: int, *, max_offset: Offset, min_one_batch: bool

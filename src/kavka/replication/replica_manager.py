@@ -28,7 +28,7 @@ from kavka.decisions import Decision, RecordDecision, forget
 from kavka.errors import NO_ERROR, BadRecord, ErrorCode, RecordsError, RequestError, StorageError
 from kavka.filesystem import Buffer
 from kavka.log.decide.producer_state import AppendOrigin
-from kavka.model import NO_OFFSET, NO_TIMESTAMP, BrokerId, LeaderAndIsr, Offset, TopicPartition, new_tuple
+from kavka.model import NO_LEADER, NO_OFFSET, NO_TIMESTAMP, BrokerId, LeaderAndIsr, Offset, TopicPartition, new_tuple
 from kavka.replication.decide import divergence
 from kavka.replication.decide.fetching import AbortedTransaction, FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
@@ -542,16 +542,9 @@ class ReplicaManager:
             aborted = self._aborted(partition, spec.fetch_offset, result.next_offset) if params.read_committed else None
         except READ_FAILURES as failure:
             return self._failures.outcome(spec, failure)
-        return FetchOutcome(
-            spec,
-            NO_ERROR,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.log_start_offset,
-            result.chunks,
-            result.size_bytes,
-            aborted_transactions=aborted,
-        )
+        chunks, size_bytes, _ = result
+        offsets = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        return new_tuple(FetchOutcome, (spec, NO_ERROR, *offsets, chunks, size_bytes, None, aborted, NO_LEADER))
 
     def _find(self, spec: FetchSpec) -> Partition | ErrorCode:
         """The hosted partition that a fetch names, or why it cannot be served."""

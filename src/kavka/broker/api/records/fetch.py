@@ -28,7 +28,7 @@ from kavka.broker.api.records.may_follow import may_follow
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.broker.reads.fetch_session import FetchContext
 from kavka.errors import NO_ERROR, ErrorCode, RequestError
-from kavka.model import BrokerId, TopicPartition
+from kavka.model import BrokerId, TopicPartition, new_tuple
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from kavka.protocol.messages.fetch_response import (
     AbortedTransaction,
@@ -118,14 +118,17 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
 
 
 def _spec(topic: FetchTopic, partition: FetchPartition) -> FetchSpec:
-    return FetchSpec(
-        TopicPartition(topic.topic, partition.partition),
-        topic.topic_id,
-        partition.fetch_offset,
-        partition.partition_max_bytes,
-        partition.current_leader_epoch,
-        partition.last_fetched_epoch,
-        partition.log_start_offset,
+    return new_tuple(
+        FetchSpec,
+        (
+            new_tuple(TopicPartition, (topic.topic, partition.partition)),
+            topic.topic_id,
+            partition.fetch_offset,
+            partition.partition_max_bytes,
+            partition.current_leader_epoch,
+            partition.last_fetched_epoch,
+            partition.log_start_offset,
+        ),
     )
 
 
