@@ -25,6 +25,8 @@ Each folder is a room, and its `__init__.py` is the room's map. ARCHITECTURE.md 
     config        every setting of Kafka's, and what it does here
     security      who may do what: principals, access control lists, the decision
 
+`__main__` runs the command line for `python -m kavka`.
+
 The ground floor is single modules that every room may use:
 
     model         nouns that all rooms share: partitions, offsets, brokers, slices of files

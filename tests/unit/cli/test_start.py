@@ -211,3 +211,10 @@ def test_a_file_without_any_setting_is_refused(tmp_path: Path) -> None:
 )
 def test_what_to_do_about_a_disk_follows_from_the_kind_of_error(problem: StorageError, step: str) -> None:
     assert step in next_step(problem, Start())
+
+
+def test_python_runs_the_program_as_a_module() -> None:
+    words = [sys.executable, "-m", "kavka", "nosuch"]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert "No such command 'nosuch'" in ended.stderr
