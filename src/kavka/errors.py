@@ -336,6 +336,10 @@ class StorageError(KavkaError):
         self.path = path
 
 
+class DiskFull(StorageError):
+    """The disk, or what its owner may use of it, is full. Nothing is broken."""
+
+
 class DamagedLog(StorageError):
     """One log has damaged records and takes no more. The disk works: its directory and all other logs go on."""
 

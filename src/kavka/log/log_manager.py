@@ -32,6 +32,7 @@ from typing import NamedTuple
 from kavka.errors import (
     DamagedLog,
     DamagedMetadata,
+    DiskFull,
     ErrorCode,
     InconsistentMetadata,
     InvariantViolation,
@@ -644,7 +645,7 @@ class LogManager:
             directory=directory,
             why=str(error),
             partitions=len(partitions),
-            next_step="repair the disk and restart the broker",
+            next_step=f"{'make room on' if isinstance(error, DiskFull) else 'repair'} the disk and restart the broker",
         )
         if home is not None:
             for partition in partitions:

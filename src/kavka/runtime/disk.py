@@ -20,7 +20,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 
-from kavka.errors import LinkLeadsNowhere, LogDirectoryLocked, StorageError
+from kavka.errors import DiskFull, LinkLeadsNowhere, LogDirectoryLocked, StorageError
 from kavka.filesystem import Buffer
 
 _MAX_VECTORS = 1024
@@ -330,4 +330,5 @@ def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
 
 
 def _storage_error(path: str, error: OSError) -> StorageError:
-    return StorageError(path, error.strerror or str(error))
+    kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+    return kind(path, error.strerror or str(error))

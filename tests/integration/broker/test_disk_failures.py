@@ -93,6 +93,7 @@ def test_a_full_disk_takes_its_directory_offline_and_no_other(two_disks: Any, co
     offline = [line for line in broker.log_file.read_text().splitlines() if "log directory offline" in line]
     assert len(offline) == 1
     assert "No space left on device" in offline[0]
+    assert "make room on the disk and restart the broker" in offline[0]
     assert broker.stop() == 0
 
     small.resize("32m")
