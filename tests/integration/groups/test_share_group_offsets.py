@@ -141,6 +141,9 @@ def test_offsets_outside_of_the_log_count_as_its_ends(queue: Queue, broker: Kavk
     with ShareMember(broker.port, queue.group) as member:
         member.join_assigned(queue.topic)
         assert member.fetch(queue.topic_id, wait_ms=0) == []
+        # A fetch does not wait for the partition's state, and the end that counts is the one when that is read.
+        nothing_held, unread = (0, 0, [ACCEPT]), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        eventually("the state is read", lambda: member.acknowledge(queue.topic_id, nothing_held) != unread)
         more = BatchBuilder()
         more.append(0, None, b"ten")
         assert queue.client.produce(queue.topic, more.build()).error_code == 0

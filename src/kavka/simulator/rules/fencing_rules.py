@@ -87,15 +87,22 @@ class FencingRules:
 
     def _check(self, exchange: Exchange, refusal: _OtherEpoch, code: int) -> None:
         partition, asked, known = refusal
-        hosted = exchange.broker.broker
-        found = hosted.replicas.partition(*partition) if hosted is not None else None
-        present = known if found is None else found.leader_epoch
+        present = self._present(exchange, partition, known)
         if not code and (asked < known or asked > present):
             self._fail(exchange, f"{partition} in epoch {asked}, it is in {known}: answered")
         elif code == ErrorCode.FENCED_LEADER_EPOCH and asked >= present:
             self._fail(exchange, f"{partition} in epoch {asked}, it is in {present}: called fenced")
         elif code == ErrorCode.UNKNOWN_LEADER_EPOCH and asked < known:
             self._fail(exchange, f"{partition} in epoch {asked}, it is in {known}: called unknown")
+
+    def _present(self, exchange: Exchange, partition: TopicPartition, known: LeaderEpoch) -> LeaderEpoch:
+        """The epoch that an answer goes by now. A controller's is the stored one, whatever its own replica knows."""
+        if exchange.key is ApiKey.ALTER_PARTITION:
+            stored = self._view.stored.get(partition)
+            return known if stored is None else stored.state.leader_epoch
+        hosted = exchange.broker.broker
+        found = hosted.replicas.partition(*partition) if hosted is not None else None
+        return known if found is None else found.leader_epoch
 
     def _fail(self, exchange: Exchange, why: str) -> None:
         self._view.require("R14", holds=False, text=f"{exchange.broker.node}, {exchange.key.name}: {why}")
