@@ -103,7 +103,7 @@ def build(target: Path, pyodide: Path, *, compiled: bool = True) -> None:
     for name in PYODIDE:
         shutil.copyfile(pyodide / name, cluster / "pyodide" / name)
     for file in sorted((HERE / "page").glob("*.*")):
-        if file.suffix != ".html":
+        if file.suffix in (".js", ".css"):
             shutil.copyfile(file, cluster / file.name)
     (cluster / "zh.json").write_text(json.dumps(words_of_scripts(), ensure_ascii=False), encoding="utf-8")
     write_play(target / "play")

@@ -10,10 +10,9 @@ import json
 import re
 from functools import cache
 from importlib.resources import files
-from string import Formatter
 from typing import Any, Final
 
-from kavka.console.look.sentence_translation import said_in_chinese
+from kavka.console.look.sentence_translation import most_exact_first, pattern_of, said_in_chinese
 
 TEXTS: Final = ("refused", "ended")
 """Fields of an answer that are sentences."""
@@ -31,18 +30,8 @@ def forms() -> dict[str, str]:
 
 @cache
 def _patterns() -> list[tuple[re.Pattern[str], str]]:
-    """The most exact forms first."""
-    ordered = sorted(forms(), key=lambda form: -sum(len(piece) for piece, *_ in Formatter().parse(form)))
-    return [(_pattern(form), forms()[form]) for form in ordered]
-
-
-def _pattern(form: str) -> re.Pattern[str]:
-    parts = []
-    for piece, name, *_ in Formatter().parse(form):
-        parts.append(re.escape(piece))
-        if name is not None:
-            parts.append(f"(?P<{name}>{VALUES.get(name, '.+?')})")
-    return re.compile("".join(parts), re.DOTALL)
+    said = forms()
+    return [(pattern_of(form, lambda name: VALUES.get(name, ".+?")), said[form]) for form in most_exact_first(said)]
 
 
 def in_chinese(text: str, depth: int = 0) -> str | None:
@@ -74,11 +63,11 @@ def answer_in_chinese(answer: Any) -> Any:
 
 
 def _event(event: dict[str, object]) -> dict[str, object]:
-    for name in ("why", "text"):
-        text = event.get(name)
-        if isinstance(text, str):
-            said = in_chinese(text)
-            event[name] = said or text
-            if said is None and re.search("[a-z]{3,} [a-z]{2,}", text):
-                event["english"] = True
+    shown = "why" if "why" in event else "text"
+    text = event.get(shown)
+    if isinstance(text, str):
+        said = in_chinese(text)
+        event[shown] = said or text
+        if said is None and re.search("[a-z]{3,} [a-z]{2,}", text):
+            event["english"] = True
     return event

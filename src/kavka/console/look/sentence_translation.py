@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -93,22 +93,29 @@ def forms(file: str = FILE) -> Mapping[str, str]:
 
 @cache
 def _forms() -> tuple[_Form, ...]:
-    """Those with more words of their own come first: they say more exactly what is meant."""
     known = {**forms(FORMER_FILE), **forms()}
-    ordered = sorted(known.items(), key=lambda pair: -sum(map(len, _pieces(pair[0]))))
-    return tuple(_Form(_pattern(english), max(_pieces(english), key=len), chinese) for english, chinese in ordered)
+    return tuple(
+        _Form(pattern_of(form, lambda name: kind_of(name).value), max(_pieces(form), key=len), known[form])
+        for form in most_exact_first(known)
+    )
+
+
+def most_exact_first(forms: Iterable[str]) -> list[str]:
+    """Those with more words of their own come first: they say more exactly what is meant."""
+    return sorted(forms, key=lambda form: -sum(map(len, _pieces(form))))
 
 
 def _pieces(form: str) -> list[str]:
     return [piece for piece, *_ in Formatter().parse(form)]
 
 
-def _pattern(form: str) -> re.Pattern[str]:
+def pattern_of(form: str, value: Callable[[str], str]) -> re.Pattern[str]:
+    """What each sentence of the form matches. `value` says, by its name, what a value looks like."""
     parts = []
     for piece, name, *_ in Formatter().parse(form):
         parts.append(re.escape(piece))
         if name is not None:
-            parts.append(f"(?P<{name}>{kind_of(name).value})")
+            parts.append(f"(?P<{name}>{value(name)})")
     return re.compile("".join(parts), re.DOTALL)
 
 

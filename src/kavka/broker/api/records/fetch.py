@@ -94,8 +94,9 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
     if by_topic_id:
         specs, refused = _resolve(broker, context)
     if broker.authorization is not None:
-        specs, denied = _ask(broker.authorization.caller(request), specs, to_follower=replica_id >= 0)
-        refused = [*refused, *denied, *_idle_denied(broker.authorization.caller(request), context)]
+        caller = broker.authorization.caller(request)
+        specs, denied = _ask(caller, specs, to_follower=replica_id >= 0)
+        refused = [*refused, *denied, *_idle_denied(caller, context)]
     max_bytes = min(message.max_bytes, broker.config.fetch_max_bytes)
     if request.meter is not None and replica_id < 0:
         max_bytes = min(max_bytes, request.meter.most_bytes())
