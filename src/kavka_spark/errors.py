@@ -165,6 +165,21 @@ class LayoutChangedError(KavkaError):
         )
 
 
+class StaleMarkersError(KavkaError):
+    """The markers that an attempt acted on were not the last ones. Nothing of this attempt is committed."""
+
+    def __init__(self, task: str) -> None:
+        super().__init__(task)
+        self.task = task
+
+    def __str__(self) -> str:
+        return (
+            f"{self.task}: another process had committed by the time this one read the markers, and the broker that "
+            "it asked did not know: it had lost its place as leader. Nothing of it is committed; the task's next "
+            "attempt reads them again"
+        )
+
+
 class TaskFencedError(KavkaError):
     """Another attempt of the same task has taken over its transactional id. Nothing of this attempt is committed."""
 

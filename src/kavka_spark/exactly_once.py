@@ -11,7 +11,9 @@ that comes again does. It must not know columns or record batches' bytes.
       and the layout    of another number of tasks, or not settled: see to that (`layout_settlement`), and go back to 1
     3 compare           with an earlier batch: write; with this one: skip; with a later one: refuse (`StaleBatchError`)
     4 rows and marker   in one transaction
-    5 commit
+    5 read again        what was committed before this marker: the broker that step 2 asked may have lost its place as
+                        leader without knowing it. Something else than in step 2: abort (`StaleMarkersError`)
+    6 commit
 
 Invariants
   I1  A task's rows of a batch are committed once, whichever attempts run, one after another or at the same time
@@ -42,12 +44,17 @@ from kavka.client.settings import ProducerSettings
 from kavka.client.transactions import ProducerFenced
 from kavka_spark.connections import WorkerConnection
 from kavka_spark.deliveries import Deliveries
-from kavka_spark.errors import BatchChangedError, DeliveryError, StaleBatchError, TaskFencedError
+from kavka_spark.errors import (
+    BatchChangedError,
+    DeliveryError,
+    StaleBatchError,
+    StaleMarkersError,
+    TaskFencedError,
+)
 from kavka_spark.layout_settlement import BatchOfTask, Settlement, end, is_fenced
-from kavka_spark.marker_topic import MarkerTopic
+from kavka_spark.marker_topic import MarkerTopic, Seen
 from kavka_spark.markers import Marker
 from kavka_spark.row_encoder import RowEncoder
-from kavka_spark.writer_layouts import Layout
 
 MOST_ROUNDS: Final = 10
 """How often an attempt settles a layout that another one has changed by the time that it could write."""
@@ -68,12 +75,13 @@ class ExactlyOnce:
     def write(self, rows: Iterator[pa.RecordBatch], encoder: RowEncoder) -> bool:
         """Writes the rows, or skips them: False. Raises what the invariants name, `DeliveryError` and what a client
         raises; then nothing is committed, or it is unknown (I3)."""
-        producer, marked = self._connection.run(self._take_over())
+        producer, seen = self._connection.run(self._take_over())
         try:
+            marked = seen.markers[self._what.task]
             if marked is not None and marked.batch >= self._what.batch:
                 self._compare(marked, rows, encoder)
                 return False
-            self._write(producer, rows, encoder)
+            self._write(producer, rows, encoder, seen)
             return True
         except (ProducerFenced, DeliveryError) as failure:
             if isinstance(failure, DeliveryError) and not is_fenced(failure.__cause__):
@@ -82,25 +90,21 @@ class ExactlyOnce:
         finally:
             self._connection.run(end(producer))
 
-    async def _take_over(self) -> tuple[Producer, Marker | None]:
-        """A producer that may write, and what the task has committed (steps 1 and 2)."""
+    async def _take_over(self) -> tuple[Producer, Seen]:
+        """A producer that may write, and what is committed (steps 1 and 2)."""
         for _ in range(MOST_ROUNDS):
             producer = Producer(self._connection.cluster, self._settings)
             try:
                 await producer.init_transactions()
-                layout, marked = await self._read()
-                if self._settlement.may_proceed(layout):
-                    return producer, marked
+                seen = await self._markers.look(self._what.task.query, [self._what.task])
+                if self._settlement.may_proceed(seen.layout):
+                    return producer, seen
             except BaseException:
                 await producer.close(timeout_ms=0)
                 raise
             await producer.close(timeout_ms=0)
             await self._settlement.settle()
         raise TaskFencedError(str(self._what), f"its layout was changed {MOST_ROUNDS} times before it could write")
-
-    async def _read(self) -> tuple[Layout | None, Marker | None]:
-        """One after the other: both may lie in one partition, which is read by one at a time."""
-        return await self._markers.layout(self._what.task.query), await self._markers.latest(self._what.task)
 
     def _compare(self, marked: Marker, rows: Iterator[pa.RecordBatch], encoder: RowEncoder) -> None:
         if marked.batch > self._what.batch:
@@ -110,18 +114,21 @@ class ExactlyOnce:
         if encoder.digest != marked.digest:
             raise BatchChangedError(str(self._what), str(marked.digest), str(encoder.digest))
 
-    def _write(self, producer: Producer, rows: Iterator[pa.RecordBatch], encoder: RowEncoder) -> None:
+    def _write(self, producer: Producer, rows: Iterator[pa.RecordBatch], encoder: RowEncoder, seen: Seen) -> None:
         producer.begin_transaction()
         deliveries = Deliveries(producer)
         for chunk in rows:
             for batches in encoder.encode(chunk):
                 self._connection.run(deliveries.send([batches]))
-        self._connection.run(self._commit(producer, deliveries, Marker(self._what.batch, encoder.digest)))
+        self._connection.run(self._commit(producer, deliveries, Marker(self._what.batch, encoder.digest), seen))
 
-    async def _commit(self, producer: Producer, deliveries: Deliveries, marker: Marker) -> None:
+    async def _commit(self, producer: Producer, deliveries: Deliveries, marker: Marker, seen: Seen) -> None:
+        task = self._what.task
+        topic, partition = await self._markers.partition_of(task.query)
+        sent = await producer.send(topic, marker.value, key=task.key, partition=partition)
         await deliveries.finish()
-        topic, partition = await self._markers.partition_of(self._what.task)
-        await producer.send(topic, marker.value, key=self._what.task.key, partition=partition)
+        if await self._markers.look_before(await sent, task.query, [task]) != seen:
+            raise StaleMarkersError(str(self._what))
         await producer.commit_transaction()
 
 

@@ -8,7 +8,9 @@ Invariants
   I2  Taking the id over completes what its last owner had decided to commit. So an intent that was read then is read
       by everybody; that one has been committed is not enough, for its control record may come later. Therefore each
       record begins with a takeover of its own.
-  I3  Who finds an intent of somebody, or was fenced, waits `PATIENCE_S` for it to be settled. Then it goes on with it:
+  I3  A record is committed only if all that was committed before it is what its writer acted on. What was read may
+      have come from a broker that had lost its place as leader without knowing it.
+  I4  Who finds an intent of somebody, or was fenced, waits `PATIENCE_S` for it to be settled. Then it goes on with it:
       who wrote the intent may be dead.
 """
 
@@ -26,7 +28,7 @@ from kavka.client.settings import ProducerSettings
 from kavka.client.transactions import ProducerFenced
 from kavka.errors import ErrorCode, KavkaError, RequestError
 from kavka_spark.errors import LayoutChangedError, SinkError, StaleBatchError
-from kavka_spark.marker_topic import MarkerTopic
+from kavka_spark.marker_topic import MarkerTopic, Seen
 from kavka_spark.markers import Task
 from kavka_spark.writer_layouts import (
     Layout,
@@ -82,7 +84,7 @@ class Settlement:
         that an earlier version of kavka wrote, and what a client raises."""
         now = asyncio.get_running_loop().time
         wait_until: float | None = None
-        while not self.may_proceed(found := await self._markers.layout(self._what.task.query)):
+        while not self.may_proceed(found := (await self._markers.look(self._what.task.query)).layout):
             if wait_until is None:
                 wait_until = now() + (PATIENCE_S if found is not None and not found.is_settled else 0)
             if now() < wait_until:
@@ -99,17 +101,17 @@ class Settlement:
         """Step by step until the layout is settled (I1, I2). Raises what says `is_fenced` if another attempt acts."""
         while True:
             async with self._taken_over(layout_transactional_id(self._what.task.query)) as producer:
-                found = await self._markers.layout(self._what.task.query)
-                if self.may_proceed(found):
+                seen = await self._markers.look(self._what.task.query)
+                if self.may_proceed(seen.layout):
                     return
-                if found is None:
+                if seen.layout is None:
                     await self._check_unmarked()
-                match next_step(found, self._what.batch, self._what.tasks):
+                match next_step(seen.layout, self._what.batch, self._what.tasks):
                     case Write(layout):
-                        await self._write(producer, layout)
+                        await self._write(producer, layout, seen)
                     case Replace(intent) as step:
-                        committed = await self._fence(intent)
-                        await self._write(producer, step.settled(is_committed=committed))
+                        seen = await self._fence(intent)
+                        await self._write(producer, step.settled(is_committed=self._has_begun(seen)), seen)
                     case Verdict():
                         raise AssertionError("verdicts are may_proceed's")
                     case never:
@@ -124,8 +126,8 @@ class Settlement:
                 "known which rows. Let that version finish the batch, or start with a new checkpoint"
             )
 
-    async def _fence(self, intent: Layout) -> bool:
-        """Takes over every task of the old layout. Whether one of them has committed this batch, or a later one."""
+    async def _fence(self, intent: Layout) -> Seen:
+        """Takes over every task of the old layout, and looks what they have committed."""
         assert intent.before is not None
         tasks = [Task(self._what.task.query, partition) for partition in range(intent.before)]
 
@@ -135,18 +137,20 @@ class Settlement:
 
         for first in range(0, len(tasks), _FENCED_AT_ONCE):
             await asyncio.gather(*map(fence, tasks[first : first + _FENCED_AT_ONCE]))
-        for task in tasks:
-            marked = await self._markers.latest(task)
-            if marked is not None and marked.batch >= self._what.batch:
-                return True
-        return False
+        return (await self._markers.look(self._what.task.query, tasks))._replace(layout=intent)
 
-    async def _write(self, producer: Producer, layout: Layout) -> None:
+    def _has_begun(self, seen: Seen) -> bool:
+        """Whether one of the tasks has committed this batch, or a later one."""
+        return any(marked is not None and marked.batch >= self._what.batch for marked in seen.markers.values())
+
+    async def _write(self, producer: Producer, layout: Layout, seen: Seen) -> None:
+        """Commits the record, or nothing if something else than what was seen is there by now (I3)."""
+        query = self._what.task.query
         producer.begin_transaction()
-        key = layout_key(self._what.task.query)
-        topic, partition = await self._markers.partition_of_key(key)
-        await producer.send(topic, layout.value, key=key, partition=partition)
-        await producer.commit_transaction()
+        topic, partition = await self._markers.partition_of(query)
+        sent = await producer.send(topic, layout.value, key=layout_key(query), partition=partition)
+        if await self._markers.look_before(await sent, query, seen.markers) == seen:
+            await producer.commit_transaction()
 
     @asynccontextmanager
     async def _taken_over(self, transactional_id: str) -> AsyncIterator[Producer]:

@@ -1,23 +1,30 @@
 """The topic with the markers of micro-batches: made, checked, and read up to its end.
 
-Decides which settings the topic needs and how far a worker process has read. What a marker means is in `markers`.
+Decides which settings the topic needs, where a query's records are, and how far a worker process has read. What a
+marker means is in `markers`.
 
 Invariants
-  I1  `latest` answers with what was committed before it was called: it reads to the high watermark of that time.
-      Whoever has taken the task's transactional id over first knows that nothing is committed for the task
-      afterwards.
-  I2  A topic that could forget a marker is never used: its cleanup.policy is checked once per process.
-  I3  A partition is read once, then only what came since; a topic that was deleted and made again is read anew.
+  I1  `look` reads to the high watermark that the leader of the query's partition names. That shows what was committed
+      before, if the broker that answers still leads. One that has lost its place without knowing it shows less.
+  I2  `look_before` shows all that was committed before a record of the caller's own, once that is delivered: only the
+      leader takes records, and their offsets are behind what it had.
+  I3  A topic that could forget a marker is never used: its cleanup.policy is checked once per process.
+  I4  A partition is read once, then only what came since; a topic that was deleted and made again is read anew.
+  I5  The markers of all tasks of a query and its layout are in one partition, by the key of the layout: so one record
+      of a task's own is behind all that it acted on (I2). Earlier versions of kavka put a marker where its own key
+      belongs; there it is looked for while the query's partition has none of that task.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from kavka.client.admin import Admin, ConfigResource, NewTopic, ResourceType
 from kavka.client.answers import error_of, raise_for
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import HIGHEST_FETCH
+from kavka.client.deliveries import Delivery
 from kavka.client.offsets import earliest_offsets, latest_offsets
 from kavka.client.partitioner import partition_for_key
 from kavka.errors import ConfigError, ConnectionFailed, ErrorCode, RequestError
@@ -37,6 +44,14 @@ _SEGMENT_BYTES: Final = 1 << 20
 _DIRTY_RATIO: Final = "0.1"
 
 
+class Seen(NamedTuple):
+    """What is committed of a query."""
+
+    layout: Layout | None
+    markers: Mapping[Task, Marker | None]
+    """Of the tasks that were asked for, the last ones."""
+
+
 class MarkerTopic:
     """A topic of markers, as one worker process knows it. Belongs to the loop of its cluster."""
 
@@ -46,24 +61,36 @@ class MarkerTopic:
         self._topic_id: object = None
         self._read: dict[int, CommittedMarkers] = {}
 
-    async def partition_of(self, task: Task) -> TopicPartition:
-        """The partition with the task's markers. Creates the topic if there is none.
+    async def partition_of(self, query: str) -> TopicPartition:
+        """The partition with the query's records. Creates the topic if there is none.
 
         Raises `ConfigError` for a topic of that name that is not compacted, `RequestError` and `ConnectionFailed`.
         """
-        return await self.partition_of_key(task.key)
+        return TopicPartition(self._name, partition_for_key(layout_key(query), await self._ready()))
 
-    async def partition_of_key(self, key: bytes) -> TopicPartition:
-        """The same for the key of any record."""
-        return TopicPartition(self._name, partition_for_key(key, await self._ready()))
+    async def look(self, query: str, tasks: Iterable[Task] = ()) -> Seen:
+        """What is committed of a query and of some of its tasks (I1). Raises as `partition_of`, and `RecordsError`
+        for what is no marker."""
+        partition = await self.partition_of(query)
+        known = await self._read_to_end(partition)
+        return await self._seen(partition, known, query, tasks)
 
-    async def latest(self, task: Task) -> Marker | None:
-        """What the task committed last (I1). Raises as `partition_of`, and `RecordsError` for what is no marker."""
-        return (await self._read_to_end(await self.partition_of(task))).of(task)
+    async def look_before(self, delivered: Delivery, query: str, tasks: Iterable[Task] = ()) -> Seen:
+        """What was committed before the caller's own record of that query (I2). Raises as `look`."""
+        partition = TopicPartition(delivered.topic, delivered.partition)
+        known = await self._read_to(partition, delivered.offset)
+        return await self._seen(partition, known, query, tasks)
 
-    async def layout(self, query: str) -> Layout | None:
-        """The query's layout that was committed last (I1). Raises as `latest`."""
-        return (await self._read_to_end(await self.partition_of_key(layout_key(query)))).layout_of(query)
+    async def _seen(
+        self, partition: TopicPartition, known: CommittedMarkers, query: str, tasks: Iterable[Task]
+    ) -> Seen:
+        layout = known.layout_of(query)
+        markers = {task: known.of(task) for task in tasks}
+        for task, marker in markers.items():
+            before = TopicPartition(self._name, partition_for_key(task.key, await self._ready()))
+            if marker is None and before != partition:
+                markers[task] = (await self._read_to_end(before)).of(task)
+        return Seen(layout, markers)
 
     async def last_batch(self, query: str) -> int | None:
         """The last batch that any task of the query committed. Reads the whole topic; raises as `latest`."""
@@ -72,8 +99,10 @@ class MarkerTopic:
         return max(batches, default=None)
 
     async def _read_to_end(self, partition: TopicPartition) -> CommittedMarkers:
+        return await self._read_to(partition, (await latest_offsets(self._cluster, [partition]))[partition])
+
+    async def _read_to(self, partition: TopicPartition, end: int) -> CommittedMarkers:
         known = self._read.setdefault(partition.partition, CommittedMarkers())
-        end = (await latest_offsets(self._cluster, [partition]))[partition]
 
         async def read_on() -> None:
             while known.next_offset < end:

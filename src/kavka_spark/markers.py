@@ -16,7 +16,7 @@ Invariants
 | key    | query, partition |
 | value  | batch, rows, bytes, sum |
 
-Beside the markers lies a record of each query's layout (`writer_layouts`), for which I1 and I2 hold as well.
+Beside the markers of a query lies the record of its layout (`writer_layouts`), for which I1 and I2 hold as well.
 """
 
 from __future__ import annotations

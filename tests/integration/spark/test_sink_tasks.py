@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any
@@ -21,14 +21,19 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kavka.client.cluster import Cluster
 from kavka.client.partitioner import partition_for_key
 from kavka.errors import ConfigError, RequestError
+from kavka.model import TopicPartition
+from kavka_spark import marker_topic
+from kavka_spark.connections import connection
 from kavka_spark.errors import (
     BatchChangedError,
     DeliveryError,
     LayoutChangedError,
     SinkError,
     StaleBatchError,
+    StaleMarkersError,
     TaskFencedError,
 )
 from kavka_spark.layout_settlement import Settlement
@@ -505,6 +510,81 @@ def test_of_tasks_that_begin_at_once_one_settles_the_layout_and_the_others_wait_
             list(pool.map(lambda task, batch=batch, tasks=tasks: until_written(task, batch, tasks), range(tasks)))
     expected = [batch * 10 + task for batch, tasks in enumerate((4, 3, 4, 2)) for task in range(tasks)]
     assert sorted(int(value or b"") for value in values_in(kavka_broker, topic)) == expected
+
+
+def elsewhere(broker: KavkaProcess, sink: Sink, **options: str) -> Sink:
+    """The same query in another process."""
+    other = Sink(broker.bootstrap, exactlyOnce="true", **options, **{"kafka.client.id": f"elsewhere-{next(_names)}"})
+    other.query = sink.query
+    return other
+
+
+def ask_a_former_leader(patched: pytest.MonkeyPatch, sink: Sink) -> None:
+    """From here on this process is told where the markers end by a broker that does not know that another one leads:
+    it shows what there is now. Who writes finds the leader."""
+    opened = connection(sink.options.connection)
+    ask = marker_topic.latest_offsets
+
+    async def all_ends() -> dict[TopicPartition, int]:
+        topic = await opened.cluster.topic(DEFAULT_MARKER_TOPIC)
+        partitions = [TopicPartition(topic.name, each.partition) for each in topic.partitions]
+        return await ask(opened.cluster, partitions)
+
+    ends = opened.run(all_ends())
+
+    async def as_it_was(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        wanted = list(partitions)
+        return {each: ends[each] for each in wanted} if cluster is opened.cluster else await ask(cluster, wanted)
+
+    patched.setattr(marker_topic, "latest_offsets", as_it_was)
+
+
+def test_a_marker_that_a_former_leader_does_not_show_is_found_before_rows_are_committed_again(
+    kavka_broker: KavkaProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    other = elsewhere(kavka_broker, sink, topic=topic)
+    sink.write(rows(b"0"), batch=0, partition=1)
+    ask_a_former_leader(monkeypatch, other)
+    assert other.write(rows(b"0"), batch=0, partition=1).skipped
+    sink.write(rows(b"1"), batch=1, partition=1)
+    with pytest.raises(StaleMarkersError, match=r"batch 1 of task 1 of query .* Nothing of it is committed"):
+        other.write(rows(b"1"), batch=1, partition=1)
+    assert other.write(rows(b"1"), batch=1, partition=1).skipped
+    assert values_in(kavka_broker, topic) == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_layout_that_a_former_leader_does_not_show_is_found_before_rows_are_committed(
+    kavka_broker: KavkaProcess, topic: str, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """Of a query that had no layout, and of one that had that of this attempt."""
+    Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true").write(rows(b"of another query"))
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    other = elsewhere(kavka_broker, sink, topic=topic)
+    for batch in range(before):
+        sink.write(rows(b"0"), batch=batch, partition=3, tasks=4)
+    ask_a_former_leader(monkeypatch, other)
+    sink.write(rows(b"1"), batch=before, partition=1, tasks=2)
+    with pytest.raises((StaleMarkersError, LayoutChangedError)):
+        other.write(rows(b"1"), batch=before, partition=3, tasks=4)
+    with pytest.raises(LayoutChangedError):
+        other.write(rows(b"1"), batch=before, partition=3, tasks=4)
+    assert values_in(kavka_broker, topic) == [b"0"] * before + [b"1", b"of another query"]
+
+
+def test_a_change_in_a_batch_is_taken_back_where_a_former_leader_does_not_show_its_markers(
+    kavka_broker: KavkaProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    other = elsewhere(kavka_broker, sink, topic=topic)
+    sink.write(rows(b"0"), batch=0, partition=3, tasks=4)
+    ask_a_former_leader(monkeypatch, other)
+    sink.write(rows(b"1"), batch=1, partition=3, tasks=4)
+    with pytest.raises(LayoutChangedError):
+        other.write(rows(b"1"), batch=1, partition=0, tasks=2)
+    assert sink.write(rows(b"1"), batch=1, partition=3, tasks=4).skipped
+    assert values_in(kavka_broker, topic) == [b"0", b"1"]
 
 
 def layouts_of(broker: KavkaProcess, sink: Sink) -> list[Layout]:

@@ -3,12 +3,14 @@ and attempts that come again: a row is committed at most once, and by one layout
 
 The model is of the order of steps: who takes over which transactional id, reads, writes and commits when. A commit is
 two steps, as on a broker: it is decided, and later its records can be read, at the latest when the id is taken over.
-What an attempt does about a layout is `next_step`, which the sink runs as well.
+One read of an attempt may be of a broker that does not know that another one leads: it shows what there was at the
+beginning. Who has written finds what the leader has. What an attempt does about a layout is `next_step`, which the sink
+runs as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import pytest
@@ -32,6 +34,8 @@ class World(NamedTuple):
     """(tasks, task) whose rows of the batch are committed, as they can be read."""
     hidden: frozenset[tuple[int, int]]
     """The same, decided and not to be read yet."""
+    former: Layout | None = None
+    """As a broker shows it that has lost its place as leader. It has no marker of the batch."""
 
     def epoch(self, owner: int) -> int:
         return dict(self.epochs).get(owner, 0)
@@ -61,7 +65,10 @@ class Attempt(NamedTuple):
     epoch: int = 0
     fencing: int = 0
     step: Write | Replace | None = None
-    is_marked: bool = False
+    seen: tuple[Layout | None, bool] = (None, False)
+    """The layout, and whether there is a marker of the batch, as it was read."""
+    was_misled: bool = False
+    """By a broker that no longer leads."""
     rounds: int = 0
 
 
@@ -69,56 +76,93 @@ MOST_ROUNDS = 2
 DONE = ("done", "refused", "fenced", "gave up")
 
 
-def steps(attempt: Attempt, world: World, without: str = "") -> tuple[Attempt, World]:
-    """What it does next; `without` names a part of the order that is left out."""
-    found = next_step(world.layout, BATCH, attempt.tasks)
+def steps(attempt: Attempt, world: World, without: str = "") -> Iterator[tuple[Attempt, World]]:
+    """What it may do next; `without` names a part of the order that is left out."""
     match attempt.at:
         case "take over":
             world = world.taken_over(attempt.task)
-            return attempt._replace(at="read", epoch=world.epoch(attempt.task)), world
+            yield attempt._replace(at="read", epoch=world.epoch(attempt.task)), world
         case "read":
-            if found is Verdict.PROCEED:
-                return attempt._replace(at="read marker"), world
-            return attempt._replace(at="settle"), world
-        case "read marker":
-            return attempt._replace(at="commit", is_marked=world.has_marker(attempt.task)), world
+            for found, seen in reads(attempt, world, [attempt.task]):
+                if next_step(seen[0], BATCH, found.tasks) is Verdict.PROCEED:
+                    yield found._replace(at="done" if seen[1] else "read again", seen=seen), world
+                else:
+                    yield found._replace(at="settle"), world
+        case "read again":
+            is_same = without == "reading again" or attempt.seen == read(world, [attempt.task])
+            yield attempt._replace(at="commit" if is_same else "fenced"), world
         case "commit":
-            if attempt.is_marked:
-                return attempt._replace(at="done"), world
             if attempt.epoch != world.epoch(attempt.task):
-                return attempt._replace(at="fenced"), world
-            rows = frozenset({(attempt.tasks, attempt.task)})
-            return attempt._replace(at="done"), world._replace(hidden=world.hidden | rows)
+                yield attempt._replace(at="fenced"), world
+            else:
+                rows = frozenset({(attempt.tasks, attempt.task)})
+                yield attempt._replace(at="done"), world._replace(hidden=world.hidden | rows)
         case "settle":
             world = world.taken_over(LAYOUT_ID)
-            return attempt._replace(at="look", epoch=world.epoch(LAYOUT_ID)), world
+            yield attempt._replace(at="look", epoch=world.epoch(LAYOUT_ID)), world
         case "look":
-            looked = _look(attempt, found)
-            return (looked._replace(at="check") if looked.at == "fence" and without == "fencing" else looked), world
+            for found, seen in reads(attempt, world, []):
+                looked = _look(found, next_step(seen[0], BATCH, found.tasks))._replace(seen=seen)
+                yield (looked._replace(at="check") if looked.at == "fence" and without == "fencing" else looked), world
         case "fence":
             assert isinstance(attempt.step, Replace)
             world = world.taken_over(attempt.fencing)
             is_last = attempt.fencing + 1 == attempt.step.intent.before
-            return attempt._replace(at="check" if is_last else "fence", fencing=attempt.fencing + 1), world
+            yield attempt._replace(at="check" if is_last else "fence", fencing=attempt.fencing + 1), world
         case "check":
             assert isinstance(attempt.step, Replace)
-            committed = without != "reading markers" and any(
-                world.has_marker(task) for task in range(attempt.step.intent.before or 0)
-            )
-            settled = Write(attempt.step.settled(is_committed=committed))
-            return attempt._replace(at="write", step=settled), world
+            for found, (_, is_there) in reads(attempt, world, fenced(attempt.step.intent)):
+                is_marked = is_there and without != "reading markers"
+                settled = Write(attempt.step.settled(is_committed=is_marked))
+                seen = (attempt.step.intent, is_marked)
+                yield found._replace(at="compare", step=settled, seen=seen, fencing=0), world
+        case "compare":
+            yield compare(attempt, world, without), world
         case "write":
-            if attempt.epoch != world.epoch(LAYOUT_ID):
-                return attempt._replace(
-                    at="settle" if attempt.rounds < MOST_ROUNDS else "gave up", epoch=0, rounds=attempt.rounds + 1
-                ), world
-            assert isinstance(attempt.step, Write)
-            intent = attempt.step.layout
-            again = attempt._replace(at="settle", step=None, epoch=0)
-            if without == "a second takeover" and not intent.is_settled:
-                again = attempt._replace(at="fence", fencing=0, step=Replace(intent))
-            return again, world._replace(decided=intent)
-    raise AssertionError(attempt.at)
+            yield write(attempt, world, without)
+        case _:
+            raise AssertionError(attempt.at)
+
+
+def read(world: World, tasks: Iterable[int]) -> tuple[Layout | None, bool]:
+    """The layout, and whether one of the tasks has a marker, as the leader shows it."""
+    return world.layout, any(map(world.has_marker, tasks))
+
+
+def reads(attempt: Attempt, world: World, tasks: Iterable[int]) -> Iterator[tuple[Attempt, tuple[Layout | None, bool]]]:
+    shown = read(world, tasks)
+    yield attempt, shown
+    if not attempt.was_misled and shown != (world.former, False):
+        yield attempt._replace(was_misled=True), (world.former, False)
+
+
+def fenced(intent: Layout) -> range:
+    return range(intent.before or 0)
+
+
+def compare(attempt: Attempt, world: World, without: str) -> Attempt:
+    """Whether what it acted on is what there is before its own record."""
+    is_intended = attempt.seen[0] is not None and not attempt.seen[0].is_settled
+    tasks = fenced(attempt.seen[0]) if is_intended and attempt.seen[0] is not None else range(0)
+    if without in ("reading again", "reading markers") or attempt.seen == read(world, tasks):
+        return attempt._replace(at="write")
+    return once_more(attempt)
+
+
+def once_more(attempt: Attempt) -> Attempt:
+    at = "settle" if attempt.rounds < MOST_ROUNDS else "gave up"
+    return attempt._replace(at=at, epoch=0, rounds=attempt.rounds + 1, step=None, seen=(None, False))
+
+
+def write(attempt: Attempt, world: World, without: str) -> tuple[Attempt, World]:
+    if attempt.epoch != world.epoch(LAYOUT_ID):
+        return once_more(attempt), world
+    assert isinstance(attempt.step, Write)
+    intent = attempt.step.layout
+    again = attempt._replace(at="settle", step=None, epoch=0, seen=(None, False))
+    if without == "a second takeover" and not intent.is_settled:
+        again = attempt._replace(at="fence", fencing=0, step=Replace(intent))
+    return again, world._replace(decided=intent)
 
 
 def _look(attempt: Attempt, found: object) -> Attempt:
@@ -130,7 +174,7 @@ def _look(attempt: Attempt, found: object) -> Attempt:
         case Replace():
             return attempt._replace(at="fence", fencing=0, step=found)
         case Write():
-            return attempt._replace(at="write", step=found)
+            return attempt._replace(at="compare", step=found)
     raise AssertionError(found)
 
 
@@ -142,8 +186,8 @@ def successors(state: State, without: str) -> Iterator[State]:
     world, attempts = state
     for index, attempt in enumerate(attempts):
         if attempt.at not in DONE:
-            moved, after = steps(attempt, world, without)
-            yield after, (*attempts[:index], moved, *attempts[index + 1 :])
+            for moved, after in steps(attempt, world, without):
+                yield after, (*attempts[:index], moved, *attempts[index + 1 :])
     if world.decided is not None:
         yield world.shown(), attempts
     for one in world.hidden:
@@ -182,9 +226,13 @@ THREE = {
 }
 
 
+def beginning(before: str) -> World:
+    return World(BEFORE[before], None, (), frozenset(), frozenset(), former=BEFORE[before])
+
+
 def check(before: str, attempts: tuple[Attempt, ...]) -> None:
     ends = set()
-    for world, stand in reachable((World(BEFORE[before], None, (), frozenset(), frozenset()), attempts)):
+    for world, stand in reachable((beginning(before), attempts)):
         assert len(layouts_of(world)) <= 1, (world, stand)
         if all(attempt.at in DONE for attempt in stand):
             ends.add(frozenset(layouts_of(world)))
@@ -207,8 +255,7 @@ def test_so_they_are_with_three_attempts(before: str, who: str) -> None:
     check(before, THREE[who])
 
 
-@pytest.mark.parametrize("without", ["fencing", "reading markers", "a second takeover"])
+@pytest.mark.parametrize("without", ["fencing", "reading markers", "a second takeover", "reading again"])
 def test_every_part_of_the_order_is_needed(without: str) -> None:
-    start = World(BEFORE["settled for two tasks"], None, (), frozenset(), frozenset())
-    found = reachable((start, TWO["a task that the other layout has not"]), without)
+    found = reachable((beginning("settled for two tasks"), TWO["a task that the other layout has not"]), without)
     assert any(len(layouts_of(world)) == 2 for world, _ in found)
