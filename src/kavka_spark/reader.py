@@ -14,7 +14,8 @@ Invariants
       partition and offset. Without `fail_on_data_loss` what is gone is passed over instead, with a warning.
   I3  Of a range one Fetch is under way at most, and one answer waits: at most twice `fetch_bytes`, or the largest
       batch.
-  I4  A topic with the same name and another id is another topic: brokers compare the id (Fetch 13), or metadata does.
+  I4  A topic with the same name and another id is another topic: brokers compare the id (Fetch 13). Those that know
+      topics by name only are asked for the id after each answer, before its records are handed out.
 
 Source: KIP-74 (a first batch larger than asked for is sent whole), KIP-320, KIP-516.
 """
@@ -35,6 +36,8 @@ from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from kavka.protocol.messages.fetch_response import FetchResponse, PartitionData
+from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from kavka.protocol.messages.metadata_response import MetadataResponse
 from kavka_spark.connections import WorkerConnection
 from kavka_spark.decoder import Wanted, decode_batches, next_offset
 from kavka_spark.errors import CorruptBatchError, DataLossError
@@ -292,8 +295,21 @@ async def fetch_once(
     for topic in answer.responses:
         for data in topic.partitions:
             if data.partition_index == span.partition:
+                if data.records and topic.topic_id == NO_TOPIC_ID != span.topic_id:
+                    await _check_topic_id(cluster, span, leader)
                 return data
     raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name} is missing in the answer to a fetch")
+
+
+async def _check_topic_id(cluster: Cluster, span: OffsetRange, leader: int) -> None:
+    """I4: an id is never used again, so that what is the same topic now was so when it was read."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=span.topic)], allow_auto_topic_creation=False)
+    answer = await cluster.ask(ApiKey.METADATA, request, MetadataResponse, node_id=leader)
+    for topic in answer.topics:
+        if topic.error_code:
+            raise RequestError(error_of(topic.error_code), f"{span.topic}: {error_name(topic.error_code)}")
+        if topic.topic_id != span.topic_id:
+            raise RequestError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{span.topic} is {topic.topic_id} by now")
 
 
 _NOTHING = memoryview(b"")

@@ -83,7 +83,7 @@ REFUSED = {
     "kafka.interceptor.classes": "interceptors are Java classes, and the source is Python",
     "kafka.security.providers": "they are Java classes, and the source uses Python's TLS",
 }
-"""Options that Spark's source refuses too, and what to do instead."""
+"""Options that Spark's source refuses too, or that the source cannot honour, and what to do instead."""
 
 LATEST = -1
 EARLIEST = -2

@@ -39,7 +39,7 @@ from kavka_spark import backfill
 from kavka_spark.backfill import Ranges
 from kavka_spark.connections import WorkerConnection, connection
 from kavka_spark.errors import DataLossError, SubscriptionError
-from kavka_spark.offsets import Offsets, edges, find_partitions, offsets_at, resolve
+from kavka_spark.offsets import Found, Offsets, edges, find_partitions, offsets_at, resolve
 from kavka_spark.read_tasks import NO_TOPIC_ID, OffsetRange, as_tasks
 from kavka_spark.source import read_task
 from kavka_spark.source_options import (
@@ -61,6 +61,8 @@ logger = Logger(__name__)
 
 COMMIT_TIMEOUT_S = 5.0
 """How long a micro-batch waits for the group's coordinator; what is not committed then goes with the next one."""
+ASK_AGAIN_S = 0.1
+"""The pause between two looks for a partition that was there."""
 _SOME_LIMIT = 1 << 62
 OWN: Final = -1
 """What the stream itself reads of a partition, among ranges by their first offsets."""
@@ -248,15 +250,13 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         earliest: dict[TopicPartition, int] = {}
         latest: dict[TopicPartition, int] = {}
         try:
-            # What is not found for the target of a run is left out of the whole run; later only a look at it is.
-            found = await find_partitions(cluster, options.topics, patient=begin is None)
-            if set(known).difference(found.partitions):
-                found = await find_partitions(cluster, options.topics)
-            if not set(known).difference(found.partitions):
+            found = await self._found(opened, begin, known)
+            now = Offsets({}, found.topic_ids)
+            # Of a topic that was made anew meanwhile the answer may be about the former one.
+            is_same = begin is not None and not any(_is_new(name, begin, now) for name in known)
+            if begin is not None and is_same and not set(known).difference(found.partitions):
                 earliest, latest = await asking
-                now = Offsets({}, found.topic_ids)
-                if begin is not None and not any(_is_new(name, begin, now) for name in known):
-                    latest = await self._ends_not_before(opened, begin, latest)
+                latest = await self._ends_not_before(opened, begin, latest)
         finally:
             asking.cancel()
         unasked = [name for name in found.partitions if name not in latest]
@@ -271,6 +271,20 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if _is_chosen(options, name) and not _is_new(name, begin, Offsets({}, found.topic_ids)):
                     positions.setdefault(name, position)
         return Offsets(positions, found.topic_ids)
+
+    async def _found(self, opened: WorkerConnection, begin: Offsets | None, known: Iterable[TopicPartition]) -> Found:
+        """What there is now. A known partition counts as gone once all brokers have had time to hear of it: the one
+        that answers may know less than the one that answered before."""
+        cluster, now = opened.cluster, asyncio.get_running_loop().time
+        deadline = now() + cluster.settings.topic_propagation_ms / 1000
+        while True:
+            # What is not found for the target of a run is left out of the whole run; later only a look at it is.
+            found = await find_partitions(cluster, self._options.topics, patient=begin is None)
+            ids = Offsets({}, found.topic_ids)
+            gone = set(known).difference(found.partitions)
+            if begin is None or all(_is_new(name, begin, ids) for name in gone) or now() >= deadline:
+                return found
+            await asyncio.sleep(ASK_AGAIN_S)
 
     async def _ends_not_before(
         self, opened: WorkerConnection, begin: Offsets, latest: dict[TopicPartition, int]

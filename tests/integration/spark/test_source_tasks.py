@@ -29,7 +29,7 @@ from kavka_spark.connections import KEPT_CLUSTERS, KEPT_SIZES, connection
 from kavka_spark.errors import CorruptBatchError, DataLossError, SubscriptionError
 from kavka_spark.offsets import Offsets, find_partitions
 from kavka_spark.read_tasks import OffsetRange, ReadTask
-from kavka_spark.reader import RangeReader
+from kavka_spark.reader import HIGHEST_BY_NAME, RangeReader
 from kavka_spark.source import KavkaReader
 from kavka_spark.source_options import SourceOptions, Subscribe, source_options
 from kavka_spark.stream_source import KavkaStreamReader
@@ -625,6 +625,72 @@ def test_a_topic_made_anew_with_fewer_partitions_is_read_and_so_are_those_that_c
     assert [*Offsets.from_json(json.loads(stream.at)).positions] == [TopicPartition(topic, 0)]
     add_partitions(kavka_broker.bootstrap, topic, 3)
     produce(kavka_broker.bootstrap, topic, 30, partitions=3)
+    assert stream.drain() == [30]
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_brokers_that_know_topics_by_name_only_give_no_row_of_a_topic_made_anew(
+    kavka_broker: KavkaProcess, topic: str, monkeypatch: pytest.MonkeyPatch, tolerant: bool
+) -> None:
+    """Those of Kafka 2.8 to 3.0: their metadata has ids, and a fetch has not. What is read of the new topic at the old
+    one's offsets comes again when it is read from its beginning."""
+    monkeypatch.setattr("kavka_spark.reader.HIGHEST_FETCH", HIGHEST_BY_NAME)
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 20, partitions=1)
+    stream = Stream(kavka_broker.bootstrap, topic, **({"failOnDataLoss": "false"} if tolerant else {}))
+    stream.drain()
+    produce(kavka_broker.bootstrap, topic, 20, partitions=1)
+    start = json.loads(stream.at)
+    end = json.loads(json.dumps(stream.reader.latestOffset(start, stream.reader.getDefaultReadLimit())))
+    remake(kavka_broker.bootstrap, topic)
+    produce(kavka_broker.bootstrap, topic, 50, partitions=1)
+    tasks = stream.reader.partitions(start, end)
+    if tolerant:
+        assert rows(stream.reader, tasks) == []
+        stream.at = json.dumps(end)
+        assert stream.drain() == [50]
+    else:
+        with pytest.raises(DataLossError, match=f"{topic}-0: offset 20 .*made anew"):
+            rows(stream.reader, tasks)
+
+
+def test_a_topic_made_anew_ends_where_it_ends_whatever_a_broker_said_of_the_former_one(
+    kavka_broker: KavkaProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ends are asked for beside the topics: a slow answer about these may be of another topic."""
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 100, partitions=1)
+    stream = Stream(kavka_broker.bootstrap, topic, failOnDataLoss="false", **{"kafkaConsumer.pollTimeoutMs": "5000"})
+    stream.drain()
+
+    async def find(cluster: Any, topics: Any, *, patient: bool = True) -> offsets.Found:
+        await asyncio.sleep(0.5)  # The ends are known by now.
+        await asyncio.to_thread(remake, kavka_broker.bootstrap, topic)
+        await asyncio.to_thread(produce, kavka_broker.bootstrap, topic, 30, partitions=1)
+        return await find_partitions(cluster, topics, patient=patient)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stream_source, "find_partitions", find)
+        assert stream.micro_batch() == 30
+    produce(kavka_broker.bootstrap, topic, 5, partitions=1)
+    assert stream.drain() == [5]
+
+
+def test_partitions_that_a_broker_has_not_heard_of_are_not_lost(
+    kavka_broker: KavkaProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 3)
+    produce(kavka_broker.bootstrap, topic, 30, partitions=3)
+    stream = Stream(kavka_broker.bootstrap, topic)
+    stream.drain()
+    produce(kavka_broker.bootstrap, topic, 30, partitions=3)
+    asked = count()
+
+    async def find(cluster: Any, topics: Any, *, patient: bool = True) -> offsets.Found:
+        found = await find_partitions(cluster, topics, patient=patient)
+        return found if next(asked) > 3 else found._replace(partitions=found.partitions[:1])
+
+    monkeypatch.setattr(stream_source, "find_partitions", find)
     assert stream.drain() == [30]
 
 
