@@ -43,6 +43,8 @@ PAUSE_S: Final = 0.5
 """Before the second try of a registry that does not answer; then twice as long each time."""
 FORGET_UNKNOWN_S: Final = 30.0
 """How long an id counts as unknown: a producer may register it meanwhile."""
+MOST_UNKNOWN: Final = 10_000
+"""Ids that count as unknown; the one that was found out first is forgotten for another."""
 MOST_ERROR: Final = 500
 
 Decode: TypeAlias = Callable[[bytes], Any]
@@ -127,6 +129,8 @@ class RecordDecoder:
             found = self._decoders[number] = self._make(self._fetched(number))
         except SchemaMismatch as problem:
             self._unknown[number] = (str(problem), time.monotonic())
+            if len(self._unknown) > MOST_UNKNOWN:
+                del self._unknown[next(iter(self._unknown))]
             raise
         return found
 

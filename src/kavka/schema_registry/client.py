@@ -33,6 +33,7 @@ MOST_ANSWER_BYTES = 4 * 1024 * 1024
 MOST_KEPT = 1_000
 FORGET_FAILURE_S = 30.0
 MOST_REFERENCES = 50
+NOT_FOUND = 404
 MOST_MESSAGE_BYTES = 10_000
 SERIALIZED = "format=serialized"
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -142,8 +143,9 @@ class RegistryClient:
             with self._opener.open(request, timeout=TIMEOUT_S) as response:
                 answered = response.read(MOST_ANSWER_BYTES + 1)
         except urllib.error.HTTPError as problem:
-            why = _message(problem)
-            kind = SchemaUnknown if problem.code == 404 else RegistryFailed
+            why, error_code = _refusal(problem)
+            # A proxy before a registry that is away answers 404 as well, without a registry's code.
+            kind = SchemaUnknown if problem.code == NOT_FOUND == error_code // 100 else RegistryFailed
             raise kind(f"{self.address}{path} answered {problem.code}{why}") from problem
         except (OSError, HTTPException) as problem:
             reason = getattr(problem, "reason", problem)
@@ -195,14 +197,15 @@ class SchemaRegistry(RegistryClient):
         return found
 
 
-def _message(problem: urllib.error.HTTPError) -> str:
-    """What a refusal says."""
+def _refusal(problem: urllib.error.HTTPError) -> tuple[str, int]:
+    """What a refusal says, and its code of a registry's; 0 if it has none."""
     try:
         with problem:
             found = json.loads(problem.read(MOST_MESSAGE_BYTES))
-        return f": {found['message']}"
-    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
-        return ""
+        code = found.get("error_code")
+        return f": {found['message']}", code if isinstance(code, int) else 0
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return "", 0
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -97,16 +97,46 @@ def test_bad_records_become_errors_and_others_are_read(server: RegistryServer) -
         decoder(server, OLD, keeps_bad=False).decode(pa.array(data, pa.binary()))
 
 
-def test_a_registry_that_is_away_is_no_bad_record(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (503, b""),
+        (404, b"default backend - 404"),
+        (404, b'{"message": "no route matched"}'),
+        (404, b'["no route"]'),
+        (404, b'{"error_code": "40403", "message": "?"}'),
+    ],
+)
+def test_a_registry_that_is_away_is_no_bad_record(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes
+) -> None:
+    """Nor one behind a proxy that does not find it, which knows nothing of schemas."""
     monkeypatch.setattr(schema_decoder, "PAUSE_S", 0.01)
-    server.raw["/schemas/ids/1"] = (503, b"")
+    server.raw["/schemas/ids/1"] = (status, body)
     data = pa.array([framed(1, OLD, {"a": 7})], pa.binary())
     found = decoder(server, OLD)
-    with pytest.raises(Exception, match="answered 503"):
+    with pytest.raises(Exception, match=f"answered {status}"):
         found.decode(data)
     assert server.asked == ["/schemas/ids/1"] * schema_decoder.TRIES
     del server.raw["/schemas/ids/1"]
     assert found.decode(data).to_pylist()[0]["value"] == {"a": 7}
+
+
+def test_what_is_remembered_of_unknown_ids_is_bounded(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids are what anybody writes into a topic."""
+    monkeypatch.setattr(schema_decoder, "MOST_UNKNOWN", 3)
+    found = decoder(server, OLD)
+
+    def read(*numbers: int) -> None:
+        data = [struct.pack(">bI", 0, number) for number in numbers]
+        assert all(each["error"] for each in found.decode(pa.array(data, pa.binary())).to_pylist())
+
+    read(101, 102, 103, 103, 102, 104)
+    assert len(server.asked) == 4
+    read(104, 103, 102)
+    assert len(server.asked) == 4
+    read(101)
+    assert len(server.asked) == 5
 
 
 @given(st.binary(max_size=40))
