@@ -165,8 +165,20 @@ def failure_of(wrong: Any, called: str) -> Failure:
         return Failure("", status=WRONG_USAGE)
     ctx = getattr(wrong, "ctx", None)
     path = ctx.command_path if ctx is not None else called
-    problem = _wrong_number(wrong) or wrong.format_message()
+    problem = _wrong_number(wrong) or _missing_argument(wrong) or wrong.format_message()
     return Failure(problem, f"`{path} --help` shows options and examples", status=wrong.exit_code)
+
+
+def _missing_argument(wrong: Any) -> str | None:
+    """Which argument is missing, with the command's first example; None where the mistake is another one."""
+    parameter, ctx = getattr(wrong, "param", None), getattr(wrong, "ctx", None)
+    if type(wrong).__name__ != "MissingParameter" or parameter is None or ctx is None:
+        return None
+    if parameter.param_type_name != "argument":
+        return None
+    _, examples = split_docstring(ctx.command.help)
+    missing = f"{parameter.metavar or parameter.name} is missing"
+    return f"{missing}, for example {examples[0]}" if examples else missing
 
 
 def _wrong_number(wrong: Any) -> str | None:

@@ -81,6 +81,18 @@ def test_a_mistake_without_a_better_step_points_to_its_own_commands_help(words: 
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["trace"], "TOPIC-PARTITION@OFFSET is missing, for example kavka trace orders-3@4711"),
+        (["dump-log"], "PATH is missing, for example kavka dump-log"),
+        (["configs", "set", "--topic", "orders"], "NAME=VALUE is missing, for example kavka configs set"),
+    ],
+)
+def test_a_missing_argument_is_named_with_an_example(words: list[str], said: str) -> None:
+    assert said in run_alone(*words).stderr.decode().splitlines()[0]
+
+
+@pytest.mark.parametrize(
     ("words", "problem", "step"),
     [
         (["log-dirs", "--to", "/data"], "--to needs --move", "kavka log-dirs --move orders-3"),
