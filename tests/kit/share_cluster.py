@@ -17,6 +17,7 @@ from kavka.protocol.messages.create_topics_request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from kavka.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kavka.records.builder import BatchBuilder
@@ -127,6 +128,20 @@ class Queue:
 
     def leader(self) -> int:
         return self.on.leader(self.topic)
+
+    def apart(self) -> tuple[int, int]:
+        """The partition's leader and who keeps the state, two brokers. After a broker has come back one may lead both,
+        until the preferred leaders lead again."""
+
+        def are_apart() -> tuple[int, int] | None:
+            found = self.leader(), self.keeper()
+            if found[0] == found[1]:
+                with BrokerClient(self.on.port(self.on.cluster.controller())) as client:
+                    client.ask(ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=10_000), 2)
+                return None
+            return found
+
+        return eventually("leader and keeper are two brokers", are_apart)
 
     def member(self, name: str = "") -> ShareMember:
         """A member with a connection to the partition's leader. It takes records without being in the group: who leads
