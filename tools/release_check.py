@@ -359,6 +359,7 @@ def follow_the_first_page(python: str) -> None:
     path = f"{place / 'environment' / 'bin'}{os.pathsep}{os.environ['PATH']}"
     began_s = time.monotonic()
     run("sh", "-ec", install, cwd=checkout, PATH=path)
+    path = f"{checkout / '.venv' / 'bin'}{os.pathsep}{path}"
     with subprocess.Popen(
         ["sh", "-ec", f"exec {serve}"],
         cwd=checkout,

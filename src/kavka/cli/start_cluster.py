@@ -17,6 +17,7 @@ Source of the defaults: Kafka's own for a production cluster, as far as so many 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -243,6 +244,7 @@ def _run_here(plan: Start, configs: Mapping[int, BrokerConfig], console: Console
 
 
 def _run_processes(plan: Start, settings: Mapping[int, Mapping[str, str]], console: ConsoleBeside) -> int:
+    from kavka.cli.zookeeper_wait import STARTED_BESIDE
     from kavka.runtime.ports import reserve
     from kavka.runtime.settings_file import write_settings
     from kavka.runtime.supervisor import ChildPlan, SupervisorStarted, run
@@ -277,17 +279,15 @@ def _run_processes(plan: Start, settings: Mapping[int, Mapping[str, str]], conso
         file = os.path.join(plan.data, f"{BROKER_DIRECTORY}{number}", "server.properties")
         written = {**shared, **listeners, "zookeeper.connect": address(host, zookeeper_port)}
         write_settings(file, written, written_by="kavka up --processes")
-        brokers.append(ChildPlan(f"broker {number}", (*_command("server", plan), file), host, ports[number]))
+        words = (*_command("server", plan), file)
+        again = f"kavka server {shlex.quote(file)}"
+        brokers.append(ChildPlan(f"broker {number}", words, host, ports[number], {STARTED_BESIDE: "1"}, again))
 
     def tell(started: SupervisorStarted) -> None:
+        pids = {number: started.pids[f"broker {number}"] for number in settings}
         told = [
-            BrokerStarted(
-                number,
-                address(host, ports[number]),
-                settings[number]["log.dirs"],
-                started.pids[f"broker {number}"],
-            )
-            for number in settings
+            BrokerStarted(number, address(host, ports[number]), own["log.dirs"], pids[number])
+            for number, own in settings.items()
         ]
         place = address(host, zookeeper_port)
         _tell(plan, told, started.cluster_id, place, started.seconds, started.pids[zookeeper.name])
@@ -354,7 +354,7 @@ def _tell(
     if plan.secure:
         at = login_option(plan)
     lines += [
-        f"  Topic       kavka topics create greetings -r {min(3, len(brokers))}{at}",
+        f"  Topic       kavka topics create{at} greetings",
         f"  Produce     echo 'hello' | kavka produce{at} greetings",
         f"  Consume     kavka consume{at} greetings -o beginning",
         f"  Clients     bootstrap.servers={bootstrap}",

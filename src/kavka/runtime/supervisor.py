@@ -58,6 +58,8 @@ class ChildPlan:
     port: int
     environment: Mapping[str, str] | None = None
     """Variables that it has beside those of this process."""
+    again: str = ""
+    """The command with which a user starts it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +220,13 @@ class Supervisor:
     def _on_exit(self, child: Child) -> None:
         if self._stopping:
             return
+        again = f"; `{child.plan.again}` starts it again" if child.plan.again else ""
         logger.error(
             "process ended",
             name=child.plan.name,
             pid=child.pid,
             how=child.status,
-            next_step="see its log lines above; the others go on, and it is not restarted",
+            next_step=f"its own log lines, if any, are above; the others go on{again}",
         )
         if not any(other.is_running for other in self._children()):
             self._end(process.FAILED)

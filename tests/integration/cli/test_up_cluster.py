@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,14 @@ Started = subprocess.Popen[str]
 
 
 @contextmanager
-def cluster(data: Path, *words: str, port: int | None = None) -> Iterator[tuple[Started, dict[str, Any]]]:
+def cluster(
+    data: Path, *words: str, port: int | None = None, variables: Mapping[str, str] | None = None
+) -> Iterator[tuple[Started, dict[str, Any]]]:
     """`kavka up` with these words and --json, and what it said when it was ready."""
     command = [PROGRAM, "up", "--port", str(port or free_port(following=[1, 2])), "--data", str(data), "--json", *words]
     with (data.parent / "stderr").open("a") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        environment = {**os.environ, **(variables or {})}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
     try:
         assert process.stdout is not None
         first = process.stdout.readline()
@@ -102,7 +105,10 @@ def test_it_says_where_the_brokers_are_and_how_to_go_on(tmp_path: Path) -> None:
         first = process.stdout.readline()
         assert first == f"kavka is ready: 3 brokers on {', '.join(addresses)}, data in {tmp_path}/data\n"
         assert ended(process, signal.SIGINT) == 0
-        assert f"bootstrap.servers={','.join(addresses)}" in process.stdout.read()
+        rest = process.stdout.read()
+        assert f"bootstrap.servers={','.join(addresses)}" in rest
+        topic = next(line.split()[1:] for line in rest.splitlines() if line.startswith("  Topic"))
+        assert topic == ["kavka", "topics", "create", "-b", addresses[0], "greetings"], "replicas are as by default"
     finally:
         process.kill()
         process.wait(READY_S)
@@ -186,6 +192,24 @@ def test_nothing_is_logged_where_all_is_well(tmp_path: Path, words: tuple[str, .
     assert (tmp_path / "stderr").read_text() == ""
 
 
+SLOW_ZOOKEEPER = """
+import sys, time
+if "zookeeper" in sys.orig_argv:
+    time.sleep(3)
+"""
+"""What Python runs before a program, where it is called sitecustomize."""
+
+
+def test_nobody_is_told_to_wait_for_a_zookeeper_that_starts_beside_its_brokers(tmp_path: Path) -> None:
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW_ZOOKEEPER)
+    path = os.pathsep.join([str(tmp_path / "slow"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with cluster(tmp_path / "data", "--brokers", "2", "--processes", variables={"PYTHONPATH": path}) as (process, said):
+        assert said["seconds"] > 3
+        assert ended(process) == 0
+    assert (tmp_path / "stderr").read_text() == ""
+
+
 def test_a_process_that_dies_is_told_of_and_the_others_go_on(tmp_path: Path) -> None:
     with cluster(tmp_path / "data", "--brokers", "3", "--processes") as (process, said):
         pids = {broker["broker_id"]: broker["pid"] for broker in said["brokers"]}
@@ -198,6 +222,8 @@ def test_a_process_that_dies_is_told_of_and_the_others_go_on(tmp_path: Path) -> 
         told = next(line for line in (tmp_path / "stderr").read_text().splitlines() if "process ended" in line)
         assert json.loads(told)["name"] == "broker 3"
         assert json.loads(told)["how"] == "by signal SIGKILL"
+        file = tmp_path / "data" / "broker-3" / "server.properties"
+        assert f"`kavka server {file}` starts it again" in json.loads(told)["next_step"]
         rows = json.loads(run_alone("brokers", "--json", "-b", first).stdout)
         states = {row["id"]: row["state"] for row in rows}
         assert (states[1], states[2]) == ("alive", "alive")

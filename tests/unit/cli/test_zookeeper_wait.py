@@ -30,6 +30,14 @@ def test_a_place_where_nothing_listens_is_named_within_moments(
     assert "Waiting" in said("127.0.0.1:no-port", capsys, 0.5)
 
 
+def test_a_broker_whose_zookeeper_is_started_beside_it_says_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zookeeper_wait, "FIRST_LOOK_S", 0.05)
+    monkeypatch.setenv(zookeeper_wait.STARTED_BESIDE, "1")
+    assert said(f"127.0.0.1:{free_port()}", capsys, 0.5) == ""
+
+
 def test_a_quick_start_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert said(f"127.0.0.1:{free_port()}", capsys, 0) == ""
     assert zookeeper_wait.FIRST_LOOK_S <= 2
