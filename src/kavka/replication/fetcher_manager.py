@@ -117,6 +117,12 @@ class FetcherManager:
                 fetcher.unfollow(topic_partition)
         self._end_idle()
 
+    def on_log_start_moved(self, topic_partition: TopicPartition) -> None:
+        """This broker deleted records of a partition by itself: its leader hears of it with the next fetch."""
+        fetcher = self._fetcher_of.get(topic_partition)
+        if fetcher is not None:
+            fetcher.partitions.on_log_start_moved(topic_partition)
+
     def set_endpoints(self, endpoints: Mapping[BrokerId, Endpoint]) -> None:
         """Where the live brokers are reached. A leader that is not among them is looked for where it was last."""
         before = self._endpoints

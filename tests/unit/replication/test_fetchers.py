@@ -331,6 +331,25 @@ def test_a_follower_ahead_of_a_leader_by_an_unclean_election_is_cut_and_counted(
     assert world.node(2).fetchers.counts.truncations_below_high_watermark == 1
 
 
+def test_a_follower_that_deleted_records_on_its_own_holds_no_deletion_at_the_leader_up() -> None:
+    # Retention runs on each broker by itself. A leader that never hears of a follower's log start takes it for the one
+    # that has records longest, and DeleteRecords of an idle partition would run into its time limit.
+    world = three()
+    leader = world.node(1)
+    leader.append(b"a", count=5)
+    world.run_until(lambda: in_step(world, 5) and leader.high_watermark() == 5)
+    world.run_for(1)
+    for number in (2, 3):
+        follower = world.node(number)
+        world.run_until(lambda node=follower: node.high_watermark() == 5)  # type: ignore[misc]
+        assert follower.partition().log.delete_records(3)
+        follower.fetchers.on_log_start_moved(ORDERS)
+    world.run_for(1)
+    assert leader.partition().log.delete_records(3)
+    leader.replicas.on_log_start_moved(ORDERS)
+    world.run_until(lambda: leader.partition().low_watermark == 3, within_s=2)
+
+
 # -- partitions that come and go
 
 

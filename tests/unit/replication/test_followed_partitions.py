@@ -295,6 +295,23 @@ def test_the_log_start_follows_the_leaders() -> None:
     assert request.topics[0].partitions[0].log_start_offset == 1, "the leader is told how far it went"
 
 
+def test_a_log_start_that_the_followers_own_retention_moved_is_told_to_the_leader() -> None:
+    following = Following()
+    following.ask()
+    following.answer(data(0, batch(b"a", b"b", leader_epoch=EPOCH), high_watermark=2))
+    following.ask()
+    following.answer(data(0, high_watermark=2))
+    assert following.asked() == {}
+    assert following.node.partition().log.delete_records(1)
+    following.partitions.on_log_start_moved(ORDERS)
+    request = following.ask()
+    assert request is not None
+    assert request.topics[0].partitions[0].log_start_offset == 1
+    following.partitions.on_log_start_moved(TopicPartition("orders", 7))
+    following.answer(data(0, high_watermark=2, log_start=1))
+    assert following.asked() == {}, "what is followed by nobody here is not asked for"
+
+
 def test_what_the_leader_wrote_in_a_later_epoch_over_what_it_was_about_to_send_is_left_out() -> None:
     # KAFKA-18723: answers are read from the file while they are sent, and a former leader truncates and follows
     # meanwhile. Its new records may begin behind records that differ here, which nothing would ever find.
@@ -501,9 +518,11 @@ def test_a_throttled_partition_is_left_out_while_the_quota_is_used_up_and_others
     following.answer(data(1, batch(b"a", leader_epoch=EPOCH), high_watermark=5))
     assert following.asked() == {1: 1}, "the other is not throttled"
     following.answer()
-    wait_ms = following.partitions.next_look_ms(0)
-    assert wait_ms is not None
-    following.now_ms = wait_ms
+    assert following.partitions.next_look_ms(0) == BACKOFF_MS, "the quota may be raised before it is free"
+    following.now_ms = BACKOFF_MS
+    assert following.asked() == {}
+    following.answer()
+    following.now_ms = following.throttle.free_in_ms(0)
     assert following.asked() == {0: 1}
 
 
@@ -519,3 +538,41 @@ def test_a_throttle_that_is_lifted_frees_its_partitions_at_the_next_look() -> No
     assert following.ask() is None
     following.throttle.set_replicas("orders", [])
     assert following.asked() == {0: 1, 1: 0}
+
+
+def test_a_throttled_partition_is_fetched_again_as_soon_as_the_quota_is_raised() -> None:
+    following = throttled(["*"], rate=1)
+    following.answer(data(0, batch(b"a", leader_epoch=EPOCH), high_watermark=5), data(1, high_watermark=9))
+    assert following.ask() is None
+    following.throttle.rate = 1_000_000
+    assert following.partitions.next_look_ms(0) == 0, "not the minute that the former rate would have needed"
+    assert following.asked() == {0: 1, 1: 0}
+
+
+def test_a_partition_that_is_throttled_only_now_is_left_out_at_once() -> None:
+    following = throttled(["0:2"], rate=5)
+    following.answer(data(0, batch(b"a", leader_epoch=EPOCH), high_watermark=5), data(1, high_watermark=9))
+    assert following.asked() == {}
+    following.answer()
+    following.throttle.set_replicas("orders", ["*"])
+    assert following.ask() is None
+
+
+def test_a_replica_that_is_throttled_no_more_is_fetched_again_though_others_were_fetched_all_the_time() -> None:
+    following = throttled(["0:2"], rate=5)
+    following.answer(data(0, batch(b"a", leader_epoch=EPOCH), high_watermark=5), data(1))
+    following.ask()
+    following.answer(data(1, batch(b"a", leader_epoch=EPOCH), high_watermark=5))
+    assert following.asked() == {1: 1}, "partition 0 is left out"
+    following.answer()
+    following.throttle.set_replicas("orders", [])
+    assert following.asked() == {0: 1}
+
+
+def test_a_replica_of_which_the_throttle_goes_while_others_keep_theirs_is_fetched_again_at_once() -> None:
+    following = throttled(["0:2", "1:2"], rate=5)
+    following.answer(data(0, batch(b"a", leader_epoch=EPOCH), high_watermark=5), data(1))
+    following.ask()
+    following.answer()
+    following.throttle.set_replicas("orders", ["1:2"])
+    assert following.asked() == {0: 1}

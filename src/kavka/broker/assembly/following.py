@@ -42,6 +42,11 @@ class Following:
         """The number of records that the slowest followed partition lacks up to its leader's high watermark."""
         return 0 if self._fetchers is None else self._fetchers.max_lag
 
+    def on_log_start_moved(self, topic_partition: TopicPartition) -> None:
+        """Retention deleted records of a partition that is hosted here."""
+        if self._fetchers is not None:
+            self._fetchers.on_log_start_moved(topic_partition)
+
     def configure(self, config: BrokerConfig) -> None:
         """The broker's settings changed."""
         if self._fetchers is not None:

@@ -52,7 +52,7 @@ from kavka.errors import StorageError
 from kavka.log.home_loader import LoadReport
 from kavka.log.log_manager import LogManager
 from kavka.logger import current_levels
-from kavka.model import BrokerId
+from kavka.model import BrokerId, TopicPartition
 from kavka.replication.decide.lag_policy import lag_policy
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
@@ -260,7 +260,7 @@ def join(base: Base, opened: Opened) -> Running:
     control = _new_control(base, opened, serving)
     creation = serving.share.topic.creation = _new_topic_creation(base, serving, control)
     decision_topic, decisions = _new_decision_log(base, serving, creation)
-    maintenance = _new_maintenance(base, logs, serving.replicas)
+    maintenance = _new_maintenance(base, logs, serving.replicas, control.following)
     _join_reports(base, opened, serving, control, maintenance)
     _add_ends(base, serving, control, maintenance, decision_topic, decisions)
     lookups = late_lookups(base, logs)
@@ -716,8 +716,9 @@ def _new_directory_failures(base: Base, opened: Opened, serving: Serving, contro
     )
 
 
-def _new_maintenance(base: Base, logs: LogManager, replicas: ReplicaManager) -> LogMaintenance:
-    ports, configs = base.ports, base.configs
+def _new_maintenance(base: Base, logs: LogManager, replicas: ReplicaManager, following: Following) -> LogMaintenance:
+    ports, configs, moved = base.ports, base.configs, Relay[TopicPartition]()
+    moved.add(replicas.on_log_start_moved, following.on_log_start_moved)
     cleaner = None
     if base.config.log_cleaner_enable:
         cleaner = LogCleaner(
@@ -726,9 +727,7 @@ def _new_maintenance(base: Base, logs: LogManager, replicas: ReplicaManager) -> 
     return LogMaintenance(
         logs,
         configs.broker,
-        MaintenancePorts(
-            ports.wall_ms, base.on_storage_error, base.tasks.on_bug, ports.run_blocking, replicas.on_log_start_moved
-        ),
+        MaintenancePorts(ports.wall_ms, base.on_storage_error, base.tasks.on_bug, ports.run_blocking, moved),
         cleaner=cleaner,
     )
 

@@ -141,8 +141,11 @@ class FollowedPartitions:
         self._asking: dict[TopicPartition, None] = {}
         self._delayed: list[tuple[int, TopicPartition]] = []
         """A heap of (time, partition): when to look at it again."""
-        self._throttled_until_ms = 0
-        """When throttled partitions that are left out may be asked for again; 0 while none is."""
+        self._left_out: dict[TopicPartition, None] = {}
+        """Partitions that are not fetched because their quota is used up."""
+        self._was_exceeded = False
+        self._lists_seen = 0
+        """Of `Throttle.lists_set`, with the last request."""
         self._session = FollowerSession(may_use_topic_ids=self.versions.fetch >= FIRST_FETCH_WITH_TOPIC_IDS)
 
     # -- what is followed
@@ -190,7 +193,14 @@ class FollowedPartitions:
         _remove(self._by_name, topic, index)
         _remove(self._by_id, state.topic_id, index)
         self._asking.pop(topic_partition, None)
+        self._left_out.pop(topic_partition, None)
         self._changed[topic_partition] = None
+
+    def on_log_start_moved(self, topic_partition: TopicPartition) -> None:
+        """Retention deleted records here. The leader is told, which knows the log start of a follower from its
+        requests alone: a DeleteRecords waits for it, and consumers are sent to followers by it."""
+        if topic_partition in self._states:
+            self._changed[topic_partition] = None
 
     def clear(self) -> None:
         for topic_partition in list(self._states):
@@ -214,18 +224,21 @@ class FollowedPartitions:
         delayed = self._delayed
         while delayed and delayed[0][0] <= now_ms:
             self._changed[heapq.heappop(delayed)[1]] = None
-        if self._throttled_until_ms and (now_ms >= self._throttled_until_ms or not self._ports.throttle.is_limited):
-            self._throttled_until_ms = 0
-            self._look_at_throttled()
+        throttle = self._ports.throttle
+        if self._left_out and (throttle.lists_set != self._lists_seen or not throttle.is_exceeded(now_ms)):
+            self._changed.update(self._left_out)
+            self._left_out.clear()
 
     def next_look_ms(self, now_ms: int) -> int | None:
-        """Milliseconds until a delayed partition is asked for again; None if there is none."""
+        """Milliseconds until a delayed partition is asked for again, or one that is left out is looked at; None if
+        there is none."""
         if self._asking and any(self._states[topic_partition].is_ready(now_ms) for topic_partition in self._asking):
             return 0
-        due_ms = self._delayed[0][0] if self._delayed else 0
-        if self._throttled_until_ms and (not due_ms or self._throttled_until_ms < due_ms):
-            due_ms = self._throttled_until_ms
-        return max(0, due_ms - now_ms) if due_ms else None
+        waits_ms = [self._delayed[0][0] - now_ms] if self._delayed else []
+        if self._left_out:
+            # An operator may raise the quota, or lift it, long before it would be free again.
+            waits_ms.append(min(self._ports.throttle.free_in_ms(now_ms), self.settings.backoff_ms))
+        return max(0, min(waits_ms)) if waits_ms else None
 
     def has_work(self, now_ms: int) -> bool:
         """Whether there is anything to ask the leader now."""
@@ -244,9 +257,9 @@ class FollowedPartitions:
         """The next Fetch; None if there is nothing to fetch now. Its version is `fetch_version`."""
         session, throttle = self._session, self._ports.throttle
         is_exceeded = throttle.is_limited and throttle.is_exceeded(now_ms)
-        if is_exceeded and not self._throttled_until_ms:
-            self._throttled_until_ms = now_ms + throttle.free_in_ms(now_ms)
+        if is_exceeded and not (self._was_exceeded and throttle.lists_set == self._lists_seen):
             self._look_at_throttled()
+        self._was_exceeded, self._lists_seen = is_exceeded, throttle.lists_set
         changes: dict[TopicPartition, Wanted | None] = {}
         if not session.is_full_next:
             for topic_partition in self._changed:
@@ -284,6 +297,7 @@ class FollowedPartitions:
         if state is None or not state.is_due(now_ms):
             return None
         if is_exceeded and not state.is_caught_up and self._ports.throttle.is_throttled(topic_partition):
+            self._left_out[topic_partition] = None
             return None
         return Wanted(
             state.topic_id,

@@ -60,6 +60,8 @@ class Throttle:
         self._samples_so_far: deque[_Sample] = deque(maxlen=samples + 1)
         """The oldest first. A new one begins with the first bytes after the last one's window."""
         self.rate = rate
+        self.lists_set = 0
+        """How often `set_replicas` was called."""
 
     @property
     def is_limited(self) -> bool:
@@ -69,6 +71,7 @@ class Throttle:
     def set_replicas(self, topic: str, replicas: Iterable[str]) -> None:
         """Takes over a topic's leader.replication.throttled.replicas or follower.replication.throttled.replicas:
         `*`, or entries PARTITION:BROKER, of which those of this broker count."""
+        self.lists_set += 1
         entries = list(replicas)
         if ALL_REPLICAS in entries:
             self._throttled[topic] = None
