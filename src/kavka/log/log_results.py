@@ -5,7 +5,7 @@ Decides nothing.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kavka.model import FileSlice, Offset
 
@@ -22,6 +22,10 @@ class AppendResult(NamedTuple):
     """The batch was there before, at these offsets; nothing was written."""
 
 
+ENOUGH_BYTES: Final = 1 << 62
+"""More than any fetch can ask for."""
+
+
 class ReadResult(NamedTuple):
     """Bytes of whole batches; the first may begin before the offset asked for."""
 
@@ -29,6 +33,9 @@ class ReadResult(NamedTuple):
     size_bytes: int
     next_offset: Offset
     """Where the next read goes on; the offset asked for, if there was nothing."""
+    available_bytes: int = 0
+    """What counts for who waits for so many bytes: the limit, where a batch more has no room within it; ENOUGH_BYTES in
+    front of the last segment, of which a later answer would have no more. 0 if there was nothing."""
 
 
 class DeletedSegments(NamedTuple):

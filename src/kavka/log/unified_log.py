@@ -48,7 +48,7 @@ from kavka.log.decide.segment_roll import RollLimits, must_roll
 from kavka.log.durability import Durability, FlushTask
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadedLog, rebuild_producers
-from kavka.log.log_results import AppendResult, DeletedSegments, ReadResult
+from kavka.log.log_results import ENOUGH_BYTES, AppendResult, DeletedSegments, ReadResult
 from kavka.log.log_segments import TAIL_POSITIONS, LogSegments, ages_from_ms, fit
 from kavka.log.partition_metadata import PartitionMetadata
 from kavka.log.record_scan import has_no_record
@@ -401,9 +401,8 @@ class UnifiedLog:
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= start_offset <= end_offset:
-            raise OffsetOutOfRange(
-                f"{self.topic_partition}: offset {start_offset} is outside of [{self.log_start_offset}, {end_offset}]"
-            )
+            bounds = f"[{self.log_start_offset}, {end_offset}]"
+            raise OffsetOutOfRange(f"{self.topic_partition}: offset {start_offset} is outside of {bounds}")
         if start_offset >= max_offset or start_offset == end_offset:
             return ReadResult([], 0, start_offset)
         segments = self._segments
@@ -415,17 +414,19 @@ class UnifiedLog:
             end, next_offset = segment.size, end_offset
         else:
             end, next_offset = segment.size, segments.bases[bisect_right(segments.bases, segment.base_offset)]
+        least = ENOUGH_BYTES if next_offset < max_offset else 0
         if max_offset < next_offset:
             end, next_offset = segments.position_of(max_offset, segment), max_offset
         size = end - position
         if size > max_bytes:
+            least = max(least, max_bytes)
             size, next_offset = fit(segment, position, max_bytes, min_one_batch=min_one_batch)
         if size <= 0:
             return ReadResult([], 0, start_offset)
         if next_offset != end_offset:
             segments.remember(next_offset, segment, position + size)
         piece = new_tuple(FileSlice, (segment.file, position, size))
-        return new_tuple(ReadResult, ([piece], size, next_offset))
+        return new_tuple(ReadResult, ([piece], size, next_offset, size if size > least else least))
 
     def read_records(
         self, start_offset: Offset, max_bytes: int, *, max_offset: Offset, min_one_batch: bool

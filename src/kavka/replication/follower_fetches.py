@@ -113,7 +113,7 @@ class FollowerFetches:
         moved: list[tuple[Partition, FollowerFetchResult]] = []
         partitions: list[Partition] = []
         outcomes: list[FetchOutcome] = []
-        remaining, size_bytes, is_news, min_one_batch = params.max_bytes, 0, False, True
+        remaining, available_bytes, is_news, min_one_batch = params.max_bytes, 0, False, True
         for spec in specs:
             partition = self._find(spec)
             if isinstance(partition, ErrorCode):
@@ -126,7 +126,7 @@ class FollowerFetches:
                 partition, spec, room, broker_id, broker_epoch, now_ms, moved, min_one_batch=min_one_batch
             )
             if outcome.size_bytes:
-                size_bytes += outcome.size_bytes
+                available_bytes += outcome.available_bytes
                 remaining -= outcome.size_bytes
                 min_one_batch = False
             elif outcome.error is not NO_ERROR or outcome.diverging_epoch is not None:
@@ -136,7 +136,9 @@ class FollowerFetches:
             is_news |= self._note_high_watermarks(outcomes, broker_id)
         for moved_one, result in moved:
             self._on_moved(moved_one, result)
-        if is_news or size_bytes >= params.min_bytes or params.max_wait_ms <= 0 or not (specs or idle):
+        if is_news or available_bytes >= params.min_bytes or params.max_wait_ms <= 0 or not (specs or idle):
+            if available_bytes:
+                self._note_sent(outcomes, broker_id)
             return outcomes
         operation = _DelayedFollowerFetch(self, params, broker_id, outcomes, idle)
         self.purgatory.watch(operation, partitions, params.max_wait_ms)
@@ -263,6 +265,7 @@ class FollowerFetches:
             outcomes.append(outcome)
         if self.is_prompt:
             self._note_high_watermarks(outcomes, broker_id)
+        self._note_sent(outcomes, broker_id)
         return outcomes
 
     def read_one(
@@ -309,8 +312,6 @@ class FollowerFetches:
             result = partition.read_as_follower(spec.fetch_offset, max_bytes, min_one_batch=min_one_batch)
         except READ_FAILURES as failure:
             return self._failures.outcome(spec, failure)
-        if result.size_bytes and self._throttle is not None:
-            self._throttle.note_sent(partition.topic_partition, broker_id, result.size_bytes)
         return FetchOutcome(
             spec,
             NO_ERROR,
@@ -319,6 +320,7 @@ class FollowerFetches:
             log.log_start_offset,
             result.chunks,
             result.size_bytes,
+            available_bytes=result.available_bytes,
         )
 
     def _withholds(self, partition: Partition, replica: RemoteReplica) -> bool:
@@ -329,6 +331,13 @@ class FollowerFetches:
             and replica.broker_id not in partition.state.isr
             and throttle.withholds(partition.topic_partition, replica.broker_id)
         )
+
+    def _note_sent(self, outcomes: Sequence[FetchOutcome], broker_id: BrokerId) -> None:
+        """The answer goes out: a fetch that waits is read more than once, and counts against the quota once."""
+        if self._throttle is not None:
+            for outcome in outcomes:
+                if outcome.size_bytes:
+                    self._throttle.note_sent(outcome.spec.topic_partition, broker_id, outcome.size_bytes)
 
     def _note_high_watermarks(self, outcomes: Sequence[FetchOutcome], broker_id: BrokerId) -> bool:
         """Records which high watermarks the follower is about to get. Returns whether one is new to it."""
@@ -415,7 +424,9 @@ class _DelayedFollowerFetch(DelayedOperation[list[FetchOutcome]]):
         self._params = params
         self._broker_id = broker_id
         self._outcomes = {outcome.spec.topic_partition: outcome for outcome in outcomes}
-        self._available_bytes = {tp: outcome.size_bytes for tp, outcome in self._outcomes.items() if outcome.size_bytes}
+        self._available_bytes = {
+            tp: outcome.available_bytes for tp, outcome in self._outcomes.items() if outcome.size_bytes
+        }
         self._touched: dict[TopicPartition, None] = {}
         self._idle = idle
         if idle is not None:
@@ -444,7 +455,7 @@ class _DelayedFollowerFetch(DelayedOperation[list[FetchOutcome]]):
         fetches = self._fetches
         outcome = fetches.read_one(spec, spec.max_bytes, self._broker_id, fetches._now_ms(), min_one_batch=True)
         if outcome.error is NO_ERROR and outcome.diverging_epoch is None:
-            self._available_bytes[changed.topic_partition] = outcome.size_bytes
+            self._available_bytes[changed.topic_partition] = outcome.available_bytes
             has_enough = sum(self._available_bytes.values()) >= self._params.min_bytes
             if not has_enough and not (fetches.is_prompt and outcome.high_watermark > known.high_watermark):
                 return None

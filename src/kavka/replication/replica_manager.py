@@ -440,7 +440,7 @@ class ReplicaManager:
         outcomes = self.read(params, specs)
         if params.max_wait_ms <= 0 or not specs:
             return outcomes
-        size_bytes = 0
+        size_bytes = available_bytes = 0
         for outcome in outcomes:
             if (
                 outcome.error is not NO_ERROR
@@ -449,12 +449,13 @@ class ReplicaManager:
             ):
                 return outcomes
             size_bytes += outcome.size_bytes
-        if size_bytes >= params.min_bytes:
+            available_bytes += outcome.available_bytes
+        if available_bytes >= params.min_bytes:
             return outcomes
         outcomes_alone = self._read_alone(params, outcomes, size_bytes)
         if any(outcome.error is not NO_ERROR for outcome in outcomes_alone):
             return self.read(params, specs)
-        if sum(outcome.size_bytes for outcome in outcomes_alone) >= params.min_bytes:
+        if sum(outcome.available_bytes for outcome in outcomes_alone) >= params.min_bytes:
             return outcomes
         operation = _DelayedFetch(self, params, specs, outcomes_alone)
         keys = [self._partitions[spec.topic_partition] for spec in specs]
@@ -542,9 +543,10 @@ class ReplicaManager:
             aborted = self._aborted(partition, spec.fetch_offset, result.next_offset) if params.read_committed else None
         except READ_FAILURES as failure:
             return self._failures.outcome(spec, failure)
-        chunks, size_bytes, _ = result
+        chunks, size_bytes, _, available = result
         offsets = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
-        return new_tuple(FetchOutcome, (spec, NO_ERROR, *offsets, chunks, size_bytes, None, aborted, NO_LEADER))
+        rest = (chunks, size_bytes, None, aborted, NO_LEADER, available)
+        return new_tuple(FetchOutcome, (spec, NO_ERROR, *offsets, *rest))
 
     def _find(self, spec: FetchSpec) -> Partition | ErrorCode:
         """The hosted partition that a fetch names, or why it cannot be served."""
@@ -661,14 +663,14 @@ class _DelayedFetch(DelayedOperation[list[FetchOutcome]]):
         self._manager = manager
         self._params = params
         self._specs = {spec.topic_partition: spec for spec in specs}
-        self._available = {outcome.spec.topic_partition: outcome.size_bytes for outcome in outcomes}
+        self._available = {outcome.spec.topic_partition: outcome.available_bytes for outcome in outcomes}
 
     def try_complete(self, changed: object) -> list[FetchOutcome] | None:
         assert isinstance(changed, Partition)
         spec = self._specs[changed.topic_partition]
         outcome = self._manager.read_partition(spec, spec.max_bytes, self._params, min_one_batch=True)
         if outcome.error is NO_ERROR and outcome.diverging_epoch is None:
-            self._available[changed.topic_partition] = outcome.size_bytes
+            self._available[changed.topic_partition] = outcome.available_bytes
             if sum(self._available.values()) < self._params.min_bytes:
                 return None
         return self._manager.read(self._params, list(self._specs.values()))

@@ -423,6 +423,54 @@ def test_a_consumer_at_a_follower_waits_for_the_followers_high_watermark(tmp_pat
     in_loop(scenario)
 
 
+def test_a_consumer_does_not_wait_for_bytes_that_its_own_limit_keeps_from_it(tmp_path: Path) -> None:
+    # fetch.min.bytes = max.partition.fetch.bytes is 1 MiB with many who want large answers. Whole batches are never
+    # exactly as many, and a reader of a long log would wait fetch.max.wait.ms before each answer.
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead(isr=(A,))
+        for _ in range(10):
+            room.append()
+        limit = 3 * len(batch()) + 1
+        params = FetchParams(10_000, limit, 1 << 20, read_committed=False)
+        (outcome,) = at_once(room.replicas.fetch(params, [FetchSpec(PARTITION, TOPIC_ID, 0, limit)]))
+        assert outcome.size_bytes == 3 * len(batch())
+        (outcome,) = at_once(
+            room.replicas.fetch(params._replace(max_bytes=limit), [FetchSpec(PARTITION, TOPIC_ID, 0, 1 << 20)])
+        )
+        assert outcome.size_bytes == 3 * len(batch())
+        consumed = waiting(room.replicas.fetch(params, [FetchSpec(PARTITION, TOPIC_ID, 8, limit)]))
+        room.append()
+        assert not consumed.done(), "three batches are less than what it asks for, and there is no other"
+        room.append()
+        assert (await consumed)[0].size_bytes == 3 * len(batch())
+        more = params._replace(min_bytes=limit + 1)
+        assert waiting(room.replicas.fetch(more, [FetchSpec(PARTITION, TOPIC_ID, 0, limit)])), (
+            "others may have the rest"
+        )
+
+    in_loop(scenario)
+
+
+def test_a_reader_of_an_older_segment_does_not_wait_at_its_end_for_more(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead(isr=(A,))
+        for _ in range(3):
+            room.append()
+            room.partition.log.roll(0)
+        room.append()
+        room.fetch(B, 0)
+        params = FetchParams(10_000, 1 << 20, 1 << 20, read_committed=False)
+        (outcome,) = at_once(room.replicas.fetch(params, [FetchSpec(PARTITION, TOPIC_ID, 1, 1 << 20)]))
+        assert outcome.size_bytes == len(batch())
+        (outcome,) = at_once(room.fetch(B, 1, min_bytes=1 << 20))
+        assert outcome.size_bytes == len(batch())
+        assert waiting(room.replicas.fetch(params, [FetchSpec(PARTITION, TOPIC_ID, 3, 1 << 20)]))
+
+    in_loop(scenario)
+
+
 def test_a_throttled_follower_outside_of_the_isr_waits_and_a_member_does_not(tmp_path: Path) -> None:
     class Exhausted:
         sent = 0
@@ -447,6 +495,39 @@ def test_a_throttled_follower_outside_of_the_isr_waits_and_a_member_does_not(tmp
         assert at_once(replicas.fetch_as_follower(params, [spec], C, -1))[0].size_bytes == 0
         (sent,) = at_once(replicas.fetch_as_follower(params, [spec], B, -1))
         assert throttle.sent == sent.size_bytes > 0
+
+    in_loop(scenario)
+
+
+def test_what_is_sent_to_a_throttled_follower_counts_once_also_where_its_fetch_waited(tmp_path: Path) -> None:
+    class Counting:
+        sent = 0
+
+        def withholds(self, topic_partition: TopicPartition, broker_id: BrokerId) -> bool:
+            return False
+
+        def note_sent(self, topic_partition: TopicPartition, broker_id: BrokerId, size_bytes: int) -> None:
+            self.sent += size_bytes
+
+    async def scenario() -> None:
+        throttle = Counting()
+        replicas = ReplicaManager(asyncio.get_running_loop(), ReplicaPorts(lambda failure: None, throttle=throttle))
+        partition = Partition(
+            PARTITION, TOPIC_ID, new_log(tmp_path), local_broker_id=A, min_insync_replicas=1, rules=replicas.rules
+        )
+        replicas.host(partition)
+        replicas.lead(partition, LeaderAndIsr(A, 1, (A, B), 0), (A, B, C))
+        size_bytes = len(batch())
+        params = FetchParams(10_000, 2 * size_bytes, 1 << 20, read_committed=False)
+        spec = FetchSpec(PARTITION, TOPIC_ID, 0, 1 << 20, 1, -1, 0)
+        fetched = waiting(replicas.fetch_as_follower(params, [spec], B, -1))
+        replicas.append("orders", 0, batch(), required_acks=1, wall_ms=1_700_000_000_000)
+        await asyncio.sleep(0)
+        assert (fetched.done(), throttle.sent) == (False, 0), "it waits for more, and nothing was sent"
+        replicas.append("orders", 0, batch(), required_acks=1, wall_ms=1_700_000_000_000)
+        assert (await fetched)[0].size_bytes == throttle.sent == 2 * size_bytes
+        replicas.fetch_as_follower(params, [spec], B, -1)
+        assert throttle.sent == 4 * size_bytes, "an answer that need not wait"
 
     in_loop(scenario)
 

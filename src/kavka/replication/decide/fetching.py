@@ -58,6 +58,9 @@ class FetchOutcome(NamedTuple):
     aborted_transactions: Sequence[AbortedTransaction] | None = None
     preferred_read_replica: BrokerId = NO_LEADER
     """The broker that the consumer should read from instead (KIP-392), -1 for none."""
+    available_bytes: int = 0
+    """What counts of the partition for `FetchParams.min_bytes`: see `ReadResult`. Not less than `size_bytes`, unless
+    the limit had to give way for a large batch."""
 
 
 class FetchParams(NamedTuple):
