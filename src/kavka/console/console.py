@@ -68,6 +68,7 @@ class Console:
     async def stop(self) -> None:
         for stop in reversed(self.on_stop):
             await stop()
+        await self.readers.close()
         await self.clusters.stop()
 
     def cluster(self, request: Request) -> ClusterWatch:

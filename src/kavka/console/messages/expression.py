@@ -6,12 +6,16 @@ Decides what an expression may use, and how much of it is worked out. Must not k
     headers      a map of texts
     partition, offset, size (bytes of the value), time (a timestamp)
 
-I1  An expression ends: CEL has no loops but its macros (all, exists, map, filter) over lists and maps that are there.
-    Of these an expression has MOST_MACROS at most, and a record with so many elements that two of them in one another
-    would take long (MOST_ELEMENTS) is not worked out, but counted.
+I1  The console works out by itself only what takes no time: operators and CHEAP functions, over a record that is small
+    for the expression's length (MOST_WORK), because each of them may copy all of the record. Anything else, as macros
+    (all, exists, map, filter) and regular expressions, is worked out apart (apart.py), within bounds on its time and
+    memory. A record that is beyond those, or has more than MOST_ELEMENTS, does not match, and is counted.
 I2  A search spends EXPRESSION_S on its expression at most, and lets others go on after SLICE_S.
 I3  A record for which the expression fails (no such field, a text compared with a number) does not match, and is
     counted.
+
+An expression of one macro is not bounded by the number of its steps: `value.items.map(x, value.items + value.items)`
+copies the list for each of its elements, and 500 elements take half a minute.
 
 Source: https://github.com/google/cel-spec; the package common-expression-language, whose work is done in Rust: 0.1 ms
 a record.
@@ -20,12 +24,14 @@ a record.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from kavka.console.messages.apart import Answer, Apart
+from kavka.console.messages.expression_process import FAILURES, short
 from kavka.errors import KavkaError
 
 if TYPE_CHECKING:
@@ -35,8 +41,12 @@ if TYPE_CHECKING:
 LONGEST: Final = 1_000
 """Characters."""
 MOST_MACROS: Final = 2
-MOST_ELEMENTS: Final[Mapping[int, int]] = {0: 100_000, 1: 50_000, 2: 400}
-"""Elements of a record, by how many macros the expression has: one takes 2 us for each, two 2 us for each pair."""
+MOST_ELEMENTS: Final = 100_000
+MOST_WORK: Final = 200_000
+"""Characters of an expression times elements of a record, of which 100 characters of text are one: some 10 ms."""
+CHEAP: Final = frozenset(
+    ["has", "size", "contains", "startsWith", "endsWith", "int", "uint", "double", "string", "bool", "timestamp"]
+)
 EXPRESSION_S: Final = 5.0
 SLICE_S: Final = 0.05
 MOST_NAMES: Final = 200
@@ -44,7 +54,7 @@ MOST_TOPICS: Final = 200
 DEEPEST: Final = 6
 """Levels of names that are offered."""
 NAMES: Final = ("key", "value", "headers", "partition", "offset", "size", "time")
-_MACROS: Final = ("all", "exists", "exists_one", "map", "filter")
+_MACROS: Final = ("all", "exists", "exists_one", "existsOne", "map", "filter")
 _LARGEST: Final = 2**63 - 1
 
 
@@ -71,21 +81,22 @@ class Expression:
         try:
             self._program = cel.compile(text)
         except ValueError as wrong:
-            raise WrongExpression(_in_short(str(wrong))) from None
-        self._macros = _macros_in(text)
-        if self._macros > MOST_MACROS:
+            raise WrongExpression(short(wrong)) from None
+        if _macros_in(text) > MOST_MACROS:
             raise WrongExpression(f"at most {MOST_MACROS} of {', '.join(_MACROS)} are taken in one expression")
         unknown = sorted(set(self._program.variables()) - {*NAMES} - _bound_in(text))
         if unknown:
             raise WrongExpression(f"there is no {unknown[0]}: a record has {', '.join(NAMES)}")
         self.text = text
+        # A comment could stand between a name and what it calls.
+        self._is_cheap = CHEAP.issuperset(re.findall(r"(\w+)\s*\(", text)) and "//" not in text
         self.failed = 0
         self.too_large = 0
         self.example = ""
         self._spent_s = 0.0
         self._slice_s = 0.0
 
-    async def matches(self, record: ConsumerRecord, key: Decoded, value: Decoded) -> bool:
+    async def matches(self, record: ConsumerRecord, key: Decoded, value: Decoded, apart: Apart) -> bool:
         """Whether the record is one that the expression is true for. Raises TooSlow (I2)."""
         if self._spent_s > EXPRESSION_S:
             raise TooSlow(f"the expression took more than {EXPRESSION_S:g} s: make it simpler, or look at less")
@@ -93,34 +104,47 @@ class Expression:
             self._slice_s = 0.0
             await asyncio.sleep(0)
         began = time.perf_counter()
-        try:
-            return self._worked_out(record, key, value)
-        finally:
-            took = time.perf_counter() - began
-            self._spent_s += took
-            self._slice_s += took
-
-    def _worked_out(self, record: ConsumerRecord, key: Decoded, value: Decoded) -> bool:
-        most = MOST_ELEMENTS[self._macros]
-        known = [_Counted(most).of(said) for said in (_said(key), _said(value))]
-        if any(each is _TOO_LARGE for each in known):
+        counted = _Counted(MOST_ELEMENTS)
+        known = _names(record, counted.of(_said(key)), counted.of(_said(value)))
+        if any(each is _TOO_LARGE for each in known.values()):
             self.too_large += 1
             return False
-        context = {
-            "key": known[0],
-            "value": known[1],
-            "headers": {name: (data or b"").decode(errors="replace") for name, data in record.headers},
-            "partition": record.partition,
-            "offset": record.offset,
-            "size": len(record.value or b""),
-            "time": _moment(record.timestamp_ms),
-        }
-        try:
-            return self._program.execute(context) is True
-        except (KeyError, TypeError, ValueError, RuntimeError, ArithmeticError, IndexError) as wrong:
+        if self._is_cheap and counted.weight * len(self.text) <= MOST_WORK:
+            answer = self._here(known)
+            self._spend(time.perf_counter() - began)
+        else:
+            self._spend(time.perf_counter() - began)
+            answer = await apart.work_out(self.text, known)
+            self._spent_s += answer.took_s
+        if answer.is_given_up:
+            self.too_large += 1
+        elif answer.is_true is None:
             self.failed += 1
-            self.example = _in_short(f"no such field: {wrong}" if isinstance(wrong, KeyError) else str(wrong))
-            return False
+            self.example = answer.why
+        return answer.is_true is True
+
+    def _spend(self, took_s: float) -> None:
+        self._spent_s += took_s
+        self._slice_s += took_s
+
+    def _here(self, known: dict[str, object]) -> Answer:
+        try:
+            return Answer(self._program.execute(known) is True, "", 0.0)
+        except FAILURES as failed:
+            return Answer(None, short(failed), 0.0)
+
+
+def _names(record: ConsumerRecord, key: object, value: object) -> dict[str, object]:
+    """What an expression knows of a record: NAMES."""
+    return {
+        "key": key,
+        "value": value,
+        "headers": {name: (data or b"").decode(errors="replace") for name, data in record.headers},
+        "partition": record.partition,
+        "offset": record.offset,
+        "size": len(record.value or b""),
+        "time": _moment(record.timestamp_ms),
+    }
 
 
 def _moment(timestamp_ms: int) -> datetime | None:
@@ -175,10 +199,12 @@ _TOO_LARGE: Final = _Large()
 
 
 class _Counted:
-    """A decoded value as CEL takes it, so far as it has no more than `most` elements."""
+    """Decoded values as CEL takes them, so far as they have no more than `most` elements. `weight`: their elements, and
+    one more for each 100 characters of text."""
 
     def __init__(self, most: int) -> None:
         self._left = most
+        self.weight = 0
 
     def of(self, value: Any) -> Any:
         try:
@@ -190,6 +216,7 @@ class _Counted:
 
     def _made(self, value: Any) -> Any:
         self._left -= 1
+        self.weight += 1 + (len(value) // 100 if isinstance(value, (str, bytes)) else 0)
         if self._left < 0:
             raise OverflowError
         if isinstance(value, dict):
@@ -210,17 +237,9 @@ def _said(decoded: Decoded) -> Any:
 
 
 def _macros_in(text: str) -> int:
-    import re
-
     return len(re.findall(rf"\.\s*(?:{'|'.join(_MACROS)})\s*\(", text))
 
 
 def _bound_in(text: str) -> set[str]:
     """Names that macros bind, as x in `list.exists(x, x > 1)`."""
-    import re
-
     return set(re.findall(rf"\.\s*(?:{'|'.join(_MACROS)})\s*\(\s*([A-Za-z_]\w*)\s*,", text))
-
-
-def _in_short(text: str) -> str:
-    return " ".join(text.split())[:300]

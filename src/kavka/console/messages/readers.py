@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from kavka.console.access.counted_stream import StreamCount
+from kavka.console.messages.apart import Apart
 from kavka.console.messages.search import Messages
 from kavka.schema_registry.client import SchemaRegistry
 
@@ -24,11 +25,15 @@ class Readers:
     def __init__(self) -> None:
         self._of: WeakKeyDictionary[ClusterWatch, Messages] = WeakKeyDictionary()
         self.tails = StreamCount(TAILS_AT_ONCE, TAILS_OF_ONE)
+        self._apart = Apart()
 
     def of(self, watch: ClusterWatch) -> Messages:
         found = self._of.get(watch)
         if found is None:
             address = watch.settings.schema_registry
             registry = SchemaRegistry(address) if address else None
-            found = self._of[watch] = Messages(watch.cluster, registry)
+            found = self._of[watch] = Messages(watch.cluster, registry, apart=self._apart)
         return found
+
+    async def close(self) -> None:
+        await self._apart.close()

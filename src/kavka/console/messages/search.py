@@ -33,6 +33,7 @@ from kavka.client.partitioner import partition_for_key
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.console.access.turns import Turns
 from kavka.console.masks import TopicMask
+from kavka.console.messages.apart import Apart
 from kavka.console.messages.columns import cells
 from kavka.console.messages.decoding import Decoded, Format, decode, field, schema_id
 from kavka.console.messages.expression import Expression, FieldNames
@@ -190,9 +191,11 @@ class _Budget:
 class Messages:
     """Records of one cluster, decoded with its schema registry if it has one."""
 
-    def __init__(self, cluster: Cluster, registry: SchemaRegistry | None = None) -> None:
+    def __init__(self, cluster: Cluster, registry: SchemaRegistry | None = None, *, apart: Apart | None = None) -> None:
+        """apart: where expressions are worked out, one for all clusters of a console."""
         self._cluster = cluster
         self._registry = registry
+        self._apart = Apart() if apart is None else apart
         self._turns = Turns(SEARCHES_AT_ONCE)
         self._names: dict[TopicMask | None, FieldNames] = {}
         self._slice_s = 0.0
@@ -484,7 +487,7 @@ class Messages:
         names = self._names.setdefault(query.mask, FieldNames())
         names.take(query.topic, "key", key.value)
         names.take(query.topic, "value", value.value)
-        if filters.expression is not None and not await filters.expression.matches(record, key, value):
+        if filters.expression is not None and not await filters.expression.matches(record, key, value, self._apart):
             return None
         headers = tuple(
             (decode(name.encode("utf-8", "surrogatepass")).text, decode(each)) for name, each in record.headers
