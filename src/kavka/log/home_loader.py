@@ -35,6 +35,7 @@ from kavka.log.decide.checkpoint import (
 from kavka.log.decide.directory_names import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
+    MOVED_MARK,
     STRAY_SUFFIX,
     is_deleted_name,
     parse_directory_name,
@@ -44,7 +45,6 @@ from kavka.log.decide.directory_names import (
 from kavka.log.log_config import LogConfig
 from kavka.log.log_home import DeletedDirectory, LogHome
 from kavka.log.log_loader import LoadedLog, LoadRequest, RecoveryReason, load_log
-from kavka.log.log_move import MOVED_MARK
 from kavka.log.offset_checkpoints import OffsetCheckpoints
 from kavka.log.segment import LogDirectory, OpenSegments
 from kavka.log.unified_log import UnifiedLog

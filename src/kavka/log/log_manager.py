@@ -27,7 +27,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.errors import (
     DamagedLog,
@@ -53,7 +53,7 @@ from kavka.log.decide.checkpoint import (
     format_meta_properties,
     parse_meta_properties,
 )
-from kavka.log.decide.directory_names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, unique_name
+from kavka.log.decide.directory_names import DELETE_SUFFIX, FUTURE_SUFFIX, MOVED_MARK, STRAY_SUFFIX, unique_name
 from kavka.log.durability import FlushTask
 from kavka.log.home_loader import (
     ConfigFor,
@@ -68,7 +68,6 @@ from kavka.log.home_loader import (
 from kavka.log.log_config import LogConfig
 from kavka.log.log_home import DeletedDirectory, LogHome
 from kavka.log.log_loader import MARK_IGNORED, LoadRequest, create_log
-from kavka.log.log_move import MOVED_MARK, LogMove
 from kavka.log.log_results import DeletedSegments
 from kavka.log.made_directories import MadeDirectories
 from kavka.log.offset_checkpoints import CheckpointFile, OffsetCheckpoints
@@ -76,6 +75,9 @@ from kavka.log.segment import DEFAULT_MAX_OPEN_SEGMENTS, LogDirectory, OpenSegme
 from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
 from kavka.model import Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from kavka.log.log_move import LogMove
 
 MAX_FORMER = 10_000
 """Logs that are gone from a directory and may stand in its checkpoints, before these are written for that alone."""
@@ -437,6 +439,8 @@ class LogManager:
     def begin_move(self, partition: TopicPartition, directory: str) -> LogMove | None:
         """A move of the partition's log into another directory; it replaces a move that is under way. None if the log
         is there already. Raises `StorageError`."""
+        from kavka.log.log_move import LogMove  # late: few brokers move a log between their directories
+
         log = self._logs[partition]
         under_way = self._moves.get(partition)
         if under_way is not None and under_way.path.startswith(f"{directory}/"):

@@ -31,6 +31,7 @@ from typing import Final, NamedTuple
 
 from kavka.filesystem import File, FileSystem
 from kavka.log.decide.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, format_epochs
+from kavka.log.decide.directory_names import MOVED_MARK
 from kavka.log.segment import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -46,8 +47,6 @@ from kavka.model import Offset
 SLICE_BYTES: Final = 1 << 20
 REST_BYTES: Final = 256 * 1024
 """What may be left for the event loop: a millisecond, and the disk's time for a sync."""
-MOVED_MARK: Final = ".kavka-moved"
-"""In a partition's directory: a log of this partition in another log directory is the former one."""
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 

@@ -13,6 +13,7 @@ from kavka.broker.upkeep.log_moves import LogMoves
 from kavka.errors import ErrorCode, StorageError
 from kavka.log import log_move
 from kavka.log.decide.checkpoint import RECOVERY_POINT_CHECKPOINT
+from kavka.log.decide.directory_names import MOVED_MARK
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings
@@ -157,7 +158,7 @@ def test_a_log_moves_with_all_that_is_known_of_it(disks: Disks) -> None:
         assert disks.log.aborted_transactions(0, disks.log.log_end_offset) == aborted
         assert list(disks.log.producers.producers) == [5]
     names = [path.name for path in Path(disks.log.directory).iterdir()]
-    assert log_move.MOVED_MARK not in names
+    assert MOVED_MARK not in names
 
 
 @pytest.mark.setting("replica.alter.log.dirs.io.max.bytes.per.second")

@@ -20,6 +20,8 @@ from kavka.model import TopicPartition
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
+MOVED_MARK = ".kavka-moved"
+"""In a partition's directory: a log of this partition in another log directory is the former one."""
 MAX_NAME_LENGTH = 255
 _FUTURE = re.compile(r"(.+)-([0-9]+)\.[^.]+-future")
 _DELETED = re.compile(r".+-[0-9]+\.[^.]+-delete")
