@@ -5,6 +5,7 @@ decide/               what is decided, without a clock, an event loop or a socke
 replica_manager       the partitions that this broker hosts, and the requests that wait for them
 follower_fetches      what replicas on other brokers fetch from partitions led here
 read_failures         the answer of a fetch for a partition that could not be read
+delayed_requests      what an acks=all append, a deletion and a consumer's fetch wait for, and their answers
 purgatory             requests that wait until a partition has moved far enough, or until their time is up
 isr_changes           carries the leaders' ISR proposals out, in batches
 alter_partition_writer, zookeeper_isr_writer

@@ -1,7 +1,7 @@
 """Purgatory: requests that wait until a partition has moved far enough, or until their time is up.
 
 Decides which waiting operations to check again when a partition changed, and when one has waited long enough. Must not
-know what an operation waits for: it calls `try_complete`.
+know what an operation waits for: it calls `try_complete` (`delayed_requests`, `follower_fetches`).
 
     I1  an operation is completed exactly once: by `try_complete`, by expiry, or by `cancel`
     I2  a completed operation is watched under no key

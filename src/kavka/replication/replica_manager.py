@@ -12,9 +12,7 @@ format, sessions, who the client is, or how an ISR is stored.
     I4  lags are measured on one clock that never jumps: the wall clock's time when this object was made, plus what the
         event loop's clock has gone on since
 
-Source: Kafka's ReplicaManager, DelayedProduce and DelayedFetch. Where this differs: an acks=all append whose partition
-falls below min.insync.replicas is answered NOT_ENOUGH_REPLICAS_AFTER_APPEND at once. Apache Kafka 3.9 lets it time out,
-since there the high watermark, and with it the look at the append, stands still meanwhile.
+Source: Kafka's ReplicaManager.
 """
 
 from __future__ import annotations
@@ -22,17 +20,18 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from kavka.decisions import Decision, RecordDecision, forget
-from kavka.errors import NO_ERROR, BadRecord, ErrorCode, RecordsError, RequestError, StorageError
+from kavka.errors import NO_ERROR, ErrorCode, RecordsError, RequestError, StorageError
 from kavka.filesystem import Buffer
 from kavka.log.decide.producer_state import AppendOrigin
-from kavka.model import NO_LEADER, NO_OFFSET, NO_TIMESTAMP, BrokerId, LeaderAndIsr, Offset, TopicPartition, new_tuple
+from kavka.model import NO_LEADER, NO_OFFSET, BrokerId, LeaderAndIsr, Offset, TopicPartition, new_tuple
 from kavka.replication.decide import divergence
 from kavka.replication.decide.fetching import AbortedTransaction, FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
-from kavka.replication.decide.partition import ACKS_ALL, Partition
+from kavka.replication.decide.partition import Partition
 from kavka.replication.decide.partition_results import (
     FollowerFetchResult,
     FollowingChange,
@@ -40,7 +39,13 @@ from kavka.replication.decide.partition_results import (
     PartitionRefusal,
 )
 from kavka.replication.decide.partition_rules import PartitionRules
-from kavka.replication.decide.replica_selector import RackOf, preferred_read_replica
+from kavka.replication.delayed_requests import (
+    AppendOutcome,
+    DelayedDelete,
+    DelayedFetch,
+    DelayedProduce,
+    DeleteOutcome,
+)
 from kavka.replication.follower_fetches import FollowerFetches, HostedPartitions, LeaderThrottle
 from kavka.replication.isr_changes import IsrChanges, IsrWriter
 from kavka.replication.purgatory import DelayedOperation, Purgatory
@@ -48,36 +53,13 @@ from kavka.replication.read_failures import READ_FAILURES, ReadFailures
 from kavka.replication.traffic import Traffic
 
 if TYPE_CHECKING:
-    from kavka.log.unified_log import UnifiedLog
     from kavka.replication.decide.idle_partitions import IdlePartitions
+    from kavka.replication.decide.replica_selector import RackOf
 
 
 PARTITIONS_AT_ONCE: Final = 500
 """Partitions whose followers are looked at before others have their turn: 2 ms."""
 _REFUSED_UNSEEN = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-
-
-class AppendOutcome(NamedTuple):
-    """What happened to the records of one partition. `base_offset` is their first offset if `error` is NONE."""
-
-    error: ErrorCode
-    base_offset: Offset = NO_OFFSET
-    log_append_time_ms: int = NO_TIMESTAMP
-    log_start_offset: Offset = NO_OFFSET
-    message: str | None = None
-    bad_records: Sequence[BadRecord] = ()
-    """The records that caused `error`, if single records did."""
-    committed_at: Offset = NO_OFFSET
-    """The high watermark at which the append is committed: last offset + 1."""
-    flush: UnifiedLog | None = None
-    """The log, if flush.messages requires a flush up to `committed_at` before the answer."""
-
-
-class DeleteOutcome(NamedTuple):
-    """The outcome of deleting records. The low watermark is the highest log start that all replicas have reached."""
-
-    error: ErrorCode
-    low_watermark: Offset = NO_OFFSET
 
 
 class ReplicaPorts(NamedTuple):
@@ -103,7 +85,7 @@ class ReplicaManager:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, ports: ReplicaPorts, rules: PartitionRules | None = None
     ) -> None:
-        self._loop = loop
+        self.loop = loop
         self._is_elsewhere = ports.is_elsewhere
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._hosted_topics: dict[uuid.UUID, tuple[str, int]] = {}
@@ -112,7 +94,13 @@ class ReplicaManager:
         self._record = ports.record
         self._failures = ReadFailures(record=ports.record, on_storage_error=ports.on_storage_error)
         self._on_storage_error = ports.on_storage_error
-        self._rack_of = ports.rack_of
+        self._preferred_read_replica: Callable[[Partition, str, Offset], BrokerId | None] | None = None
+        if ports.rack_of is not None:
+            from kavka.replication.decide.replica_selector import (
+                preferred_read_replica,
+            )  # Late: few clusters use racks.
+
+            self._preferred_read_replica = partial(preferred_read_replica, rack_of=ports.rack_of)
         self._clock_offset_ms = ports.wall_ms() - loop.time() * 1000
         self.rules = rules or PartitionRules()
         self.produce_purgatory: Purgatory[AppendOutcome] = Purgatory("Produce", loop)
@@ -129,7 +117,7 @@ class ReplicaManager:
 
     def now_ms(self) -> int:
         """The clock that lags are measured on (I4)."""
-        return int(self._loop.time() * 1000 + self._clock_offset_ms)
+        return int(self.loop.time() * 1000 + self._clock_offset_ms)
 
     # -- which partitions are here
 
@@ -392,7 +380,7 @@ class ReplicaManager:
         partition = self._partitions.get((topic, index))
         if partition is None:
             return AppendOutcome(self.absence(topic, index))
-        operation = _DelayedProduce(self, partition, outcome)
+        operation = DelayedProduce(self, partition, outcome)
         answer = operation.try_complete(None)
         if answer is not None:
             return answer
@@ -423,7 +411,7 @@ class ReplicaManager:
 
     async def await_deleted(self, partition: Partition, offset: Offset, timeout_ms: int) -> DeleteOutcome:
         """Waits until no replica on a live broker has records below `offset`, which the leader has deleted."""
-        operation = _DelayedDelete(self, partition, offset)
+        operation = DelayedDelete(self, partition, offset)
         answer = operation.try_complete(None)
         if answer is not None:
             return answer
@@ -457,7 +445,7 @@ class ReplicaManager:
             return self.read(params, specs)
         if sum(outcome.available_bytes for outcome in outcomes_alone) >= params.min_bytes:
             return outcomes
-        operation = _DelayedFetch(self, params, specs, outcomes_alone)
+        operation = DelayedFetch(self, params, specs, outcomes_alone)
         keys = [self._partitions[spec.topic_partition] for spec in specs]
         self.fetch_purgatory.watch(operation, keys, params.max_wait_ms)
         return operation
@@ -505,8 +493,8 @@ class ReplicaManager:
         log = partition.log
         diverging = None
         try:
-            if self._rack_of is not None and params.rack and partition.is_leader:
-                preferred = preferred_read_replica(partition, params.rack, spec.fetch_offset, self._rack_of)
+            if self._preferred_read_replica is not None and params.rack and partition.is_leader:
+                preferred = self._preferred_read_replica(partition, params.rack, spec.fetch_offset)
                 if preferred is not None:
                     partition.check_epoch(spec.current_leader_epoch)
                     return FetchOutcome(
@@ -575,7 +563,7 @@ class ReplicaManager:
 
     def cancel_fetch(self, operation: DelayedOperation[list[FetchOutcome]]) -> None:
         """Removes a waiting fetch whose client or follower has disconnected."""
-        purgatory = self.fetch_purgatory if isinstance(operation, _DelayedFetch) else self.followers.purgatory
+        purgatory = self.fetch_purgatory if isinstance(operation, DelayedFetch) else self.followers.purgatory
         purgatory.cancel(operation)
 
     # -- the end
@@ -586,106 +574,3 @@ class ReplicaManager:
         self.fetch_purgatory.expire_all()
         self.delete_purgatory.expire_all()
         self.followers.purgatory.expire_all()
-
-
-class _DelayedProduce(DelayedOperation[AppendOutcome]):
-    """An acks=all append that waits for the high watermark."""
-
-    __slots__ = ("_manager", "_outcome", "_partition")
-
-    def __init__(self, manager: ReplicaManager, partition: Partition, outcome: AppendOutcome) -> None:
-        super().__init__(manager._loop)
-        self._manager = manager
-        self._partition = partition
-        self._outcome = outcome
-
-    def try_complete(self, changed: object) -> AppendOutcome | None:
-        partition = self._partition
-        hosted = self._manager.partition(*partition.topic_partition)
-        if hosted is None:
-            return AppendOutcome(self._manager.absence(*partition.topic_partition))
-        if hosted is not partition or not partition.is_leader:
-            return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if not partition.has_enough_replicas():
-            return AppendOutcome(
-                ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-                message=f"the records are in the leader's log, but only {partition.state.isr} are in sync now",
-            )
-        if partition.log.high_watermark < self._outcome.committed_at:
-            return None
-        return self._outcome
-
-    def on_expiration(self) -> AppendOutcome:
-        return AppendOutcome(ErrorCode.REQUEST_TIMED_OUT)
-
-
-class _DelayedDelete(DelayedOperation[DeleteOutcome]):
-    """A DeleteRecords that waits for the followers to forget what the leader has forgotten."""
-
-    __slots__ = ("_manager", "_offset", "_partition")
-
-    def __init__(self, manager: ReplicaManager, partition: Partition, offset: Offset) -> None:
-        super().__init__(manager._loop)
-        self._manager = manager
-        self._partition = partition
-        self._offset = offset
-
-    def try_complete(self, changed: object) -> DeleteOutcome | None:
-        partition = self._partition
-        hosted = self._manager.partition(*partition.topic_partition)
-        if hosted is None:
-            return DeleteOutcome(self._manager.absence(*partition.topic_partition))
-        if hosted is not partition or not partition.is_leader:
-            return DeleteOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        low_watermark = partition.low_watermark
-        return DeleteOutcome(NO_ERROR, low_watermark) if low_watermark >= self._offset else None
-
-    def on_expiration(self) -> DeleteOutcome:
-        return DeleteOutcome(ErrorCode.REQUEST_TIMED_OUT, self._partition.low_watermark)
-
-
-class _DelayedFetch(DelayedOperation[list[FetchOutcome]]):
-    """A fetch that waits for `min_bytes`.
-
-    What each partition can give is remembered, so that a change in one partition costs one look at that one.
-    """
-
-    __slots__ = ("_available", "_manager", "_params", "_specs")
-
-    def __init__(
-        self,
-        manager: ReplicaManager,
-        params: FetchParams,
-        specs: Sequence[FetchSpec],
-        outcomes: Sequence[FetchOutcome],
-    ) -> None:
-        super().__init__(manager._loop)
-        self._manager = manager
-        self._params = params
-        self._specs = {spec.topic_partition: spec for spec in specs}
-        self._available = {outcome.spec.topic_partition: outcome.available_bytes for outcome in outcomes}
-
-    def try_complete(self, changed: object) -> list[FetchOutcome] | None:
-        assert isinstance(changed, Partition)
-        spec = self._specs[changed.topic_partition]
-        outcome = self._manager.read_partition(spec, spec.max_bytes, self._params, min_one_batch=True)
-        if outcome.error is NO_ERROR and outcome.diverging_epoch is None:
-            self._available[changed.topic_partition] = outcome.available_bytes
-            if sum(self._available.values()) < self._params.min_bytes:
-                return None
-        return self._manager.read(self._params, list(self._specs.values()))
-
-    def on_expiration(self) -> list[FetchOutcome]:
-        return self._manager.read(self._params, list(self._specs.values()))
-
-
-__all__ = [
-    "ACKS_ALL",
-    "AbortedTransaction",
-    "AppendOutcome",
-    "DeleteOutcome",
-    "FetchOutcome",
-    "FetchParams",
-    "FetchSpec",
-    "ReplicaManager",
-]

@@ -19,11 +19,11 @@ from kavka.broker.reads.fetch_session import (
 )
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition
+from kavka.replication.decide.fetching import FetchOutcome, FetchSpec
 from kavka.replication.decide.idle_partitions import IdlePartitions
 from kavka.replication.decide.partition import Partition
 from kavka.replication.decide.partition_results import EpochEndOffset
 from kavka.replication.decide.replica import RemoteReplica
-from kavka.replication.replica_manager import FetchOutcome, FetchSpec
 
 NO_ID = uuid.UUID(int=0)
 

@@ -17,8 +17,9 @@ from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProp
 from kavka.replication.decide.lag_policy import TimeLagPolicy
 from kavka.replication.decide.partition import ACKS_ALL, Partition
 from kavka.replication.decide.partition_rules import PartitionRules
+from kavka.replication.delayed_requests import AppendOutcome
 from kavka.replication.purgatory import DelayedOperation
-from kavka.replication.replica_manager import AppendOutcome, ReplicaManager, ReplicaPorts
+from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
 from tests.unit.log.log_support import PARTITION, batch, new_log
 from tests.unit.replication.replication_support import LAG_MS, TOPIC_ID, A, B, Brokers, C
 

@@ -27,7 +27,9 @@ from kavka.model import FileSlice, Offset
 from kavka.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, iterate_batches
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
-from kavka.replication.replica_manager import ACKS_ALL, AppendOutcome, ReplicaManager
+from kavka.replication.decide.partition import ACKS_ALL
+from kavka.replication.delayed_requests import AppendOutcome
+from kavka.replication.replica_manager import ReplicaManager
 
 logger = Logger(__name__)
 

@@ -25,7 +25,8 @@ from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.protocol.api_keys import ApiKey
-from kavka.replication.replica_manager import ACKS_ALL, ReplicaManager
+from kavka.replication.decide.partition import ACKS_ALL
+from kavka.replication.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:
     from kavka.broker.metadata.controller_link import PeerConnector

@@ -39,8 +39,8 @@ from kavka.model import BrokerId, Offset, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.records.batch import HEADER_SIZE
 from kavka.records.builder import BatchBuilder
-from kavka.replication.decide.partition import Partition
-from kavka.replication.replica_manager import ACKS_ALL, ReplicaManager
+from kavka.replication.decide.partition import ACKS_ALL, Partition
+from kavka.replication.replica_manager import ReplicaManager
 from kavka.share.decide import dead_letters as decide
 from kavka.share.decide.dead_letters import DeadLetters, Found, Lasting, Written
 from kavka.share.decide.reasons import Place, Telling

@@ -27,7 +27,7 @@ from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RecordsError
 from kavka.model import TopicPartition
 from kavka.records.batch import HEADER_SIZE, MAGIC, MAGIC_OFFSET, batch_at
-from kavka.replication.replica_manager import AppendOutcome
+from kavka.replication.delayed_requests import AppendOutcome
 
 if TYPE_CHECKING:
     from kavka.broker.metadata.metadata_cache import MetadataCache

@@ -42,7 +42,7 @@ from kavka.protocol.messages.produce_response import (
 from kavka.records.batch import CRC_START, HEADER_SIZE, MAGIC, MAGIC_OFFSET, TRANSACTIONAL_FLAG
 from kavka.records.validation import check_produce_version, single_batch
 from kavka.replication.decide.partition import ACKS_ALL
-from kavka.replication.replica_manager import AppendOutcome
+from kavka.replication.delayed_requests import AppendOutcome
 
 if TYPE_CHECKING:
     from kavka.broker.api.records.ports import RecordsBroker
