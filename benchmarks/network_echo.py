@@ -11,7 +11,7 @@ import tempfile
 from kavka.metrics import Registry
 from kavka.model import FileSlice
 from kavka.protocol.connection import Handler, Request, Response
-from kavka.runtime import processor
+from kavka.runtime import socket_connection
 from kavka.runtime.loop import raise_file_limit, run
 from kavka.runtime.socket_server import ListenerLimits, SocketServer, SocketServerLimits
 
@@ -61,7 +61,7 @@ async def main() -> None:
     arguments = parser.parse_args()
     raise_file_limit()
     if arguments.copy_below >= 0:
-        processor.COPIED_SLICE_BYTES = arguments.copy_below
+        socket_connection.COPIED_SLICE_BYTES = arguments.copy_below
     listener = ListenerLimits(
         backlog=1024, send_buffer_bytes=arguments.send_buffer, receive_buffer_bytes=arguments.receive_buffer
     )

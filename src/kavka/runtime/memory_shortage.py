@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from kavka.runtime.processor import MEMORY
+from kavka.runtime.socket_connection import MEMORY
 
 if TYPE_CHECKING:
-    from kavka.runtime.processor import Processor, SocketConnection
+    from kavka.runtime.processor import Processor
+    from kavka.runtime.socket_connection import SocketConnection
 
 STARVING_S: Final = 5.0
 """How long the one connection that goes on may take without bringing anything."""

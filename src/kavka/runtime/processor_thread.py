@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING
 
 from kavka.protocol.connection import Answered, ConnectionContext, Request, Slot
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.processor import QUEUE, Connect, Processor, SocketConnection
+from kavka.runtime.processor import Connect, Processor
 from kavka.runtime.processor_ports import ProcessorPorts
 from kavka.runtime.request_channel import RequestChannel, RequestTimes, Ticket
+from kavka.runtime.socket_connection import QUEUE, SocketConnection
 
 if TYPE_CHECKING:
     from kavka.security.giving_way import Choice

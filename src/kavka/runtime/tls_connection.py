@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.errors import StorageError
 from kavka.model import Chunk, FileSlice
-from kavka.runtime.processor import _FILE_ERRORS, SocketConnection, _SliceTooShort
+from kavka.runtime.socket_connection import FILE_ERRORS, SliceTooShort, SocketConnection
 from kavka.runtime.tls_channel import RECEIVE_BYTES, SCRATCH_BYTES, TURN_BYTES, TlsChannel, TlsSession
 from kavka.security.der import MalformedDer
 from kavka.security.ssl_principal_rules import NoMatchingRule
@@ -277,11 +277,11 @@ class TlsConnection(SocketConnection):
         try:
             count = os.preadv(piece.file.fileno(), [view], piece.position)
         except OSError as error:
-            if error.errno not in _FILE_ERRORS:
+            if error.errno not in FILE_ERRORS:
                 raise
             raise StorageError(piece.file.path, os.strerror(error.errno)) from error
         if not count:
-            raise _SliceTooShort(f"nothing at position {piece.position}, where {piece.length} bytes were expected")
+            raise SliceTooShort(f"nothing at position {piece.position}, where {piece.length} bytes were expected")
         sent = self.socket.send(view[:count])
         if sent == piece.length:
             queue.popleft()

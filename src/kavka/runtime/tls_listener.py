@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from kavka.config.tls import HandshakeLimits, TlsSettings
     from kavka.protocol.connection import ConnectionContext
-    from kavka.runtime.processor import Processor, SocketConnection
+    from kavka.runtime.processor import Processor
+    from kavka.runtime.socket_connection import SocketConnection
 
 
 class Spoken(NamedTuple):

@@ -21,7 +21,7 @@ import pytest
 from kavka.errors import ConfigError
 from kavka.protocol.connection import ConnectionContext, Request, Response, ServerConnection
 from kavka.runtime import memory_shortage
-from kavka.runtime.processor import SHARED_BYTES
+from kavka.runtime.socket_connection import SHARED_BYTES
 
 Eventually = Callable[[Callable[[], bool]], None]
 
