@@ -26,7 +26,8 @@ room must not decide anything about records, groups, topics or transactions.
     group_coordinator.py the coordinator of groups; made late
     group_parts.py       parts beside the coordinator of groups
     share_parts.py       the parts of share groups; late_share.py: made with the first use
-    late_parts.py        traces of requests, searches by time, telemetry of clients: made late
+    late_parts.py        groups, transactions, quotas, moves of logs, and smaller ones: made late
+    security_parts.py    the authorizer, SASL and delegation tokens, on brokers with any of them
     transaction_coordinator.py
                          the parts that a broker needs for transactions; made late
 """

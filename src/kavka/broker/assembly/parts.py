@@ -8,7 +8,7 @@ must be made before one that it reports to, a `Relay` joins them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.broker.assembly.broker import Broker, Inner
 from kavka.broker.assembly.ends import Ends, Stage
 from kavka.broker.assembly.following import Following
-from kavka.broker.assembly.late_parts import late_lookups, late_request_traces, late_telemetry
+from kavka.broker.assembly.late_parts import (
+    late_group_parts,
+    late_groups,
+    late_lookups,
+    late_moves,
+    late_quota_store,
+    late_quotas,
+    late_request_traces,
+    late_telemetry,
+    late_transactions,
+    quota_listener,
+)
 from kavka.broker.assembly.late_share import LateShare, LateStates
 from kavka.broker.assembly.local_requests import LocalRequests
 from kavka.broker.assembly.ports import Ports
@@ -56,25 +67,19 @@ from kavka.model import BrokerId, TopicPartition
 from kavka.replication.decide.lag_policy import lag_policy
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
-from kavka.zookeeper.znode_paths import IPS_ENTITY
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.authentication import Authentication
-    from kavka.broker.assembly.group_parts import GroupParts
     from kavka.broker.assembly.transaction_coordinator import TransactionRoom
     from kavka.broker.authentication.delegation_tokens import Tokens
     from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.quotas.client_quotas import ClientQuotas
-    from kavka.broker.quotas.quota_store import QuotaStore
-    from kavka.broker.upkeep.log_moves import LogMoves
     from kavka.coordinator.groups.coordinator import GroupCoordinator
     from kavka.flight.recorder import FlightRecorder
     from kavka.network import Network
     from kavka.protocol.peer import PeerConnection
     from kavka.replication.fetcher_manager import FetcherManager
 
-_QUOTA_ENDINGS: Final = ("_byte_rate", "_percentage", "_mutation_rate")
-"""Of the names of clients' quotas."""
 STOP_PATIENCE_S: Final = 3.0
 """How long a broker that stops waits for ZooKeeper to end its term as the controller, and the session."""
 
@@ -171,6 +176,14 @@ class Control(NamedTuple):
     controller_changes: Relay[BrokerId]
 
 
+class Security(NamedTuple):
+    """Who asks, and what they may do: most brokers have none of it."""
+
+    authorization: Authorization | None = None
+    authentication: Authentication | None = None
+    tokens: Tokens | None = None
+
+
 class Running(NamedTuple):
     """A broker, and the parts that only its start uses."""
 
@@ -189,12 +202,12 @@ def new_base(config: BrokerConfig, ports: Ports, ends: Ends) -> Base:
     on_topic_config = Relay[str]()
     on_broker_config = Relay[BrokerConfig]()
     record = Relay[Decision]()
-    quotas = _late_quotas(config, ports, record)
+    quotas = late_quotas(config, ports, record)
     configs = DynamicConfigs(
         ports.zookeeper,
         config,
         broker_id,
-        ConfigListeners(on_topic_config, on_broker_config, throttles.set_topic, _quota_listener(quotas, ports)),
+        ConfigListeners(on_topic_config, on_broker_config, throttles.set_topic, quota_listener(quotas, ports)),
         wall_ms=ports.wall_ms,
         spawn=tasks.spawn,
     )
@@ -219,40 +232,6 @@ def new_base(config: BrokerConfig, ports: Ports, ends: Ends) -> Base:
     )
 
 
-def _late_quotas(config: BrokerConfig, ports: Ports, record: Relay[Decision]) -> Late[ClientQuotas]:
-    loop = asyncio.get_running_loop()
-
-    def make() -> ClientQuotas:
-        from kavka.broker.quotas.client_quotas import ClientQuotas, QuotaPorts
-
-        return ClientQuotas(
-            config,
-            QuotaPorts(
-                BrokerId(config.broker_id),
-                now_ms=lambda: int(loop.time() * 1000),
-                clock_ns=ports.clock_ns,
-                wall_ms=ports.wall_ms,
-                record=record,
-            ),
-        )
-
-    return Late(make)
-
-
-def _quota_listener(quotas: Late[ClientQuotas], ports: Ports) -> Callable[[str, Mapping[str, str]], None]:
-    """What is told of users, client ids and addresses. A user without quotas, but with credentials, makes no part."""
-
-    def on_client_entity(path: str, config: Mapping[str, str]) -> None:
-        if path.startswith(f"{IPS_ENTITY}/"):
-            from kavka.broker.quotas.client_quotas import rate_of_address
-
-            ports.on_rate_of_address(*rate_of_address(path, config))
-        elif quotas.made is not None or any(name.endswith(_QUOTA_ENDINGS) for name in config):
-            quotas().on_entity(path, config)
-
-    return on_client_entity
-
-
 def join(base: Base, opened: Opened) -> Running:
     """Makes all other parts, from those below to those above, and joins them."""
     config, ports, configs, logs = base.config, base.ports, base.configs, opened.logs
@@ -264,7 +243,7 @@ def join(base: Base, opened: Opened) -> Running:
     _join_reports(base, opened, serving, control, maintenance)
     _add_ends(base, serving, control, maintenance, decision_topic, decisions)
     lookups = late_lookups(base, logs)
-    tokens = _new_tokens(base, control, serving.replicas)
+    security = _new_security(base, control, serving.replicas)
     broker = Broker(
         broker_id=base.broker_id,
         wall_ms=ports.wall_ms,
@@ -286,9 +265,9 @@ def join(base: Base, opened: Opened) -> Running:
         auto_creation=AutoCreation(refusal=creation.refusal, create=creation.create_named, spawn=base.tasks.spawn),
         telemetry=late_telemetry(base),
         quotas=base.quotas,
-        authorization=_new_authorization(base, serving.replicas) if config.authorizer_class_name else None,
-        authentication=_new_authentication(base, tokens) if _asks_by_sasl(config) else None,
-        tokens=tokens,
+        authorization=security.authorization,
+        authentication=security.authentication,
+        tokens=security.tokens,
         record=base.record,
         inner=Inner(
             ports.zookeeper,
@@ -304,9 +283,9 @@ def join(base: Base, opened: Opened) -> Running:
             serving.transaction_room,
             serving.share.room(lookups),
             serving.share.states,
-            _late_group_parts(base, serving, creation),
-            _late_moves(base, logs),
-            _late_quota_store(base),
+            late_group_parts(base, serving, creation),
+            late_moves(base, logs),
+            late_quota_store(base),
             late_request_traces(base, serving.metadata),
             decisions.hand_over,
         ),
@@ -326,17 +305,6 @@ def _new_topic_creation(base: Base, serving: Serving, control: Control) -> Topic
         record=base.record,
         wall_ms=base.ports.wall_ms,
     )
-
-
-def _late_group_parts(base: Base, serving: Serving, creation: TopicCreation) -> Late[GroupParts]:
-    loop = asyncio.get_running_loop()
-
-    def make() -> GroupParts:
-        from kavka.broker.assembly.group_parts import new_group_parts
-
-        return new_group_parts(base, loop, serving.metadata, serving.groups, creation, serving.share.states)
-
-    return Late(make)
 
 
 def _join_reports(base: Base, opened: Opened, serving: Serving, control: Control, maintenance: LogMaintenance) -> None:
@@ -416,10 +384,20 @@ def _new_serving(base: Base, opened: Opened) -> Serving:
     share = LateShare(
         base, asyncio.get_running_loop(), metadata, replicas, features, lambda: opened.registrar.broker_epoch
     )
-    groups = _late_groups(base, metadata, replicas, features, LateStates(share.persister))
-    transaction_room = _late_transactions(base, metadata, replicas, features, producer_ids, groups)
+    groups = late_groups(base, metadata, replicas, features, LateStates(share.persister))
+    transaction_room = late_transactions(base, metadata, replicas, features, producer_ids, groups)
     recorder = _new_recorder(base, replicas)
     return Serving(metadata, features, replicas, recorder, producer_ids, groups, transaction_room, share)
+
+
+def _new_security(base: Base, control: Control, replicas: ReplicaManager) -> Security:
+    config = base.config
+    asks_by_sasl = any(endpoint.security_protocol in SASL_PROTOCOLS for endpoint in config.listener_endpoints)
+    if not (asks_by_sasl or config.authorizer_class_name or config.delegation_token_secret):
+        return Security()
+    from kavka.broker.assembly.security_parts import new_security  # late: most brokers have none
+
+    return new_security(base, control, replicas, asks_by_sasl=asks_by_sasl)
 
 
 def _new_replicas(base: Base, metadata: MetadataCache) -> ReplicaManager:
@@ -458,132 +436,6 @@ def _new_recorder(base: Base, replicas: ReplicaManager) -> FlightRecorder | None
         clock_ms=replicas.now_ms,
         record=base.record,
     )
-
-
-def _late_groups(
-    base: Base, metadata: MetadataCache, replicas: ReplicaManager, features: Features, states: LateStates
-) -> Late[GroupCoordinator]:
-    loop = asyncio.get_running_loop()
-
-    def make() -> GroupCoordinator:
-        from kavka.broker.assembly.group_coordinator import new_groups
-
-        return new_groups(base, loop, metadata, replicas, features, states)
-
-    return Late(make)
-
-
-def _late_transactions(
-    base: Base,
-    metadata: MetadataCache,
-    replicas: ReplicaManager,
-    features: Features,
-    producer_ids: ProducerIds,
-    groups: Late[GroupCoordinator],
-) -> Late[TransactionRoom]:
-    loop, config = asyncio.get_running_loop(), base.configs.broker
-
-    def make() -> TransactionRoom:
-        from kavka.broker.assembly.transaction_coordinator import TransactionPorts, TransactionRoom
-
-        return TransactionRoom(
-            base.broker_id,
-            config,
-            metadata,
-            replicas,
-            producer_ids,
-            TransactionPorts(
-                loop,
-                config=lambda: base.configs.broker,
-                wall_ms=base.ports.wall_ms,
-                open_peer=base.open_peer,
-                partition_count=base.configs.partition_count,
-                transaction_version=features.transaction_version,
-                on_group_transaction_ended=lambda partition, producer_id, epoch, committed: (
-                    groups().offsets.on_transaction_ended(partition, producer_id, epoch, committed=committed)
-                ),
-                on_storage_error=base.on_storage_error,
-                on_bug=base.tasks.on_bug,
-            ),
-        )
-
-    return Late(make)
-
-
-def _new_authorization(base: Base, replicas: ReplicaManager) -> Authorization:
-    # Late: most brokers have none.
-    from kavka.broker.assembly.authorizers import AuthorizerPorts, new_authorization
-    from kavka.security.principals import Principal
-
-    authorization = new_authorization(
-        base.config,
-        AuthorizerPorts(
-            base.ports.zookeeper,
-            base.ports.wall_ms,
-            replicas.now_ms,
-            base.tasks.spawn,
-            base.record,
-            is_alone=base.ports.is_alone,
-            own_principal=Principal.parse(base.ports.own_principal),
-            clients_have_names=base.ports.clients_have_names,
-        ),
-    )
-    base.ends.add_instant(Stage.INPUTS, stop=authorization.stop)
-    return authorization
-
-
-def _asks_by_sasl(config: BrokerConfig) -> bool:
-    return any(endpoint.security_protocol in SASL_PROTOCOLS for endpoint in config.listener_endpoints)
-
-
-def _new_authentication(base: Base, tokens: Tokens | None) -> Authentication:
-    # Late: most brokers have none.
-    from kavka.broker.assembly.authentication import AuthenticationPorts, new_authentication
-
-    ports = base.ports
-    authentication = new_authentication(
-        base.config,
-        AuthenticationPorts(
-            ports.zookeeper,
-            ports.wall_ms,
-            base.tasks.spawn,
-            base.record,
-            ports.secret_bytes,
-            ports.fetch,
-            ports.run_blocking,
-        ),
-        None if tokens is None else tokens.logins,
-    )
-    base.ends.add_instant(Stage.CONNECTIONS, stop=authentication.close)
-    if authentication.store is not None:
-        base.ends.add(Stage.CONNECTIONS, stop=authentication.store.stop, abort=authentication.store.abort)
-    return authentication
-
-
-def _new_tokens(base: Base, control: Control, replicas: ReplicaManager) -> Tokens | None:
-    secret = base.config.delegation_token_secret
-    if not secret:
-        return None
-    # Late: most brokers have none.
-    from kavka.broker.assembly.delegation_tokens import TokenPorts, new_tokens
-
-    ports, controller = base.ports, control.controller
-    tokens = new_tokens(
-        base.config,
-        secret,
-        TokenPorts(
-            ports.zookeeper,
-            replicas.now_ms,
-            ports.wall_ms,
-            base.tasks.spawn,
-            base.record,
-            ports.secret_bytes,
-            is_controller=lambda: controller.controller_id == base.broker_id,
-        ),
-    )
-    control.controller_changes.add(lambda _controller_id: tokens.expiry.on_controller_changed())
-    base.ends.add_instant(Stage.INPUTS, stop=tokens.store.stop)
-    return tokens
 
 
 # -- what joins the broker with the controller
@@ -730,31 +582,6 @@ def _new_maintenance(base: Base, logs: LogManager, replicas: ReplicaManager, fol
         MaintenancePorts(ports.wall_ms, base.on_storage_error, base.tasks.on_bug, ports.run_blocking, moved),
         cleaner=cleaner,
     )
-
-
-def _late_moves(base: Base, logs: LogManager) -> Late[LogMoves]:
-    def make() -> LogMoves:
-        from kavka.broker.upkeep.log_moves import LogMoves
-
-        return LogMoves(
-            logs,
-            rate=lambda: base.throttles.move_rate,
-            wall_ms=base.ports.wall_ms,
-            run_blocking=base.ports.run_blocking,
-            on_storage_error=base.on_storage_error,
-            spawn=base.tasks.spawn,
-        )
-
-    return Late(make)
-
-
-def _late_quota_store(base: Base) -> Late[QuotaStore]:
-    def make() -> QuotaStore:
-        from kavka.broker.quotas.quota_store import QuotaStore
-
-        return QuotaStore(base.ports.zookeeper, tidy=base.configs.tidy, on_changed=base.configs.on_client_entity)
-
-    return Late(make)
 
 
 def _new_decision_topic(base: Base, serving: Serving, creation: TopicCreation) -> ReplicatedDecisionTopic:
