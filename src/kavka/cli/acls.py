@@ -181,7 +181,7 @@ def who(
 ) -> None:
     """Show who may do what to a resource, by every list that covers it.
 
-    Brokers know their super users, and what holds without any list, by their settings alone.
+    Only the brokers' settings say who is a super user, and what is allowed without any list.
 
     [bold]Examples[/bold]
 

@@ -24,7 +24,7 @@ app = CommandLine()
 def elect(
     preferred: Annotated[
         bool,
-        typer.Option("--preferred/--unclean", help="Elect the first replica; or any live one where nobody can lead."),
+        typer.Option("--preferred/--unclean", help="Elect the first replica, or any live one where nobody can lead."),
     ] = True,
     topic: OfTopic = None,
     partition: OnePartition = None,

@@ -77,7 +77,9 @@ def upgrade(levels: Levels, dry_run: DryRun = False, as_json: Json = False, boot
 @app.command("downgrade")
 def downgrade(
     levels: Levels,
-    unsafe: Annotated[bool, typer.Option("--unsafe", help="Even if groups of the higher level cannot go on.")] = False,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe", help="Lower it even if groups of the higher level cannot go on.")
+    ] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,

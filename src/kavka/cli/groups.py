@@ -143,15 +143,15 @@ def describe(
         bool, typer.Option("--members", help="Show members and their partitions or tasks instead of offsets.")
     ] = False,
     in_flight: Annotated[
-        bool, typer.Option("--in-flight", help="Of a share group: who holds which records, until when.")
+        bool, typer.Option("--in-flight", help="For a share group: who holds which records, and for how long.")
     ] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Show a group's partitions: what is committed, how far it lags, who reads them.
 
-    Of a share group: its first record that is not done, and how many are not. --in-flight shows runs of records with
-    their state, how often they were delivered, and who holds them for how long; Apache Kafka's brokers do not tell.
+    For a share group: the first record that is not done, and how many are not. --in-flight shows runs of records with
+    their state, how often they were delivered, and who holds them for how long. Apache Kafka's brokers do not say.
 
     [bold]Examples[/bold]
 

@@ -49,14 +49,14 @@ def host(
             max=256,
             metavar="N",
             show_default="as many as log.dirs has, or the machine's cores",
-            help="Brokers of this host.",
+            help="Number of brokers.",
         ),
     ] = None,
     status: Annotated[
-        bool, typer.Option("--status", help="Show the brokers of the host that runs; status 1 unless all serve.")
+        bool, typer.Option("--status", help="Show the brokers of the running host; status 1 unless all serve.")
     ] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Restart the brokers of the host that runs, one after the other.")
+        bool, typer.Option("--restart", help="Restart the brokers of the running host, one after the other.")
     ] = False,
     accept_unavailable: Annotated[
         bool,

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 app = CommandLine(
     name="pipeline",
-    help="Run pipelines on Spark, in Python and SQL.\n\nIts folder defines tables, materialized views and sinks.",
+    help="Run pipelines on Spark, in Python and SQL.\n\n"
+    "A pipeline's folder defines tables, materialized views and sinks.",
 )
 
 SpecPath = Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline.yml, or the folder that holds one.")]

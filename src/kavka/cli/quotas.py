@@ -113,7 +113,7 @@ def set_quotas(
         float | None, typer.Option("--request", metavar="PERCENT", help="Share of a broker's time for requests.")
     ] = None,
     mutations: Annotated[
-        float | None, typer.Option("--mutations", metavar="RATE", help="Partitions made or deleted a second.")
+        float | None, typer.Option("--mutations", metavar="RATE", help="Partitions created or deleted a second.")
     ] = None,
     connections: Annotated[
         int | None, typer.Option("--connections", metavar="RATE", help="Connections an address makes a second.")
@@ -149,7 +149,7 @@ def remove_quotas(
     produce: Annotated[bool, typer.Option("--produce", help="The quota of bytes written.")] = False,
     consume: Annotated[bool, typer.Option("--consume", help="The quota of bytes read.")] = False,
     request: Annotated[bool, typer.Option("--request", help="The quota of request time.")] = False,
-    mutations: Annotated[bool, typer.Option("--mutations", help="The quota of partitions made or deleted.")] = False,
+    mutations: Annotated[bool, typer.Option("--mutations", help="The quota of partitions created or deleted.")] = False,
     connections: Annotated[bool, typer.Option("--connections", help="The quota of connections.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,

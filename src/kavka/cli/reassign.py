@@ -74,7 +74,7 @@ def plan(
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the plan to this file."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: it always does.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="No effect: a plan is always JSON.")] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Plan where replicas should be, as JSON, and show what that copies. Nothing moves.
@@ -161,7 +161,7 @@ def execute(
     additional: Annotated[
         bool,
         typer.Option(
-            "--additional", help="Start although other partitions move; moves of the same partitions are replaced."
+            "--additional", help="Start even if other partitions move; moves of the same partitions are replaced."
         ),
     ] = False,
     keep_factor: Annotated[
@@ -174,8 +174,8 @@ def execute(
 ) -> None:
     """Start the moves of a plan, after printing the plan that undoes them.
 
-    Clients can write and read throughout: replicas are added, catch up, and only then others are removed. The
-    controller goes on with it after failures, its own included.
+    Clients can write and read throughout. Replicas are added and catch up; only then are others removed. The
+    controller goes on after failures, its own included.
 
     [bold]Examples[/bold]
 

@@ -102,7 +102,7 @@ Bound = Annotated[
 Part = Annotated[
     str | None, typer.Option("--part", metavar="I/N", help="With --explore: every N-th run, from the I-th.")
 ]
-Minutes = Annotated[float | None, typer.Option("--minutes", metavar="M", help="With --explore: stop after so long.")]
+Minutes = Annotated[float | None, typer.Option("--minutes", metavar="M", help="With --explore: stop after this long.")]
 Keep = Annotated[
     str | None, typer.Option("--keep", metavar="FILE", help="With --explore: note each run there, and go on from it.")
 ]

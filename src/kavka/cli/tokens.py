@@ -31,7 +31,8 @@ Period = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Owners = Annotated[
-    list[str] | None, typer.Option("--owner", metavar="PRINCIPAL", help="Tokens of this one only, as User:alice.")
+    list[str] | None,
+    typer.Option("--owner", metavar="PRINCIPAL", help="Only tokens of this owner, such as User:alice."),
 ]
 
 

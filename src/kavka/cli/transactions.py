@@ -91,7 +91,7 @@ def describe(
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Show transactional ids: state, producer, time-out, partitions.
+    """Show transactional ids: state, producer, timeout, partitions.
 
     [bold]Examples[/bold]
 

@@ -64,7 +64,7 @@ Users = Annotated[
     typer.Option(
         "--users",
         metavar="FILE",
-        help="Who may log in with DIGEST-MD5, as the section Server of ZooKeeper's JAAS file has it.",
+        help="Users for DIGEST-MD5, as in the section Server of ZooKeeper's JAAS file.",
         show_default=False,
     ),
 ]
