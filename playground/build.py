@@ -279,7 +279,7 @@ def sources() -> Iterator[tuple[str, bytes]]:
     for file in sorted((HERE / "standins").glob("*.py")):
         yield file.name, file.read_bytes()
     found = importlib.util.find_spec("structlog")
-    assert found is not None and found.origin is not None, "kavka needs structlog"  # noqa: PT018
+    assert found is not None and found.origin is not None, "kavka needs structlog"  # noqa: PT018 - for mypy
     for file in sorted(Path(found.origin).parent.rglob("*.py")):
         yield f"structlog/{file.relative_to(Path(found.origin).parent).as_posix()}", file.read_bytes()
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]

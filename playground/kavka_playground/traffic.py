@@ -101,7 +101,7 @@ class Traffic:
             settings = ProducerSettings(
                 acks=ACKS[acks], linger_ms=0, delivery_timeout_ms=DELIVERY_MS, timeout_ms=REQUEST_MS
             )
-            now_ms = lambda: WALL_CLOCK_START_MS + self._world.scheduler.now_ms  # noqa: E731
+            now_ms = lambda: WALL_CLOCK_START_MS + self._world.scheduler.now_ms  # noqa: E731 - a port of one expression
             found = self._producers[acks] = Producer(self._world.clients.cluster(self._loop), settings, now_ms=now_ms)
         return found
 

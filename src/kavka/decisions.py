@@ -89,8 +89,8 @@ class Decision(NamedTuple):
     leader_epoch: LeaderEpoch = NO_EPOCH
     controller_epoch: int = -1
     before: Facts = {}  # noqa: RUF012 - a NamedTuple's default is shared, and never changed (I1)
-    after: Facts = {}  # noqa: RUF012
-    evidence: Facts = {}  # noqa: RUF012
+    after: Facts = {}  # noqa: RUF012 - likewise
+    evidence: Facts = {}  # noqa: RUF012 - likewise
 
     @property
     def subject(self) -> str:

@@ -81,10 +81,10 @@ class LagListener(StreamingQueryListener):
         """By query: one lag for each of its sources."""
         self._report = report
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Does nothing: the query has read nothing yet."""
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
         query = progress.name or str(progress.id)
         found = [
@@ -102,8 +102,8 @@ class LagListener(StreamingQueryListener):
             for lag in found:
                 self._report(lag)
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Does nothing: an idle query has the lag of its last progress."""
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Keeps the lag: a query that stopped still has its last one."""

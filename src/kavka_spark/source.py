@@ -86,7 +86,7 @@ class KavkaSource(DataSource):
         columns = checked_columns(schema)
         return FilteredReader(options, columns) if filters_may_come() else KavkaReader(options, columns)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from kavka_spark.source_options import source_options
         from kavka_spark.stream_source import KavkaStreamReader
 
@@ -97,7 +97,7 @@ class KavkaSource(DataSource):
 
         return sink.writer(schema, self._options, overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from kavka_spark import sink
 
         return sink.stream_writer(schema, self._options, overwrite)
@@ -154,7 +154,7 @@ class KavkaReader(DataSourceReader):
 class FilteredReader(KavkaReader):
     """A reader that takes filters. Spark refuses such a reader if filter push-down is switched off."""
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Applies filters on partition and offset, and uses those on the timestamp. Returns the filters that Spark
         must apply."""
         return [condition for condition in filters if not self._bounds.take(condition)]

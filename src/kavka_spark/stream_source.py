@@ -89,26 +89,26 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._to_fill_in = options.backfill
         """What is still to be taken on of the options' ranges."""
 
-    def initialOffset(self) -> Json:  # noqa: N802
+    def initialOffset(self) -> Json:
         opened = self._opened()
         self._began_at = opened.run(self._initial(opened))
         return self._json(self._began_at)
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """Spark gives it back to `latestOffset`, or asks for all: it says only whether the options' limits count."""
         options = self._options
         limited = options.max_offsets or options.min_offsets or options.max_bytes
         return ReadMaxRows(options.max_offsets or _SOME_LIMIT) if limited else ReadAllAvailable()
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         opened = self._opened()
         self._target = opened.run(self._current(opened, None))
 
-    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         opened = self._opened()
         return self._json(opened.run(self._next(opened, start, limited=not isinstance(limit, ReadAllAvailable))))
 
-    def reportLatestOffset(self) -> Json | None:  # noqa: N802
+    def reportLatestOffset(self) -> Json | None:
         """The ends of the log as of the last `latestOffset`."""
         return None if self._latest is None else self._latest.to_json(with_ids=False)
 

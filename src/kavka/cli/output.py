@@ -113,7 +113,7 @@ def buffer_output() -> None:
     An unbuffered write to a pipe may take a part of the bytes only, and print would drop the rest.
     """
     if isinstance(sys.stdout, io.TextIOWrapper) and not isinstance(sys.stdout.buffer, io.BufferedWriter):
-        sys.stdout = open(sys.stdout.fileno(), "w", encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115
+        sys.stdout = open(sys.stdout.fileno(), "w", encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115 - it stays open
 
 
 def end_output() -> None:

@@ -164,7 +164,7 @@ class Processor:
         future = asyncio.ensure_future(outcome, loop=self.loop)
         future.add_done_callback(partial(self._on_done, connection, slot, times, began, handled, trace))
 
-    def _on_done(  # noqa: PLR0913
+    def _on_done(  # noqa: PLR0913 - as of `_defer`, with its outcome
         self,
         connection: SocketConnection,
         slot: Slot,

@@ -53,7 +53,7 @@ class TableFormat(DataSource):
 
         return from_arrow_schema(change_columns(self.source().existing().layout.columns))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from kavka_spark.lakehouse.table_stream import TableStreamReader, check_columns, stream_options
 
         reader = TableStreamReader(self.source().existing, stream_options(self.given))
@@ -67,7 +67,7 @@ class TableFormat(DataSource):
         target = self.target(streaming=False)
         return LakeWriter(target, row_columns(schema, target.options), target.options)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from kavka_spark.lakehouse.lake_sink import LakeStreamWriter, check_mode, row_columns
 
         check_mode(overwrite, streaming=True)

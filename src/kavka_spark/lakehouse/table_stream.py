@@ -83,7 +83,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         self._target: int | None = None
 
-    def initialOffset(self) -> Json:  # noqa: N802
+    def initialOffset(self) -> Json:
         table = self._look()
         versions = table.versions()
         match self._options.starting:
@@ -98,11 +98,11 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 version = versions[at - 1] if at else BEFORE_ALL
         return self._json(version)
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         versions = self._look().versions()
         self._target = versions[-1] if versions else BEFORE_ALL
 
-    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         table = self._look()
         self._check(start, table)
         ahead = _after(table, start["version"])

@@ -92,7 +92,7 @@ def case_schema() -> StructType:
 
 
 def outcome_schema() -> StructType:
-    from pyspark.sql import types as T  # noqa: N812
+    from pyspark.sql import types as T  # noqa: N812 - likewise
 
     schema = T.StructType()
     for name in ("workload", "policy"):

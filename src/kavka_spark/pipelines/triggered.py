@@ -90,7 +90,7 @@ class TriggeredRuns:
         backfill = None if self._order.backfill is None else FlowBackfill(*self._order.backfill)
         on_frame = None if backfill is None else backfill.take
         if dry:
-            on_frame = lambda flow, frame: endpoints.extend(self._readers(flow, frame))  # noqa: E731
+            on_frame = lambda flow, frame: endpoints.extend(self._readers(flow, frame))  # noqa: E731 - a callback of one expression
         registry = Registry(SparkConnectGraphElementRegistry(self._spark, graph), on_frame)
         failed: dict[str, str] = {}
         try:

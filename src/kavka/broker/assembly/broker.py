@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from kavka.log.home_loader import LoadReport
     from kavka.log.log_manager import LogManager
     from kavka.logger import LogLevels
-    from kavka.replication.decide.fetch_state import FetchState
     from kavka.replication.replica_manager import ReplicaManager
     from kavka.zookeeper.port import ZooKeeper
 
@@ -208,10 +207,6 @@ class Broker:
         """Whether streams groups (KIP-1071) are served."""
         return serves_streams_groups(self.config, self.features.streams_version())
 
-    def following(self, topic_partition: TopicPartition) -> FetchState | None:
-        """How far a partition that is followed here is behind its leader. None if it is not followed."""
-        return self.inner.following.state(topic_partition)
-
     # -- what handlers have done
 
     def invalid_topic_name(self, name: str) -> ErrorCode | None:
@@ -253,19 +248,19 @@ class Broker:
         Returns when nothing can be moved any more, or after controlled.shutdown.max.retries more attempts. Then the
         others get the why-records that they do not have yet. The last live broker has nobody to hand anything over to.
         """
-        if self.inner.is_alone or not self._has_others():
+
+        def has_others() -> bool:
+            return self.metadata.has_other_than(self.broker_id)
+
+        if self.inner.is_alone or not has_others():
             return
         if self.config.controlled_shutdown_enable:
             from kavka.broker.membership.controlled_shutdown import leave_cluster
 
             await leave_cluster(
-                self.inner.controller_link, self.config, self.broker_id, lambda: self.broker_epoch, self._has_others
+                self.inner.controller_link, self.config, self.broker_id, lambda: self.broker_epoch, has_others
             )
         await self.inner.hand_over_decisions()
-
-    def _has_others(self) -> bool:
-        """Whether another broker lives, as far as is known here."""
-        return any(broker.broker_id != self.broker_id for broker in self.metadata.brokers())
 
     def answer_waiting(self) -> None:
         """Answers all requests that wait, so that their connections can end: the broker is about to stop."""

@@ -81,6 +81,10 @@ class MetadataCache:
         """The live brokers, by id."""
         return [self._brokers[broker_id] for broker_id in sorted(self._brokers)]
 
+    def has_other_than(self, broker_id: BrokerId) -> bool:
+        """Whether another broker than this one lives, as far as is known here."""
+        return any(each != broker_id for each in self._brokers)
+
     @property
     def is_empty(self) -> bool:
         """True if the controller has sent nothing yet: what is missing here may well exist."""

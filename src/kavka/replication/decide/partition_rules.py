@@ -12,6 +12,6 @@ from kavka.replication.decide.replica import AllEligible, ReplicaEligibility
 class PartitionRules:
     """What holds for all partitions of a broker. `holds_under_min_isr` is kavka.eligible.leader.replicas.enable."""
 
-    lag_policy: LagPolicy = TimeLagPolicy(30_000)  # noqa: RUF009 - an immutable value
-    eligibility: ReplicaEligibility = AllEligible()  # noqa: RUF009
+    lag_policy: LagPolicy = TimeLagPolicy(30_000)  # noqa: RUF009 - has no state - an immutable value
+    eligibility: ReplicaEligibility = AllEligible()  # noqa: RUF009 - has no state
     holds_under_min_isr: bool = False

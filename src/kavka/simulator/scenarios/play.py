@@ -287,7 +287,7 @@ class Play:
     def is_asking_offsets(self, broker_id: BrokerId) -> bool:
         """Whether the follower waits for the start and end of its leader's log."""
         broker = self.world.brokers[broker_id].broker
-        state = broker.following(PARTITION) if broker is not None else None
+        state = broker.inner.following.state(PARTITION) if broker is not None else None
         return state is not None and state.stage is Stage.ASKING_OFFSETS
 
     def log_start(self, broker_id: BrokerId) -> Offset:

@@ -156,7 +156,7 @@ class Writer:
         world = self._play.world
         if self._producer is None:
             cluster = world.clients.cluster(self._loop, self._sasl)
-            now_ms = lambda: WALL_CLOCK_START_MS + world.scheduler.now_ms  # noqa: E731
+            now_ms = lambda: WALL_CLOCK_START_MS + world.scheduler.now_ms  # noqa: E731 - a port of one expression
             self._producer = Producer(cluster, self._settings, now_ms=now_ms)
         try:
             await work(self._producer)
