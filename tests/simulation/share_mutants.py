@@ -31,6 +31,9 @@ STORY: Final = "share group"
 ADMINISTRATOR: Final = "a share group's administrator"
 FLOW: Final = "kavka.coordinator.groups.share.flow:ShareGroupFlow"
 CONFIGURED: Final = "a share group's settings"
+DELETED: Final = "kavka.broker.share.deleted_topics:DeletedTopics"
+GOING: Final = "a topic of a share group is deleted"
+LEFT: Final = "what transactions left for a share group"
 FETCHES: Final = "kavka.broker.share.fetches"
 ASLEEP: Final = "a share group's leader asleep"
 POINTS: Final = 12
@@ -287,8 +290,37 @@ SHARED: Final = (
         "the next transaction of the same producer is passed over, though it is committed",
         "SH3 SH4",
         (f"{FETCHES}:_read_batches", "open_aborted.discard(header.producer_id)", "pass"),
+        story=LEFT,
+    ),
+    bug(
+        "states of deleted topics stay",
+        "they fill the log, and nobody can have them deleted but with their group",
+        "R20",
+        (f"{DELETED}.on_deleted", "await states.on_topics_deleted(topic_ids)", "pass"),
+        story=GOING,
+    ),
+    bug(
+        "a group keeps what it knows of deleted topics",
+        "each heartbeat and each record of the group carries topics that are gone",
+        "R20",
+        (f"{DELETED}.on_deleted", "await groups.shares.on_topics_deleted(groups.shards(), topic_ids)", "pass"),
+        story=GOING,
+    ),
+    bug(
+        "a deletion that was missed is never found",
+        "as Apache Kafka: who could not write when he heard of it keeps the states for good",
+        "R20",
+        (f"{DELETED}.look", "gone = suspects - await self._in_zookeeper()", "gone = set()"),
         is_shown=False,
-        story=CONFIGURED,
+        story=GOING,
+    ),
+    bug(
+        "what a broker has not heard of counts as deleted",
+        "a broker that has just started deletes the states of all topics",
+        "SH17",
+        (f"{DELETED}.look", "gone = suspects - await self._in_zookeeper()", "gone = suspects"),
+        is_shown=False,
+        story=GOING,
     ),
     bug(
         "a group's settings are read once",

@@ -1,4 +1,4 @@
-"""Share groups in the simulator (SH1 to SH16): no seed breaks a rule, nor a fault at a step of their story, and bugs
+"""Share groups in the simulator (SH1 to SH17): no seed breaks a rule, nor a fault at a step of their story, and bugs
 are found. `share_mutants` has all of them, `make simulate SIMULATE=--sharing` many seeds, `make explore` all steps."""
 
 from __future__ import annotations

@@ -398,6 +398,7 @@ class World:
             ends = {partition: self.observer.bound(partition) for partition in shared}
             found += self.sharers.missing(shared) + self.observer.shares.missing(SHARERS, ends)
             found += self.observer.shares.unsettled(SHARERS, self.brokers.values(), self.zookeeper)
+            found += self.observer.shares.left_over(self.brokers.values())
         counts = {READING: len(partitions), COUNTING: REPARTITIONS}
         found += self.observer.streams.missing(self.streamers.running(), counts) if len(self.streamers) else []
         return found

@@ -153,6 +153,8 @@ class Room:
         self.transactions, self.share_states = Transactions(), Transactions()
         self.fetching = Fetching()
         self.settings = Settings(config)
+        self.gone: set[uuid.UUID] = set()
+        """Topics that the controller has said are deleted."""
         self.changes = StateChanges(
             BrokerId(OWN),
             "PLAINTEXT",
@@ -171,8 +173,12 @@ class Room:
                 wall_ms=lambda: NOW_MS,
                 on_storage_error=self.storage_errors.append,
                 spawn=self._spawn,
+                on_topics_deleted=self.on_topics_deleted,
             ),
         )
+
+    async def on_topics_deleted(self, topic_ids: frozenset[uuid.UUID]) -> None:
+        self.gone |= topic_ids
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         self.tasks.append(asyncio.get_running_loop().create_task(work))
@@ -578,6 +584,32 @@ def test_a_topic_that_was_deleted_unheard_is_gone_with_the_next_controllers_whol
         assert room.metadata.topic_name(ORDERS) is None
         assert room.metadata.topic("other") is not None
         await room.settled()
+
+    runs(tmp_path, scenario)
+
+
+def test_of_a_deleted_topic_the_id_is_told_and_of_a_name_that_another_topic_has(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.publish({0: OTHER}) is ErrorCode.NONE
+        assert await room.publish({0: OTHER}) is ErrorCode.NONE
+        await room.settled()
+        assert room.gone == set()
+        assert await room.publish({0: OTHER}, topic_id=ORDERS_AGAIN) is ErrorCode.NONE
+        await room.settled()
+        assert room.gone == {ORDERS}
+        assert await room.publish({0: LEADER_DURING_DELETE}, topic="other", topic_id=OTHER_TOPIC) is ErrorCode.NONE
+        await room.settled()
+        assert room.gone == {ORDERS, OTHER_TOPIC}, "this broker did not know it"
+
+    runs(tmp_path, scenario)
+
+
+def test_of_a_topic_that_is_not_in_the_whole_metadata_the_id_is_told(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.publish({0: OTHER}) is ErrorCode.NONE
+        assert await room.publish({0: OTHER}, topic="other", topic_id=OTHER_TOPIC, kind=FULL_UPDATE) is ErrorCode.NONE
+        await room.settled()
+        assert room.gone == {ORDERS}
 
     runs(tmp_path, scenario)
 

@@ -81,6 +81,7 @@ class Inner(NamedTuple):
     transaction_room: Late[TransactionRoom]
     share: Late[ShareRoom]
     share_states: Late[ShareCoordinator]
+    look_for_deleted_topics: Callable[[], Awaitable[None]]
     group_parts: Late[GroupParts]
     moves: Late[LogMoves]
     quota_store: Late[QuotaStore]

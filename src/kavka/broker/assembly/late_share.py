@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kavka.broker.assembly.ends import Stage
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from kavka.broker.assembly.parts import Base
     from kavka.broker.metadata.features import Features
     from kavka.broker.reads.timestamp_lookups import TimestampLookups
+    from kavka.broker.share.deleted_topics import DeletedTopics
     from kavka.broker.share.persister import SharePersister
     from kavka.broker.share.room import ShareRoom
     from kavka.broker.topics.topic_creation import TopicCreation
     from kavka.controller.decide.topic_plans import TopicRequest
+    from kavka.coordinator.groups.coordinator import GroupCoordinator
     from kavka.coordinator.share_state.coordinator import ShareCoordinator
     from kavka.replication.replica_manager import ReplicaManager
 
@@ -124,6 +126,8 @@ class LateShare:
         self._metadata = metadata
         self._replicas = replicas
         self.topic = TopicOfStates()
+        self.groups: Late[GroupCoordinator] | None = None
+        """Share groups are among them; they are made after this."""
 
         def make_states() -> ShareCoordinator:
             from kavka.broker.assembly.share_parts import new_share_states
@@ -137,8 +141,31 @@ class LateShare:
 
         self.states = Late(make_states)
         self.persister = Late(make_persister)
+        self.deleted_topics = Late(self._make_deleted_topics)
 
-    def room(self, lookups: Late[TimestampLookups]) -> Late[ShareRoom]:
+    def _make_deleted_topics(self) -> DeletedTopics:
+        from kavka.broker.share.deleted_topics import DeletedTopics
+
+        assert self.groups is not None
+        return DeletedTopics(self._base.ports.zookeeper, self._metadata, self.groups, self.states)
+
+    async def on_topics_deleted(self, topic_ids: frozenset[uuid.UUID]) -> None:
+        """These topics are known to be deleted."""
+        if self.states.made is not None or (self.groups is not None and self.groups.made is not None):
+            await self.deleted_topics().on_deleted(topic_ids)
+
+    async def look_for_deleted_topics(self) -> None:
+        """Looks for deletions that were missed, where there is anything that could be of a deleted topic."""
+        if self.states.made is not None or (self.groups is not None and self.groups.made is not None):
+            await self.deleted_topics().look()
+
+    def parts(
+        self, lookups: Late[TimestampLookups]
+    ) -> tuple[Late[ShareRoom], Late[ShareCoordinator], Callable[[], Awaitable[None]]]:
+        """What leads, what keeps states, and what looks for deleted topics."""
+        return self._room(lookups), self.states, self.look_for_deleted_topics
+
+    def _room(self, lookups: Late[TimestampLookups]) -> Late[ShareRoom]:
         """What leads for share groups; it ends with the broker."""
 
         def make() -> ShareRoom:

@@ -281,8 +281,7 @@ def join(base: Base, opened: Opened) -> Running:
             base.ends,
             serving.groups,
             serving.transaction_room,
-            serving.share.room(lookups),
-            serving.share.states,
+            *serving.share.parts(lookups),
             late_group_parts(base, serving, creation),
             late_moves(base, logs),
             late_quota_store(base),
@@ -384,7 +383,7 @@ def _new_serving(base: Base, opened: Opened) -> Serving:
     share = LateShare(
         base, asyncio.get_running_loop(), metadata, replicas, features, lambda: opened.registrar.broker_epoch
     )
-    groups = late_groups(base, metadata, replicas, features, LateStates(share.persister))
+    groups = share.groups = late_groups(base, metadata, replicas, features, LateStates(share.persister))
     transaction_room = late_transactions(base, metadata, replicas, features, producer_ids, groups)
     recorder = _new_recorder(base, replicas)
     return Serving(metadata, features, replicas, recorder, producer_ids, groups, transaction_room, share)
@@ -467,6 +466,7 @@ def _new_control(base: Base, opened: Opened, serving: Serving) -> Control:
             wall_ms=ports.wall_ms,
             on_storage_error=base.on_storage_error,
             spawn=base.tasks.spawn,
+            on_topics_deleted=serving.share.on_topics_deleted,
         ),
         recorder=serving.recorder,
         expects_topics=opened.has_topics,

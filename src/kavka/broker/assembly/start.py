@@ -175,6 +175,14 @@ def _prune_share_states(base: Base, running: Running) -> None:
     cold_ms = config.share_coordinator_cold_partition_snapshot_interval_ms
     spawn(every(cold_ms, states, lambda states: states.renew_cold(cold_ms)))
     spawn(every(config.share_coordinator_state_topic_prune_interval_ms, states, lambda states: states.prune()))
+    spawn(_look_for_deleted_topics(config.share_coordinator_state_topic_prune_interval_ms, running.broker))
+
+
+async def _look_for_deleted_topics(interval_ms: int, broker: Broker) -> None:
+    """Has states of topics deleted whose deletion was missed, until cancelled."""
+    while True:
+        await asyncio.sleep(interval_ms / 1000)
+        await broker.inner.look_for_deleted_topics()
 
 
 def _watch_transactions(base: Base, running: Running) -> None:

@@ -51,6 +51,7 @@ from kavka.broker.metadata.controller_messages import (
 )
 from kavka.broker.metadata.metadata_cache import (
     GROUP_METADATA_TOPIC,
+    NO_TOPIC_ID,
     SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     Endpoint,
@@ -155,6 +156,8 @@ class StateChangePorts(NamedTuple):
     wall_ms: Callable[[], int]
     on_storage_error: Callable[[StorageError], None]
     spawn: Callable[[Coroutine[None, None, None]], None]
+    on_topics_deleted: Callable[[frozenset[uuid.UUID]], Coroutine[None, None, None]]
+    """Is told the ids of topics that the controller says are deleted."""
 
 
 class StateChanges:
@@ -191,6 +194,7 @@ class StateChanges:
         self._wall_ms = ports.wall_ms
         self._on_storage_error = ports.on_storage_error
         self._spawn = ports.spawn
+        self._on_topics_deleted = ports.on_topics_deleted
         self._recorder = recorder
         self._expects_topics = expects_topics
         self._turn = asyncio.Lock()
@@ -383,21 +387,30 @@ class StateChanges:
             topics = [topic for topic in topics_of(request) if _is_possible(topic[0])]
             await self._topics.require_topics(name for name, _topic_id, _states in topics)
             deleted = []
+            gone: set[uuid.UUID] = set()
             for name, topic_id, states in topics:
+                known = self._metadata.topic(name)
                 if await self._update_topic(name, topic_id, states):
                     deleted.append(name)
+                gone |= _replaced(known, self._metadata.topic(name))
+                if any(state.leader == LEADER_DURING_DELETE for state in states):
+                    gone.add(topic_id)  # This broker may not have known it. No partition is deleted without its topic.
             if request.type == FULL_UPDATE:
                 # What is not in it was deleted by a controller that did not live to say so.
                 named = {name for name, _topic_id, _states in topics}
-                gone = [topic.name for topic in self._metadata.topics() if topic.name not in named]
-                for name in gone:
-                    self._forget_topic(name)
-                deleted += gone
+                others = [topic for topic in self._metadata.topics() if topic.name not in named]
+                for topic in others:
+                    self._forget_topic(topic.name)
+                deleted += [topic.name for topic in others]
+                gone |= {topic.topic_id for topic in others}
             if not self._expects_topics or request.topic_states or request.ungrouped_partition_states:
                 self.informed.set()
             if deleted:
                 # Beside: to forget the topics' committed offsets is to write, which may need the next message first.
                 self._spawn(self._forget_offsets(deleted))
+            gone.discard(NO_TOPIC_ID)
+            if gone:
+                self._spawn(self._on_topics_deleted(frozenset(gone)))
             return ErrorCode.NONE
 
     async def _forget_offsets(self, topics: Sequence[str]) -> None:
@@ -644,3 +657,10 @@ def _log_refusal(message: str, controller_id: int, controller_epoch: int, refusa
         controller_epoch=controller_epoch,
         why=refusal.name,
     )
+
+
+def _replaced(former: TopicMetadata | None, present: TopicMetadata | None) -> set[uuid.UUID]:
+    """The id of a topic that is gone, or whose name another topic has."""
+    if former is None or (present is not None and present.topic_id == former.topic_id):
+        return set()
+    return {former.topic_id}

@@ -8,6 +8,8 @@ sockets, the wire format of requests, or which broker leads what.
     I3  a record whose outcome is unknown is replayed, and who asked gets an error: it lies in this leader's log, so it
         is either committed, or lost together with its leadership. Sent again, it changes nothing more
     I4  the log begins no later than the oldest state (`decide.pruning`)
+    I5  states of deleted topics go, each in its turn. Who says that a topic is deleted knows it: a topic of which this
+        broker has not heard may be a new one
 
 Source: Kafka's ShareCoordinatorService and CoordinatorRuntime.
 """
@@ -15,9 +17,10 @@ Source: Kafka's ShareCoordinatorService and CoordinatorRuntime.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from kavka.coordinator.groups.turns import Turns
 from kavka.coordinator.share_state.decide.pruning import Pruning
@@ -41,6 +44,8 @@ from kavka.model import LeaderEpoch, Offset
 logger = Logger(__name__)
 
 _T = TypeVar("_T")
+DELETED_AT_ONCE: Final = 100
+"""States of deleted topics whose tombstones are written before the next ones are."""
 
 
 class ShareStateLog(ShardLog, Protocol):
@@ -171,6 +176,31 @@ class ShareCoordinator(ActiveShards[_Active]):
         """The state; None if there is none."""
         self._check(key)
         return self._find(str(key)).shard.summary(key)
+
+    # -- topics that are gone
+
+    def topic_ids(self) -> frozenset[uuid.UUID]:
+        """The topics of all states that are served here."""
+        served = [active.shard for active in self._active.values() if not active.loading]
+        return frozenset(key.topic_id for shard in served for key in shard.share_partitions())
+
+    async def on_topics_deleted(self, topic_ids: Collection[uuid.UUID]) -> None:
+        """Deletes their states, of all groups (I5). What cannot be written now is left for the next time."""
+        for active in list(self._active.values()):
+            if active.loading:
+                continue
+            keys = [key for key in active.shard.share_partitions() if key.topic_id in topic_ids]
+            for start in range(0, len(keys), DELETED_AT_ONCE):
+                part = keys[start : start + DELETED_AT_ONCE]
+                outcomes = await asyncio.gather(*(self.delete(key) for key in part), return_exceptions=True)
+                failure = next((each for each in outcomes if each is not None), None)
+                if failure is None:
+                    logger.info("states of deleted topics deleted", partition=active.partition, states=len(part))
+                    continue
+                if not isinstance(failure, RequestError):
+                    raise failure
+                logger.warning("states of deleted topics not deleted yet", why=failure.code.name, states=len(part))
+                break
 
     def due_letters(self) -> DueLetters:
         """What all states that are served here say."""

@@ -8,6 +8,7 @@ share group set anew      all members leave, an administrator has the group begi
 share group forgets       the same, and the group's positions are deleted
 share group deleted       the same, and the group is deleted, and made again by who comes
 share group configured    the group is given another isolation level, limit of deliveries or length of locks
+share topic deleted       a topic comes of which a group without members has a state, and is deleted after a while
 
 Those for which all leave are tried for a while: a member that crashed is still in the group, and one that wakes comes
 between.
@@ -18,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from kavka.client.admin import ConfigChange, ConfigResource, ResourceType
+from kavka.client.admin import Admin, ConfigChange, ConfigResource, NewTopic, ResourceType
 from kavka.client.group_admin import GroupAdmin
 from kavka.client.share_group_admin import ShareGroupAdmin
 from kavka.errors import ErrorCode, KavkaError
@@ -43,7 +44,12 @@ KINDS: Final = (
     "share group forgets",
     "share group deleted",
     "share group configured",
+    "share topic deleted",
 )
+IDLERS: Final = "idlers"
+"""A share group that never has members."""
+ERRANDS: Final = "errands"
+"""The topic of which it has a state."""
 CHOICES: Final = (
     (ISOLATION, ("read_committed", "read_uncommitted")),
     (DELIVERIES, ("2", "3", "4")),
@@ -112,6 +118,7 @@ class ShareFaults(PlaceFaults):
         topics = sorted({partition.topic for partition in self._partitions()})
 
         async def change(cluster: Cluster) -> None:
+            self.world.observer.shares.on_deletion_asked(GROUP)
             errors = await ShareGroupAdmin(cluster).delete_positions(GROUP, topics)
             if any(error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for error in errors.values()):
                 raise KavkaError(f"{errors}")
@@ -123,6 +130,7 @@ class ShareFaults(PlaceFaults):
 
     def share_group_deleted(self, ms: int) -> bool:
         async def change(cluster: Cluster) -> None:
+            self.world.observer.shares.on_deletion_asked(GROUP)
             await GroupAdmin(cluster).delete(GROUP)
 
         return self._change(change, ms)
@@ -136,6 +144,29 @@ class ShareFaults(PlaceFaults):
         group = ConfigResource(ResourceType.GROUP, GROUP)
         change = ConfigChange(setting, value)
         self.world.administer(lambda admin: admin.alter_configs({group: [change]}))
+        return True
+
+    def draw_share_topic_deleted(self) -> Arguments | None:
+        return {"ms": self.draw_ms(0.5, 8.0)} if len(self.places) else None
+
+    def share_topic_deleted(self, ms: int) -> bool:
+        async def come(cluster: Cluster) -> None:
+            await Admin(cluster).create_topics([NewTopic(ERRANDS, 1, self.world.replicas)])
+            for _ in range(TRIES):
+                try:
+                    await ShareGroupAdmin(cluster).set_positions(IDLERS, {TopicPartition(ERRANDS, 0): 0})
+                except KavkaError:
+                    await asyncio.sleep(PAUSE_S)
+                else:
+                    break
+
+        async def go(cluster: Cluster) -> None:
+            await Admin(cluster).delete_topics([ERRANDS])
+
+        if self.world.observer.topic_id(ERRANDS) is not None:
+            return False
+        self.world.ask(come)
+        self.later(lambda: self.world.ask(go), ms)
         return True
 
     def _partitions(self) -> list[TopicPartition]:

@@ -28,6 +28,8 @@ write that is in the state's log.
     SH15  left alone, every partition has a member
     SH16  a broker goes by settings of the group that were asked for; left alone, by those that are stored
           (`share_readable`)
+    SH17  no state of a topic that is there is deleted but by an administrator; left alone, there is none of a topic
+          that is gone
 
 Source: docs/design/rules.md; KIP-932.
 """
@@ -54,6 +56,7 @@ from kavka.simulator.rules.share_readable import (
     as_texts,
     stored_settings,
 )
+from kavka.simulator.rules.transaction_rules import LEDGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -74,6 +77,8 @@ BEAT_STEPS: Final = 500
 MOST_ASKED: Final = 400
 """Requests that are remembered of one group on one broker: those that were never answered are forgotten then."""
 ROUNDING_MS: Final = 2
+FOR_GOOD: Final = ("orders", LEDGER)
+"""Topics of the simulated group that nobody deletes."""
 _WHERE: Final = ("__dlq.errors.topic", "__dlq.errors.partition", "__dlq.errors.offset")
 """The headers of a dead letter that say which record it is of, in their order."""
 
@@ -155,6 +160,8 @@ class ShareRules:
         self.moves: Counter[str] = Counter()
         self._is_giving_up = False
         """In the step that is looked at."""
+        self._deleted: set[str] = set()
+        """Groups of which administrators have had states deleted, or tried to."""
         self._in_force: ShareSettings | None = None
         """What the broker that is looked at goes by."""
 
@@ -173,7 +180,11 @@ class ShareRules:
     def on_committed(self, batches: Iterable[RecordBatch]) -> None:
         """These batches of the states' topic came to lie below the true high watermark."""
         if self.bounds is not None:
+            before = list(self.log.kept)
             self.log.on_committed(batches)
+            for key in before:
+                is_right = key in self.log.kept or key.group_id in self._deleted or not self._is_for_good(key)
+                self._view.require("SH17", is_right, f"{key} is deleted, and its topic is there")
             for key, kept in self.log.kept.items():
                 times = self.log.times_set(key)
                 if times > self._set.get(key, (0, 0))[0]:
@@ -209,6 +220,24 @@ class ShareRules:
             began = self.log.began_at(key)
             text = f"{key} was set to {offset}; by its log it began at {sorted(began)}"
             self._view.require("SH4", offset in began or self._is_excused(key), text)
+
+    def on_deletion_asked(self, group_id: str) -> None:
+        """An administrator has states of the group deleted from now on, or never: the request may get lost."""
+        self._deleted.add(group_id)
+
+    def _is_for_good(self, key: ShareKey) -> bool:
+        """Whether the state is of a topic that is there, and is never deleted."""
+        return self._view.topic_name(key.topic_id) in FOR_GOOD
+
+    def left_over(self, brokers: Iterable[SimulatedBroker]) -> list[str]:
+        """SH17: what is still known of topics that are gone, in words."""
+        there = set(self._view.topic_ids.values())
+        found = [f"state {key} is of a topic that is gone" for key in self.log.kept if key.topic_id not in there]
+        for broker in brokers:
+            groups = None if broker.broker is None else broker.broker.inner.groups.made
+            gone = set() if groups is None else groups.shares.topic_ids(groups.shards()) - there
+            found += [f"a share group at {broker.node} knows topic {topic_id}, which is gone" for topic_id in gone]
+        return found
 
     # -- the wire
 

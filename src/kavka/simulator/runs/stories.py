@@ -20,6 +20,7 @@ from kavka.decisions import Decision, DecisionKind, RecordDecision
 from kavka.model import TopicPartition
 from kavka.simulator.clients.members import GROUP
 from kavka.simulator.faults.mix import Strike
+from kavka.simulator.faults.share_faults import IDLERS
 from kavka.simulator.rules.transaction_rules import LEDGER
 from kavka.simulator.runs.swarm import Plan
 from kavka.simulator.world import TOPIC, World
@@ -246,6 +247,14 @@ def _was_changed(witness: Witness, times: int) -> bool:
     return witness.world.observer.shares.moves["set anew"] >= times
 
 
+def _idlers_have_a_state(witness: Witness) -> bool:
+    return any(key.group_id == IDLERS for key in witness.world.observer.shares.log.kept)
+
+
+def _idlers_had_a_state(witness: Witness) -> bool:
+    return any(key.group_id == IDLERS for key in witness.world.observer.shares.log.former)
+
+
 def _streamed(name: str, move: str, times: int = 1) -> Milestone:
     return Milestone(name, lambda witness: witness.world.observer.streams.moves[move] >= times)
 
@@ -441,6 +450,16 @@ STORIES: Final[Mapping[str, Story]] = {
             Milestone("it is deleted, and made again", lambda witness: _was_changed(witness, 3)),
         ),
     ),
+    "a topic of a share group is deleted": Story(
+        _plan(sharers=2),
+        6.0,
+        (strike(500, "share topic deleted", ms=2_500),),
+        (
+            _shared("records are given out", "given"),
+            Milestone("a group has a state of it", _idlers_have_a_state),
+            Milestone("the state is deleted", _idlers_had_a_state),
+        ),
+    ),
     # A group that reads what transactions have written, and is given other settings meanwhile.
     "a share group's settings": Story(
         _plan(seed=3, sharers=2, transactors=1),
@@ -449,6 +468,21 @@ STORIES: Final[Mapping[str, Story]] = {
             strike(300, "share group configured", setting="share.isolation.level", value="read_committed"),
             strike(6_000, "share group configured", setting="share.delivery.count.limit", value="3"),
             strike(11_000, "share group configured", setting="share.record.lock.duration.ms", value="2000"),
+        ),
+        (
+            _shared("records are given out", "given"),
+            _shared("they are committed ones", "given committed"),
+            _shared("aborted ones are passed over", "aborted"),
+        ),
+    ),
+    # Its members sleep while a producer aborts and commits, and then read in one what several transactions left.
+    "what transactions left for a share group": Story(
+        _plan(seed=5, sharers=2, transactors=1),
+        22.0,
+        (
+            strike(100, "share group configured", setting="share.isolation.level", value="read_committed"),
+            strike(200, "share member pauses", place=0, ms=14_000),
+            strike(200, "share member pauses", place=1, ms=14_000),
         ),
         (
             _shared("records are given out", "given"),

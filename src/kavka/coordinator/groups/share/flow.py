@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Work
@@ -44,6 +44,8 @@ from kavka.coordinator.groups.share.decide.offsets import (
     decide_offset_deletion,
     decide_state_deletion,
     deleted,
+    forgotten,
+    topics_with_states,
 )
 from kavka.coordinator.groups.share.decide.records import group_tombstones, states_record
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
@@ -259,6 +261,36 @@ class ShareGroupFlow:
             ]
 
         return await self._alone(active, group_id, work)
+
+    # -- topics that are gone
+
+    def topic_ids(self, shards: Iterable[ActiveGroupShard]) -> frozenset[uuid.UUID]:
+        """The topics of which groups in these shards have states."""
+        groups = (group for active in shards if not active.loading for group in active.shard.share_groups.values())
+        return frozenset(topic_id for group in groups for topic_id in topics_with_states(group))
+
+    async def on_topics_deleted(self, shards: Iterable[ActiveGroupShard], gone: Collection[uuid.UUID]) -> None:
+        """Has groups forget topics that are known to be deleted. What cannot be written now is left for the next time.
+
+        Who is about to note that states of them are there notes nothing then: they are not to be made any more.
+        """
+        if not self._around.is_enabled():
+            return
+        for active in shards:
+            for group_id in list(active.shard.share_groups):
+                if active.is_gone or active.loading:
+                    break
+                await self._forget_topics(active, group_id, gone)
+
+    async def _forget_topics(self, active: ActiveGroupShard, group_id: str, gone: Collection[uuid.UUID]) -> None:
+        def decide() -> tuple[Sequence[CoordinatorRecord], None]:
+            group = active.shard.share_groups.get(group_id)
+            return [] if group is None else forgotten(group, gone), None
+
+        try:
+            await self._in_turn(active, group_id, decide)
+        except RequestError as failure:
+            logger.warning("deleted topics of a share group not forgotten yet", group=group_id, why=failure.code.name)
 
     async def _delete_states(
         self, active: ActiveGroupShard, group_id: str, decision: OffsetDeletion

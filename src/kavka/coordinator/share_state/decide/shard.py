@@ -146,6 +146,10 @@ class ShareStateShard:
         self._check_readable(key)
         return self.states.get(key)
 
+    def share_partitions(self) -> list[ShareKey]:
+        """All that have a state, whether it can be read or not."""
+        return list(dict.fromkeys((*self.states, *self.unreadable)))
+
     def groups_with_due_letters(self) -> set[str]:
         """Groups that have given up records whose dead letters are not written yet."""
         return {

@@ -8,6 +8,7 @@ log, the states themselves, futures, clocks.
         for one that is there
     I3  positions are set in a new epoch of the group: what a leader still decides from the old ones is fenced. Kafka
         takes the epoch that the group has; a leader that loaded the state in it goes on writing
+    I4  a topic is forgotten only once it is known to be deleted; its states are deleted by who has them
 
 Source: KIP-932; Kafka's GroupMetadataManager.
 """
@@ -15,11 +16,11 @@ Source: KIP-932; Kafka's GroupMetadataManager.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
-from kavka.coordinator.groups.share.decide.group import NamedPartitions, ShareGroup, together
+from kavka.coordinator.groups.share.decide.group import NamedPartitions, ShareGroup, StatePartitions, together
 from kavka.coordinator.groups.share.decide.records import epoch_record, states_record
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
@@ -151,3 +152,22 @@ def deleted(group: ShareGroup, done: Iterable[uuid.UUID]) -> CoordinatorRecord:
     states = group.states
     left = {topic_id: name for topic_id, name in states.deleting.items() if topic_id not in gone}
     return states_record(group.group_id, states._replace(deleting=left))
+
+
+def topics_with_states(group: ShareGroup) -> frozenset[uuid.UUID]:
+    """The topics of which the group has states, is to have them, or has them deleted."""
+    states = group.states
+    return frozenset((*states.initializing, *states.initialized, *states.deleting))
+
+
+def forgotten(group: ShareGroup, gone: Collection[uuid.UUID]) -> list[CoordinatorRecord]:
+    """The record that forgets topics that are deleted (I4); none if it knows none of them."""
+    if topics_with_states(group).isdisjoint(gone):
+        return []
+    states = group.states
+    left = StatePartitions(
+        {topic_id: named for topic_id, named in states.initializing.items() if topic_id not in gone},
+        {topic_id: named for topic_id, named in states.initialized.items() if topic_id not in gone},
+        {topic_id: name for topic_id, name in states.deleting.items() if topic_id not in gone},
+    )
+    return [states_record(group.group_id, left)]
