@@ -266,7 +266,7 @@ DIFFERENCES = (
         "another transaction was begun, in which there is nothing: INVALID_TXN_STATE would end librdkafka's producer",
     ),
     Difference(
-        "share_(acknowledge|fetch|group_heartbeat)_refused",
+        "share_(acknowledge|acknowledge_edges|fetch|group_heartbeat)_refused",
         ".*",
         r".*\.error_message",
         "<text>",

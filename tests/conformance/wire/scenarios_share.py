@@ -19,6 +19,7 @@ from tests.conformance.wire.wire_session import WireSession, batch
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 GROUP_RESOURCE = 32
+LAST_OFFSET = 2**63 - 1
 UNKNOWN_ID = uuid.UUID(int=0x1234_5678_9ABC_4DEF_8000_0000_0000_0001)
 
 
@@ -308,6 +309,68 @@ def share_fetch_refused(session: WireSession, version: int) -> None:
     ask("nothing left", epoch=4)
     ask("unknown topic", epoch=5, where=UNKNOWN_ID)
     ask("the last epoch", epoch=-1)
+
+
+@scenario(ApiKey.SHARE_ACKNOWLEDGE, min_version=2)
+def share_acknowledge_edges_refused(session: WireSession, version: int) -> None:
+    """Ranges that meet, that are endless, or begin before the log; partitions that are not there, or come twice."""
+    queue = Queue(session)
+    group, member, topic = queue.group, queue.member, queue.topic_id
+    queue.took()
+
+    def ask(step: str, *acks: Any, epoch: int, **fields: Any) -> None:
+        session.record(step, acknowledge(group, member, epoch, topic, *acks, **fields), version)
+
+    def ask_of(step: str, *partitions: tuple[int, int], epoch: int) -> None:
+        """Accepts one record in each of these partitions."""
+        listed = [
+            acknowledging.AcknowledgePartition(
+                partition_index=index,
+                acknowledgement_batches=[
+                    acknowledging.AcknowledgementBatch(first_offset=offset, last_offset=offset, acknowledge_types=[1])
+                ],
+            )
+            for index, offset in partitions
+        ]
+        topics = [acknowledging.AcknowledgeTopic(topic_id=topic, partitions=listed)] if listed else []
+        request = m.ShareAcknowledgeRequest(group_id=group, member_id=member, share_session_epoch=epoch, topics=topics)
+        session.record(step, request, version)
+
+    ask("endless", (0, LAST_OFFSET, [ACCEPT]), epoch=1)
+    ask("before the log", (-5, -1, [ACCEPT]), epoch=2)
+    ask("from the first to the last offset that there can be", (-LAST_OFFSET, LAST_OFFSET, [ACCEPT]), epoch=3)
+    ask("the last offset that there can be", (LAST_OFFSET, LAST_OFFSET, [ACCEPT]), epoch=4)
+    ask("200,000 types", (0, 199_999, [ACCEPT] * 200_000), epoch=5)
+    ask("a type too many", (0, 9, [ACCEPT] * 11), epoch=6)
+    ask("a type that is unknown among ten", (0, 9, [*([ACCEPT] * 9), 7]), epoch=7)
+    ask("twice in one", (1, 1, [ACCEPT]), (1, 1, [ACCEPT]), epoch=8)
+    ask("one ends where the next begins", (0, 2, [ACCEPT]), (2, 3, [ACCEPT]), epoch=9)
+    ask("renewed twice in one", (2, 2, [RENEW]), (2, 2, [RENEW]), epoch=10, is_renew_ack=True)
+    ask("nothing of a partition", epoch=11)
+    ask_of("nothing", epoch=12)
+    ask_of("partition below 0", (-1, 0), epoch=13)
+    ask_of("partition that is not there", (99, 0), epoch=14)
+    ask("a renewal that is none", (8, 9, [ACCEPT]), epoch=15, is_renew_ack=True)
+    ask("renewed and accepted", (6, 7, [RENEW, ACCEPT]), epoch=16, is_renew_ack=True)
+    ask("from before the log", (-1, 3, [ACCEPT]), epoch=17)
+    ask("behind the start, twice", (1, 1, [ACCEPT]), (1, 1, [ACCEPT]), epoch=18)
+
+
+@scenario(ApiKey.SHARE_FETCH, min_version=2)
+def share_fetch_wishes(session: WireSession, version: int) -> None:
+    """Who asks for no bytes or no records gets none, and takes none."""
+    queue = Queue(session)
+    group, member, topic = queue.group, queue.member, queue.topic_id
+
+    def ask(step: str, *acks: Any, epoch: int, **fields: Any) -> None:
+        session.record(step, fetch(group, member, epoch, topic, *acks, **fields), version)
+
+    ask("no bytes", epoch=0, max_bytes=0)
+    ask("no bytes again", epoch=1, max_bytes=0)
+    ask("no records", epoch=2, max_records=0)
+    ask("all", epoch=3, max_records=4, share_acquire_mode=1)
+    ask("acknowledged, and no bytes", (0, 3, [ACCEPT]), epoch=4, max_bytes=0)
+    ask("more bytes than it takes", epoch=5, min_bytes=1 << 20, max_bytes=10, max_wait_ms=100)
 
 
 @scenario(ApiKey.SHARE_GROUP_DESCRIBE, min_version=1)

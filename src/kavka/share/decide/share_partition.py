@@ -37,6 +37,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
@@ -205,11 +206,17 @@ class SharePartition:
         """What a member says of records that it holds. Returns the number of the change, 0 where nothing is to be
         written. Raises `RequestError` (INVALID_REQUEST, INVALID_RECORD_STATE); then nothing has changed (I6).
 
-        The ranges are in order and do not overlap; `check_acknowledgements` has seen to it.
+        The ranges are in order, and have no more than an end in common; `check_acknowledgements` has seen to it.
         """
         runs = [run for each in acknowledgements for run in _runs(each, self.start)]
         for first, last, _kind in runs:
             self._check_held(member, first, last)
+        for before, after in pairwise(runs):
+            if after[0] <= before[1] and before[2] is not AcknowledgeType.RENEW:
+                raise RequestError(
+                    ErrorCode.INVALID_RECORD_STATE,
+                    f"Offset {after[0]} is acknowledged twice; after the first time it is held no longer.",
+                )
         change = self._last_change + 1
         is_written = False
         for first, last, kind in runs:
@@ -421,14 +428,14 @@ def check_acknowledgements(acknowledgements: Sequence[Acknowledgement], *, may_r
     """Whether they can be meant. Raises `RequestError` (INVALID_REQUEST). `may_renew`: the request's version knows
     renewals; `is_renewal`: it says that it has some.
 
-    Kafka takes a batch that begins with the last offset of the one before it, and then refuses it for the state of
-    that offset; overlaps of any kind are refused here.
+    A batch may begin with the last offset of the one before it, the first at -1: as in Kafka, the state of the record
+    says then what that is worth (`SharePartition.acknowledge`).
     """
     highest = AcknowledgeType.RENEW if may_renew else AcknowledgeType.REJECT
     end = -1
     for first, last, kinds in acknowledgements:
         is_sized = len(kinds) == 1 or len(kinds) == last - first + 1
-        if first > last or first <= end or not is_sized or not all(0 <= kind <= highest for kind in kinds):
+        if first > last or first < end or not is_sized or not all(0 <= kind <= highest for kind in kinds):
             raise RequestError(ErrorCode.INVALID_REQUEST)
         if AcknowledgeType.RENEW in kinds and not is_renewal:
             raise RequestError(ErrorCode.INVALID_REQUEST)

@@ -53,7 +53,7 @@ async def _acknowledge(
         ]
         for topic in message.topics
         for partition in topic.partitions
-        if partition.acknowledgement_batches or message.share_session_epoch != FINAL_EPOCH
+        if partition.acknowledgement_batches
     }
     kind = Kind(request.header.api_version >= 2, message.is_renew_ack)
     outcomes = await settled(acknowledge(broker, request, who, batches, kind))

@@ -5,9 +5,10 @@ Behaviour   A share session (KIP-932): epoch 0 opens it, n+1 goes on with it, -1
             of their writes. Records go out as whole batches; which of them are the member's, the acquired ranges say.
             The request waits up to max_wait_ms for min_bytes, at every partition of the session that this broker leads.
             Whose right to read ends meanwhile gets none of what comes then, as with Fetch. (Apache Kafka gives it.)
-            A request with renewals reads nothing (KIP-1222). The client's fetch quota counts the answer. Who is over it
-            acquires nothing, and waits; what was acquired leaves, and the wait comes after it. (Apache Kafka acquires,
-            then answers without records: these are locked until the time is over, and are delivered once more.)
+            A request with renewals reads nothing (KIP-1222), nor does one for no bytes or no records. The client's
+            fetch quota counts the answer. Who is over it acquires nothing, and waits; what was acquired leaves, and the
+            wait comes after it. (Apache Kafka acquires, then answers without records: these are locked until the time
+            is over, and are delivered once more.)
 Versions    1; 2 acquire mode (KIP-1206), renewals (KIP-1222).
 Not supported  Version 0, of 4.0's early access.
 """
@@ -77,7 +78,8 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
         )
     is_final, is_first = message.share_session_epoch == FINAL_EPOCH, message.share_session_epoch == FIRST_EPOCH
     # Taken before anything waits: the session is this request's until its answer.
-    fetched = [] if is_final or message.is_renew_ack else session.turned()
+    asks_for_none = message.is_renew_ack or message.max_bytes <= 0 or message.max_records == 0
+    fetched = [] if is_final or asks_for_none else session.turned()
     pending = acknowledge(broker, request, who, batches, Kind(request.header.api_version >= 2, message.is_renew_ack))
     given: list[Given] = []
     owed_ms = request.meter.owed_ms() if request.meter is not None and fetched else 0
