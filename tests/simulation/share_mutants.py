@@ -34,6 +34,7 @@ CONFIGURED: Final = "a share group's settings"
 DELETED: Final = "kavka.broker.share.deleted_topics:DeletedTopics"
 GOING: Final = "a topic of a share group is deleted"
 LEFT: Final = "what transactions left for a share group"
+MISSED: Final = "a topic of a share group is deleted while two brokers are away"
 FETCHES: Final = "kavka.broker.share.fetches"
 ASLEEP: Final = "a share group's leader asleep"
 POINTS: Final = 12
@@ -311,15 +312,17 @@ SHARED: Final = (
         "as Apache Kafka: who could not write when he heard of it keeps the states for good",
         "R20",
         (f"{DELETED}.look", "gone = suspects - await self._in_zookeeper()", "gone = set()"),
-        is_shown=False,
-        story=GOING,
+        story=MISSED,
     ),
     bug(
-        "what a broker has not heard of counts as deleted",
-        "a broker that has just started deletes the states of all topics",
+        "with a deleted topic all states go",
+        "groups begin anew in topics that nobody deleted",
         "SH17",
-        (f"{DELETED}.look", "gone = suspects - await self._in_zookeeper()", "gone = suspects"),
-        is_shown=False,
+        (
+            "kavka.coordinator.share_state.coordinator:ShareCoordinator.on_topics_deleted",
+            "if key.topic_id in topic_ids",
+            "",
+        ),
         story=GOING,
     ),
     bug(

@@ -14,5 +14,6 @@ Which record is whose is decided in `kavka.share`; what is stored, in `kavka.coo
     offsets.py         how far groups are, and how much is left for them
     peers.py           the other brokers, asked for states and ends of logs
     state_requests.py  the coordinator's requests and answers
+    deleted_topics.py  has states of deleted topics deleted, and groups forget them
     group_settings.py  the settings of a group, within those of the broker
 """

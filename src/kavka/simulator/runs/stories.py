@@ -460,6 +460,24 @@ STORIES: Final[Mapping[str, Story]] = {
             Milestone("the state is deleted", _idlers_had_a_state),
         ),
     ),
+    # Whoever hears of the deletion cannot write: what it would have deleted is found when the others are back.
+    "a topic of a share group is deleted while two brokers are away": Story(
+        _plan(sharers=2),
+        13.0,
+        (
+            strike(500, "share topic deleted", ms=3_500),
+            strike(3_600, "kill", broker=2, back_ms=5_000, regardless=True),
+            strike(3_600, "kill", broker=3, back_ms=5_000, regardless=True),
+        ),
+        (
+            _shared("records are given out", "given"),
+            Milestone("a group has a state of it", _idlers_have_a_state),
+            Milestone(
+                "two brokers are back", lambda witness: all(_is_back(witness.world.brokers[each]) for each in (2, 3))
+            ),
+            Milestone("the state is deleted", _idlers_had_a_state),
+        ),
+    ),
     # A group that reads what transactions have written, and is given other settings meanwhile.
     "a share group's settings": Story(
         _plan(seed=3, sharers=2, transactors=1),
