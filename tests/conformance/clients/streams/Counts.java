@@ -3,6 +3,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
@@ -13,6 +14,9 @@ import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.processor.StandbyUpdateListener;
+import org.apache.kafka.streams.processor.StateRestoreListener;
+import org.apache.kafka.streams.processor.TaskId;
 import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
@@ -20,7 +24,8 @@ import org.apache.kafka.streams.state.KeyValueStore;
  *
  * <p>Counts HOST:PORT,... APPLICATION STATE_DIRECTORY INPUT OUTPUT REPLICATION_FACTOR [GROUP_PROTOCOL] counts until it is
  * ended. With GROUP_PROTOCOL streams the broker divides the tasks. It has a repartition topic (the value becomes the key), a store with a changelog, and writes every new count to OUTPUT. Prints
- * the states of the client, and what a thread died of.
+ * the states of the client, what a thread died of, and what is copied and restored of the store: "standby copied counts-0 OFFSET",
+ * "standby promoted counts-0 OFFSET", "restore from counts-0 OFFSET".
  */
 public final class Counts {
     public static void main(String[] arguments) throws InterruptedException {
@@ -62,9 +67,44 @@ public final class Counts {
             Arrays.stream(problem.getStackTrace()).limit(10).forEach(System.out::println);
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
+        streams.setStandbyUpdateListener(new StandbyUpdateListener() {
+            @Override
+            public void onUpdateStart(TopicPartition changelog, String store, long from) {
+                say("standby from", store, changelog, from);
+            }
+
+            @Override
+            public void onBatchLoaded(TopicPartition changelog, String store, TaskId task, long last, long size, long end) {
+                say("standby copied", store, changelog, last);
+            }
+
+            @Override
+            public void onUpdateSuspended(TopicPartition changelog, String store, long offset, long end, SuspendReason why) {
+                say("standby " + why.name().toLowerCase(), store, changelog, offset);
+            }
+        });
+        streams.setGlobalStateRestoreListener(new StateRestoreListener() {
+            @Override
+            public void onRestoreStart(TopicPartition changelog, String store, long from, long end) {
+                say("restore from", store, changelog, from);
+            }
+
+            @Override
+            public void onBatchRestored(TopicPartition changelog, String store, long last, long count) {
+            }
+
+            @Override
+            public void onRestoreEnd(TopicPartition changelog, String store, long count) {
+                say("restored", store, changelog, count);
+            }
+        });
         Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(Duration.ofSeconds(20))));
         streams.start();
         ended.await();
         System.exit(1);
+    }
+
+    private static void say(String what, String store, TopicPartition changelog, long number) {
+        System.out.println(what + " " + store + "-" + changelog.partition() + " " + number);
     }
 }
