@@ -37,6 +37,8 @@ HIDDEN: Final = (
 )
 """Znodes that tell nothing of brokers, leaders or the controller begin so."""
 MAX_TEXT: Final = 400
+MAX_ZNODE: Final = 4_000
+"""A broker's node has 500 to 900 bytes of JSON, which a page reads as a whole."""
 
 
 class Camera:
@@ -122,7 +124,7 @@ class Camera:
         return [
             {
                 "path": path,
-                "data": (node.data or b"").decode("utf-8", "replace")[:MAX_TEXT],
+                "data": (node.data or b"").decode("utf-8", "replace")[:MAX_ZNODE],
                 "version": node.version,
                 "owner": sessions.get(node.owner, -1) if node.owner else 0,
                 "watched": _watchers(tree, path, sessions),

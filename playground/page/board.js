@@ -241,7 +241,8 @@ export class Board {
     for (let offset = first; offset < first + room; offset += 1) {
       const cell = known.get(offset);
       const state = cell ? `cell epoch-${cell[1] % 6}${broker.hw >= 0 && offset >= broker.hw ? " open" : ""}${lost.has(cell[2]) ? " was-lost" : ""}` : "cell none";
-      cells.push(element("i", { class: `${state}${offset + 1 === broker.hw ? " hw" : ""}` }, cell ? cell[2] : ""));
+      const size = cell?.[2] > 999 ? " longer" : cell?.[2] > 99 ? " long" : "";
+      cells.push(element("i", { class: `${state}${size}${offset + 1 === broker.hw ? " hw" : ""}` }, cell ? cell[2] : ""));
     }
     const behind = broker.state === "dead" ? say("what it had") : say("LEO {leo} · HW {hw} · epoch {epoch}", { ...broker, hw: broker.hw < 0 ? "?" : broker.hw });
     return element("div", { class: `log ${standing} ${broker.state}`, role: "img", "aria-label": say("Log of broker {id}: {said}, {behind}", { id: broker.id, said: this.#said(now, broker), behind }) },
@@ -283,9 +284,12 @@ export class Board {
 
   #drawEvent(event) {
     const who = event.node.startsWith("broker-") ? say("Broker {id}", { id: event.node.slice(7) }) : event.node === "zookeeper" ? "ZooKeeper" : say(event.node[0].toUpperCase() + event.node.slice(1));
+    const what = say(WORDS[event.kind] ?? event.kind);
+    // A decision may be about another broker than the one that took it: "Broker 3: broker unreachable" reads as if 3 were gone.
+    const told = event.why ? say("{what}, decided by {who}", { who, what: what[0].toUpperCase() + what.slice(1) }) : say("{who}: {what}", { who, what });
     return element("li", { class: event.why ? "decision" : kindClass(event.kind), "data-number": event.n },
       element("time", {}, (event.t / 1000).toFixed(3)),
-      element("div", {}, element("b", {}, say("{who}: {what}", { who, what: say(WORDS[event.kind] ?? event.kind) })), event.why || event.text ? element("span", { lang: event.english ? "en" : null }, event.why ?? event.text) : null));
+      element("div", {}, element("b", {}, told), event.why || event.text ? element("span", { lang: event.english ? "en" : null }, event.why ?? event.text) : null));
   }
 
   #drawZnodes(now) {
@@ -312,7 +316,7 @@ function brief(data) {
   try {
     const value = JSON.parse(data);
     if (typeof value !== "object" || value === null) return String(value);
-    const kept = Object.entries(value).filter(([name]) => ["leader", "leader_epoch", "isr", "controller_epoch", "brokerid", "partitions", "host"].includes(name));
+    const kept = Object.entries(value).filter(([name]) => ["leader", "leader_epoch", "isr", "controller_epoch", "brokerid", "partitions", "host", "port"].includes(name));
     return kept.map(([name, each]) => `${name} ${typeof each === "object" ? JSON.stringify(each) : each}`).join(" · ") || data.slice(0, 80);
   } catch {
     return data.slice(0, 80);

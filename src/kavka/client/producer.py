@@ -670,7 +670,8 @@ class Producer:
         if batch.was_sent:
             if self._transaction is None and batch.stamp is not None and self._producer == batch.stamp[:2]:
                 self._producer = None
-            what += f" and {batch.failures} failures it is unknown whether {queue.partition} has the batch"
+            failures = "1 failure" if batch.failures == 1 else f"{batch.failures} failures"
+            what += f" and {failures} it is unknown whether {queue.partition} has the batch"
         else:
             what += f" the batch for {queue.partition} was not sent"
         if queue.last_failure:

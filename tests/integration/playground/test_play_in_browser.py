@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 MAX_BYTES = 20_000_000
+HOW_HIGH = """
+(() => {
+    const [card, list] = [document.querySelector(".feed"), document.querySelector(".feed ol")]
+    const padding = parseFloat(getComputedStyle(card).paddingBottom)
+    return Math.abs(card.getBoundingClientRect().bottom - padding - list.getBoundingClientRect().bottom)
+})()
+"""
+"""How many pixels of the card are empty below its list, beside padding and border."""
 
 
 def open_play(page: Page, address: str) -> None:
@@ -45,6 +53,11 @@ def test_a_leader_is_killed_the_way_back_is_the_same_run_and_the_link_holds_it(b
         killed = now(page)
         assert killed["clients"]["lost_count"] == 0
         until(page, "document.querySelector('.feed').innerText.includes('offline election: broker 2 leads')")
+        assert "Leader elected, decided by Broker 3" in page.inner_text(".feed")
+        for nodes in (".znodes li:has-text('/brokers/ids/2')", ".znodes li:has-text('/brokers/ids/3')"):
+            assert "port 9092" in page.inner_text(f"{nodes} .data"), page.inner_text(nodes)
+        # The list of what happened fills its card, and is not what makes it high.
+        assert page.evaluate(HOW_HIGH) <= 2
         page.click("[data-key=back]")
         until(page, f"kavka.run.now.at_ms < {killed['at_ms']}")
 

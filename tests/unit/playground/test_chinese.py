@@ -64,6 +64,10 @@ def test_what_a_lesson_proves_and_what_happens_in_it_is_said_in_chinese(lesson: 
     for event in (event for run in runs for event in run.trace.events() if event.decision is not None):
         assert event.decision is not None
         assert in_chinese(event.decision.why) is not None, event.decision.why
+    for why in (record.error for run in runs for record in run.traffic.sent if record.error):
+        said = in_chinese(why)
+        assert said is not None, why
+        assert not ENGLISH.search(said), said
 
 
 def test_the_bridge_answers_in_the_language_that_it_is_asked_in() -> None:
