@@ -4,11 +4,11 @@
 # user's cache. Prints the program to call. Quick when it is there; a sentence and exit code 3 where something is missing.
 set -euo pipefail
 home="${XDG_CACHE_HOME:-$HOME/.cache}/kavka-tools/podman"
-packages="podman runc debootstrap netavark aardvark-dns"
+packages="podman runc debootstrap netavark aardvark-dns iptables"
 missing() { echo "$*" >&2; exit 3; }
 
 [ "$(id -u)" = 0 ] || missing "the image is built and run as root only"
-for program in podman runc debootstrap; do
+for program in podman runc debootstrap iptables; do # netavark publishes ports with iptables, and says only "no such file"
   command -v "$program" > /dev/null || missing "the image needs $program: apt-get install $packages"
 done
 mkdir -p "$home"
