@@ -59,6 +59,7 @@ class HostedPartitions(NamedTuple):
 
     find: Callable[[FetchSpec], Partition | ErrorCode]
     on_moved: Callable[[Partition, FollowerFetchResult], None]
+    on_behind: Callable[[Partition], None]
     failures: ReadFailures
     now_ms: Callable[[], int]
 
@@ -83,6 +84,7 @@ class FollowerFetches:
         self._loop = loop
         self._find = hosted.find
         self._on_moved = hosted.on_moved
+        self._on_behind = hosted.on_behind
         self._failures = hosted.failures
         self._now_ms = hosted.now_ms
         self.is_prompt = is_prompt
@@ -177,6 +179,8 @@ class FollowerFetches:
             self._tell_observers(partition, spec, broker_id)
         if result is NOTHING_MOVED:
             return outcome
+        if spec.fetch_offset < leader_end_offset:
+            self._on_behind(partition)
         if result.high_watermark_advanced or result.proposal is not None or result.log_start_moved:
             moved.append((partition, result))
             # The newest high watermark: the follower has it one round earlier.
@@ -222,6 +226,8 @@ class FollowerFetches:
 
     def wake(self, partition: Partition) -> None:
         """The partition changes, or has changed: fetches look at it again (I5)."""
+        if partition.replicas == (partition.local_broker_id,):
+            return  # Nobody follows: every produce request comes by here twice.
         for replica in partition.remote_replicas():
             if replica.idle is not None:
                 replica.wake()

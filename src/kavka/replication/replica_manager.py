@@ -11,6 +11,8 @@ format, sessions, who the client is, or how an ISR is stored.
     I3  a partition whose log directory failed answers KAFKA_STORAGE_ERROR, whatever is asked
     I4  lags are measured on one clock that never jumps: the wall clock's time when this object was made, plus what the
         event loop's clock has gone on since
+    I5  the timer's look for who lags costs as much as there are partitions that time alone may change (`_is_settled`),
+        not as there are partitions. What makes a partition one of them again is noted when it happens
 
 Source: Kafka's ReplicaManager.
 """
@@ -30,7 +32,14 @@ from kavka.log.decide.producer_state import AppendOrigin
 from kavka.model import NO_LEADER, NO_OFFSET, BrokerId, LeaderAndIsr, Offset, TopicPartition, new_tuple
 from kavka.replication.decide import divergence
 from kavka.replication.decide.fetching import AbortedTransaction, FetchOutcome, FetchParams, FetchSpec
-from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
+from kavka.replication.decide.isr_states import (
+    CommittedIsr,
+    IsrAnswer,
+    IsrCommitted,
+    IsrProposal,
+    IsrRejected,
+    IsrUnknown,
+)
 from kavka.replication.decide.partition import Partition
 from kavka.replication.decide.partition_results import (
     FollowerFetchResult,
@@ -91,6 +100,8 @@ class ReplicaManager:
         self._hosted_topics: dict[uuid.UUID, tuple[str, int]] = {}
         """Name and number of hosted partitions, by topic id."""
         self._offline: set[TopicPartition] = set()
+        self._unsettled: dict[Partition, None] = {}
+        """What the timer looks at (I5)."""
         self._record = ports.record
         self._failures = ReadFailures(record=ports.record, on_storage_error=ports.on_storage_error)
         self._on_storage_error = ports.on_storage_error
@@ -108,7 +119,7 @@ class ReplicaManager:
         self.delete_purgatory: Purgatory[DeleteOutcome] = Purgatory("DeleteRecords", loop)
         self.followers = FollowerFetches(
             loop,
-            HostedPartitions(self._find, self._on_follower_moved, self._failures, self.now_ms),
+            HostedPartitions(self._find, self._on_follower_moved, self._note_unsettled, self._failures, self.now_ms),
             is_prompt=ports.rack_of is not None,
             throttle=ports.throttle,
         )
@@ -146,6 +157,7 @@ class ReplicaManager:
         if former is not None:
             self._forget_topic_of(former)
         self._partitions[partition.topic_partition] = partition
+        self._unsettled[partition] = None
         name, count = self._hosted_topics.get(partition.topic_id, (partition.topic_partition.topic, 0))
         self._hosted_topics[partition.topic_id] = (name, count + 1)
         self._offline.discard(partition.topic_partition)
@@ -211,6 +223,7 @@ class ReplicaManager:
         change = partition.become_leader(
             state, replicas, adding=adding, removing=removing, now_ms=self.now_ms(), is_new=is_new
         )
+        self._unsettled[partition] = None
         self._record_all(change.decisions)
         if not change.is_stale:
             self._complete_waiting(partition)
@@ -253,19 +266,46 @@ class ReplicaManager:
     async def shrink_isrs(self) -> None:
         """Proposes to take those who lag out of the ISRs of all partitions led here, and looks at what waits for a
         replica outside of the ISR that fetches no more, or at a leader that is none any more: nothing else would."""
-        for number, partition in enumerate(list(self._partitions.values()), 1):
-            now_ms = self.now_ms()
-            resigned = partition.resign_if_fenced(now_ms)
-            if resigned is not None:
-                self._record_all(resigned.decisions)
-                self._complete_waiting(partition)
-            elif partition in self.produce_purgatory.watched and partition.raise_high_watermark(now_ms):
-                self.on_high_watermark_advanced(partition)
-            proposal = partition.propose_shrink(now_ms)
-            if proposal is not None and self._find_hosted(proposal) is partition:
-                self.isr_changes.submit(proposal)
+        for number, partition in enumerate(list(self._unsettled), 1):
+            if self._partitions.get(partition.topic_partition) is partition:
+                self._look_at(partition, self.now_ms())
+            if self._is_settled(partition):
+                self._unsettled.pop(partition, None)
             if not number % PARTITIONS_AT_ONCE:
                 await asyncio.sleep(0)
+
+    @property
+    def unsettled_count(self) -> int:
+        """How many partitions the timer's next look for who lags has to see (I5)."""
+        return len(self._unsettled)
+
+    def _look_at(self, partition: Partition, now_ms: int) -> None:
+        resigned = partition.resign_if_fenced(now_ms)
+        if resigned is not None:
+            self._record_all(resigned.decisions)
+            self._complete_waiting(partition)
+        elif partition in self.produce_purgatory.watched and partition.raise_high_watermark(now_ms):
+            self.on_high_watermark_advanced(partition)
+        proposal = partition.propose_shrink(now_ms)
+        if proposal is not None and self._find_hosted(proposal) is partition:
+            self.isr_changes.submit(proposal)
+
+    def _note_unsettled(self, partition: Partition) -> None:
+        """A follower is behind. It may have had all records before: 1. it follows to the end, and the partition is
+        settled; 2. its host loses power, and with it the end of its log; 3. it fetches from there."""
+        self._unsettled[partition] = None
+
+    def _is_settled(self, partition: Partition) -> bool:
+        """Whether the next look would find nothing, unless an append, an order, or a fetch from before the end comes
+        first: it is not led here, or nobody waits and the whole ISR has all records. A follower that has all of them
+        does not lag, however long ago it fetched (I1 of lag_policy.py)."""
+        if not partition.is_leader or self._partitions.get(partition.topic_partition) is not partition:
+            return True
+        if partition in self.produce_purgatory.watched or not isinstance(partition.isr_state, CommittedIsr):
+            return False
+        end_offset = partition.log.log_end_offset
+        replicas = (partition.remote_replica(one) for one in partition.state.isr if one != partition.local_broker_id)
+        return all(replica is not None and replica.log_end_offset == end_offset for replica in replicas)
 
     def _find_hosted(self, proposal: IsrProposal) -> Partition | None:
         return self._partitions.get(proposal.topic_partition)
@@ -307,6 +347,7 @@ class ReplicaManager:
         if result.log_start_moved and partition in self.delete_purgatory.watched:
             self.delete_purgatory.check(partition)
         if result.proposal is not None:
+            self._unsettled[partition] = None
             self.isr_changes.submit(result.proposal)
 
     # -- appending
@@ -357,6 +398,8 @@ class ReplicaManager:
         self.followers.on_append(partition)
         if advanced:
             self.on_high_watermark_advanced(partition)
+        else:
+            self._unsettled[partition] = None
         log = partition.log
         flush = log if log.is_flush_asked_for else None
         first, last, log_append_time_ms, log_start_offset, _ = result
@@ -384,6 +427,7 @@ class ReplicaManager:
         answer = operation.try_complete(None)
         if answer is not None:
             return answer
+        self._unsettled[partition] = None
         self.produce_purgatory.watch(operation, (partition,), timeout_ms)
         return await operation.answer
 

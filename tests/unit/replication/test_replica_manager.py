@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from kavka.errors import ErrorCode, StorageError
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
-from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal
+from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected
 from kavka.replication.decide.lag_policy import TimeLagPolicy
 from kavka.replication.decide.partition import ACKS_ALL, Partition
 from kavka.replication.decide.partition_rules import PartitionRules
@@ -643,3 +644,135 @@ def test_a_disk_that_fails_under_the_second_look_of_a_fetch_is_an_answer(
         assert [outcome.error for outcome in outcomes] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
     asyncio.run(scenario())
+
+
+def test_the_timer_looks_at_partitions_that_time_alone_may_change_and_at_no_others(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead((A, B))
+        assert room.replicas.unsettled_count == 2
+        at_once(room.fetch(B, 0, wait_ms=0))
+        await room.replicas.shrink_isrs()
+        assert room.replicas.unsettled_count == 1, "B has not fetched orders-1 yet"
+        at_once(room.fetch(B, 0, 0, wait_ms=0))
+        await room.replicas.shrink_isrs()
+        assert room.replicas.unsettled_count == 0, "B has all there is, and may be silent from now on"
+        room.append()
+        assert room.replicas.unsettled_count == 1
+        at_once(room.fetch(B, 1, 0, wait_ms=0))
+        await room.replicas.shrink_isrs()
+        assert room.replicas.unsettled_count == 0
+        room.follow()
+        await room.replicas.shrink_isrs()
+        assert room.replicas.unsettled_count == 0
+
+    in_loop(scenario)
+
+
+def test_a_follower_that_was_settled_and_does_not_fetch_what_came_since_leaves_the_isr(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead((A, B))
+        at_once(room.fetch(B, 0, 0, wait_ms=0))
+        await room.replicas.shrink_isrs()
+        changes = asyncio.ensure_future(room.replicas.run_isr_changes(StoresAll()))
+        grow_old(room)
+        await room.replicas.shrink_isrs()
+        await asyncio.sleep(0)
+        assert room.partition.state.isr == (A, B), "silent for long, and behind in nothing"
+        room.append(acks=1)
+        await room.replicas.shrink_isrs()
+        await asyncio.sleep(0)
+        assert room.partition.state.isr == (A,)
+        assert room.partitions[1].state.isr == (A, B)
+        changes.cancel()
+
+    in_loop(scenario)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_timer_misses_nothing_that_a_look_at_all_partitions_finds(tmp_path: Path, seed: int) -> None:
+    """Two brokers live the same life; one of them takes all partitions as new before each look."""
+
+    async def scenario() -> None:
+        rooms = [Room(tmp_path / name) for name in ("one", "other")]
+        lives = [Life(room, random.Random(seed)) for room in rooms]
+        changes = [asyncio.ensure_future(room.replicas.run_isr_changes(StoresSome(seed))) for room in rooms]
+        for _ in range(60):
+            for life in lives:
+                life.step()
+            for partition in rooms[1].partitions:
+                rooms[1].replicas.host(partition)
+            if lives[0].looks:
+                for room in rooms:
+                    await room.replicas.shrink_isrs()
+            await asyncio.sleep(0)
+            assert lives[0].seen() == lives[1].seen()
+        for each in changes:
+            each.cancel()
+
+    in_loop(scenario)
+
+
+class Life:
+    """What happens to a broker's partitions, by chance."""
+
+    def __init__(self, room: Room, chance: random.Random) -> None:
+        self._room = room
+        self._chance = chance
+        self._epoch = 1
+        self.looks = False
+        room.lead((A, B, C))
+
+    def step(self) -> None:
+        self.looks = self._chance.random() < 0.4
+        happens = self._chance.choices(("append", "all fetch", "one fetches", "time", "order"), (25, 30, 15, 20, 10))[0]
+        index, broker_id = self._chance.randrange(2), self._chance.choice((B, C))
+        ends = [partition.log.log_end_offset for partition in self._room.partitions]
+        if happens == "append":
+            self._room.append(index, acks=1)
+        elif happens == "all fetch":
+            for follower in (B, C):
+                self._room.fetch(follower, *ends, wait_ms=0, leader_epoch=self._epoch)
+        elif happens == "one fetches":
+            self._room.fetch(broker_id, max(ends[0] - 1, 0), ends[1], wait_ms=0, leader_epoch=self._epoch)
+        elif happens == "time":
+            grow_old(self._room)
+        else:
+            self._epoch += 1
+            isr = self._chance.choice(((A,), (A, B), (A, B, C)))
+            self._room.lead(isr, leader_epoch=self._epoch, partition_epoch=self._epoch)
+
+    def seen(self) -> list[object]:
+        return [
+            (each.role, each.state, type(each.isr_state), each.isr_state.maximal_isr, each.log.high_watermark)
+            for each in self._room.partitions
+        ]
+
+
+def grow_old(room: Room) -> None:
+    """All followers were last caught up longer ago than they may lag."""
+    for partition in room.partitions:
+        for remote in partition.remote_replicas():
+            remote.last_caught_up_ms = room.replicas.now_ms() - LAG_MS - 1
+
+
+class StoresSome:
+    """Stores a proposal, refuses it, or leaves open what became of it. Equal proposals have equal answers."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    async def write(self, proposals: Sequence[IsrProposal]) -> list[IsrAnswer]:
+        return [self._answer(each) for each in proposals]
+
+    def _answer(self, proposal: IsrProposal) -> IsrAnswer:
+        chance = random.Random(f"{self._seed} {proposal.topic_partition} {proposal.isr} {proposal.state}")
+        stored = proposal.state._replace(partition_epoch=proposal.partition_epoch + 1)
+        answers: tuple[IsrAnswer, ...] = (
+            IsrCommitted(stored),
+            IsrRejected(ErrorCode.INELIGIBLE_REPLICA),
+            IsrRejected(ErrorCode.INVALID_UPDATE_VERSION),
+            IsrRejected(ErrorCode.FENCED_LEADER_EPOCH),
+        )
+        return chance.choice(answers)
