@@ -117,10 +117,12 @@ class Durability:
     def note_cut(self, offset: Offset) -> None:
         """A power cut may bring back what is cut off from `offset` on, until it is synced."""
         self._cut = offset if self._cut is None else min(self._cut, offset)
+        self._directory.note()
 
     def end_at(self, offset: Offset) -> None:
         """The log ends at `offset` now. Nothing after it is durable, whatever the running flush syncs."""
         self.recovery_point = min(self.recovery_point, offset)
+        self._directory.note()
         self._flush_bound = min(self._flush_bound, offset)
 
     def claimable(self, high_watermark: Offset) -> Offset:

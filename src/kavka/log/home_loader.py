@@ -152,15 +152,14 @@ class HomeLoader:
     def __init__(
         self,
         filesystem: FileSystem,
-        checkpoints: OffsetCheckpoints,
-        open_segments: OpenSegments,
+        shared: tuple[OffsetCheckpoints, OpenSegments, dict[LogDirectory, None]],
         ports: LoadingPorts,
         limits: LoadingLimits,
         now_ms: int,
     ) -> None:
+        """`shared`: what all logs of the manager share; the last is where their directories are noted."""
         self._filesystem = filesystem
-        self._checkpoints = checkpoints
-        self._open_segments = open_segments
+        self._checkpoints, self._open_segments, self._noted = shared
         self._ports = ports
         self._limits = limits
         self._now_ms = now_ms
@@ -250,7 +249,8 @@ class HomeLoader:
             roll_jitter_ms=config.roll_jitter_ms(self._ports.draw),
         )
         made = None if plan.was_clean else plan.home.made
-        return _Loading(LogDirectory(self._filesystem, directory, self._open_segments, made), partition, request)
+        in_use = LogDirectory(self._filesystem, directory, self._open_segments, made, self._noted)
+        return _Loading(in_use, partition, request)
 
     def run(self, plans: Sequence[HomePlan]) -> None:
         """Reads the logs. Those that are to be recovered may take threads: what they wait for is the disk."""

@@ -72,6 +72,11 @@ class LogConfig:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
 
+    @property
+    def asks_for_flushes(self) -> bool:
+        """Whether records alone, or time alone, may make a flush due: without a new segment."""
+        return self.flush_messages != NEVER_MESSAGES or self.flush_ms != NEVER_MS
+
     def roll_jitter_ms(self, draw: Callable[[int], int]) -> int:
         """What is taken off `max_segment_ms` for one segment; `draw(limit)` draws from [0, limit)."""
         limit_ms = min(self.segment_jitter_ms, self.segment_ms)

@@ -165,6 +165,8 @@ class LogManager:
         self._checkpoints = OffsetCheckpoints(filesystem)
         self._offline: dict[str, StorageError] = {}
         self._logs: dict[TopicPartition, UnifiedLog] = {}
+        self._noted: dict[LogDirectory, None] = {}
+        """Those of logs that flushes and removals have to look at."""
         self._preferred: dict[TopicPartition, str] = {}
         self._moves: dict[TopicPartition, LogMove] = {}
         self.producer_id_expiration_ms = settings.producer_id_expiration_ms
@@ -198,7 +200,8 @@ class LogManager:
         self._agree_on_identity()
         report = LoadReport(0, 0, [], dict(self._offline), {})
         limits = LoadingLimits(self.recovery_threads, self.producer_id_expiration_ms)
-        loader = HomeLoader(self._filesystem, self._checkpoints, self._open_segments, self._ports, limits, now_ms)
+        parts = (self._checkpoints, self._open_segments, self._noted)
+        loader = HomeLoader(self._filesystem, parts, self._ports, limits, now_ms)
         loader.find_moved(self._homes)
         plans: list[HomePlan] = []
         for home in list(self._homes.values()):
@@ -363,7 +366,8 @@ class LogManager:
             _log_set_aside(partition, aside)
 
     def _directory_in(self, home: LogHome, path: str, *, is_durable: bool) -> LogDirectory:
-        return LogDirectory(self._filesystem, path, self._open_segments, None if is_durable else home.made)
+        made = None if is_durable else home.made
+        return LogDirectory(self._filesystem, path, self._open_segments, made, self._noted)
 
     def _create_log(
         self, home: LogHome, partition: TopicPartition, topic_id: uuid.UUID | None, config: LogConfig, now_ms: int
@@ -545,7 +549,7 @@ class LogManager:
 
     def take_removals(self, now_ms: int) -> list[str]:
         """Paths of files and directories whose delay is over, to be given to `remove_paths`."""
-        due = [path for log in self._logs.values() for path in log.take_removals(now_ms)]
+        due = [path for log in self._noted_logs() for path in log.take_removals(now_ms)]
         for home in self._homes.values():
             due.extend(entry.path for entry in home.pending if entry.due_ms <= now_ms)
             home.pending = [entry for entry in home.pending if entry.due_ms > now_ms]
@@ -583,11 +587,29 @@ class LogManager:
 
     def logs_to_flush(self, now_ms: int) -> list[UnifiedLog]:
         """Logs that want to be flushed: prepare each here, sync its task on a worker, complete it here."""
-        return [log for log in self._logs.values() if log.flush_due(now_ms)]
+        due = [log for log in self._noted_logs() if log.flush_due(now_ms)]
+        self._keep_noted(due)
+        return due
 
     def logs_to_identify(self) -> list[UnifiedLog]:
         """Logs whose topic id is not durable yet."""
-        return [log for log in self._logs.values() if log.topic_id_due]
+        return [log for log in self._noted_logs() if log.topic_id_due]
+
+    @property
+    def noted_count(self) -> int:
+        """How many logs the next flushes and removals have to look at: those that have changed, not all."""
+        return len(self._noted)
+
+    def _noted_logs(self) -> list[UnifiedLog]:
+        found = (directory.log for directory in self._noted)
+        return [log for log in found if log is not None and self._logs.get(log.topic_partition) is log]
+
+    def _keep_noted(self, due: Sequence[UnifiedLog]) -> None:
+        """Forgets the logs that nothing but another note will make due."""
+        waiting = {log.directory for log in self._noted_logs() if _waits(log)} | {log.directory for log in due}
+        kept = [directory for directory in self._noted if directory.path in waiting]
+        self._noted.clear()  # A dict that entries are taken out of one by one stays as large as it was.
+        self._noted.update(dict.fromkeys(kept))
 
     def expire_producers(self, now_ms: int) -> None:
         """Forgets silent producers (producer.id.expiration.check.interval.ms)."""
@@ -729,6 +751,11 @@ class LogManager:
             home.lock.close()
         self._homes.clear()
         self._logs.clear()
+
+
+def _waits(log: UnifiedLog) -> bool:
+    """Whether something of the log will be due, though nothing changes any more."""
+    return log.flush_in_progress or log.topic_id_due or log.has_removals or log.config.asks_for_flushes
 
 
 def _log_set_aside(partition: TopicPartition, path: str) -> None:

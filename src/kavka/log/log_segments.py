@@ -159,6 +159,7 @@ class LogSegments:
         self.bases.append(segment.base_offset)
         self.active = segment
         self.tail.clear()
+        segment.directory.note()
 
     def remove(self, first: int, end: int, due_ms: int) -> None:
         """Takes `listed[first:end]` out, which nobody finds any more, and renames their files, to be removed at
@@ -171,6 +172,7 @@ class LogSegments:
         self.forget_places()
         for segment in gone:
             self.removals.extend(PendingRemoval(due_ms, path) for path in segment.mark_deleted())
+            segment.directory.note()
 
     def end_with_last(self) -> Segment:
         """Makes the last segment that is left the active one, after a truncation."""

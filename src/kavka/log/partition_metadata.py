@@ -47,6 +47,7 @@ class PartitionMetadata:
             )
         if self.topic_id is None:
             self.topic_id, self.is_unwritten = topic_id, True
+            self._directory.note()
 
     def is_due(self, log_end_offset: Offset) -> bool:
         """Whether there are records and the topic id beside them is not durable yet."""
@@ -61,3 +62,4 @@ class PartitionMetadata:
             file.truncate(0)
         file.append(format_partition_metadata(self.topic_id))
         self.is_unwritten = False
+        self._directory.note()

@@ -21,7 +21,7 @@ Source: Kafka's LogSegment, LazyIndex; KIP-33 (time index). Entries are per batc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.errors import CorruptRecords, StorageError
 from kavka.filesystem import Buffer, File, FileSystem
@@ -42,6 +42,9 @@ from kavka.log.record_scan import header_at, scan_batches, scan_headers
 from kavka.logger import Logger
 from kavka.model import NO_TIMESTAMP, Offset
 from kavka.records.batch import BatchHeader, RecordBatch
+
+if TYPE_CHECKING:
+    from kavka.log.unified_log import UnifiedLog
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
@@ -83,17 +86,31 @@ class TimestampedOffset(NamedTuple):
 class LogDirectory:
     """The directory of one partition, shared by all that keep files in it; `path` changes when it is renamed."""
 
-    __slots__ = ("_made", "_number", "filesystem", "open_segments", "path")
+    __slots__ = ("_made", "_noted", "_number", "filesystem", "log", "open_segments", "path")
 
     def __init__(
-        self, filesystem: FileSystem, path: str, open_segments: OpenSegments, made: MadeDirectories | None = None
+        self,
+        filesystem: FileSystem,
+        path: str,
+        open_segments: OpenSegments,
+        made: MadeDirectories | None = None,
+        noted: dict[LogDirectory, None] | None = None,
     ) -> None:
-        """`made`: of the log directory, where the name of this one may not be durable yet."""
+        """`made`: of the log directory, where the name of this one may not be durable yet. `noted`: where `note` notes
+        it."""
         self.filesystem = filesystem
         self.path = path
         self.open_segments = open_segments
         self._made = made
         self._number = 0 if made is None else made.add()
+        self._noted = {} if noted is None else noted
+        self.log: UnifiedLog | None = None
+        """Whose directory it is."""
+
+    def note(self) -> None:
+        """Something has changed that the log's periodic work looks at: whoever changes it says so, and nothing has to
+        look at all logs to find those that changed."""
+        self._noted[self] = None
 
     def ensure_name(self) -> None:
         """Makes the directory's own name durable. Blocks, on any thread. Raises `StorageError`."""

@@ -86,6 +86,7 @@ class SegmentSwap:
     def remove_later(self, removals: Sequence[PendingRemoval]) -> None:
         """Removes the files that `install` renamed, once their delay is over."""
         self._segments.removals.extend(removals)
+        self._directory.note()
 
     def cancel(self) -> None:
         """Takes the segment of `begin` back, unless it is installed."""

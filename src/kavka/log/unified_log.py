@@ -132,6 +132,7 @@ class UnifiedLog:
             # Before the first flush after a kill nobody knows whether it is durable.
             is_unsynced=topic_id is not None and loaded.recovery_point == 0 < loaded.log_end_offset,
         )
+        directory.log = self
         self.swap = SegmentSwap(directory, self._segments, loaded.snapshots, self._durability)
         """How compaction puts a segment in the place of others."""
         self.reconfigure(config)
@@ -145,6 +146,7 @@ class UnifiedLog:
     def reconfigure(self, config: LogConfig) -> None:
         """Obeys `config` from now on."""
         self._config = config
+        self._directory.note()
         self._limits = RollLimits(
             config.segment_bytes, config.max_segment_ms, max(config.segment_index_bytes // TIME_ENTRY_SIZE - 1, 1)
         )
@@ -256,7 +258,7 @@ class UnifiedLog:
         """An exception came between a write and its last note (I5): a StorageError, or an unforeseen one."""
         if self.failure is None:
             self.failure = StorageError(
-                self._directory.path, "an append ended half way; a restart finds out what was written"
+                self._directory.path, "an append ended half way; a restart shows what was written"
             )
 
     def _checked_marker(self, batch: RecordBatch, origin: AppendOrigin) -> EndTransactionMarker | None:
@@ -484,7 +486,7 @@ class UnifiedLog:
         """
         if offset > self.high_watermark:
             raise OffsetOutOfRange(
-                f"{self.topic_partition}: log start offset {offset} is above the high watermark {self.high_watermark}"
+                f"{self.topic_partition}: {offset} is above the high watermark {self.high_watermark}"
             )
         return self.advance_log_start_offset(offset)
 
@@ -497,8 +499,7 @@ class UnifiedLog:
         if self.high_watermark < offset:
             self.set_high_watermark(offset)
         self._durability.recovery_point = max(self._durability.recovery_point, offset)
-        if self._epochs.truncate_from_start(offset):
-            self._durability.epochs_changed = True
+        self._durability.epochs_changed |= self._epochs.truncate_from_start(offset)
         return True
 
     def delete_old_segments(self, now_ms: int) -> list[DeletedSegments]:
@@ -508,9 +509,8 @@ class UnifiedLog:
         `take_removals` after file.delete.delay.ms. Raises `StorageError`.
         """
         segments, config = self._segments, self._config
-        deleted = [
-            self._delete_oldest("log start offset", below_log_start(segments.bases, self.log_start_offset), now_ms)
-        ]
+        below = below_log_start(segments.bases, self.log_start_offset)
+        deleted = [self._delete_oldest("log start offset", below, now_ms)]
         if config.cleanup_delete:
             if config.retention_bytes >= 0:
                 sizes = [segment.size for segment in segments.below(self.high_watermark, self.log_end_offset)]
@@ -551,6 +551,10 @@ class UnifiedLog:
             self._durability.directory_changed = True
         self._segments.remove(first, end, now_ms + self._config.file_delete_delay_ms)
 
+    @property
+    def has_removals(self) -> bool:
+        return bool(self._segments.removals)
+
     def take_removals(self, now_ms: int) -> list[str]:
         """Paths of renamed files whose delay is over; the caller removes them, on any thread."""
         return self._segments.take_removals(now_ms)
@@ -575,13 +579,8 @@ class UnifiedLog:
         if offset < self._segments.bases[0]:
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
-        _logger.info(
-            "log truncated",
-            partition=str(self.topic_partition),
-            log_end_offset=self.log_end_offset,
-            truncated_to=offset,
-            high_watermark=self.high_watermark,
-        )
+        name, end, known = str(self.topic_partition), self.log_end_offset, self.high_watermark
+        _logger.info("log truncated", partition=name, log_end_offset=end, truncated_to=offset, high_watermark=known)
         try:
             self.truncations += 1
             self.swap.cancel()

@@ -54,8 +54,8 @@ class LeaderThrottle(Protocol):
 
 class HostedPartitions(NamedTuple):
     """What the replica manager gives: `find` gives the hosted partition that a spec names, or why it is not here.
-    `on_moved` is called with what a fetch moved before the fetch is answered. `failures` says what is answered where
-    nothing can be read."""
+    `on_moved` is called with what a fetch moved before the fetch is answered, `on_behind` where a follower does not
+    have all records. `failures` says what is answered where nothing can be read."""
 
     find: Callable[[FetchSpec], Partition | ErrorCode]
     on_moved: Callable[[Partition, FollowerFetchResult], None]

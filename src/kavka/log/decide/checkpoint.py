@@ -61,8 +61,17 @@ class MetaProperties(NamedTuple):
 
 def format_offsets(offsets: Mapping[TopicPartition, Offset]) -> bytes:
     """An offset checkpoint's bytes, sorted by partition."""
-    lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in sorted(offsets.items())]
-    return f"{_VERSION}\n{len(lines)}\n{''.join(lines)}".encode()
+    return join_lines([offset_lines(sorted(offsets.items()))], len(offsets))
+
+
+def offset_lines(entries: Iterable[tuple[TopicPartition, Offset]]) -> str:
+    """The lines of an offset checkpoint about these partitions."""
+    return "".join([f"{topic} {partition} {offset}\n" for (topic, partition), offset in entries])
+
+
+def join_lines(blocks: Iterable[str], count: int) -> bytes:
+    """An offset checkpoint's bytes, of blocks of lines that are `count` in all."""
+    return f"{_VERSION}\n{count}\n{''.join(blocks)}".encode()
 
 
 def parse_offsets(data: bytes) -> dict[TopicPartition, Offset]:
