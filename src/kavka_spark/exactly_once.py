@@ -41,12 +41,11 @@ import pyarrow as pa
 
 from kavka.client.producer import Producer
 from kavka.client.settings import ProducerSettings
-from kavka.client.transactions import ProducerFenced
+from kavka.errors import KavkaError
 from kavka_spark.connections import WorkerConnection
 from kavka_spark.deliveries import Deliveries
 from kavka_spark.errors import (
     BatchChangedError,
-    DeliveryError,
     StaleBatchError,
     StaleMarkersError,
     TaskFencedError,
@@ -83,8 +82,8 @@ class ExactlyOnce:
                 return False
             self._write(producer, rows, encoder, seen)
             return True
-        except (ProducerFenced, DeliveryError) as failure:
-            if isinstance(failure, DeliveryError) and not is_fenced(failure.__cause__):
+        except KavkaError as failure:
+            if not is_fenced(failure):
                 raise
             raise TaskFencedError(str(self._what), str(failure)) from failure
         finally:

@@ -254,6 +254,19 @@ def test_an_attempt_that_was_overtaken_amid_its_rows_commits_nothing(kavka_broke
     assert sink.write_from(large(b"a", b"b")).skipped
 
 
+def test_an_attempt_that_was_overtaken_behind_its_rows_commits_nothing(kavka_broker: KavkaProcess, topic: str) -> None:
+    """What is refused then is its marker, or what ends the transaction."""
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        yield from large(b"a", b"b")
+        assert not sink.write_from(large(b"a", b"b")).skipped
+
+    with pytest.raises(TaskFencedError, match="Another attempt of the task has taken over"):
+        sink.write_from(overtaken())
+    assert [value[:1] for value in values_in(kavka_broker, topic)] == [b"a"] * 5 + [b"b"] * 5
+
+
 def test_an_attempt_that_comes_after_the_batch_behind_it_writes_nothing_and_stops_nobody_for_long(
     kavka_broker: KavkaProcess, topic: str
 ) -> None:
@@ -552,6 +565,28 @@ def test_a_marker_that_a_former_leader_does_not_show_is_found_before_rows_are_co
         other.write(rows(b"1"), batch=1, partition=1)
     assert other.write(rows(b"1"), batch=1, partition=1).skipped
     assert values_in(kavka_broker, topic) == [b"0", b"1"]
+
+
+def test_markers_in_a_topic_that_was_made_anew_count_for_a_process_that_knew_the_former_one(
+    kavka_broker: KavkaProcess, topic: str
+) -> None:
+    markers = f"{topic}-markers"
+    compacted = {"cleanup.policy": "compact"}
+    create(kavka_broker.bootstrap, markers, 1, configs=compacted)
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true", exactlyOnceTopic=markers)
+    for batch in range(5):
+        sink.write(rows(b"%d" % batch), batch=batch)
+    other = elsewhere(kavka_broker, sink, topic=topic, exactlyOnceTopic=markers)
+    assert other.write(rows(b"4"), batch=4).skipped
+    admin = AdminClient({"bootstrap.servers": kavka_broker.bootstrap})
+    admin.delete_topics([markers])[markers].result(30)
+    create(kavka_broker.bootstrap, markers, 1, configs=compacted)
+    anew = elsewhere(kavka_broker, sink, topic=topic, exactlyOnceTopic=markers)
+    assert not anew.write(rows(b"5"), batch=5).skipped
+    with pytest.raises(StaleMarkersError):
+        other.write(rows(b"5"), batch=5)
+    assert other.write(rows(b"5"), batch=5).skipped
+    assert values_in(kavka_broker, topic) == [b"%d" % batch for batch in range(6)]
 
 
 @pytest.mark.parametrize("before", [0, 1])
