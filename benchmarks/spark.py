@@ -6,6 +6,11 @@ does falls on both. What counts is the ratio of each round; its median is compar
     1 KiB, 100 B      a whole topic of four partitions into Spark's noop sink, all seven columns
     ..., value only   the same, and kavka asked for one column (the connector cannot be)
     micro-batch       a stream of micro-batches of 400 rows: the time from trigger to trigger
+    ..., four tasks   the same, and each partition is read by a task of its own (minPartitions)
+    sink, from kafka  the same micro-batches into a topic, read with the connector by both sinks
+    sink, from kavka  the same, read with kavka
+
+    kavka-log         a session's first query over log files beside the same query later; the connector has none
 
 Processor time is that of the session: the JVM, and the Python workers where there are any; not the broker's.
 """
@@ -36,14 +41,18 @@ from kavka_spark import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 PARTITIONS = 4
 MICRO_BATCH_ROWS = 400
+LOGGED_RECORDS = 100_000
 WARMING = 3
 """Micro-batches at the start of a stream that do not count."""
 PARTS = ("triggerExecution", "addBatch", "latestOffset", "walCommit", "commitOffsets", "queryPlanning")
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 FORMATS = ("kafka", "kavka")
+STREAMS = ("micro-batch", "micro-batch, four tasks", "sink, from kafka", "sink, from kavka")
+LOG = "kavka-log"
 
 
 class Topic(NamedTuple):
@@ -69,25 +78,26 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a quarter of the records")
     parser.add_argument("--broker", choices=("kafka", "kavka"), default="kafka")
     parser.add_argument("--micro-batches", type=int, default=30)
-    parser.add_argument("--rows", default="", help="only these, of: 1 KiB, 100 B, micro-batch")
+    parser.add_argument("--rows", default="", help="only these, separated by semicolons; see above")
     parser.add_argument("--keep", action="store_true", help="write benchmarks/results/spark.json")
     arguments = parser.parse_args()
     share = 4 if arguments.quick else 1
     topics = [Topic("1 KiB", "large", 1024, 1_000_000 // share), Topic("100 B", "small", 100, 4_000_000 // share)]
-    wanted = [name.strip() for name in arguments.rows.split(",") if name.strip()]
-    unknown = set(wanted) - {"micro-batch", *(topic.name for topic in topics)}
+    wanted = [name.strip() for name in arguments.rows.split(";") if name.strip()]
+    unknown = set(wanted) - {LOG, *STREAMS, *(topic.name for topic in topics)}
     if unknown or arguments.rounds < 1 or arguments.micro_batches < 1:
         parser.error(f"no row {', '.join(sorted(unknown))}" if unknown else "rounds and micro-batches are 1 at least")
     topics = [topic for topic in topics if not wanted or topic.name in wanted]
+    streams = [name for name in STREAMS if not wanted or name in wanted]
     try:
-        run(arguments, topics, with_micro_batches=not wanted or "micro-batch" in wanted)
+        run(arguments, topics, streams, with_log=not wanted or LOG in wanted)
     except (PeerMissing, ProcessFailed) as failure:
         print(failure, file=sys.stderr)
         return 1
     return 0
 
 
-def run(arguments: argparse.Namespace, topics: list[Topic], *, with_micro_batches: bool) -> None:
+def run(arguments: argparse.Namespace, topics: list[Topic], streams: list[str], *, with_log: bool) -> None:
     """Raises `PeerMissing`, `ProcessFailed`."""
     jars = ",".join(map(str, connector_jars()))
     kept_for = arguments.broker if arguments.keep else None
@@ -109,10 +119,13 @@ def run(arguments: argparse.Namespace, topics: list[Topic], *, with_micro_batche
             },
         )
         try:
-            if with_micro_batches:
-                results["micro-batch"] = micro_batches(
-                    spark, bootstrap, arguments.micro_batches, arguments.rounds, Path(directory)
-                )
+            if with_log:
+                results[LOG] = first_and_warm(spark, Path(directory), arguments.rounds)
+                show_and_keep(results, kept_for)
+            if streams:
+                fill_trickle(bootstrap, arguments.micro_batches)
+            for name in streams:
+                results[name] = micro_batches(spark, bootstrap, name, arguments.rounds, Path(directory))
                 show_and_keep(results, kept_for)
             for topic in topics:
                 results[topic.name] = whole_topic(spark, bootstrap, topic, arguments.rounds)
@@ -169,38 +182,74 @@ def whole_topic(spark: SparkSession, bootstrap: str, topic: Topic, rounds: int) 
     return Row(what=f"{topic.records:,} records of {topic.name}", machine=machine, candidates=taken)
 
 
-def micro_batches(spark: SparkSession, bootstrap: str, count: int, rounds: int, directory: Path) -> Row:
-    """Streams of small micro-batches, in turn; of each the median, without its first ones."""
+def first_and_warm(spark: SparkSession, directory: Path, rounds: int) -> Row:
+    """A session's first query over log files beside the same query later: the candidates are those two."""
+    with KavkaProcess(directory / "log") as kavka:
+        create_topic(kavka.bootstrap, "logged", PARTITIONS)
+        produce(kavka.bootstrap, "logged", LOGGED_RECORDS, partitions=PARTITIONS, size=100)
+    machine = circumstances()
+
+    def query() -> Taken:
+        files = spark.read.format(LOG).option("topics", "logged").load(str(directory / "log" / "logs"))
+        return measure(lambda: files.groupBy("partition").count().collect())
+
+    first = query()
+    print(f"  {LOG}, first: {first.wall_s:.2f} s", flush=True)
+    query()
+    warm = [query() for _ in range(rounds)]
+    print(f"  {LOG}, warm: {statistics.median(each.wall_s for each in warm):.2f} s", flush=True)
+    taken = {
+        "kafka": {"wall_s": [each.wall_s for each in warm]},
+        "kavka": {"wall_s": [first.wall_s] * rounds},
+    }
+    return Row(what=f"{LOG}: a session's first query beside the same later", machine=machine, candidates=taken)
+
+
+def fill_trickle(bootstrap: str, count: int) -> None:
+    """The topic of all micro-batches, for so many that count."""
     create_topic(bootstrap, "trickle", PARTITIONS)
+    create_topic(bootstrap, "trickled", PARTITIONS)
     produce(bootstrap, "trickle", MICRO_BATCH_ROWS * (count + WARMING), partitions=PARTITIONS, size=100)
+
+
+def micro_batches(spark: SparkSession, bootstrap: str, row: str, rounds: int, directory: Path) -> Row:
+    """Streams of small micro-batches, in turn; of each the median, without its first ones."""
     taken: dict[str, dict[str, list[float]]] = {name: {"wall_ms": []} for name in FORMATS}
     machine = circumstances()
     for number in range(rounds + 1):
         for name in FORMATS:
-            stream = spark.readStream.format(name).options(
-                **{
-                    "kafka.bootstrap.servers": bootstrap,
-                    "subscribe": "trickle",
-                    "startingOffsets": "earliest",
-                    "maxOffsetsPerTrigger": str(MICRO_BATCH_ROWS),
-                }
-            )
-            writer = stream.load().writeStream.format("noop").trigger(availableNow=True)
-            query = writer.option("checkpointLocation", str(directory / f"{name}-{number}")).start()
+            checkpoint = directory / f"{row}-{name}-{number}"
+            query = stream(spark, bootstrap, row, name).option("checkpointLocation", str(checkpoint)).start()
             query.awaitTermination()
             durations = [p.durationMs for p in query.recentProgress if p.numInputRows][WARMING:]
             parts = {part: statistics.median(each.get(part, 0) for each in durations) for part in PARTS}
-            print(f"  micro-batch, {name}: {parts}", flush=True)
+            print(f"  {row}, {name}: {parts}", flush=True)
             if number:
                 taken[name]["wall_ms"].append(parts["triggerExecution"])
-    return Row(what=f"a micro-batch of {MICRO_BATCH_ROWS} rows", machine=machine, candidates=taken)
+    what = row.replace("micro-batch", f"a micro-batch of {MICRO_BATCH_ROWS} rows")
+    return Row(what=what, machine=machine, candidates=taken)
+
+
+def stream(spark: SparkSession, bootstrap: str, row: str, name: str) -> DataStreamWriter:
+    """`name` is the source's format, or the sink's in the rows about sinks."""
+    servers = {"kafka.bootstrap.servers": bootstrap}
+    source = row.rpartition(" ")[2] if row.startswith("sink") else name
+    options = {"subscribe": "trickle", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(MICRO_BATCH_ROWS)}
+    if row.endswith("four tasks"):
+        options["minPartitions"] = str(PARTITIONS)
+    rows = spark.readStream.format(source).options(**servers, **options).load()
+    if row.startswith("sink"):
+        writer = rows.select("key", "value").writeStream.format(name).options(**servers, topic="trickled")
+    else:
+        writer = rows.writeStream.format("noop")
+    return writer.trigger(availableNow=True)
 
 
 def circumstances() -> dict[str, str]:
     return {"cores": str(os.cpu_count()), "load at the start": f"{os.getloadavg()[0]:.1f}"}
 
 
-def measure(work: Callable[[], None]) -> Taken:
+def measure(work: Callable[[], object]) -> Taken:
     cpu_before, began = cpu_seconds(), time.perf_counter()
     work()
     return Taken(time.perf_counter() - began, cpu_seconds() - cpu_before)
