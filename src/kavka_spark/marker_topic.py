@@ -93,10 +93,19 @@ class MarkerTopic:
         return Seen(layout, markers)
 
     async def last_batch(self, query: str) -> int | None:
-        """The last batch that any task of the query committed. Reads the whole topic; raises as `latest`."""
-        partitions = [TopicPartition(self._name, index) for index in range(await self._ready())]
-        batches = [batch for each in partitions for batch in (await self._read_to_end(each)).batches_of(query)]
-        return max(batches, default=None)
+        """The last batch that any task of the query committed. Reads the whole topic; raises as `look`."""
+        markers = await self.markers_of(query)
+        return max((marker.batch for marker in markers.values()), default=None)
+
+    async def markers_of(self, query: str) -> dict[int, Marker]:
+        """The last marker of each task of the query. Reads the whole topic; raises as `look`."""
+        found: dict[int, Marker] = {}
+        for index in range(await self._ready()):
+            known = await self._read_to_end(TopicPartition(self._name, index))
+            for task, marker in known.markers_of(query).items():
+                if task not in found or found[task].batch < marker.batch:
+                    found[task] = marker
+        return found
 
     async def _read_to_end(self, partition: TopicPartition) -> CommittedMarkers:
         return await self._read_to(partition, (await latest_offsets(self._cluster, [partition]))[partition])

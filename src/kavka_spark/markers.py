@@ -138,10 +138,14 @@ class CommittedMarkers:
         value = self._committed.get(layout_key(query))
         return None if value is None else parse_layout(value)
 
-    def batches_of(self, query: str) -> list[int]:
-        """The last committed batch of each of the query's tasks that has one here."""
+    def markers_of(self, query: str) -> dict[int, Marker]:
+        """What each of the query's tasks that has a marker here committed last, by task."""
         begin = Task(query, 0).key.removesuffix(b"0}")
-        return [parse_marker(value).batch for key, value in self._committed.items() if key.startswith(begin)]
+        return {
+            int(key.removeprefix(begin).removesuffix(b"}")): parse_marker(value)
+            for key, value in self._committed.items()
+            if key.startswith(begin)
+        }
 
     @property
     def is_too_large(self) -> bool:

@@ -1,22 +1,28 @@
-"""`kavka spark`: is this machine ready for Spark?
+"""`kavka spark`: is this machine ready for Spark, and how does a query go on that was killed?
 
-Decides the form of the report; what is examined is `kavka_spark.doctor`'s. Works where pyspark is missing, and says so.
+Decides the form of the reports; what is examined is `kavka_spark.doctor`'s, and what checkpoint and markers mean
+`kavka_spark.recovery`'s. Works where pyspark is missing, and says so.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kavka.cli.help import CommandLine
-from kavka.cli.output import FAILED, Failure, Table, show, show_json
+from kavka.cli.options import Bootstrap, Json
+from kavka.cli.output import FAILED, Failure, Table, show, show_json, usage
+from kavka.cli.session import with_cluster
 from kavka.installation import install_command
 
 if TYPE_CHECKING:
+    from kavka.client.cluster import Cluster
     from kavka_spark.doctor import Finding
+    from kavka_spark.recovery import Progress
 
-app = CommandLine(name="spark", help="Check whether this machine is ready for Spark.")
+app = CommandLine(name="spark", help="Check this machine for Spark, and how a killed query goes on.")
 
 
 @app.command("doctor")
@@ -51,6 +57,74 @@ def doctor(
         _show(findings)
     if not is_well(findings):
         raise typer.Exit(FAILED)
+
+
+@app.command("recover")
+def recover(
+    checkpoint: Annotated[
+        Path | None, typer.Argument(metavar="CHECKPOINT", help="The checkpoint of a query, a directory.")
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="Instead: exactlyOnceId of a batch job.")
+    ] = None,
+    topic: Annotated[
+        str, typer.Option("--topic", metavar="TOPIC", help="Where batches are marked: exactlyOnceTopic.")
+    ] = "__kavka_spark_batches",
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show what an exactly-once query has committed, and how to start it again.
+
+    Use it after a query was killed amid a batch. It changes nothing.
+
+    [bold]Examples[/bold]
+
+    kavka spark recover checkpoints/invoices
+
+    kavka spark recover --id load-2026-11-21
+    """
+    if (checkpoint is None) == (job is None):
+        usage("expected a checkpoint, or --id")
+    need_spark()
+    from kavka_spark.recovery import Checkpoint, advise, read_checkpoint
+
+    known = Checkpoint(str(job)) if checkpoint is None else read_checkpoint(checkpoint)
+    progress = with_cluster(bootstrap, lambda cluster: _progress(cluster, topic, known.query))
+    advice = advise(known, progress)
+    if as_json:
+        layout = progress.layout
+        show_json(
+            known._asdict()
+            | {"layout": None if layout is None else layout._asdict()}
+            | {"tasks": {str(task): marker.batch for task, marker in sorted(progress.markers.items())}}
+            | advice._asdict()
+        )
+        return
+    table = Table(["task", "last batch", "rows", "bytes"], ["task", "last batch", "rows", "bytes"])
+    for task, marker in sorted(progress.markers.items()):
+        table.add(task, marker.batch, marker.digest.rows, marker.digest.size_bytes)
+    if progress.markers:
+        show(table)
+        print()
+    print(f"query {known.query}: {advice.found}")
+    print(f"  Next: {advice.next_step}")
+
+
+async def _progress(cluster: Cluster, name: str, query: str) -> Progress:
+    from kavka.errors import ErrorCode, RequestError
+    from kavka_spark.marker_topic import MarkerTopic
+    from kavka_spark.recovery import Progress
+
+    try:
+        await cluster.topic(name)
+    except RequestError as missing:
+        if missing.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        raise Failure(
+            f"there is no topic {name!r}: no query has marked batches there", "name it with --topic"
+        ) from missing
+    markers = MarkerTopic(cluster, name)
+    return Progress((await markers.look(query)).layout, await markers.markers_of(query))
 
 
 def need_spark() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +46,7 @@ from kavka_spark.sink_schema import sink_columns
 from kavka_spark.stable import TASK_BITS, TASK_COLUMN
 from kavka_spark.writer import BATCH_ID, QUERY_ID, TaskIdentity, WrittenRows, write_rows
 from kavka_spark.writer_layouts import Layout, layout_key, parse_layout
+from tests.kit.command_line import run_alone
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.process_cluster import eventually
 from tests.kit.topic_contents import contents, create, decided
@@ -620,6 +623,33 @@ def test_a_change_in_a_batch_is_taken_back_where_a_former_leader_does_not_show_i
         other.write(rows(b"1"), batch=1, partition=0, tasks=2)
     assert sink.write(rows(b"1"), batch=1, partition=3, tasks=4).skipped
     assert values_in(kavka_broker, topic) == [b"0", b"1"]
+
+
+def test_recover_says_how_a_query_goes_on_that_was_killed_amid_a_batch(
+    kavka_broker: KavkaProcess, topic: str, tmp_path: Path
+) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    for directory in ("offsets", "commits"):
+        (tmp_path / directory).mkdir()
+    (tmp_path / "metadata").write_text(json.dumps({"id": sink.query}))
+
+    def recover(*words: str) -> str:
+        result = run_alone("spark", "recover", *words, KAVKA_BOOTSTRAP=kavka_broker.bootstrap)
+        assert result.returncode == 0, result.stderr.decode()
+        return result.stdout.decode()
+
+    for batch in (0, 1):
+        (tmp_path / "offsets" / str(batch)).touch()
+        sink.write(rows(b"a", b"b"), batch=batch, partition=2, tasks=4)
+        if not batch:
+            (tmp_path / "commits" / "0").touch()
+    found = json.loads(recover(str(tmp_path), "--json"))
+    assert (found["planned"], found["finished"], found["tasks"]) == (1, 0, {"2": 1})
+    assert found["next_step"].startswith("start the query with stable(df, 4) until this batch is through")
+    assert "batch 1 is begun: of 4 tasks 2 has committed" in recover(str(tmp_path))
+    (tmp_path / "commits" / "1").touch()
+    assert "batch 1 is through" in recover(str(tmp_path))
+    assert "of 4 tasks 2 has committed" in recover("--id", sink.query)
 
 
 def layouts_of(broker: KavkaProcess, sink: Sink) -> list[Layout]:
