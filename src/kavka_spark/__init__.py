@@ -44,6 +44,7 @@ pyspark_kavka*; this package does the work.
     log_scan, log_batches, log_transactions    batches and damage; a row per batch; aborted or not
 
     doctor, trial       is this machine ready for Spark?
+    recovery            how far a query has come that was killed, and how it goes on
     pipelines/          pipelines on Spark Declarative Pipelines
 
     from kavka_spark import session

@@ -64,7 +64,7 @@ TABLE: Final = (
     Entry("lag-policy", "lag_policy", UNDERSTAND, "Compare rules for when a follower leaves the ISR."),
     Entry("quorum-vs-isr", "quorum_vs_isr", UNDERSTAND, "Compare in-sync replicas with a majority quorum."),
     Entry("pipeline", "pipeline", PIPELINES, "Run pipelines on Spark, in Python and SQL."),
-    Entry("spark", "spark", PIPELINES, "Check this machine for Spark, and how a killed query goes on."),
+    Entry("spark", "spark", PIPELINES, "Check Spark on this machine, and killed queries."),
 )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kavka_spark.doctor import Finding
     from kavka_spark.recovery import Progress
 
-app = CommandLine(name="spark", help="Check this machine for Spark, and how a killed query goes on.")
+app = CommandLine(name="spark", help="Check Spark on this machine, and killed queries.")
 
 
 @app.command("doctor")
