@@ -252,6 +252,7 @@ def delete_offsets(bootstrap: str | None, group_id: str, topics: Sequence[str], 
     async def work(cluster: Cluster) -> dict[TopicPartition, ErrorCode]:
         from kavka.client.group_admin import SHARE, GroupAdmin
         from kavka.client.share_group_admin import ShareGroupAdmin
+        from kavka.errors import ErrorCode, RequestError
 
         admin = GroupAdmin(cluster)
         places = await places_of(cluster, topics)
@@ -261,7 +262,14 @@ def delete_offsets(bootstrap: str | None, group_id: str, topics: Sequence[str], 
             usage(
                 f"{parts[0]}: a share group forgets whole topics", f"for example --topic {parts[0].partition(':')[0]}"
             )
-        errors = await ShareGroupAdmin(cluster).delete_positions(group_id, topics)
+        try:
+            errors = await ShareGroupAdmin(cluster).delete_positions(group_id, topics)
+        except RequestError as refused:
+            if refused.code is not ErrorCode.NON_EMPTY_GROUP:
+                raise
+            raise Failure(
+                f"group {group_id} has members: what it did was not forgotten", "stop its consumers first"
+            ) from refused
         return {place: errors[place.topic] for place in places}
 
     errors = with_cluster(bootstrap, work)
