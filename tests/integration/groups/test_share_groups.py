@@ -250,6 +250,24 @@ def test_large_records_go_out_together_and_a_fetch_waits_for_as_many_bytes_as_it
         assert member.fetch(found, max_bytes=1_500_000) == [(0, 0, 2)]
 
 
+def test_large_records_go_out_together_again_until_they_have_failed_often(
+    client: BrokerClient, broker: KavkaProcess
+) -> None:
+    """As with Apache Kafka 4.3: what a dead member held is not given out a megabyte at a time."""
+    name, topic_id = topic_of(client)
+    for _ in range(6):
+        builder = BatchBuilder()
+        builder.append(0, None, b"x" * 600_000)
+        assert client.produce(name, builder.build()).error_code == 0
+    group = group_of(client)
+    found = []
+    for _ in range(4):
+        with ShareMember(broker.port, group) as member:
+            member.join_assigned(name)
+            found.append(eventually("they come", lambda member=member: member.fetch(topic_id, max_bytes=8 << 20)))
+    assert found == [[(0, 5, 1)], [(0, 5, 2)], [(0, 5, 3)], [(0, 0, 4)]]
+
+
 def test_a_fetch_of_what_has_no_state_is_answered_so_that_clients_go_on(
     client: BrokerClient, broker: KavkaProcess
 ) -> None:

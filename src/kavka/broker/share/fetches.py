@@ -33,7 +33,7 @@ from kavka.records.control import ControlType, read_marker
 from kavka.replication.decide.fetching import FetchOutcome
 from kavka.replication.purgatory import DelayedOperation
 from kavka.replication.replica_manager import ReplicaManager
-from kavka.share.decide.acquired_records import Acquired, LogBatch, Wish, told
+from kavka.share.decide.acquired_records import Acquired, LogBatch, Wish, isolation_from, told
 
 if TYPE_CHECKING:
     from kavka.protocol.connection import ConnectionContext
@@ -252,8 +252,9 @@ class ShareFetches:
         return [*given, *failed]
 
     def _give_pieces(self, asked: FetchWish, read: _Read, share_bytes: int, left: int, left_bytes: int) -> Given | None:
-        """What the member gets of one partition: more than one piece where all is new and there is room for more. What
-        is delivered again goes out alone, by the rules of records that fail."""
+        """What the member gets of one partition: more than one piece where there is room for more. What has failed
+        often goes out alone."""
+        limits = self._leaders.settings(asked.group_id).limits
         pieces: list[Given] = []
         piece: _Read | Given | None = read
         while isinstance(piece, _Read) and left > 0 and (left_bytes > 0 or not pieces):
@@ -263,10 +264,10 @@ class ShareFetches:
             pieces.append(found)
             left -= sum(run.last - run.first + 1 for run in found.acquired)
             left_bytes -= len(found.records)
-            records = read.led.records
-            if records.next_fetch_offset < records.end or found.acquired[-1].deliveries > 1 or left_bytes <= 0:
+            is_failing = found.acquired[-1].deliveries > isolation_from(limits.deliveries)
+            if is_failing or read.led.records.next_is_failing(limits) or left_bytes <= 0:
                 break
-            piece = self._read(asked, read.partition, read.led, min(share_bytes, left_bytes))
+            piece = self._read(asked, read.partition, read.led, min(share_bytes, left_bytes), is_more=True)
             if isinstance(piece, _Read) and piece.batches[0].first <= found.acquired[-1].last:
                 break  # The rest of a batch.
         return _joined(pieces, asked.wish) if pieces else None
@@ -291,8 +292,11 @@ class ShareFetches:
             next_read = self._read(asked, read.partition, led, share_bytes)
         return None
 
-    def _read(self, asked: FetchWish, partition: PartitionId, led: LedShare, max_bytes: int) -> _Read | Given | None:
-        """Whole batches from the next offset on that can be given; None if there are none, or none may be."""
+    def _read(
+        self, asked: FetchWish, partition: PartitionId, led: LedShare, max_bytes: int, *, is_more: bool = False
+    ) -> _Read | Given | None:
+        """Whole batches from the next offset on that can be given; None if there are none, or none may be. The first
+        batch may be larger than `max_bytes`, unless there is something to be given already (`is_more`)."""
         if led.is_dropped:  # Since it was found. What it gave out would be given out by another, too.
             return Given(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         settings = self._leaders.settings(asked.group_id)
@@ -308,7 +312,7 @@ class ShareFetches:
                 max_bytes,
                 current_leader_epoch=led.leader_epoch,
                 read_committed=settings.reads_committed,
-                min_one_batch=True,
+                min_one_batch=not is_more,
             )
             data = b"".join(chunk.tobytes() for chunk in result.chunks)
             aborted: list[tuple[Offset, int]] = []

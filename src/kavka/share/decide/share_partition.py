@@ -146,6 +146,11 @@ class SharePartition:
         delivered, while nothing is in flight whose acknowledgement would tell of it."""
         return self._last_change > self._last_sent or (self.start == self.end and self.start > self._sent_start)
 
+    def next_is_failing(self, limits: ShareLimits) -> bool:
+        """Whether what can be given out next was delivered so often that it goes out alone."""
+        free = next((span for span in self.spans if span.is_free), None)
+        return free is not None and free.deliveries >= isolation_from(limits.deliveries)
+
     def may_take_more(self, limits: ShareLimits) -> bool:
         """Whether somebody could be given something, if the log has it."""
         return self.next_fetch_offset < self.end or self.room(limits) > 0
