@@ -67,7 +67,7 @@ def main() -> int:
     print(f"{target}: {sum(1 for _ in target.rglob('*.html'))} pages")
     if wishes.serve:
         host, port = ADDRESS
-        print(f"http://{host}:{port}/")
+        print(f"http://{host}:{port}/", flush=True)
         subprocess.run([sys.executable, "-m", "http.server", "--bind", host, "--directory", target, port], check=False)
     return 0
 
