@@ -630,7 +630,7 @@ def test_a_read_at_the_end_is_empty_and_beyond_it_out_of_range(tmp_path: Path) -
     log = new_log(tmp_path)
     append(log, batch(3))
     assert log.read(3, 100, max_offset=3, min_one_batch=True) == ([], 0, 3, 0)
-    assert log.read(2, 100, max_offset=1, min_one_batch=True) == ([], 0, 2)
+    assert log.read(2, 100, max_offset=1, min_one_batch=True) == ([], 0, 2, 0)
     for offset in (-1, 4):
         with pytest.raises(OffsetOutOfRange):
             log.read(offset, 100, max_offset=3, min_one_batch=True)

@@ -498,6 +498,17 @@ def test_a_leader_that_refuses_a_full_request_is_left_alone_for_a_while() -> Non
     assert not following.answer(error=ErrorCode.UNKNOWN_SERVER_ERROR, session_id=0)
 
 
+def test_without_a_session_partitions_that_had_records_are_named_behind_the_others() -> None:
+    # A leader whose cache has no room for a session serves partitions in the order of the request, until its answer is
+    # full. Those in front would get all of it for ever.
+    following = Following(3)
+    assert list(following.asked()) == [0, 1, 2]
+    following.answer(
+        data(0, batch(b"a", leader_epoch=EPOCH)), data(1, batch(b"a", leader_epoch=EPOCH)), data(2), session_id=0
+    )
+    assert list(following.asked()) == [2, 0, 1]
+
+
 # -- throttles
 
 

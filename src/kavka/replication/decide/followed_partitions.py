@@ -134,6 +134,7 @@ class FollowedPartitions:
         self._ports = ports
         self._counts = counts
         self._states: dict[TopicPartition, FetchState] = {}
+        """In the order in which a full request names them."""
         self._by_name: dict[str, dict[int, FetchState]] = {}
         self._by_id: dict[uuid.UUID, dict[int, FetchState]] = {}
         self._changed: dict[TopicPartition, None] = {}
@@ -437,6 +438,8 @@ class FollowedPartitions:
                 return
             state.on_records(log.log_end_offset, log.latest_epoch, high_watermark)
             self._changed[state.topic_partition] = None
+            # To the end of the line: where the leader keeps no session, the next request names them in this order.
+            self._states[state.topic_partition] = self._states.pop(state.topic_partition)
             throttle = self._ports.throttle
             if throttle.is_limited and throttle.is_throttled(state.topic_partition):
                 throttle.record(len(records), now_ms)
