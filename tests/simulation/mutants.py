@@ -19,6 +19,7 @@ PARTITION = "kavka.replication.decide.partition:Partition"
 DIVERGENCE = "kavka.replication.decide.divergence"
 FETCH_STATE = "kavka.replication.decide.fetch_state:FetchState"
 FOLLOWED = "kavka.replication.decide.followed_partitions:FollowedPartitions"
+FOLLOWER_FETCHES = "kavka.replication.follower_fetches:FollowerFetches"
 LOG = "kavka.log.unified_log:UnifiedLog"
 STATE_CHANGES = "kavka.broker.metadata.state_changes:StateChanges"
 
@@ -674,6 +675,49 @@ MUTANTS = [
         "KIP-447: a member starts where the group was before a transaction that is ending",
         (Change("kavka.broker.api.groups.offset_fetch:handle", "if message.require_stable else", "if False else"),),
         ("S49",),
+    ),
+    # What fetches leave out.
+    Mutant(
+        "an append wakes no idle partition",
+        "the first record of a partition that was idle is fetched by nobody",
+        (Change(f"{FOLLOWER_FETCHES}.on_append", "self.wake(partition)", "pass"),),
+        ("S67",),
+    ),
+    Mutant(
+        "a high watermark wakes no idle partition",
+        "a follower that has everything never hears that it is committed",
+        (Change(f"{FOLLOWER_FETCHES}.on_high_watermark_advanced", "self.wake(partition)", "pass"),),
+        ("S67",),
+    ),
+    Mutant(
+        "a log start wakes no idle partition",
+        "followers keep what their leader deleted until there is a new record",
+        (
+            Change(
+                "kavka.replication.replica_manager:ReplicaManager.on_log_start_moved",
+                "self.followers.wake(partition)",
+                "pass",
+            ),
+        ),
+        ("S67",),
+    ),
+    Mutant(
+        "whatever was told, a partition is idle",
+        "an answer that waited is older than the high watermark, and the partition is left out all the same",
+        (Change(f"{FOLLOWER_FETCHES}.rest", "and outcome.high_watermark == log.high_watermark", ""),),
+        ("S67",),
+    ),
+    Mutant(
+        "own retention is not told",
+        "found by reading: a leader did not hear of records that a follower's own retention deleted",
+        (
+            Change(
+                "kavka.replication.fetcher_manager:FetcherManager.on_log_start_moved",
+                "if fetcher is not None:",
+                "if False:",
+            ),
+        ),
+        ("S66",),
     ),
     *ACCESS_MUTANTS,
 ]

@@ -188,6 +188,24 @@ def test_r6_a_member_of_the_stored_isr_loses_committed_records_while_its_leaders
         check(world, member)
 
 
+def test_r32_a_log_begins_later_and_its_idle_followers_are_not_told(world: World) -> None:
+    hosted = replica(world, leader(world))
+    assert all(remote.idle is not None for remote in hosted.remote_replicas())
+    assert hosted.log.delete_records(1)
+
+    with broken("R32"):
+        check(world, leader(world))
+
+
+def test_r32_a_partition_leaves_its_broker_and_stays_in_a_session(world: World) -> None:
+    hosted = world.brokers[leader(world)].broker
+    assert hosted is not None
+    hosted.replicas._partitions.pop(PARTITION)
+
+    with broken("R32"):
+        check(world, leader(world))
+
+
 def test_r11_a_log_is_cut_below_its_high_watermark(world: World) -> None:
     member = followers(world)[0]
     log = replica(world, member).log

@@ -46,7 +46,7 @@ from collections.abc import Iterable, KeysView, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.errors import NO_ERROR, ErrorCode, RequestError
-from kavka.model import NO_OFFSET
+from kavka.model import NO_OFFSET, Offset
 from kavka.replication.decide.fetching import FetchOutcome, FetchSpec, PartitionKey, partition_key
 
 if TYPE_CHECKING:
@@ -115,6 +115,10 @@ class FetchSession:
     def size(self) -> int:
         """How many partitions the session holds."""
         return len(self.specs) + (len(self.idle) if self.idle is not None else 0)
+
+    def told(self, key: PartitionKey) -> tuple[Offset, Offset]:
+        """The high watermark and the log start that the client was told of last; -1 for what it must be told again."""
+        return self._sent.get(key, _NOTHING_SENT)
 
     def keep_resolved(self, specs: Iterable[FetchSpec], topics_version: int) -> None:
         """These are the partitions that a fetch looks at with the names of their topics, as they are in the broker's
@@ -223,6 +227,10 @@ class FetchSessionCache:
 
     def session_ids(self) -> KeysView[int]:
         return self._sessions.keys()
+
+    def sessions(self) -> list[FetchSession]:
+        """The one that was used longest ago comes first."""
+        return list(self._sessions.values())
 
     def context(  # noqa: PLR0913 - called for every fetch request: no value is made for its arguments
         self,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kavka.broker.metadata.metadata_cache import PartitionMetadata
-    from kavka.model import Offset, TopicPartition
+    from kavka.model import BrokerId, Offset, TopicPartition
     from kavka.simulator.host.broker import SimulatedBroker
     from kavka.simulator.rules.invariants import Observer
     from kavka.simulator.rules.log_mirror import LogMirror
@@ -57,6 +57,8 @@ def _missing_of_logs(
     observer: Observer, brokers: Mapping[int, SimulatedBroker], partition: TopicPartition
 ) -> list[str]:
     ends: dict[int, tuple[Offset, Offset]] = {}
+    spans_of: dict[int, tuple[Offset, Offset]] = {}
+    known: dict[BrokerId, tuple[Offset, Offset]] = {}
     mirrors: list[LogMirror] = []
     for replica in observer.assigned[partition]:
         observer.check_broker(brokers[replica], observer.now_ms)
@@ -68,11 +70,17 @@ def _missing_of_logs(
         seen.follow()
         mirrors.append(seen.mirror)
         ends[replica] = (found.log.log_end_offset, found.log.high_watermark)
+        spans_of[replica] = (found.log.log_start_offset, found.log.log_end_offset)
         is_open = found.is_leader and found.log.last_stable_offset < found.log.high_watermark
         if is_open and not observer.stands_last:
             return [f"{partition}: a transaction is open at {found.log.last_stable_offset}"]
+        if found.is_leader:
+            known = {each.broker_id: (each.log_start_offset, each.log_end_offset) for each in found.remote_replicas()}
     if len(set(ends.values())) > 1 or any(differ(mirrors[0], each, each.end) for each in mirrors):
         return [f"{partition}: logs differ: {ends}"]
+    spans = {broker_id: spans_of.get(broker_id) for broker_id in known}
+    if known != spans:
+        return [f"{partition}: the leader knows its followers' logs to be {known}, they are {spans}"]
     return []
 
 

@@ -23,7 +23,7 @@ keeps three ghost variables that no broker may read: `acked`, `consumed` and the
 
 Beside it stand the rules of logs (`log_rules`: R2, R4, R11, R13, R16, R22), of joining and leading (`join_rules`: R10,
 R12, R21), of fencing (`fencing_rules`: R14), of access (`access_rules`: R23 to R26), sessions (`session_rules`: R27 to
-R29) and connections (`connection_rules`: R30, R31).
+R29), connections (`connection_rules`: R30, R31) and what fetches leave out (`idle_rules`: R32).
 
 To stay cheap it looks only at what a step may have touched: the partitions of the broker whose turn it was, and the
 znodes if the tree's zxid moved; of a log only the batches that are new (`LogMirror`). What it sees change (a state
@@ -44,6 +44,7 @@ from kavka.simulator.rules.access_rules import AccessRules
 from kavka.simulator.rules.fencing_rules import FencingRules
 from kavka.simulator.rules.group_rules import TOPIC as OFFSETS_TOPIC
 from kavka.simulator.rules.group_rules import GroupRules
+from kavka.simulator.rules.idle_rules import IdleRules
 from kavka.simulator.rules.join_rules import JoinRules
 from kavka.simulator.rules.log_mirror import LogMirror, differ
 from kavka.simulator.rules.log_rules import LogRules
@@ -90,7 +91,9 @@ class _Reassignment(NamedTuple):
     was_complete: bool = False
 
 
-_glance = attrgetter("log.log_end_offset", "log.high_watermark", "log.failure", "state", "_isr", "_is_leader")
+_glance = attrgetter(
+    "log.log_end_offset", "log.high_watermark", "log.log_start_offset", "log.failure", "state", "_isr", "_is_leader"
+)
 """All that a step may have changed of a partition, in one call: it is made for each of a broker's, after each step."""
 
 
@@ -116,6 +119,7 @@ class Observer(View):
         self.states = States(self.replicas, self.topic_name)
         self._logs = LogRules(self)
         self._joins = JoinRules(self)
+        self._idle = IdleRules(self)
         self.groups = GroupRules(self)
         self.watchers: list[Watcher] = [self.states, self._joins, FencingRules(self), self.groups]
         self.access = AccessRules(self, zookeeper)
@@ -184,6 +188,8 @@ class Observer(View):
         hosts = self._hosts.get(broker.broker_id)
         partitions = [*hosted.replicas.partitions()]
         if hosts is None or hosts.partitions != partitions or hosts.topics != self._topics_pzxid:
+            for gone in set(hosts.partitions).difference(partitions) if hosts is not None else ():
+                self._idle.on_gone(broker.broker_id, gone)
             hosts = self._hosts[broker.broker_id] = self._find_hosts(broker, partitions)
         looks = [*map(_glance, hosts.watched)]
         if looks == hosts.looks:
@@ -379,6 +385,7 @@ class Observer(View):
             partition.isr_state,
             log.failure is not None,
         )
+        self._idle.on_change(seen)
         topic_partition = partition.topic_partition
         seen.is_former = partition.topic_id != self.topic_ids.get(topic_partition.topic)
         if seen.is_former:

@@ -15,12 +15,13 @@ broken on the way. Leader A, followers B and C, controller D: see `play`.
     sessions      S56 to S60: logins, and what ends them
     rollouts      S61, S62: certificates and listeners that change broker by broker
     floods        S63 to S65: more connections than there may be
+    idle          S66, S67: what fetches leave out while nothing changes it
     play          the words in which a scenario is told; play_clients, play_wire: its clients and its requests
     registry      the list of scenarios
 """
 
 from kavka.simulator.scenarios import articles, divergence, isr, controller, storage  # isort: skip # as they are listed
-from kavka.simulator.scenarios import producers, transactions, access, sessions, rollouts, floods  # isort: skip
+from kavka.simulator.scenarios import producers, transactions, access, sessions, rollouts, floods, idle  # isort: skip
 from kavka.simulator.scenarios.isr import lose_last_standing
 from kavka.simulator.scenarios.registry import LAGGING, SCENARIOS, Scenario, play, scenario
 
@@ -33,6 +34,7 @@ __all__ = [
     "controller",
     "divergence",
     "floods",
+    "idle",
     "isr",
     "lose_last_standing",
     "play",
