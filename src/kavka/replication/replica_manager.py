@@ -97,8 +97,8 @@ class ReplicaManager:
         self.loop = loop
         self._is_elsewhere = ports.is_elsewhere
         self._partitions: dict[tuple[str, int], Partition] = {}
-        self._hosted_topics: dict[uuid.UUID, tuple[str, int]] = {}
-        """Name and number of hosted partitions, by topic id."""
+        self._hosted_topics: dict[uuid.UUID | str, tuple[str, int]] = {}
+        """Name and number of hosted partitions, by topic id; by name where a topic has none."""
         self._offline: set[TopicPartition] = set()
         self._unsettled: dict[Partition, None] = {}
         """What the timer looks at (I5)."""
@@ -149,8 +149,7 @@ class ReplicaManager:
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         """The name of a topic that has a partition here. It is known before the cluster's metadata has it."""
         hosted = self._hosted_topics.get(topic_id)
-        # The zero id, of controllers that know no topic ids, is no topic's own.
-        return None if hosted is None or not topic_id.int else hosted[0]
+        return None if hosted is None else hosted[0]
 
     def host(self, partition: Partition) -> None:
         former = self._partitions.get(partition.topic_partition)
@@ -158,16 +157,28 @@ class ReplicaManager:
             self._forget_topic_of(former)
         self._partitions[partition.topic_partition] = partition
         self._unsettled[partition] = None
-        name, count = self._hosted_topics.get(partition.topic_id, (partition.topic_partition.topic, 0))
-        self._hosted_topics[partition.topic_id] = (name, count + 1)
+        self._note_topic_of(partition)
         self._offline.discard(partition.topic_partition)
 
+    def identify(self, partition: Partition, topic_id: uuid.UUID) -> None:
+        """A hosted partition whose topic had no id gets one."""
+        self._forget_topic_of(partition)
+        partition.topic_id = topic_id
+        self._note_topic_of(partition)
+        self.followers.wake(partition)
+
+    def _note_topic_of(self, partition: Partition) -> None:
+        key = _topic_key(partition)
+        name, count = self._hosted_topics.get(key, (partition.topic_partition.topic, 0))
+        self._hosted_topics[key] = (name, count + 1)
+
     def _forget_topic_of(self, partition: Partition) -> None:
-        name, count = self._hosted_topics[partition.topic_id]
+        key = _topic_key(partition)
+        name, count = self._hosted_topics[key]
         if count > 1:
-            self._hosted_topics[partition.topic_id] = (name, count - 1)
+            self._hosted_topics[key] = (name, count - 1)
         else:
-            del self._hosted_topics[partition.topic_id]
+            del self._hosted_topics[key]
             self.traffic.forget(name)
 
     def unhost(self, topic_partition: TopicPartition) -> Partition | None:
@@ -618,3 +629,8 @@ class ReplicaManager:
         self.fetch_purgatory.expire_all()
         self.delete_purgatory.expire_all()
         self.followers.purgatory.expire_all()
+
+
+def _topic_key(partition: Partition) -> uuid.UUID | str:
+    """The zero id, of controllers that know no topic ids, is no topic's own."""
+    return partition.topic_id if partition.topic_id.int else partition.topic_partition.topic

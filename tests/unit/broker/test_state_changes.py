@@ -46,6 +46,7 @@ from kavka.protocol.messages.update_metadata_request import (
 )
 from kavka.records.builder import BatchBuilder
 from kavka.replication.decide.fetch_state import Followed
+from kavka.replication.decide.fetching import FetchParams, FetchSpec
 from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
 from kavka.runtime.disk import LocalFileSystem
 from tests.kit.group_surroundings import group_surroundings
@@ -381,6 +382,28 @@ def test_a_topic_created_anew_does_not_take_over_the_former_ones_replica(tmp_pat
         assert await room.stop(leader_epoch=EPOCH_DURING_DELETE) is ErrorCode.NONE
         # Its epochs begin with 0 again.
         assert await room.lead(topic_id=ORDERS_AGAIN) is ErrorCode.NONE
+
+    runs(tmp_path, scenario)
+
+
+def test_a_topic_that_gets_an_id_when_the_cluster_learns_of_ids_is_served_by_it(tmp_path: Path) -> None:
+    # While inter.broker.protocol.version is below 2.8, a controller of Apache Kafka names topics by their names alone.
+    # When it is raised, the controller gives each topic an id, and says so in the leader epoch that is known already.
+    async def scenario(room: Room) -> None:
+        assert await room.lead(leader_epoch=4, topic_id=uuid.UUID(int=0)) is ErrorCode.NONE
+        hosted = room.replicas.partition(*ORDERS_0)
+        assert hosted is not None
+        assert await room.lead(leader_epoch=4) is ErrorCode.NONE
+        assert room.replicas.partition(*ORDERS_0) is hosted
+        assert (hosted.topic_id, hosted.log.topic_id) == (ORDERS, ORDERS)
+        assert room.replicas.topic_name(ORDERS) == "orders"
+        spec = FetchSpec(ORDERS_0, ORDERS, 0, 1 << 20)
+        (outcome,) = room.replicas.read(FetchParams(0, 1, 1 << 20, read_committed=False), [spec])
+        assert outcome.error is ErrorCode.NONE
+        assert await room.lead(leader_epoch=4, topic_id=uuid.UUID(int=0)) is ErrorCode.NONE
+        assert await room.lead(leader_epoch=4, topic_id=ORDERS_AGAIN) is ErrorCode.INCONSISTENT_TOPIC_ID
+        assert await room.stop(leader_epoch=EPOCH_DURING_DELETE) is ErrorCode.NONE
+        assert room.replicas.topic_name(ORDERS) is None
 
     runs(tmp_path, scenario)
 

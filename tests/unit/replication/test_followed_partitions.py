@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 
 import pytest
@@ -156,6 +157,22 @@ def test_older_releases_name_the_replica_outside_and_topics_by_name() -> None:
     assert following.partitions.fetch_version == 11
     assert (request.replica_id, request.replica_state) == (2, None)
     assert [topic.topic for topic in request.topics] == ["orders"]
+
+
+def test_partitions_whose_topic_got_an_id_meanwhile_are_asked_for_by_it() -> None:
+    following = Following(0)
+    state = LeaderAndIsr(LEADER, EPOCH, (LEADER, BrokerId(2)), EPOCH)
+    following.node.apply(ORDERS, state, uuid.UUID(int=0), is_fetched=False)
+    partition = following.node.partition()
+    following.partitions.follow(partition, EPOCH, 0)
+    assert following.asked() == {0: 0}
+    assert following.partitions.fetch_version == 12
+    following.answer(data(0))
+    following.node.replicas.identify(partition, TOPIC_ID)
+    following.partitions.follow(partition, EPOCH, 0)
+    request = following.ask()
+    assert request is not None
+    assert (following.partitions.fetch_version, request.topics[0].topic_id) == (17, TOPIC_ID)
 
 
 def test_ten_thousand_idle_partitions_cost_an_incremental_request_nothing() -> None:

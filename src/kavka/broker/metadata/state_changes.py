@@ -245,7 +245,7 @@ class StateChanges:
         followed: list[Partition] = []
         for order in orders:
             error, partition = self._host(order, now_ms)
-            if partition is not None:
+            if partition is not None and error is ErrorCode.NONE:
                 try:
                     if order.state.leader == self._broker_id:
                         error = self._lead(partition, order)
@@ -281,7 +281,7 @@ class StateChanges:
         if self._broker_id not in order.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
         if hosted is not None:
-            return ErrorCode.NONE, hosted
+            return self._identified(hosted, order), hosted
         config = self._topics.topic(topic_partition.topic)
         try:
             log = self._log(order, log_config(config), now_ms)
@@ -300,6 +300,17 @@ class StateChanges:
         )
         self._replicas.host(partition)
         return ErrorCode.NONE, partition
+
+    def _identified(self, hosted: Partition, order: Order) -> ErrorCode:
+        """The topic may have got an id since: a cluster that learns of topic ids gives one to each topic, in the leader
+        epochs that there are."""
+        if order.topic_id.int and not hosted.topic_id.int:
+            try:
+                hosted.log.assign_topic_id(order.topic_id)
+            except InconsistentMetadata:
+                return ErrorCode.INCONSISTENT_TOPIC_ID
+            self._replicas.identify(hosted, order.topic_id)
+        return ErrorCode.NONE
 
     def _coordinator(self, topic: str) -> Coordinator | None:
         """Who keeps its state in this topic; None for all topics but two."""

@@ -169,6 +169,7 @@ class FollowedPartitions:
             known is not None
             and known.partition is partition
             and known.leader_epoch == leader_epoch
+            and known.topic_id == partition.topic_id
             and known.stage is not Stage.FAILED
         ):
             return
