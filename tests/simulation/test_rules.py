@@ -69,6 +69,12 @@ def replica(world: World, broker_id: int) -> Partition:
     return found
 
 
+def wake(partition: Partition) -> None:
+    """Something else than what is known to its followers will be so now."""
+    for remote in partition.remote_replicas():
+        remote.wake()
+
+
 def leader(world: World) -> int:
     return world.observer.stored[PARTITION].state.leader
 
@@ -434,6 +440,7 @@ def test_r12_who_lost_committed_records_with_its_power_leads(world: World) -> No
 def test_r14_a_question_of_an_older_epoch_is_answered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Partition, "check_epoch", lambda self, current_leader_epoch: None)
     partition = replica(world, leader(world))
+    wake(partition)
     partition.state = LeaderAndIsr(*partition.state[:1], partition.state.leader_epoch + 1, *partition.state[2:])
     asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=partition.state.leader_epoch - 1, leader_epoch=0)
     request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[OffsetForLeaderTopic(topic=TOPIC, partitions=[asked])])

@@ -385,7 +385,6 @@ class Observer(View):
             partition.isr_state,
             log.failure is not None,
         )
-        self._idle.on_change(seen)
         topic_partition = partition.topic_partition
         seen.is_former = partition.topic_id != self.topic_ids.get(topic_partition.topic)
         if seen.is_former:
@@ -423,6 +422,7 @@ class Observer(View):
             self._compare(broker_id, topic_partition, look.high_watermark, "R4", seen.name)
         if not self.allows_loss(topic_partition) and (before is None or look.log_end_offset < before.log_end_offset):
             self._check_member(topic_partition, broker_id)
+        self._idle.on_change(seen)
 
     def _check_member(self, partition: TopicPartition, broker_id: int) -> None:
         """R6, and with it R1: a running member of the stored ISR has all that is committed, and nothing else there."""
