@@ -4,7 +4,10 @@ Decides how old a group's position is, whether a group is stuck, and how often i
 views out.
 
     lag in records    high watermark - committed offset; of a partition that a member has and nothing was committed for:
-                      high watermark - log start. Where its members begin (auto.offset.reset) no broker knows
+                      high watermark - log start. Where its members begin (auto.offset.reset) no broker knows.
+                      While a group has no members, it is about all partitions of the topics that it has committed in:
+                      who comes back gets those that were added meanwhile, too. But for one that never had any (no
+                      protocol type): it reads the partitions that it names
                       Of a share group: what its coordinator counts as not done
     lag in ms         now - the time at which the log was first seen to end beyond the committed offset: as long has the
                       record that is next been waiting. Known as far back as the log's ends were sampled
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -41,6 +44,8 @@ class Logs(Protocol):
     def high_watermark(self, partition: TopicPartition) -> int | None: ...
 
     def log_start(self, partition: TopicPartition) -> int | None: ...
+
+    def partition_numbers(self, topic: str) -> Iterable[int]: ...
 
 
 @dataclass(slots=True)
@@ -82,7 +87,7 @@ class GroupAssembly:
             followed = self._followed.setdefault(name, _Followed())
             if reading.read_at_ms > followed.read_at_ms:
                 self._follow(followed, reading, logs)
-        wanted = {partition for reading in readings.values() for partition in _positions(reading)}
+        wanted = {partition for reading in readings.values() for partition in _positions(reading, logs)}
         for partition in [partition for partition in self._samples if partition not in wanted]:
             del self._samples[partition]
         for partition in wanted:
@@ -97,7 +102,9 @@ class GroupAssembly:
             followed.rebalances.append(reading.read_at_ms)
         progress = (reading.committed, reading.shares)
         begun = (
-            _offset(partition, at, logs, reading) for partition, at in _positions(reading).items() if at is not None
+            _offset(partition, at, logs, reading)
+            for partition, at in _positions(reading, logs).items()
+            if at is not None
         )
         behind = any(offset.lag for offset in begun)
         if not members or not behind or progress != followed.progress:
@@ -138,7 +145,7 @@ class GroupAssembly:
                 if members and at.lag and partition in followed.starts
                 else None,
             )
-            for partition, committed in sorted(_positions(reading).items())
+            for partition, committed in sorted(_positions(reading, logs).items())
             for at in [_offset(partition, committed, logs, reading)]
         )
         why = reading.problem or ("" if reading.read_at_ms else NOT_READ)
@@ -172,14 +179,19 @@ class GroupAssembly:
         return now_ms - samples[first][0] if first < len(samples) else 0
 
 
-def _positions(reading: GroupReading) -> dict[TopicPartition, int | None]:
-    """What is committed, and None for what is assigned without a commit; where a share group has begun."""
+def _positions(reading: GroupReading, logs: Logs) -> dict[TopicPartition, int | None]:
+    """What is committed, and None for what is to be read without a commit; where a share group has begun."""
     if reading.shares:
         return {partition: at.start for partition, at in reading.shares.items()}
     if reading.shown is None or reading.listed.protocol_type not in CONSUMERS:
         return dict(reading.committed)
-    assigned = (partition for member in reading.shown.members for partition in member.assignment)
-    return {**dict.fromkeys(assigned), **reading.committed}
+    found: dict[TopicPartition, int | None] = {
+        partition: None for member in reading.shown.members for partition in member.assignment
+    }
+    if not reading.shown.members and reading.listed.protocol_type:
+        for topic in {partition.topic for partition in reading.committed}:
+            found.update(dict.fromkeys(TopicPartition(topic, number) for number in logs.partition_numbers(topic)))
+    return {**found, **reading.committed}
 
 
 def _offset(partition: TopicPartition, committed: int | None, logs: Logs, reading: GroupReading) -> GroupOffset:

@@ -377,9 +377,13 @@ class GroupView:
         """Of one topic's partitions; None where it is unknown of one."""
         return _total(each.lag for each in self.offsets if each.partition.topic == topic)
 
+    def is_stuck(self, now_ms: int, after_ms: int) -> bool:
+        """Whether it has stood still for so long that something is wrong: between two commits each group stands."""
+        return self.stuck_since_ms is not None and now_ms - self.stuck_since_ms > after_ms
+
     @property
     def uncommitted(self) -> int:
-        """Partitions that are assigned to members and have no committed offset."""
+        """Partitions that are to be read, and have no committed offset."""
         return sum(each.committed is None for each in self.offsets)
 
     def uncommitted_of(self, topic: str) -> int:

@@ -382,6 +382,10 @@ class SnapshotAssembly:
         topic = self._topics.get(partition.topic)
         return None if topic is None else topic.starts.get(partition.partition)
 
+    def partition_numbers(self, topic: str) -> list[int]:
+        found = self._topics.get(topic)
+        return [] if found is None else [each.partition for each in found.metadata.partitions]
+
     def configs_of(self, broker_id: int) -> Mapping[str, str]:
         broker = self._brokers.get(broker_id)
         return {} if broker is None else broker.configs

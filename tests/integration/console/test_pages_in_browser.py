@@ -30,6 +30,8 @@ pytest.importorskip("playwright.sync_api")
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+LONG = "long-" + "x" * 244
+"""As long as a topic's name can be."""
 HOSTILE = '<img src=x onerror="window.hostile=1"/>'
 TOPIC = "orders"
 SOON_MS = 60_000
@@ -134,6 +136,7 @@ def live_cluster(directory: Path, kind: str) -> Iterator[Live]:
         settings = (
             f'poll_ms = 500\n[[cluster]]\nname = "live"\nbootstrap = "{cluster.bootstrap}"\n'
             f'zookeeper = "{cluster.zookeeper_connect}"\n[[cluster]]\nname = "away"\nbootstrap = "127.0.0.1:1"\n'
+            '[[alert]]\nname = "of lag"\ncluster = "live"\nlag = 1\nfor_s = 1\nwebhook = "http://127.0.0.1:1/"\n'
         )
         with ConsoleProcess(settings, directory / "console") as console:
             yield Live(cluster, console)
@@ -147,6 +150,7 @@ def fill(bootstrap: str) -> None:
         NewTopic(TOPIC, 6, 3, config={"min.insync.replicas": "2"}),
         NewTopic("payments.eu-1", 3, 2),
         NewTopic("audit", 1, 1),
+        NewTopic(LONG, 1, 3),
     ]
     for made in admin.create_topics(topics).values():
         made.result(30)
@@ -154,7 +158,7 @@ def fill(bootstrap: str) -> None:
     for number in range(600):
         producer.produce(TOPIC, key=f"k{number}", value=f"v{number}", partition=number % 6)
     assert producer.flush(30) == 0
-    for group in ("billing", HOSTILE):
+    for group in ("billing", HOSTILE, LONG):
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
         offsets = [TopicPartition(TOPIC, partition, 40) for partition in range(6)]
         offsets.append(TopicPartition("payments.eu-1", 0, 0))
@@ -214,6 +218,32 @@ def test_a_page_has_no_error_no_barrier_and_its_width(live: Live, reader: Page, 
     assert reader.evaluate(LOW) == []
     if name in DENSE or os.environ.get("KAVKA_ALL_CLIENTS"):
         assert barriers(reader, rules=("color-contrast", "target-size")) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{C}/brokers",
+        f"{C}/topics",
+        f"{C}/groups",
+        f"{C}/durability",
+        f"{C}/topics/{TOPIC}/messages",
+        f"{C}/topics/{TOPIC}/clients",
+        f"{C}/topics/{LONG}",
+        f"{C}/topics/{LONG}/messages",
+        f"{C}/groups/{LONG}",
+        f"{C}/alerts",
+    ],
+)
+def test_every_column_is_in_sight_at_1000_pixels_however_long_a_name_is(live: Live, reader: Page, path: str) -> None:
+    reader.set_viewport_size({"width": 1000, "height": 900})
+    reader.emulate_media(color_scheme="light")
+    go(reader, live, path)
+    assert too_wide_px(reader) <= 0
+    hidden = (
+        "[...document.querySelectorAll('.table')].map(each => each.scrollWidth - each.clientWidth).filter(px => px > 0)"
+    )
+    assert reader.evaluate(hidden) == []
 
 
 @pytest.mark.thorough

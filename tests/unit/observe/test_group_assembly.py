@@ -47,6 +47,22 @@ class Ends:
     def log_start(self, partition: TopicPartition) -> int | None:
         return self.start if partition == FIRST else None
 
+    def partition_numbers(self, topic: str) -> list[int]:
+        return [0] if topic == "orders" else []
+
+
+class Grown(Ends):
+    """Two partitions, of ten records each."""
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        return 10
+
+    def log_start(self, partition: TopicPartition) -> int | None:
+        return 0
+
+    def partition_numbers(self, topic: str) -> list[int]:
+        return [0, 1]
+
 
 def view(assembly: GroupAssembly, ends: Ends, now_ms: int) -> GroupView:
     return assembly.views(ends, now_ms)["g"]
@@ -82,6 +98,17 @@ def test_a_group_stands_still_since_the_reading_after_which_nothing_moved() -> N
     assert view(assembly, ends, 5_000).stuck_since_ms == 2_000
     assembly.take({"g": reading(5_000, 21)}, ends)
     assert view(assembly, ends, 5_000).stuck_since_ms is None
+
+
+def test_a_group_between_two_commits_is_not_stuck_yet() -> None:
+    assembly, ends = GroupAssembly(), Ends()
+    ends.end = 100
+    for at_ms in (1_000, 3_000, 5_000):
+        assembly.take({"g": reading(at_ms, 10)}, ends)
+    found = view(assembly, ends, 6_000)
+    assert found.stuck_since_ms == 1_000
+    assert not found.is_stuck(6_000, 120_000)
+    assert found.is_stuck(121_001, 120_000)
 
 
 def test_a_group_at_the_end_or_without_members_is_not_stuck() -> None:
@@ -143,6 +170,27 @@ def test_a_partition_that_a_member_has_and_nothing_is_committed_for_counts_from_
     assert not found.commits
     assembly.take({"g": reading(3_000, 90)}, ends)
     assert (view(assembly, ends, 4_000).lag, view(assembly, ends, 4_000).uncommitted) == (10, 0)
+
+
+def test_a_partition_that_was_added_while_no_member_was_there_counts() -> None:
+    assembly, ends = GroupAssembly(), Grown()
+    assembly.take({"g": reading(1_000, 8, members=())}, ends)
+    found = view(assembly, ends, 2_000)
+    assert [(each.partition.partition, each.committed, each.lag) for each in found.offsets] == [
+        (0, 8, 2),
+        (1, None, 10),
+    ]
+    assert (found.lag, found.uncommitted) == (12, 1)
+    assembly.take({"g": reading(3_000, 8)}, ends)
+    assert view(assembly, ends, 4_000).uncommitted == 0, "its member has the other one alone"
+
+
+def test_who_names_their_partitions_is_about_those_alone() -> None:
+    assembly, ends = GroupAssembly(), Grown()
+    simple = reading(1_000, 8, members=())
+    simple.listed = simple.listed._replace(protocol_type="")
+    assembly.take({"g": simple}, ends)
+    assert [each.partition.partition for each in view(assembly, ends, 2_000).offsets] == [0]
 
 
 def test_its_lag_is_unknown_while_the_start_of_its_log_is() -> None:

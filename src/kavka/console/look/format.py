@@ -149,11 +149,14 @@ def zone_name(moment: datetime) -> str:
 
 
 @pass_context
-def moment(context: Context, at_ms: int | None, *, millis: bool = False) -> Markup:
-    """A time element: the time, its zone, and its age, which the page counts on."""
+def moment(context: Context, at_ms: int | None, *, millis: bool = False, aged: bool = True) -> Markup:
+    """A time element: the time, its zone, and its age, which the page counts on. aged: False where the sentence says
+    how old it is."""
     translate: Translator = context["_"]
     if at_ms is None or at_ms < 0:
         return unknown(context)
+    if not aged:
+        return Markup("<time>{}</time>").format(clock(at_ms, context["zone"], context["now_ms"], millis=millis))
     return time_element(at_ms, context["now_ms"], context["zone"], translate, millis=millis)
 
 

@@ -59,7 +59,7 @@ async def _brokers(console: Console, request: Request) -> Response:
         section="brokers",
         brokers=found,
         window=window,
-        safe={risk.broker: risk.safe_to_restart for risk in risks_of(watch.snapshot)},
+        safe={risk.broker: risk for risk in risks_of(watch.snapshot)},
         controllers=describe_folded(fold(changes), watch.name, look) if known else None,
         chart=await history_charts.chart(
             watch, str(_("Bytes written to the partitions each broker leads")), lines, look, window, unit="B/s"

@@ -110,6 +110,7 @@ def _groups(console: Console, request: Request) -> Response:
         order=order,
         link=links(request),
         lag_ms=lag_ms,
+        stuck_ms=console.settings.thresholds.stuck_ms,
         is_streaming_query=is_streaming_query,
     )
 
@@ -140,6 +141,7 @@ async def _group(console: Console, request: Request) -> Response:
         link=links(request),
         window=window,
         late_ms=lag_ms(found),
+        stuck_ms=console.settings.thresholds.stuck_ms,
         is_streaming_query=is_streaming_query(found),
         runs=runs,
         more_runs=more_runs,

@@ -46,7 +46,7 @@ def stuck_groups(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> 
     for group in snapshot.groups.values():
         look.looked_at += 1
         since = group.stuck_since_ms
-        if since is not None and now_ms - since > limits.stuck_ms:
+        if since is not None and group.is_stuck(now_ms, limits.stuck_ms):
             text = "{members} members, lag {lag}, nothing committed{since}"
             lag = "unknown" if group.lag is None else f"{group.lag:,}"
             look.found(
