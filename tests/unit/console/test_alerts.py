@@ -221,6 +221,31 @@ def test_one_target_that_breaks_has_the_others_told_once(monkeypatch: pytest.Mon
     assert sorted(told) == ["slack", "webhook"]
 
 
+def test_a_receiver_that_says_nothing_has_no_other_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, over = list[str](), threading.Event()
+
+    def says_nothing(target: Target, _told: Told) -> None:
+        if target.kind == "slack":
+            over.wait(60)
+        told.append(target.kind)
+
+    monkeypatch.setattr(keeper, "send", says_nothing)
+    mute = RULE._replace(name="mute", targets=(Target("slack", "https://hooks.example.com/x"),))
+    heard = RULE._replace(name="heard", targets=(HOOK,))
+
+    async def test() -> None:
+        alerts = keeper.AlertKeeper([mute, heard], AlertBook(sqlite3.connect(":memory:")), cast(Any, ()), lambda: 0)
+        waiting = [asyncio.ensure_future(alerts.test(mute, "c")) for _ in range(keeper.MOST_AT_ONCE + 1)]
+        await asyncio.sleep(0)
+        await asyncio.wait_for(alerts.test(heard, "c"), 30)
+        assert told == ["webhook"]
+        over.set()
+        await asyncio.gather(*waiting)
+        await alerts.stop()
+
+    asyncio.run(test())
+
+
 def test_a_decision_is_told_that_came_late_or_of_a_clock_that_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The latest one's time was taken for how far had been looked: one of the year 8000 kept all others back."""
     told: list[str] = []

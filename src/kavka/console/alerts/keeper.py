@@ -3,8 +3,9 @@
 Decides how often, and how often again after a failure. Must not know what a rule means (alert_rules), nor when
 something is due (book).
 
-I1  At most one delivery of an alert is under way, and MOST_AT_ONCE of all; each target is tried MOST_TRIES times,
-    later and later.
+I1  At most one delivery of an alert is under way, OF_ONE_TARGET to a target, and MOST_AT_ONCE of all; each target is
+    tried MOST_TRIES times, later and later. So a receiver that takes a connection and says nothing does not have those
+    wait who would answer.
 I2  A receiver that does not answer does not hold up the console: deliveries are tasks, in threads of their own.
 """
 
@@ -31,7 +32,8 @@ LOOK_S: Final = 2.0
 MOST_TRIES: Final = 5
 FIRST_PAUSE_S: Final = 5.0
 """Before the second try; each further one is three times as long."""
-MOST_AT_ONCE: Final = 4
+MOST_AT_ONCE: Final = 8
+OF_ONE_TARGET: Final = 1
 MOST_DECISIONS: Final = 200
 """Of one look: more at once are not told one by one."""
 logger = Logger(__name__)
@@ -61,6 +63,7 @@ class AlertKeeper:
         """By cluster: when it was first looked at, and how many decisions had been read at the last look."""
         self._under_way: dict[tuple[str, ...], asyncio.Task[None]] = {}
         self._threads = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="alerts")
+        self._turns: dict[Target, asyncio.Semaphore] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -148,7 +151,8 @@ class AlertKeeper:
         for attempt in range(1, tries + 1):
             why = ""
             try:
-                await asyncio.get_running_loop().run_in_executor(self._threads, send, target, told)
+                async with self._turns.setdefault(target, asyncio.Semaphore(OF_ONE_TARGET)):
+                    await asyncio.get_running_loop().run_in_executor(self._threads, send, target, told)
             except NotDelivered as failed:
                 why = str(failed) or "it was not taken"
             except Exception as failed:  # noqa: BLE001  # a boundary between targets: the others would be told again
