@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.kit.browser import chromium, page_of
@@ -127,3 +128,20 @@ def test_a_live_tail_holds_its_stream_only_while_it_is_seen(
         page.evaluate("see(true)")
         page.locator("#tail-state").filter(has_text="while this page was hidden").wait_for(timeout=SOON_MS)
         assert open_streams(page) == 1
+
+
+def test_a_live_tail_says_that_the_cluster_does_not_answer_and_goes_on_when_it_does(
+    broker: KavkaProcess, console: ConsoleProcess, browser: Browser
+) -> None:
+    with page_of(browser) as page:
+        page.goto(f"{console.address}/c/live/topics/orders/messages?start=tail")
+        state = page.locator("#tail-state")
+        state.filter(has_text="Waiting for new records").wait_for(timeout=SOON_MS)
+        broker.kill()
+        state.filter(has_text="The cluster does not answer").wait_for(timeout=SOON_MS)
+        broker.restart()
+        state.filter(has_text="Waiting for new records").wait_for(timeout=SOON_MS)
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce("orders", value="after its return")
+        assert producer.flush(60) == 0
+        page.locator("#records").filter(has_text="after its return").wait_for(timeout=SOON_MS)

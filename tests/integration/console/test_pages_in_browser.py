@@ -495,6 +495,8 @@ def test_a_broker_that_dies_under_the_open_page_shows_within_seconds_with_its_wh
         shown_s = time.monotonic() - died_s
         see(overview, "#health .checks", "1 broker with replicas is dead")
         see(overview, "#health .checks", "broker 2: it is not alive")
+        see(overview, "#charts figure:first-child", "Partitions out of sync")
+        overview.locator("#level.dot.bad").wait_for(timeout=SOON_MS, state="attached")
         see(overview, "#stories", re.compile("broker unreachable|broker went"))
         see(topic, "#partitions tr.warn", re.compile(r"at its limit\s*2"))
         see(topic, "#stories", re.compile("isr shrunk|leader elected"))

@@ -359,7 +359,9 @@ async def _tail(console: Console, request: Request, readers: Readers) -> Respons
             yield _event("beat", {"at_ms": int(time.time() * 1000)})
             async for found in _with_beats(readers.of(watch).tail(query)):
                 if found is None:
-                    yield _event("beat", {"at_ms": int(time.time() * 1000)})
+                    # The consumer waits for a cluster that does not answer: its reader is told why nothing comes.
+                    why = "" if watch.snapshot.is_reachable else watch.snapshot.why
+                    yield _event("beat", {"at_ms": int(time.time() * 1000), "away": visible(why)})
                 elif isinstance(found, int):
                     yield _event("left-out", {"n": found})
                 else:

@@ -72,12 +72,12 @@ async def _overview(console: Console, request: Request) -> Response:
         group for group in snapshot.groups.values() if group.lag and (group.commits or not is_streaming_query(group))
     ]
     lagging = sorted(lags, key=lambda group: -(group.lag or 0))
-    plots = (
+    traffic = (
         (_("Records in"), Series.CLUSTER_RECORDS_IN, "records/s"),
         (_("Bytes in"), Series.CLUSTER_BYTES_IN, "B/s"),
-        (_("Partitions out of sync"), Series.UNDER_REPLICATED, ""),
-        (_("Health score"), Series.HEALTH, ""),
     )
+    trouble = ((_("Partitions out of sync"), Series.UNDER_REPLICATED, ""), (_("Health score"), Series.HEALTH, ""))
+    plots = (*trouble, *traffic) if watch.health is not None and watch.health.failed else (*traffic, *trouble)
     return console.show(
         request,
         "overview.html",

@@ -12,6 +12,7 @@
     return;
   }
   let isPaused = false;
+  let isAway = false;
   let leftOut = 0;
   let waiting = [];
 
@@ -28,6 +29,15 @@
     state.textContent = text;
   }
 
+  function tellAway(why) {
+    if (why) {
+      tell(state.dataset.away + " " + why);
+    } else if (isAway) {
+      tell(state.dataset.waiting);
+    }
+    isAway = Boolean(why);
+  }
+
   let source = null;
   let wasHidden = false;
 
@@ -38,6 +48,7 @@
     source = new EventSource(state.dataset.tail);
     const own = source;
     own.addEventListener("record", (event) => {
+      tellAway("");
       const html = JSON.parse(event.data).html;
       if (isPaused) {
         waiting.push(html);
@@ -46,6 +57,7 @@
         put(html);
       }
     });
+    own.addEventListener("beat", (event) => tellAway(JSON.parse(event.data).away));
     own.addEventListener("left-out", (event) => {
       leftOut += JSON.parse(event.data).n;
       tell(state.dataset.leftOut.replace("{n}", leftOut.toLocaleString("en")));
