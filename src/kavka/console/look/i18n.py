@@ -30,6 +30,8 @@ CHINESE: Final = "zh"
 LANGUAGES: Final[Mapping[str, str]] = {ENGLISH: "English", CHINESE: "中文"}
 """Each with what its readers call it."""
 COOKIE: Final = "kavka_language"
+SAID_BETTER: Final[Mapping[str, str]] = {"broker came": "broker joined", "broker went": "broker left"}
+"""Words that stand in records of decisions, and would be others today."""
 MAX_WISHES: Final = 8
 """How many entries of an Accept-Language header are looked at."""
 
@@ -39,7 +41,7 @@ class Translator:
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self._texts: Mapping[str, str] = catalogue() if language == CHINESE else {}
+        self._texts: Mapping[str, str] = catalogue() if language == CHINESE else SAID_BETTER
 
     def __call__(self, text: str, /, **values: object) -> Markup:
         """`text` in this language; each {name} in it is the value of that name, escaped."""
