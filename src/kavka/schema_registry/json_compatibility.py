@@ -182,12 +182,16 @@ class _Difference:
             if name not in after:
                 found += self._property_gone(old.inner(before[name]), new, name, where)
             elif name not in before:
-                found += self._property_new(old, new, name, where, is_needed=name in needed)
+                is_needed = name in needed and name not in needed_before
+                found += self._property_new(old, new, name, where, is_needed=is_needed)
             else:
                 found += self.compare(old.inner(before[name]), new.inner(after[name]), where)
                 if name in needed and name not in needed_before and not _has_default(after[name]):
                     text = f"{name} is required in the new schema, and was not"
                     found.append(_misfit("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}", text))
+        for name in sorted(set(needed).difference(needed_before, after)):
+            text = f"{name} is required in the new schema, and was not"
+            found.append(_misfit("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}", text))
         found += self._dependencies(old, new, f"{path}/dependencies")
         found += self._rest(old, new, path, "additionalProperties", "ADDITIONAL_PROPERTIES")
         found += self._unevaluated(old, new, path, "unevaluatedProperties", "UNEVALUATED_PROPERTIES")
@@ -215,12 +219,12 @@ class _Difference:
         schema = _schemas(new, "properties")[name]
         added = new.inner(schema)
         if _is_open(old):
-            if added.kind is Kind.EMPTY:
+            if added.kind is Kind.EMPTY and (not is_needed or _has_default(schema)):
                 return []
             what = "OPTIONAL_PROPERTY"
             if is_needed:
                 what = "REQUIRED_PROPERTY_WITH_DEFAULT" if _has_default(schema) else "REQUIRED_PROPERTY"
-            text = f"{name} is restricted in the new schema, and could be anything before"
+            text = f"{name} is restricted in the new schema, and could be anything before, or absent"
             return [_misfit(f"{what}_ADDED_TO_OPEN_CONTENT_MODEL", path, text, name)]
         found: list[Incompatibility] = []
         covering, why = self._covering(old, name)

@@ -92,6 +92,9 @@ DOES_NOT = [
     ),
     (obj({"a": INT}, **CLOSED), obj({}, **CLOSED), "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL"),
     (obj({"a": INT}), obj({"a": INT}, required=["a"]), "REQUIRED_ATTRIBUTE_ADDED"),
+    (obj({}), obj({}, required=["a"]), "REQUIRED_ATTRIBUTE_ADDED"),
+    (obj({"a": INT}), obj({}, required=["a"]), "REQUIRED_ATTRIBUTE_ADDED"),
+    (obj({}), obj({"a": True}, required=["a"]), "REQUIRED_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"),
     (obj({"a": INT}), obj({"a": INT}, **CLOSED), "ADDITIONAL_PROPERTIES_REMOVED"),
     (obj({"a": INT}), obj({"a": INT}, **PARTLY), "ADDITIONAL_PROPERTIES_NARROWED"),
     (
