@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC
 from xml.etree import ElementTree
 
@@ -130,3 +131,12 @@ def test_the_latest_value_of_a_line_that_ended_is_not_known() -> None:
 def test_ticks_are_round_in_what_they_count(most: float, unit: str, ticks: list[str]) -> None:
     tree = ElementTree.fromstring(lines("t", [Series("a", steps(0, most))], LOOK, unit=unit))
     assert [each.text for each in tree.iter("text") if each.get("text-anchor") == "end"][:5] == ticks
+
+
+def test_the_name_before_a_bar_is_in_the_picture_or_cut() -> None:
+    for name in ("Fetch", "DescribeUserScramCredentials", "x" * 249):
+        drawn = split("B", [(name, [("queue", 1.0)])], LOOK, unit="ms")
+        label = re.search(r'<text class="label" x="(\d+)"[^>]*>([^<]+)<', drawn)
+        assert label is not None
+        assert int(label[1]) >= 7 * len(label[2]), "some seven pixels a letter, to its left"
+        assert label[2] == name or label[2].endswith("…")

@@ -35,6 +35,9 @@ MAX_SERIES: Final = 6
 MAX_POINTS: Final = 180
 MAX_ROWS: Final = 60
 ROW: Final = 22
+LONGEST_LABEL: Final = 28
+LABEL_PX: Final = 9
+"""Of a letter before a bar, at most."""
 GAP_FACTOR: Final = 4
 """Two samples further apart than so many usual steps have a gap between them."""
 _STEPS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 604800)
@@ -180,14 +183,16 @@ def split(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], l
     if not shown:
         return _figure(title, _unit_word(unit, _), _empty(_("Nothing was measured yet.")))
     said = _shown(unit)
-    left = 140
+    left = LABEL_PX * min(max(_letters(row) for row, _parts in shown), LONGEST_LABEL) + 12
     top = _ceiling(max(sum(value for _name, value in parts) for _row, parts in shown), unit)
     scale = (WIDTH - left - 70) / top
     drawn = []
     for number, (row, parts) in enumerate(shown):
         y, x = TOP + ROW * number, float(left)
         drawn.append(
-            Markup('<text class="label" x="{}" y="{}" text-anchor="end">{}</text>').format(left - 6, y + 15, row)
+            Markup('<text class="label" x="{}" y="{}" text-anchor="end">{}</text>').format(
+                left - 6, y + 15, row if len(row) <= LONGEST_LABEL else f"{row[: LONGEST_LABEL - 1]}…"
+            )
         )
         for index, (name, value) in enumerate(parts):
             drawn.append(
@@ -215,6 +220,11 @@ def split(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], l
     table = _table(("", *names), cells, look)
     told = Markup('{}<ul class="legend">{}</ul>{}').format(body, legend, table)
     return _figure(title, _unit_word(unit, _), told)
+
+
+def _letters(text: str) -> int:
+    """How wide it is: Chinese takes two places."""
+    return len(text) + sum(each >= "\u2e80" for each in text)
 
 
 def spark(title: str, points: Sequence[tuple[int, float | None]]) -> Markup:
