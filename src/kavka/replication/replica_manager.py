@@ -89,7 +89,11 @@ class ReplicaPorts(NamedTuple):
 
 
 class ReplicaManager:
-    """All partitions hosted here. `rules` hold for each of them; who makes a `Partition` gives them to it."""
+    """All partitions hosted here. `rules` hold for each of them; who makes a `Partition` gives them to it.
+
+    One class, because an append, a fetch, an order and the timer each change a partition that others wait for, and all
+    must wake the same ones. What waits (`delayed_requests`), followers' fetches and ISR changes are beside it.
+    """
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, ports: ReplicaPorts, rules: PartitionRules | None = None

@@ -8,6 +8,9 @@ Behaviour   A timestamp >= 0 finds the first record that is not older. Special v
             where the offset could lie above it (KIP-207; before version 5 LEADER_NOT_AVAILABLE): otherwise an offset
             could seem to go back. Brokers (replica id >= 0) and debuggers (-2) get the log end; a follower answers
             debuggers too.
+            Apache Kafka 3.9 looks for a time in the first segment that reaches it, and nowhere else: it finds nothing
+            where DeleteRecords took that segment's record, or where the segment has no timestamps and was written
+            later than that. Here the search goes on to the next one.
             Where the record may be in a batch that cannot be read, the partition's answer is an error: INVALID_RECORD
             for malformed records, UNKNOWN_SERVER_ERROR where a codec fails, CORRUPT_MESSAGE for bytes that are no
             batch. Worker threads search by time; answers keep the order of the requests.
