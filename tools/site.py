@@ -33,6 +33,8 @@ SITE: Final = ROOT / "build" / "site"
 ADDRESS: Final = ("127.0.0.1", "8000")
 BESIDE: Final = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+EMPTY_HEADINGS: Final = re.compile(r"<thead>\s*<tr>\s*(?:<th(?: [^>]*)?></th>\s*)+</tr>\s*</thead>\s*")
+EMPTY_HEADING: Final = re.compile(r"<th(?: [^>]*)?></th>")
 FENCE: Final = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
 INTERFACES: Final = {
     "testing": ("kavka.testing", "Clusters inside tests", "kavka.testing"),
@@ -62,6 +64,8 @@ def main() -> int:
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(target)]
     if subprocess.run(words, cwd=ROOT, env=environment, check=False).returncode:
         return 1
+    for file in target.rglob("*.html"):
+        file.write_text(without_empty_headings(file.read_text(encoding="utf-8")), encoding="utf-8")
     if not wishes.without_playground:
         subprocess.run([sys.executable, ROOT / "playground" / "build.py", target], check=True)
     print(f"{target}: {sum(1 for _ in target.rglob('*.html'))} pages")
@@ -124,6 +128,12 @@ def on_the_site(text: str, source: Path) -> str:
 
     pieces = FENCE.split(text)
     return "".join(piece if piece.startswith("```") else LINK.sub(link, piece) for piece in pieces)
+
+
+def without_empty_headings(html: str) -> str:
+    """Markdown has no table without a line of headings. Where all are empty the line goes. A single empty one is
+    a cell like others: a screen reader would announce the heading for each cell below it."""
+    return EMPTY_HEADING.sub("<td></td>", EMPTY_HEADINGS.sub("", html))
 
 
 def command_page() -> str:

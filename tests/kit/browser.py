@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 SET_UP_AXE = Path(__file__).resolve().parents[2] / "tools" / "setup_axe.sh"
 TOOLCHAIN_MISSING = 3
 NARROW = 390
+SERIOUS = ("serious", "critical")
+EVERY_IMPACT = ("minor", "moderate", *SERIOUS)
+"""What axe-core calls them."""
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 
@@ -76,8 +79,8 @@ def too_wide_px(page: Page) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
-def barriers(page: Page, *, rules: Sequence[str] = ()) -> list[str]:
-    """What axe-core holds for a serious or critical barrier, by these of its rules or by all; skips where it cannot be
+def barriers(page: Page, *, rules: Sequence[str] = (), impacts: Collection[str] = SERIOUS) -> list[str]:
+    """What axe-core holds for a barrier of these impacts, by these of its rules or by all; skips where it cannot be
     fetched."""
     script = subprocess.run([SET_UP_AXE], capture_output=True, text=True, timeout=120, check=False)
     if script.returncode == TOOLCHAIN_MISSING:
@@ -90,7 +93,7 @@ def barriers(page: Page, *, rules: Sequence[str] = ()) -> list[str]:
     return [
         f"{violation['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
         for violation in found["violations"]
-        if violation["impact"] in ("serious", "critical")
+        if violation["impact"] in impacts
         for node in violation["nodes"][:5]
     ]
 

@@ -48,6 +48,12 @@ def test_codes_and_places_are_the_same_in_chinese() -> None:
         assert named <= set(CODES.findall(text)), english
 
 
+def test_chinese_has_the_words_that_the_cluster_beside_it_has() -> None:
+    _, chinese = languages()
+    other = re.compile(r"(?<![\w./])(broker|leader|follower|controller|epoch)(?![\w.])|消息")
+    assert [text for text in chinese.texts.values() if other.search(text)] == []
+
+
 def begun(part: Part) -> list[Run]:
     """The runs as the reader meets them."""
     runs = [Run(board.choices, [Click.parse(word) for word in board.clicks]) for board in part.boards]
