@@ -22,6 +22,7 @@ from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequ
 from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kavka.records.builder import BatchBuilder
 from tests.kit.broker_client import BrokerClient, Closed
+from tests.kit.network_lab import NetworkLab
 from tests.kit.process_cluster import BROKER_SETTINGS, ProcessCluster, eventually
 from tests.kit.secured_brokers import SecuredBrokers
 from tests.kit.share_member import ShareMember
@@ -42,10 +43,14 @@ class ShareCluster:
     """Three brokers with share groups on."""
 
     def __init__(
-        self, directory: Path, settings: Mapping[str, str] | None = None, secured: SecuredBrokers | None = None
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        secured: SecuredBrokers | None = None,
+        lab: NetworkLab | None = None,
     ) -> None:
-        """`settings`: beyond those that all have."""
-        self.cluster = ProcessCluster(directory, defaults=SETTINGS, settings=settings, secured=secured)
+        """`settings`: beyond those that all have. `lab`: each broker is a host of its own, and can be cut off."""
+        self.cluster = ProcessCluster(directory, defaults=SETTINGS, settings=settings, secured=secured, lab=lab)
         self.cluster.start()
 
     def client(self, *, without: int = -1) -> BrokerClient:
@@ -53,7 +58,7 @@ class ShareCluster:
         for number, server in self.cluster.brokers.items():
             if number != without and server.is_running:
                 try:
-                    return BrokerClient(server.port)
+                    return BrokerClient(server.port, host=server.host)
                 except FAILURES:
                     continue
         raise ConnectionError("no broker takes connections")
@@ -63,6 +68,12 @@ class ShareCluster:
 
     def port(self, broker_id: int) -> int:
         return self.cluster.brokers[broker_id].port
+
+    def host(self, broker_id: int) -> str:
+        return self.cluster.brokers[broker_id].host
+
+    def client_of(self, broker_id: int) -> BrokerClient:
+        return BrokerClient(self.port(broker_id), host=self.host(broker_id))
 
     def create_topic(self, name: str, leader: int, **settings: str) -> None:
         """A topic of one partition, which this broker leads at first."""
@@ -74,7 +85,7 @@ class ShareCluster:
         )
 
         def made() -> bool:
-            with BrokerClient(self.port(self.cluster.controller())) as client:
+            with self.client_of(self.cluster.controller()) as client:
                 error = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 5).topics[0].error_code
             return error in (0, ErrorCode.TOPIC_ALREADY_EXISTS)
 
@@ -136,7 +147,7 @@ class Queue:
         def are_apart() -> tuple[int, int] | None:
             found = self.leader(), self.keeper()
             if found[0] == found[1]:
-                with BrokerClient(self.on.port(self.on.cluster.controller())) as client:
+                with self.on.client_of(self.on.cluster.controller()) as client:
                     client.ask(ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=10_000), 2)
                 return None
             return found
@@ -146,7 +157,8 @@ class Queue:
     def member(self, name: str = "") -> ShareMember:
         """A member with a connection to the partition's leader. It takes records without being in the group: who leads
         does not ask for that, as in Apache Kafka."""
-        return ShareMember(self.on.port(self.leader()), self.group, name)
+        leader = self.leader()
+        return ShareMember(self.on.port(leader), self.group, name, host=self.on.host(leader))
 
     def produce(self, count: int) -> None:
         builder = BatchBuilder()
@@ -155,7 +167,7 @@ class Queue:
         data = builder.build()
 
         def sent() -> bool:
-            with BrokerClient(self.on.port(self.leader())) as client:
+            with self.on.client_of(self.leader()) as client:
                 return bool(client.produce(self.topic, data).error_code == 0)
 
         eventually("records are committed", sent)
@@ -166,7 +178,7 @@ class Queue:
 
         def is_assigned() -> bool:
             for number in self.on.cluster.brokers:
-                with ShareMember(self.on.port(number), self.group, "keeper") as member:
+                with ShareMember(self.on.port(number), self.group, "keeper", host=self.on.host(number)) as member:
                     member.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group]), 6)
                     answer = member.ask(member.joining(self.topic), 1)
                     if answer.error_code == 0 and answer.assignment and answer.assignment.topic_partitions:

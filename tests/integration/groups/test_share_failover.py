@@ -1,5 +1,5 @@
 """Share groups on three brokers, of which the leader of a partition, the coordinator of its states, or both are killed,
-or paused.
+stopped, or cut off.
 
     F1  what a member was told is accepted is never delivered again to a fetch that begins later
     F2  every record is delivered, and in the end each is accepted, or its acceptance was sent and not answered
@@ -14,10 +14,12 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from kavka.errors import ErrorCode
+from tests.kit.network_lab import NetworkLab, NoNetworkLab
 from tests.kit.process_cluster import eventually
 from tests.kit.share_cluster import FAILURES, Queue, ShareCluster
 from tests.kit.share_member import ACCEPT, RELEASE, ShareMember
@@ -67,8 +69,11 @@ def test_what_was_accepted_is_not_delivered_again_and_what_was_held_is(brokers: 
 class History:
     """Members that fetch, wait, accept, release and let go of records, and what they were told."""
 
-    def __init__(self, queue: Queue, seed: int) -> None:
+    def __init__(self, queue: Queue, seed: int, *, allows_two_leaders: bool = False) -> None:
+        """`allows_two_leaders`: a leader that is cut off still gives out what another one has given out and stored as
+        done. F1 holds of leaders that know of each other."""
         self.queue = queue
+        self.allows_two_leaders = allows_two_leaders
         self.random = random.Random(seed)
         self.lock = threading.Lock()
         self.told: dict[int, float] = {}
@@ -96,7 +101,7 @@ class History:
                 for first, last, count in pieces:
                     for offset in range(first, last + 1):
                         self.delivered[offset] = self.delivered.get(offset, 0) + 1
-                        if self.told.get(offset, began) < began:
+                        if self.told.get(offset, began) < began and not self.allows_two_leaders:
                             self.problems.append(f"{offset} was accepted, and delivered again with count {count}")
                         if count > 10:
                             self.problems.append(f"{offset} was delivered with count {count}")
@@ -142,6 +147,22 @@ def pause(brokers: ShareCluster, queue: Queue, paused: list[int]) -> None:
     brokers.cluster.wait_for_brokers(*paused)
 
 
+def cut_off(brokers: ShareCluster, queue: Queue, lonely: list[int]) -> None:
+    """From ZooKeeper and the other brokers, until these have what they had, and a while longer. Members reach all."""
+    cluster = brokers.cluster
+    for number in lonely:
+        cluster.cut_from_zookeeper(number)
+        cluster.cut_from_brokers(number)
+    try:
+        eventually("others lead", lambda: queue.leader() not in (*lonely, -1) and queue.keeper() not in (*lonely, -1))
+        time.sleep(1.0)
+    finally:
+        for number in lonely:
+            cluster.heal_from_zookeeper(number)
+            cluster.heal_from_brokers(number)
+    cluster.wait_for_brokers(*lonely)
+
+
 @pytest.mark.thorough
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("fault", [kill, pause], ids=["kills", "pauses"])
@@ -151,10 +172,28 @@ def test_a_history_under_faults(
 ) -> None:
     if fault is pause and who == "both":
         pytest.skip("with two of three brokers away nobody has enough replicas in sync, and nothing moves")
+    play(brokers, who, fault)
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("who", ["leader", "keeper"])
+def test_a_history_under_cuts(tmp_path: Path, who: str) -> None:
+    try:
+        lab = NetworkLab()
+    except NoNetworkLab as missing:
+        pytest.skip(str(missing))
+    with lab:
+        brokers = ShareCluster(tmp_path, lab=lab)
+        with brokers.cluster:
+            play(brokers, who, cut_off)
+
+
+def play(brokers: ShareCluster, who: str, fault: Callable[[ShareCluster, Queue, list[int]], None]) -> None:
     queue = Queue(brokers, leader=1)
     queue.produce(50)
     queue.joined()
-    history = History(queue, seed=17)
+    history = History(queue, seed=17, allows_two_leaders=fault is cut_off)
     members = [threading.Thread(target=history.live) for _ in range(3)]
     for member in members:
         member.start()
