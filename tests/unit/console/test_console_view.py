@@ -221,3 +221,19 @@ def test_durability_names_ones_own_topics_first_and_the_worst_of_them_first() ->
         ("a", 1),
         ("__offsets", 0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("topics", "said"),
+    [
+        ((DECISIONS_TOPIC, "orders"), "Its decisions are not known yet. did not answer in time"),
+        (("orders",), "This cluster does not publish its decisions."),
+    ],
+)
+def test_decisions_that_could_not_be_read_are_not_said_to_be_none(topics: tuple[str, ...], said: str) -> None:
+    page = '{% import "_stories.html" as told with context %}{{ told.timeline(none) }}'
+    snapshot = SimpleNamespace(brokers={1: None}, topics=dict.fromkeys(topics))
+    decisions = SimpleNamespace(reading=Reading(0, 0, "did not answer in time"))
+    known = {"snapshot": snapshot, "cluster": SimpleNamespace(name="prod", decisions=decisions)}
+    shown = environment().from_string(page).render({**base_context(request("")), **known})
+    assert said in " ".join(Markup(shown).striptags().split())
