@@ -37,6 +37,11 @@ SAME_PRESS_S = 0.5
 """A signal that comes so soon after the first is taken for the same."""
 STOPS_IN_SILENCE_S = 1.0
 """After Ctrl-C a stop that takes longer says that it is under way."""
+COLLECTIONS = (5_000, 10, 20)
+"""When garbage is collected: after so many new objects, and every so many collections of the generation before. What a
+process makes in large numbers it keeps: partitions, states, assignments. With the interpreter's 700, 10 and 10, a
+broker looked at all of them nine times while 10,000 partitions were made, and at nothing else meanwhile: a third of
+the processor time. Requests leave no cycles: while 6,000 records were written one at a time nothing was collected."""
 
 Facts_co = TypeVar("Facts_co", covariant=True)
 Facts = TypeVar("Facts")
@@ -68,6 +73,7 @@ def run(make: Callable[[End], Service[Facts]], on_started: Callable[[Facts], Non
 
 
 async def _run(make: Callable[[End], Service[Facts]], on_started: Callable[[Facts], None]) -> int:
+    gc.set_threshold(*COLLECTIONS)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_on_loop_exception)
     stopping = asyncio.Event()
