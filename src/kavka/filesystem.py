@@ -93,6 +93,11 @@ class FileSystem(Protocol):
         """Makes the directory and its parents; nothing happens if it is there."""
         ...
 
+    def make_new_directory(self, path: str) -> bool:
+        """Makes the directory; False if something of this name is there. Raises FileNotFoundError if its parent is
+        gone."""
+        ...
+
     def remove(self, path: str) -> None: ...
 
     def remove_directory(self, path: str) -> None:

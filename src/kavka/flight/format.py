@@ -130,8 +130,11 @@ def encode_block(entries: bytes | bytearray, wall_ms: int, clock_ms: int) -> byt
     return HEADER.pack(MAGIC, len(payload), crc, wall_ms, clock_ms) + payload
 
 
+_JSON: Final = json.JSONEncoder(separators=(",", ":"))
+
+
 def encode_fact(fact: Mapping[str, Any]) -> bytes:
-    data = json.dumps(fact, separators=(",", ":")).encode()
+    data = _JSON.encode(fact).encode()
     return TEXT.pack(FACT, len(data)) + data
 
 

@@ -336,11 +336,10 @@ class LogManager:
         home = self._home_for_new(directory)
         if config is None:
             config = self._ports.config_for(partition.topic)
-        self._move_strays_aside(partition)
+        for other in list(self._homes.values()):
+            if other is not home and self._filesystem.exists(f"{other.path}/{partition}"):
+                self._move_stray_aside(other, partition)
         try:
-            if not self._filesystem.exists(home.path):
-                # Making it again would bring back a log directory without its lock and its identity.
-                raise StorageError(home.path, "is gone")
             if partition in home.former:
                 self._checkpoints.forget_former(home)
             log = self._create_log(home, partition, topic_id, config, now_ms)
@@ -350,20 +349,16 @@ class LogManager:
         home.logs[partition] = self._logs[partition] = log
         return log
 
-    def _move_strays_aside(self, partition: TopicPartition) -> None:
-        """Moves strays of this name aside, in every directory: one in another directory would be a second log of the
-        partition at the next start."""
-        for home in list(self._homes.values()):
-            path = f"{home.path}/{partition}"
-            if not self._filesystem.exists(path):
-                continue
-            aside = f"{home.path}/{unique_name(partition, STRAY_SUFFIX, self._draw)}"
-            try:
-                self._filesystem.rename(path, aside)
-            except StorageError as error:
-                self.on_storage_error(home.path, error)
-                raise
-            _log_set_aside(partition, aside)
+    def _move_stray_aside(self, home: LogHome, partition: TopicPartition) -> None:
+        """Moves a stray of this name aside: also one in another directory than the new log's, where it would be a
+        second log of the partition at the next start."""
+        aside = f"{home.path}/{unique_name(partition, STRAY_SUFFIX, self._draw)}"
+        try:
+            self._filesystem.rename(f"{home.path}/{partition}", aside)
+        except StorageError as error:
+            self.on_storage_error(home.path, error)
+            raise
+        _log_set_aside(partition, aside)
 
     def _directory_in(self, home: LogHome, path: str, *, is_durable: bool) -> LogDirectory:
         made = None if is_durable else home.made
@@ -373,7 +368,14 @@ class LogManager:
         self, home: LogHome, partition: TopicPartition, topic_id: uuid.UUID | None, config: LogConfig, now_ms: int
     ) -> UnifiedLog:
         path = f"{home.path}/{partition}"
-        self._filesystem.make_directory(path)
+        try:
+            # One call for all: a thousand new partitions are a thousand of them.
+            if not self._filesystem.make_new_directory(path):
+                self._move_stray_aside(home, partition)
+                self._filesystem.make_new_directory(path)
+        except FileNotFoundError as error:
+            # To make it again would bring back a log directory without its lock and its identity.
+            raise StorageError(home.path, "is gone") from error
         directory = self._directory_in(home, path, is_durable=False)
         request = LoadRequest(
             config, True, 0, 0, now_ms, self.producer_id_expiration_ms, roll_jitter_ms=config.roll_jitter_ms(self._draw)

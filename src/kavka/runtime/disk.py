@@ -237,6 +237,17 @@ class LocalFileSystem:
         except OSError as error:
             raise _storage_error(path, error) from error
 
+    def make_new_directory(self, path: str) -> bool:
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _storage_error(path, error) from error
+        return True
+
     def remove(self, path: str) -> None:
         try:
             os.unlink(path)

@@ -70,6 +70,10 @@ class Disk:
         self._life.use_disk()
         self._inner.make_directory(path)
 
+    def make_new_directory(self, path: str) -> bool:
+        self._life.use_disk()
+        return self._inner.make_new_directory(path)
+
     def remove(self, path: str) -> None:
         self._life.use_disk()
         self._inner.remove(path)

@@ -728,3 +728,52 @@ def test_when_the_logs_are_closed_none_is_made(tmp_path: Path) -> None:
     logs.close(NOW_MS)
     with pytest.raises(StorageError, match="the broker is stopping"):
         logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+
+
+class Counting(LocalFileSystem):
+    """Counts what is asked of the disk about names."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def exists(self, path: str) -> bool:
+        self.calls.append("exists")
+        return super().exists(path)
+
+    def make_directory(self, path: str) -> None:
+        self.calls.append("make_directory")
+        super().make_directory(path)
+
+    def make_new_directory(self, path: str) -> bool:
+        self.calls.append("make_new_directory")
+        return super().make_new_directory(path)
+
+
+def test_a_new_partition_asks_the_disk_for_its_directory_and_for_nothing_else(tmp_path: Path) -> None:
+    disk = Counting()
+    logs = started(tmp_path, filesystem=disk)
+    disk.calls.clear()
+    for number in range(10):
+        logs.get_or_create(TopicPartition("orders", number), TOPIC_ID, NOW_MS)
+    assert disk.calls == ["make_new_directory"] * 10
+
+
+def test_a_stray_of_its_name_is_moved_aside_in_every_directory(tmp_path: Path) -> None:
+    logs = started(tmp_path / "a", tmp_path / "b")
+    for name in ("a", "b"):
+        (tmp_path / name / "orders-0").mkdir()
+        (tmp_path / name / "orders-0" / "kept").write_text(name)
+    log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    assert list(Path(log.directory).iterdir()) == []
+    kept = [path.read_text() for path in tmp_path.glob("*/orders-0.*-stray/kept")]
+    assert sorted(kept) == ["a", "b"]
+    assert len(list(tmp_path.glob("*/orders-0"))) == 1
+
+
+def test_a_log_directory_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
+    logs = started(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "a").rename(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="is gone"):
+        logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    assert not (tmp_path / "a").exists()
+    assert logs.live_directories == [str(tmp_path / "b")]

@@ -107,6 +107,10 @@ class MemoryDisk:
     def make_directory(self, path: str) -> None:
         pass
 
+    def make_new_directory(self, path: str) -> bool:
+        """A database makes no directory that must be new."""
+        raise NotImplementedError
+
     def remove(self, path: str) -> None:
         del self.files[path]
 

@@ -418,6 +418,14 @@ class SimulatedFileSystem:
         self._check(path, 0)
         self._disk.note_made(self._disk.make_directory(path))
 
+    def make_new_directory(self, path: str) -> bool:
+        if self.exists(path):
+            return False
+        if not self.exists(posixpath.dirname(_absolute(path))):
+            raise FileNotFoundError(path)
+        self.make_directory(path)
+        return True
+
     def remove(self, path: str) -> None:
         path = _absolute(path)
         self._check(path, 0)
