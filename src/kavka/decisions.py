@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 
@@ -203,12 +203,34 @@ class RecordedDecision(NamedTuple):
     decision: Decision
 
 
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+class _LastText:
+    """What the last decision says as JSON, behind its id: each is written into the flight recorder and into the topic,
+    one right after the other, and tens of thousands come at once when a controller takes over."""
+
+    def __init__(self) -> None:
+        self._decision: Decision | None = None
+        self._text = ""
+
+    def of(self, decision: Decision) -> str:
+        if decision is not self._decision:
+            self._decision, self._text = decision, _JSON.encode(_fields(decision))
+        return self._text
+
+
+_LAST: Final = _LastText()
+
+
 def encode_decision(recorded: RecordedDecision) -> bytes:
     """The record's value: one JSON object, on one line."""
-    decision = recorded.decision
+    decision_id, rest = _JSON.encode(recorded.decision_id), _LAST.of(recorded.decision)[1:]
+    return f'{{"version":{FORMAT_VERSION},"id":{decision_id},{rest}'.encode()
+
+
+def _fields(decision: Decision) -> dict[str, object]:
     fields: dict[str, object] = {
-        "version": FORMAT_VERSION,
-        "id": recorded.decision_id,
         "kind": decision.kind.value,
         "at_ms": decision.at_ms,
         "broker": decision.broker_id,
@@ -228,7 +250,7 @@ def encode_decision(recorded: RecordedDecision) -> bytes:
     for name, facts in (("before", decision.before), ("after", decision.after), ("evidence", decision.evidence)):
         if facts:
             fields[name] = dict(facts)
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+    return fields
 
 
 def ring_mark(decision_id: str = "") -> bytes:
