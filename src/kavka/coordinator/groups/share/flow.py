@@ -304,7 +304,10 @@ class ShareGroupFlow:
         if not self._around.is_enabled():
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         await active.turns.take(group_id)
-        return await asyncio.shield(self._carrier.spawn(self._do_alone(active, group_id, work)))
+        doing = self._carrier.spawn(self._do_alone(active, group_id, work))
+        # Who asked may go away, and then nobody looks at what came of it.
+        doing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(doing)
 
     async def _do_alone(self, active: ActiveGroupShard, group_id: str, work: Callable[[], Awaitable[_T]]) -> _T:
         has_turn = True
