@@ -181,6 +181,12 @@ MUTANTS = [
                 "replica.log_end_offset == leader_end_offset or",
                 "",
             ),
+            # The timer does not even look at such a partition: that goes, too.
+            Change(
+                "kavka.replication.replica_manager:ReplicaManager._is_settled",
+                "all(replica is not None and replica.log_end_offset == end_offset for replica in replicas)",
+                "False",
+            ),
         ),
         ("S22",),
     ),
@@ -559,7 +565,7 @@ MUTANTS = [
             ),
             Change(
                 "kavka.replication.replica_manager:ReplicaManager.now_ms",
-                "int(self._loop.time() * 1000 + self._clock_offset_ms)",
+                "int(self.loop.time() * 1000 + self._clock_offset_ms)",
                 "self.wall_ms()",
             ),
         ),

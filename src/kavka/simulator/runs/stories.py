@@ -399,7 +399,7 @@ STORIES: Final[Mapping[str, Story]] = {
         ),
     ),
     "a transaction to its end": Story(
-        _plan(seed=14, transactors=1),  # a seed whose producer does not wait long
+        _plan(seed=16, transactors=1),  # a seed whose producer does not wait long
         3.0,
         (),
         (
@@ -510,7 +510,7 @@ STORIES: Final[Mapping[str, Story]] = {
     ),
     # One leaves and comes back, and is given tasks that the others must give back first; another is killed.
     "streams group": Story(
-        _plan(seed=6, streamers=3, settings={"group.streams.session.timeout.ms": "2000"}),
+        _plan(seed=9, streamers=3, settings={"group.streams.session.timeout.ms": "2000"}),
         11.0,
         (
             strike(2_500, "streams member leaves", place=2, ms=2_000),
