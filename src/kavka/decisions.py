@@ -211,13 +211,14 @@ class _LastText:
     one right after the other, and tens of thousands come at once when a controller takes over."""
 
     def __init__(self) -> None:
-        self._decision: Decision | None = None
-        self._text = ""
+        self._last: tuple[Decision, str] | None = None
+        """One value: brokers in threads of one process share it, and none may get the text of another's decision."""
 
     def of(self, decision: Decision) -> str:
-        if decision is not self._decision:
-            self._decision, self._text = decision, _JSON.encode(_fields(decision))
-        return self._text
+        last = self._last
+        if last is None or last[0] is not decision:
+            last = self._last = (decision, _JSON.encode(_fields(decision)))
+        return last[1]
 
 
 _LAST: Final = _LastText()
