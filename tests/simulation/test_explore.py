@@ -67,6 +67,23 @@ def test_milestones_that_most_runs_with_a_fault_miss_are_told() -> None:
     assert found.missed() == [f"log roll: 9 of 20 runs with a fault came to this: {milestone.name}"]
 
 
+def test_runs_with_two_faults_and_kept_runs_are_not_asked_for_milestones() -> None:
+    found, (milestone,) = Exploration(), STORIES["log roll"].milestones
+    found.begin("log roll", "crash", 3 * FEW)
+
+    for step in range(FEW):
+        found.add(
+            Outcome(
+                Point("log roll", "crash", 1, step), f"one {step}", range(9), is_made=True, reached={milestone.name: 7}
+            )
+        )
+        second = Then("crash", 2, 1)
+        found.add(Outcome(Point("log roll", "crash", 1, step, second), f"two {step}", range(9), is_made=True))
+        found.count(Point("log roll", "crash", 3, step), f"kept {step}", is_made=True)
+
+    assert found.missed() == []
+
+
 def test_a_fault_happens_right_after_its_step_and_the_run_is_the_same_when_it_is_had_again() -> None:
     calm = run(STORIES["log roll"])
     point = Point("log roll", "crash", 2, calm.steps[len(calm.steps) // 2])

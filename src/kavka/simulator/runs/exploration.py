@@ -70,6 +70,8 @@ class Exploration:
         self._sizes: dict[tuple[str, str], int] = {}
         self._counts: Counter[tuple[str, str, str]] = Counter()
         """By story, kind and what came of it: made, refused, broken."""
+        self._asked: Counter[str] = Counter()
+        """By story: runs whose milestones are known and count. A run with two faults, or one that was kept, is none."""
         self._reached: Counter[tuple[str, str]] = Counter()
         self._digests: set[str] = set()
         self.broken: list[Broken] = []
@@ -84,6 +86,7 @@ class Exploration:
         point = outcome.point
         self.count(point, outcome.digest, is_made=outcome.is_made)
         if outcome.is_made and point.then is None:
+            self._asked[point.story] += 1
             self._reached.update((point.story, name) for name in outcome.reached)
         if outcome.violation:
             self.break_(Broken(outcome.rule, outcome.violation, point))
@@ -121,7 +124,7 @@ class Exploration:
         """Milestones that too few of the runs with one fault reached, in words."""
         found = []
         for story in dict.fromkeys(story for story, _ in self._sizes):
-            made = sum(count for (name, _, what), count in self._counts.items() if (name, what) == (story, "made"))
+            made = self._asked[story]
             for milestone in STORIES[story].milestones:
                 reached = self._reached[story, milestone.name]
                 if made >= FEW and reached < MOSTLY * made:
