@@ -280,6 +280,34 @@ def test_a_topic_that_is_deleted_meanwhile_holds_no_transaction_up(tmp_path: Pat
     runs(tmp_path, scenario)
 
 
+def test_a_topic_whose_deletion_waits_for_a_broker_holds_no_transaction_up(tmp_path: Path) -> None:
+    """Its znodes go last: when a broker that is away has come back and deleted its replica."""
+
+    async def scenario(cluster: InProcessCluster) -> None:
+        async with cluster.client() as client:
+            await create(client)
+            await create(client, OUTPUT)
+            producer = await transactional(client)
+            coordinator = await client.find_coordinator(NAME, CoordinatorType.TRANSACTION)
+            away = next(one for one in (1, 2, 3) if one not in (coordinator, cluster.controller_id))
+            producer.begin_transaction()
+            await write(producer, b"kept")
+            await write(producer, b"gone", topic=OUTPUT)
+            await cluster.stop(away)
+            deletion = asyncio.ensure_future(Admin(client).delete_topics([OUTPUT]))
+            await cluster.until(
+                lambda: all(cluster.broker(one).metadata.topic(OUTPUT) is None for one in cluster.running),
+                "nobody shows the topic any more",
+            )
+            await producer.commit_transaction()
+            await becomes(cluster, TransactionState.COMPLETE_COMMIT)
+            assert await read(client) == {partition: [b"kept"] for partition in range(3)}
+            deletion.cancel()
+            await producer.close()
+
+    runs(tmp_path, scenario)
+
+
 def test_nothing_is_written_for_a_transaction_that_its_coordinator_does_not_know(tmp_path: Path) -> None:
     async def scenario(cluster: InProcessCluster) -> None:
         async with cluster.client() as client:

@@ -22,7 +22,7 @@ from kavka.zookeeper.embedded import EmbeddedZooKeeper
 from kavka.zookeeper.old_changes import CHANGE_RETENTION_MS, delete_old
 from kavka.zookeeper.persistent_paths import make_persistent_paths
 from kavka.zookeeper.port import ConnectionLoss, Stat, ZooKeeper
-from kavka.zookeeper.znode_paths import topic_config_path, topic_path
+from kavka.zookeeper.znode_paths import delete_topic_path, topic_config_path, topic_path
 from kavka.zookeeper.znodes import TopicAssignment, random_uuid
 
 
@@ -260,6 +260,10 @@ def test_the_number_of_a_topics_partitions_is_the_one_in_zookeeper(tmp_path: Pat
         assignment = TopicAssignment("orders", {0: (1,), 1: (1,), 2: (1,)}, random_uuid(bytes(16)))
         await session.create(topic_path("orders"), assignment.encode())
         assert await listener.configs.partition_count("orders") == 3
+        assert await listener.configs.lasting_partition_count("orders") == 3
+        await session.create(delete_topic_path("orders"), b"")
+        assert await listener.configs.partition_count("orders") == 3
+        assert await listener.configs.lasting_partition_count("orders") == 0
 
     runs(tmp_path, scenario)
 

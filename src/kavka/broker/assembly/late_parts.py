@@ -196,7 +196,7 @@ def late_transactions(
                 config=lambda: base.configs.broker,
                 wall_ms=base.ports.wall_ms,
                 open_peer=base.open_peer,
-                partition_count=base.configs.partition_count,
+                partition_count=base.configs.lasting_partition_count,
                 transaction_version=features.transaction_version,
                 on_group_transaction_ended=lambda partition, producer_id, epoch, committed: (
                     groups().offsets.on_transaction_ended(partition, producer_id, epoch, committed=committed)

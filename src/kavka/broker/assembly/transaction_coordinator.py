@@ -25,7 +25,8 @@ from kavka.replication.replica_manager import ReplicaManager
 
 
 class TransactionPorts(NamedTuple):
-    """What the broker gives. `config` is as it is in force; `partition_count` as ZooKeeper has it, 0 for no topic."""
+    """What the broker gives. `config` is as it is in force; `partition_count` as ZooKeeper has it, 0 for no topic, or
+    for one that is to be deleted."""
 
     loop: asyncio.AbstractEventLoop
     config: Callable[[], BrokerConfig]

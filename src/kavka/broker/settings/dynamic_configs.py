@@ -18,7 +18,7 @@ have any characters, and are escaped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from kavka.broker.late import Late
@@ -40,6 +40,7 @@ from kavka.zookeeper.znode_paths import (
     TOPICS_ENTITY,
     USERS_ENTITY,
     broker_config_path,
+    delete_topic_path,
     desanitize,
     entity_config_path,
     escape,
@@ -302,10 +303,20 @@ class DynamicConfigs:
 
     async def partition_count(self, topic: str) -> int:
         """How many partitions the topic has in ZooKeeper, 0 where it is not there. Asks until it is answered."""
+        return await self._count(topic, [topic_path(topic)])
+
+    async def lasting_partition_count(self, topic: str) -> int:
+        """As `partition_count`, but 0 also where the topic is marked for deletion. What is left of it then stays for as
+        long as a broker with a replica is away."""
+        return await self._count(topic, [topic_path(topic), delete_topic_path(topic)])
+
+    async def _count(self, topic: str, paths: Sequence[str]) -> int:
         while True:
             try:
-                node = (await self._zookeeper.get_many([topic_path(topic)]))[0]
-                return 0 if node is None else len(TopicAssignment.decode(topic, node[0]).partitions)
+                node, *marks = await self._zookeeper.get_many(paths)
+                if node is None or any(mark is not None for mark in marks):
+                    return 0
+                return len(TopicAssignment.decode(topic, node[0]).partitions)
             except MalformedZNode:
                 return 0
             except ZooKeeperError:

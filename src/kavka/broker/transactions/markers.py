@@ -5,7 +5,8 @@ transaction ends.
 
     I1  a marker is written until the partition has it, whoever leads the partition meanwhile: what has an unknown
         outcome is written again. A partition may so get a marker twice, never two kinds (P4)
-    I2  a partition is given up only when ZooKeeper says that there is no such partition (its topic was deleted)
+    I2  a partition is given up only when ZooKeeper says that there is no such partition, or that its topic is to be
+        deleted. The second may be so for long: a replica on a broker that is away is deleted when that is back
     I3  a marker counts as written when it is committed in its partition; if that is a partition of
         `__consumer_offsets`, the group coordinator is informed then
     I4  the log refuses a marker of an older coordinator or an older producer epoch (P5); the sender gets the error and
@@ -145,7 +146,8 @@ class TransactionMarkers:
         partition_count: Callable[[str], Awaitable[int]],
         transaction_version: Callable[[], int],
     ) -> None:
-        """`partition_count` is how many partitions a topic has in ZooKeeper, 0 where it is not there."""
+        """`partition_count` is how many partitions a topic has in ZooKeeper, 0 where it is not there, or is to be
+        deleted."""
         self._broker_id = broker_id
         self._local = local
         self._metadata = access.metadata
