@@ -38,23 +38,21 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Late(Generic[_T_co]):
-    """Called, it returns the part; `make` makes it in the first call."""
+    """Called, it returns the part; `make` makes it in the first call.
 
-    __slots__ = ("_made", "_make")
+    `made` is the part if it was made, else None. It is to be read only, and no property: every request reads one.
+    """
+
+    __slots__ = ("_make", "made")
 
     def __init__(self, make: Callable[[], _T_co]) -> None:
         self._make = make
-        self._made: _T_co | None = None
+        self.made: _T_co | None = None
 
     def __call__(self) -> _T_co:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-    @property
-    def made(self) -> _T_co | None:
-        """The part if it was made, else None."""
-        return self._made
+        if self.made is None:
+            self.made = self._make()
+        return self.made
 
 
 async def every(interval_ms: int, late: Late[_T], work: Callable[[_T], Awaitable[None]]) -> None:

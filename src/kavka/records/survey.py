@@ -102,6 +102,20 @@ def survey(payload: Buffer, count: int, *, most_parts: int = UNBOUNDED) -> Recor
     if not 0 < count * MIN_RECORD_SIZE <= end:
         raise RecordsError(ErrorCode.INVALID_RECORD, f"{count} records cannot fit into {end} bytes")
     walk = _Walk(data, most_parts)
+    if count < LEAST_ALIKE:
+        _walk_singly(walk, count)
+    else:
+        _walk_many(walk, count)
+    if walk.position != end:
+        raise RecordsError(
+            ErrorCode.INVALID_RECORD,
+            f"{end - walk.position} bytes follow the last of the {count} records",
+        )
+    return new_tuple(RecordsSurvey, (walk.min_delta, walk.max_delta, walk.all_have_keys, walk.counts_up))
+
+
+def _walk_many(walk: _Walk, count: int) -> None:
+    """Moves behind `count` records, by many at once where they are laid out alike."""
     window = WALKED_AT_ONCE
     while walk.index < count:
         tried = min(window, count - walk.index)
@@ -114,12 +128,6 @@ def survey(payload: Buffer, count: int, *, most_parts: int = UNBOUNDED) -> Recor
         if not taken:
             _walk_singly(walk, min(count, walk.index + WALKED_AT_ONCE))
         window = window * WINDOW_GROWTH if taken == tried else WALKED_AT_ONCE
-    if walk.position != end:
-        raise RecordsError(
-            ErrorCode.INVALID_RECORD,
-            f"{end - walk.position} bytes follow the last of the {count} records",
-        )
-    return new_tuple(RecordsSurvey, (walk.min_delta, walk.max_delta, walk.all_have_keys, walk.counts_up))
 
 
 def _take_alike(walk: _Walk, tried: int) -> int:

@@ -217,7 +217,12 @@ def _check_records(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> int:
         return header.max_timestamp
     if not found.counts_up and header.attributes & CODEC_MASK and rules.codec in (None, header.codec_id):
         raise _invalid("the offsets of the batch's records do not count up from 0")
-    least, greatest = _timestamp_span(payload, header, found)
+    least = header.base_timestamp + found.min_timestamp_delta
+    greatest = header.base_timestamp + found.max_timestamp_delta
+    if header.attributes & LOG_APPEND_TIME_FLAG:
+        least = greatest = header.max_timestamp
+    elif least < LONG_MIN or greatest > LONG_MAX:
+        least, greatest = _wrapped_span(payload, header)
     if rules.compacted and not found.all_have_keys:
         _refuse_bad_records(payload, header, rules, now_ms)
     elif header.attributes & LOG_APPEND_TIME_FLAG:
@@ -240,15 +245,9 @@ def _surveyed(payload: Buffer, header: BatchHeader, rules: ProduceRules) -> Reco
         return None
 
 
-def _timestamp_span(payload: Buffer, header: BatchHeader, found: RecordsSurvey) -> tuple[int, int]:
-    """The least and the greatest timestamp (ms) of the records."""
-    if header.attributes & LOG_APPEND_TIME_FLAG:
-        return header.max_timestamp, header.max_timestamp
-    least = header.base_timestamp + found.min_timestamp_delta
-    greatest = header.base_timestamp + found.max_timestamp_delta
-    if least >= LONG_MIN and greatest <= LONG_MAX:
-        return least, greatest
-    # Behind the largest comes the smallest, so that the deltas' order is not that of the timestamps.
+def _wrapped_span(payload: Buffer, header: BatchHeader) -> tuple[int, int]:
+    """The least and the greatest timestamp (ms) of records some of which leave the 64 bits: behind the largest comes
+    the smallest, so that the deltas' order is not that of the timestamps."""
     walk = walk_records(payload, header.record_count, most_parts=most_parts(header))
     timestamps = [add_timestamps(header.base_timestamp, delta) for _, delta, _ in walk]
     return min(timestamps), max(timestamps)

@@ -412,7 +412,7 @@ class ReplicaManager:
             traffic.bytes_in += len(records)
         self.followers.on_append(partition)
         if advanced:
-            self.on_high_watermark_advanced(partition)
+            self._on_committed(partition)  # Followers were woken above.
         else:
             self._unsettled[partition] = None
         log = partition.log
@@ -448,11 +448,14 @@ class ReplicaManager:
 
     def on_high_watermark_advanced(self, partition: Partition) -> None:
         """Wakes all requests that wait for the partition's records to be committed."""
+        self._on_committed(partition)
+        self.followers.on_high_watermark_advanced(partition)
+
+    def _on_committed(self, partition: Partition) -> None:
         if partition in self.produce_purgatory.watched:
             self.produce_purgatory.check(partition)
         if partition in self.fetch_purgatory.watched:
             self.fetch_purgatory.check(partition)
-        self.followers.on_high_watermark_advanced(partition)
 
     def _complete_waiting(self, partition: Partition) -> None:
         self.produce_purgatory.check(partition)
