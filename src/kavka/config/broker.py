@@ -468,11 +468,7 @@ class BrokerConfig(BrokerSettings):
                 self.inter_broker_listener_name,
                 "Only one of inter.broker.listener.name and security.inter.broker.protocol may be set",
             )
-        if self.inter_broker_listener not in {endpoint.listener for endpoint in self.advertised_endpoints}:
-            raise ConfigError(
-                f"Invalid value {self.inter_broker_listener} for configuration inter.broker.listener.name: "
-                f"advertised.listeners has only {', '.join(e.listener for e in self.advertised_endpoints)}"
-            )
+        self._check_inter_broker_listener([endpoint.listener for endpoint in self.advertised_endpoints])
         if self.kavka_refuse_insecure_listeners and self.clear_text_endpoints:
             raise InvalidValue(
                 "listeners",
@@ -486,6 +482,19 @@ class BrokerConfig(BrokerSettings):
                 from kavka.config.tls import tls_settings  # late: most brokers have no listener with TLS
 
                 tls_settings(self, endpoint)
+
+    def _check_inter_broker_listener(self, advertised: list[str]) -> None:
+        """Says which setting chose the listener: who set neither of the two looks for one that is not in the file."""
+        if (listener := self.inter_broker_listener) in advertised:
+            return
+        by_name = self.inter_broker_listener_name is not None
+        is_default = not by_name and "security.inter.broker.protocol" not in self.static
+        raise InvalidValue(
+            "inter.broker.listener.name" if by_name else "security.inter.broker.protocol",
+            f"{listener} (the default)" if is_default else listener,
+            f"brokers would speak to each other through a listener {listener}, and advertised.listeners has only "
+            f"{', '.join(advertised)}; set inter.broker.listener.name={advertised[0]}, for example",
+        )
 
     def _check_zookeeper(self) -> None:
         if (
