@@ -155,7 +155,7 @@ def alter(
         return "closed"
     return sorted(
         (
-            sorted((part.entity_type, part.entity_name or "-") for part in entry.entity),
+            [(part.entity_type, part.entity_name or "-") for part in entry.entity],
             entry.error_code,
             entry.error_message or "",
         )
@@ -175,7 +175,7 @@ def describe(
         return (answer.error_code, answer.error_message or "", None)
     found = sorted(
         (
-            sorted((part.entity_type, part.entity_name or "-") for part in entry.entity),
+            [(part.entity_type, part.entity_name or "-") for part in entry.entity],
             sorted((value.key, repr(value.value)) for value in entry.values),
         )
         for entry in answer.entries

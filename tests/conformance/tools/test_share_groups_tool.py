@@ -67,7 +67,8 @@ def story(bootstrap: str, port: int) -> dict[str, str]:
         builder = BatchBuilder()
         for number in range(10):
             builder.append(int(first.timestamp() * 1000) + number * 60_000, None, str(number).encode())
-        assert client.produce(topic, builder.build()).error_code == 0
+        batch = builder.build()  # A broker in KRaft mode is told a moment after the topic is made that it leads.
+        eventually("its leader is there", lambda: client.produce(topic, batch).error_code == 0)
         change = configs.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
         resource = configs.AlterConfigsResource(resource_type=32, resource_name=group, configs=[change])
         client.ask(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1)
