@@ -147,7 +147,10 @@ def test_an_ipv4_and_an_ipv6_address_may_share_a_port() -> None:
         ({"listener.security.protocol.map": "A:SSL,a:SSL"}, "A is mapped twice"),
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "nobody can connect to the meta-address 0.0.0.0"),
         ({"advertised.listeners": "SSL://h:1"}, "listeners has none named SSL"),
-        ({"inter.broker.listener.name": "SSL"}, "inter.broker.listener.name: brokers would speak to each other through a"),
+        (
+            {"inter.broker.listener.name": "SSL"},
+            "inter.broker.listener.name: brokers would speak to each other through a",
+        ),
         (
             {"listeners": "SASL_SSL://:1"},
             "Invalid value PLAINTEXT (the default) for configuration security.inter.broker.protocol: brokers would "
