@@ -121,7 +121,47 @@ DUE_LETTERS = {
         {"name": "GroupIds", "type": "[]string", "versions": "0+"},
     ],
 }
+CLIENTS_OF = {
+    "name": "KavkaClientsOf",
+    "type": "[]string",
+    "versions": "0+",
+    "taggedVersions": "0+",
+    "nullableVersions": "0+",
+    "tag": FIRST_OWN_TAG,
+    "default": "null",
+    "ignorable": True,
+}
+CLIENT_WRITING = [
+    {"name": "PartitionIndex", "type": "int32", "versions": "0+"},
+    {"name": "ProducerId", "type": "int64", "versions": "0+", "default": "-1"},
+    {"name": "LastWriteMs", "type": "int64", "versions": "0+"},
+    {"name": "BytesIn", "type": "int64", "versions": "0+"},
+]
+CLIENT_TOPIC = [
+    {"name": "Name", "type": "string", "versions": "0+"},
+    {"name": "Writes", "type": "[]KavkaClientWriting", "versions": "0+", "fields": CLIENT_WRITING},
+    {"name": "Reads", "type": "[]int32", "versions": "0+"},
+]
+CLIENTS = {
+    **CLIENTS_OF,
+    "name": "KavkaClients",
+    "type": "[]KavkaClient",
+    "fields": [
+        {"name": "ConnectionId", "type": "string", "versions": "0+"},
+        {"name": "ClientId", "type": "string", "versions": "0+"},
+        {"name": "Host", "type": "string", "versions": "0+"},
+        {"name": "Port", "type": "int32", "versions": "0+"},
+        {"name": "ListenerName", "type": "string", "versions": "0+"},
+        {"name": "Principal", "type": "string", "versions": "0+"},
+        {"name": "SoftwareName", "type": "string", "versions": "0+"},
+        {"name": "SoftwareVersion", "type": "string", "versions": "0+"},
+        {"name": "Topics", "type": "[]KavkaClientTopic", "versions": "0+", "fields": CLIENT_TOPIC},
+    ],
+}
+HAS_MORE_CLIENTS = {**RECORDS_ONLY, "name": "KavkaHasMoreClients", "tag": FIRST_OWN_TAG + 1}
 OWN_FIELDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
+    "DescribeClusterRequest": [((), CLIENTS_OF)],
+    "DescribeClusterResponse": [((), CLIENTS), ((), HAS_MORE_CLIENTS)],
     "DescribeShareGroupOffsetsRequest": [((), RECORDS_ONLY)],
     "DescribeShareGroupOffsetsResponse": [((), RECORDS_ONLY), (("groups", "topics", "partitions"), SHARE_RECORDS)],
     "ReadShareGroupStateSummaryRequest": [((), DUE_LETTERS_ASKED)],
@@ -129,8 +169,8 @@ OWN_FIELDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
     "WriteShareGroupStateRequest": [(("topics", "partitions"), WRITE_NUMBER), (("topics", "partitions"), WRITER_EPOCH)],
 }
 """By message: the arrays in which a field stands, and the field, in the form of Kafka's tables. What a share group's
-leaders know of records that are in flight: no API of Kafka's tells it. Which groups have dead letters that are due. And
-the order in which one leader writes."""
+leaders know of records that are in flight, and which clients read and write at a broker: no API of Kafka's tells it.
+Which groups have dead letters that are due. And the order in which one leader writes."""
 
 INT32_MAX = 2**31 - 1
 PRIMITIVES = {

@@ -14,6 +14,7 @@ pays neither the time nor the memory for what it does not need. Which parts are 
     | moves of logs            | the first AlterReplicaLogDirs                                                     |
     | searches by time         | the first ListOffsets with a timestamp, or share group that begins at one         |
     | telemetry of clients     | the first ApiVersions                                                             |
+    | who writes and reads     | the first Produce, Fetch of a consumer, or ShareFetch                             |
     | quotas of clients        | the first quota that is set for a user or a client id                             |
     | traces of requests       | the first slow request, or the first one of the sample                            |
     | a cleaner's pass         | the first log that is compacted (`upkeep/log_cleaner.py`)                         |

@@ -14,6 +14,7 @@ admin              topics, configurations, records, log directories
 group_admin        groups of every kind: lists, members, offsets, deletions
 described_group    one group of a newer protocol, as its coordinator describes it
 share_group_admin  share groups: positions, new positions, deletions, records in flight
+connected_clients  who writes and reads at which broker, where brokers tell
 group_offsets      where a group of any kind is, and setting it elsewhere
 transaction_admin  transactions, producers, transactions that hang
 acl_admin          access control lists

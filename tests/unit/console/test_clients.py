@@ -6,9 +6,18 @@ import pytest
 
 pytest.importorskip("starlette")
 
+from kavka.client.connected_clients import ClientWriting, ConnectedClient
 from kavka.client.transaction_admin import ListedTransaction, ShownProducer
 from kavka.console.sources import clients
 from kavka.console.sources.clients import Reader, WriterReader, readers
+from kavka.console.sources.connections import (
+    Identity,
+    Unnamed,
+    identity_of,
+    joined_readers,
+    producers,
+    without_idempotence,
+)
 from kavka.model import TopicPartition
 from kavka.observe.snapshot import GroupOffset, GroupView, MemberView
 
@@ -78,3 +87,40 @@ def test_an_open_transaction_is_told_with_its_name_and_where_it_begins() -> None
     known = {7: ListedTransaction("pay", 1, 7, "Ongoing")}
     (found,) = WriterReader().joined([producer(ZERO, 3, start=40), producer(ONE, 3)], known, 0)
     assert (found.transactional_id, found.state, found.open_in) == ("pay", "Ongoing", ((ZERO, 40),))
+
+
+def connection(client_id: str, *, host: str = "10.0.0.7", software: str | None = "librdkafka") -> ConnectedClient:
+    return ConnectedClient(1, "c", client_id, host, "User:ada", software, "2.3" if software else None, (), ())
+
+
+class TestConnections:
+    def test_a_producer_is_known_by_its_id_and_several_connections_are_one_client(self) -> None:
+        one = connection("pay")._replace(writes=(ClientWriting(ZERO, 7, 5, 10), ClientWriting(OTHER, 9, 5, 10)))
+        found = producers([one, one._replace(broker=2)], frozenset((ZERO, ONE)))
+        assert found == {7: (Identity("pay", "10.0.0.7", "User:ada", "librdkafka", "2.3"),)}
+
+    def test_who_writes_without_idempotence_is_summed_by_client(self) -> None:
+        first = connection("loose")._replace(writes=(ClientWriting(ZERO, -1, 5, 10), ClientWriting(OTHER, -1, 9, 50)))
+        second = connection("loose")._replace(writes=(ClientWriting(ONE, -1, 8, 30),))
+        (found,) = without_idempotence([first, second], frozenset((ZERO, ONE)))
+        assert (found.partitions, found.last_ms, found.bytes_in) == ((ZERO, ONE), 8, 40)
+
+    def test_a_member_is_known_by_client_id_and_address_if_it_reads_what_it_is_assigned(self) -> None:
+        members = readers([group("g", (member("m1", ZERO), member("m2", ONE)), p0=3)], frozenset((ZERO, ONE)))
+        own = connection("app")._replace(reads=(ZERO,))
+        stranger = connection("app", host="10.0.0.8", software=None)._replace(reads=(ZERO,))
+        named, alone = joined_readers(members, [own, stranger], frozenset((ZERO, ONE)))
+        assert [len(each.who) for each in named] == [1, 0]
+        assert [(each.group_id, each.client_id, each.host, each.partitions) for each in alone] == [
+            ("", "app", "10.0.0.8", (ZERO,))
+        ]
+        assert alone[0].who[0].software == ""
+
+    def test_a_rate_in_bytes_takes_two_readings_and_no_connection_that_closed(self) -> None:
+        reader = WriterReader()
+        who = identity_of(connection("loose"))
+
+        def rate(size: int, now_ms: int) -> float | None:
+            return reader.with_rates([Unnamed(who, (ZERO,), 1, size)], "a/", now_ms)[0].rate
+
+        assert [rate(100, 0), rate(2_100, 2_000), rate(2_100, 2_100), rate(50, 5_000)] == [None, 1_000.0, 1_000.0, None]

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kavka.broker.settings.dynamic_configs import DynamicConfigs
     from kavka.broker.share.room import ShareRoom
     from kavka.broker.telemetry.client_telemetry import ClientTelemetry
+    from kavka.broker.telemetry.connected_clients import ConnectedClients
     from kavka.broker.topics.auto_creation import AutoCreation
     from kavka.broker.topics.topic_creation import TopicCreation
     from kavka.broker.transactions.producer_ids import ProducerIds
@@ -86,6 +87,7 @@ class Inner(NamedTuple):
     moves: Late[LogMoves]
     quota_store: Late[QuotaStore]
     request_traces: Late[RequestTraces]
+    connected_clients: Late[ConnectedClients]
     hand_over_decisions: Callable[[], Awaitable[None]]
 
 
@@ -158,6 +160,7 @@ class Broker:
     moves = _LatePart(lambda inner: inner.moves())
     quota_store = _LatePart(lambda inner: inner.quota_store())
     request_traces = _LatePart(lambda inner: inner.request_traces())
+    connected_clients = _LatePart(lambda inner: inner.connected_clients())
 
     # -- how it stands
 

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from kavka.broker.metadata.metadata_cache import MetadataCache
     from kavka.broker.quotas.client_quotas import ClientQuotas
     from kavka.broker.quotas.quota_store import QuotaStore
+    from kavka.broker.reads.fetch_session import FetchSessionCache
     from kavka.broker.reads.timestamp_lookups import TimestampLookups
     from kavka.broker.telemetry.client_telemetry import ClientTelemetry
+    from kavka.broker.telemetry.connected_clients import ConnectedClients
     from kavka.broker.topics.topic_creation import TopicCreation
     from kavka.broker.transactions.producer_ids import ProducerIds
     from kavka.broker.upkeep.log_moves import LogMoves
@@ -85,6 +87,21 @@ def late_lookups(base: Base, logs: LogManager) -> Late[TimestampLookups]:
         from kavka.broker.reads.timestamp_lookups import TimestampLookups
 
         return TimestampLookups(base.ports.run_blocking, lambda log: logs.get(log.topic_partition) is log)
+
+    return Late(make)
+
+
+def late_connected_clients(
+    sessions: FetchSessionCache, metadata: MetadataCache, replicas: ReplicaManager
+) -> Late[ConnectedClients]:
+    def make() -> ConnectedClients:
+        from kavka.broker.telemetry.connected_clients import ConnectedClients
+
+        return ConnectedClients(
+            sessions.sessions,
+            metadata.topic_name,
+            lambda topic, partition: replicas.partition(topic, partition) is not None,
+        )
 
     return Late(make)
 

@@ -17,6 +17,7 @@ from kavka.broker.assembly.broker import Broker, Inner
 from kavka.broker.assembly.ends import Ends, Stage
 from kavka.broker.assembly.following import Following
 from kavka.broker.assembly.late_parts import (
+    late_connected_clients,
     late_group_parts,
     late_groups,
     late_lookups,
@@ -242,8 +243,8 @@ def join(base: Base, opened: Opened) -> Running:
     maintenance = _new_maintenance(base, logs, serving.replicas, control.following)
     _join_reports(base, opened, serving, control, maintenance)
     _add_ends(base, serving, control, maintenance, decision_topic, decisions)
-    lookups = late_lookups(base, logs)
-    security = _new_security(base, control, serving.replicas)
+    lookups, security = late_lookups(base, logs), _new_security(base, control, serving.replicas)
+    fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, ports.random)
     broker = Broker(
         broker_id=base.broker_id,
         wall_ms=ports.wall_ms,
@@ -259,7 +260,7 @@ def join(base: Base, opened: Opened) -> Running:
         logs=logs,
         flushes=maintenance.flushes,
         cleaner=maintenance.cleaner,
-        fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, ports.random),
+        fetch_sessions=fetch_sessions,
         timestamp_lookups=lookups,
         producer_ids=serving.producer_ids,
         auto_creation=AutoCreation(refusal=creation.refusal, create=creation.create_named, spawn=base.tasks.spawn),
@@ -286,6 +287,7 @@ def join(base: Base, opened: Opened) -> Running:
             late_moves(base, logs),
             late_quota_store(base),
             late_request_traces(base, serving.metadata),
+            late_connected_clients(fetch_sessions, serving.metadata, serving.replicas),
             decisions.hand_over,
         ),
     )

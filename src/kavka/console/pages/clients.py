@@ -1,19 +1,21 @@
 """The pages of clients: who reads and who writes a topic, one of its partitions, or what a broker leads.
 
-Decides about which partitions a page is. What Kafka's protocol does not tell, the page says plainly. Must not know how
-clients are found (sources/clients.py).
+Decides about which partitions a page is, and which brokers are asked for their connections. What brokers do not tell,
+the page says plainly. Must not know how clients are found (sources/clients.py).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.routing import Route
 
 from kavka.console.console import absent
 from kavka.console.look.view import cut, links
-from kavka.console.sources.clients import WriterReader, Writers, readers
-from kavka.errors import ConnectionFailed, KavkaError
+from kavka.console.sources.clients import WriterReader, Writers, read_connections, readers
+from kavka.console.sources.connections import joined_readers, producers, without_idempotence
+from kavka.errors import KavkaError
 from kavka.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -25,6 +27,26 @@ if TYPE_CHECKING:
 
 PAGE_SIZE: Final = 100
 LONGEST_NUMBER: Final = 9
+
+
+class _Asked(NamedTuple):
+    """What a page is about: its partitions, the topics (any, where none is named) and brokers whose connections are
+    asked for, and a name for all that."""
+
+    partitions: tuple[TopicPartition, ...]
+    topics: tuple[str, ...]
+    brokers: tuple[int, ...]
+    name: str
+
+
+async def _writers(reader: WriterReader, watch: ClusterWatch, asked: _Asked, now_ms: int) -> tuple[Writers, str]:
+    """The producers that leaders remember, and why they are not known."""
+    try:
+        return await reader.read(watch.cluster, asked.partitions, now_ms), ""
+    except TimeoutError:
+        return Writers(()), "the brokers did not answer in time"
+    except KavkaError as problem:
+        return Writers(()), str(problem)
 
 
 class _Pages:
@@ -47,7 +69,10 @@ class _Pages:
         ]
         if chosen is not None and not partitions:
             raise absent(watch, f"{name} has no partition {chosen}.")
-        return await self._show(request, watch, partitions, section="topics", topic=name, partition=chosen)
+        replicas = {broker for each in found.partitions for broker in each.replicas}
+        brokers = [each.broker_id for each in watch.snapshot.alive_brokers if each.broker_id in replicas]
+        asked = _Asked(tuple(partitions), (name,), tuple(brokers), f"{name}/{'' if chosen is None else chosen}")
+        return await self._show(request, watch, asked, section="topics", topic=name, partition=chosen)
 
     async def of_broker(self, request: Request) -> Response:
         watch, broker = self._console.cluster(request), int(request.path_params["broker"])
@@ -57,32 +82,34 @@ class _Pages:
         partitions = [
             TopicPartition(each.topic, each.partition) for each in watch.snapshot.partitions() if each.leader == broker
         ]
-        return await self._show(request, watch, partitions, section="brokers", broker=broker)
+        asked = _Asked(tuple(partitions), (), (broker,), str(broker))
+        return await self._show(request, watch, asked, section="brokers", broker=broker)
 
     async def _show(
-        self, request: Request, watch: ClusterWatch, partitions: list[TopicPartition], *, section: str, **of: object
+        self, request: Request, watch: ClusterWatch, asked: _Asked, *, section: str, **of: object
     ) -> Response:
         reader = self._writers.setdefault(watch.name, WriterReader())
-        found, why = Writers(()), ""
-        try:
-            found = await reader.read(watch.cluster, partitions, self._console.guard.now_ms())
-        except ConnectionFailed as lost:
-            why = str(lost)
-        except TimeoutError:
-            why = "the brokers did not answer in time"
-        except KavkaError as problem:
-            why = str(problem)
-        members = readers(watch.snapshot.groups.values(), frozenset(partitions), with_away=section == "topics")
+        now_ms, wanted = self._console.guard.now_ms(), frozenset(asked.partitions)
+        connected, (found, why) = await asyncio.gather(
+            read_connections(watch.cluster, asked.topics, asked.brokers), _writers(reader, watch, asked, now_ms)
+        )
+        members = readers(watch.snapshot.groups.values(), wanted, with_away=section == "topics")
+        named, alone = joined_readers(members, connected.found, wanted)
+        of_producers = producers(connected.found, wanted)
+        shown = [each._replace(who=of_producers.get(each.producer_id, ())) for each in found.found[:PAGE_SIZE]]
+        unnamed = reader.with_rates(without_idempotence(connected.found, wanted), asked.name, now_ms)
         known = {"topic": "", "partition": None, "broker": None, **of}
         return self._console.show(
             request,
             "clients.html",
             section=section,
-            readers=cut(members, request, size=PAGE_SIZE),
+            readers=cut((*named, *alone), request, size=PAGE_SIZE),
             writers=found,
-            shown=found.found[:PAGE_SIZE],
+            shown=shown,
+            unnamed=unnamed[:PAGE_SIZE],
+            unnamed_left=max(len(unnamed) - PAGE_SIZE, 0),
+            connected=connected,
             why=why,
-            partitions=len(partitions),
             link=links(request),
             **known,
         )

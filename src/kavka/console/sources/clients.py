@@ -1,17 +1,20 @@
-"""Clients: who reads and who writes partitions, as far as brokers tell it by Kafka's protocol.
+"""Clients: who reads and who writes partitions, as far as brokers tell it.
 
-Decides how many partitions are asked about, and what a rate is. Must not know a page.
+Decides how many partitions are asked about, which connections are whose, and what a rate is. Must not know a page.
 
-    readers  members of groups: their client id and address, and the partitions that they are assigned. Who reads
-             without a group no broker tells.
+    readers  members of groups: their client id and address, and the partitions that they are assigned
     writers  idempotent and transactional producers, which a partition's leader remembers for producer.id.expiration.ms
-             (a day) after their last record: their id, when they wrote, whether a transaction is open. Not where they
-             are. Other producers leave nothing behind.
+             (a day) after their last record: their id, when they wrote, whether a transaction is open
     rate     of a writer, in records: a batch carries the number of its last record, so two readings tell how many came
+
+Kafka's protocol tells no more. kavka's brokers also tell their connections (kavka.client.connected_clients): a producer
+is known by its id, a member by client id and address together. What is left are readers without a group, and writers
+without idempotence; of those a rate is in bytes.
 
 I1  At most MOST_PARTITIONS partitions are asked about for a page, MOST_WRITERS writers are kept of an answer, and
     MOST_READINGS readings to compare with.
 I2  A rate needs two readings of the same producer in the same epoch, RATE_LEAST_MS to RATE_MOST_MS apart.
+I3  Several connections of one client are told once.
 
 Source: KIP-98 (sequence numbers), KIP-664 (DescribeProducers).
 """
@@ -20,15 +23,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kavka.client.connected_clients import ConnectedClient, connected_clients
 from kavka.client.transaction_admin import ListedTransaction, TransactionAdmin
 from kavka.errors import KavkaError
 
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.client.transaction_admin import ShownProducer
+    from kavka.console.sources.connections import Identity, Unnamed
     from kavka.model import TopicPartition
     from kavka.observe.snapshot import GroupView
 
@@ -44,7 +50,8 @@ _SEQUENCES: Final = 2**31
 
 class Reader(NamedTuple):
     """A member of a group, and what it reads of the partitions that were asked about. No member: a group that has
-    committed offsets there and is not connected."""
+    committed offsets there and is not connected. No group: a client that reads without one. `who`: its connections,
+    as far as brokers tell them."""
 
     group_id: str
     state: str
@@ -53,6 +60,7 @@ class Reader(NamedTuple):
     host: str
     partitions: tuple[TopicPartition, ...]
     lag: int | None
+    who: tuple[Identity, ...] = ()
 
 
 class Writer(NamedTuple):
@@ -68,6 +76,8 @@ class Writer(NamedTuple):
     """Partitions with an open transaction, with the offset at which it begins."""
     rate: float | None
     """Records a second."""
+    who: tuple[Identity, ...] = ()
+    """Its connections, as far as brokers tell them."""
 
 
 class Writers(NamedTuple):
@@ -76,6 +86,17 @@ class Writers(NamedTuple):
     """Why transactional ids are not known."""
     left_out: int = 0
     """Partitions that were not asked about, and writers that are not shown."""
+
+
+class Connections(NamedTuple):
+    """What brokers tell of their connections. `tells`: whether any does; `why`: why that is not known; `silent`:
+    brokers that did not answer, and why; `has_more`: whether there are more than were told."""
+
+    found: tuple[ConnectedClient, ...] = ()
+    tells: bool = False
+    why: str = ""
+    silent: Mapping[int, str] = MappingProxyType({})
+    has_more: bool = False
 
 
 def readers(
@@ -105,10 +126,26 @@ def readers(
     return tuple(sorted(found))
 
 
+async def read_connections(cluster: Cluster, topics: Collection[str], brokers: Sequence[int]) -> Connections:
+    """Who is connected to these brokers, and reads or writes these topics (any, where none is named)."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            told = await connected_clients(cluster, topics, brokers)
+    except KavkaError as problem:
+        return Connections(why=str(problem))
+    except TimeoutError:
+        return Connections(why="the brokers did not answer in time")
+    if told is None:
+        return Connections()
+    return Connections(told.found, True, "", told.silent, told.has_more)
+
+
 class WriterReader:
     """Asks for writers, and remembers what they had written, for the rate."""
 
     def __init__(self) -> None:
+        self._bytes_before: OrderedDict[tuple[Identity, str], tuple[int, int, float | None]] = OrderedDict()
+        """By client without idempotence and what was asked about: bytes, when that was read, the rate found then."""
         self._before: OrderedDict[tuple[TopicPartition, int], tuple[int, int, int, float | None]] = OrderedDict()
         """By partition and producer: epoch, sequence, when that was read, and the rate that was found then."""
 
@@ -153,6 +190,25 @@ class WriterReader:
                 )
             )
         return sorted(found, key=lambda each: (-each.last_ms, each.producer_id))
+
+    def with_rates(self, found: Sequence[Unnamed], asked: str, now_ms: int) -> tuple[Unnamed, ...]:
+        """The same clients with their rates; `asked` names what was asked about, for their bytes are of that."""
+        return tuple(each._replace(rate=self._byte_rate((each.who, asked), each.bytes_in, now_ms)) for each in found)
+
+    def _byte_rate(self, key: tuple[Identity, str], size: int, now_ms: int) -> float | None:
+        before = self._bytes_before.get(key)
+        rate = None
+        if before is not None:
+            passed_ms = now_ms - before[1]
+            if passed_ms < RATE_LEAST_MS:
+                return before[2]
+            if passed_ms <= RATE_MOST_MS and size >= before[0]:  # Fewer: a connection has closed.
+                rate = (size - before[0]) * 1_000 / passed_ms
+        self._bytes_before[key] = (size, now_ms, rate)
+        self._bytes_before.move_to_end(key)
+        while len(self._bytes_before) > MOST_READINGS:
+            self._bytes_before.popitem(last=False)
+        return rate
 
     def _rate(self, each: ShownProducer, now_ms: int) -> float | None:
         key = (each.partition, each.producer_id)

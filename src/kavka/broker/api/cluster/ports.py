@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kavka.broker.metadata.metadata_cache import MetadataCache
     from kavka.broker.settings.dynamic_configs import DynamicConfigs
     from kavka.broker.telemetry.client_telemetry import ClientTelemetry
+    from kavka.broker.telemetry.connected_clients import ConnectedClients
     from kavka.broker.upkeep.log_moves import LogMoves
     from kavka.config.broker import BrokerConfig
     from kavka.controller.controller import Controller
@@ -37,6 +38,10 @@ class ClusterBroker(Protocol):
     @property
     def telemetry(self) -> Late[ClientTelemetry]:
         """Clients' metrics: who is to push which, and what was pushed."""
+
+    @property
+    def connected_clients(self) -> ConnectedClients:
+        """Who writes and reads here."""
 
     @property
     def config(self) -> BrokerConfig:

@@ -86,7 +86,10 @@ def _alter(caller: Caller, message: Any, outcome: Any) -> Any:
 
 
 def describe_cluster(broker: ApiBroker, caller: Caller, message: DescribeClusterRequest) -> Any:
-    """Nothing; to see the operations that are allowed, De K."""
+    """Nothing; to see the operations that are allowed, or who writes and reads, De K."""
+    if message.kavka_clients_of is not None and not caller.may_on_cluster(Operation.DESCRIBE):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeClusterResponse(error_code=code, error_message=code.name)
     if not message.include_cluster_authorized_operations:
         return None
 

@@ -114,6 +114,7 @@ def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> Fe
     if replica_id >= 0:
         outcomes = broker.replicas.fetch_as_follower(params, specs, BrokerId(replica_id), broker_epoch, context.idle)
     else:
+        broker.connected_clients.read(request, context.session_id, specs)
         outcomes = broker.replicas.fetch(params, specs)
     if isinstance(outcomes, DelayedOperation):
         return _await_outcomes(broker, request, context, outcomes, to_follower=replica_id >= 0, is_exempt=is_exempt)

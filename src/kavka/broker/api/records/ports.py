@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kavka.broker.reads.fetch_session import FetchSessionCache
     from kavka.broker.reads.timestamp_lookups import TimestampLookups
     from kavka.broker.settings.dynamic_configs import DynamicConfigs
+    from kavka.broker.telemetry.connected_clients import ConnectedClients
     from kavka.broker.transactions.verification import TransactionVerification
     from kavka.broker.upkeep.flushes import Flushes
     from kavka.config.broker import BrokerConfig
@@ -49,6 +50,10 @@ class RecordsBroker(Protocol):
     @property
     def fetch_sessions(self) -> FetchSessionCache:
         """What each fetch session has sent, so that a fetch names only what changed (KIP-227)."""
+
+    @property
+    def connected_clients(self) -> ConnectedClients:
+        """Told who writes and reads what."""
 
     @property
     def verification(self) -> TransactionVerification:

@@ -179,7 +179,10 @@ def _append(
             return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION)
     except RecordsError as refused:
         return AppendOutcome(refused.code, message=refused.message)
-    return broker.replicas.append(topic, data.index, records, required_acks=message.acks, wall_ms=wall_ms)
+    outcome = broker.replicas.append(topic, data.index, records, required_acks=message.acks, wall_ms=wall_ms)
+    if outcome.error is NO_ERROR:
+        broker.connected_clients.wrote(request, topic, data.index, records, wall_ms)
+    return outcome
 
 
 def _is_transactional(records: memoryview) -> bool:

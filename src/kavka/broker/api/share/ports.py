@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from kavka.broker.authorization.authorization import Authorization
     from kavka.broker.metadata.metadata_cache import MetadataCache
     from kavka.broker.share.room import ShareRoom
+    from kavka.broker.telemetry.connected_clients import ConnectedClients
     from kavka.config.broker import BrokerConfig
     from kavka.coordinator.groups.coordinator import GroupCoordinator
     from kavka.coordinator.share_state.coordinator import ShareCoordinator
@@ -24,6 +25,10 @@ class ShareBroker(Protocol):
     @property
     def share(self) -> ShareRoom:
         """Sessions of members, and the share-partitions that this broker leads."""
+
+    @property
+    def connected_clients(self) -> ConnectedClients:
+        """Told who reads what."""
 
     @property
     def share_states(self) -> ShareCoordinator:

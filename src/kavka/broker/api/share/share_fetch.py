@@ -72,6 +72,7 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
         ]
         batches = _acknowledgements(message)
         session = _session(broker, request, message, named, has_acknowledgements=bool(batches))
+        broker.connected_clients.shared(request, session)
     except RequestError as refused:
         return ShareFetchResponse(
             error_code=refused.code, error_message=refused.message or ErrorCode(refused.code).name
