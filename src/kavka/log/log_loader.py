@@ -50,7 +50,7 @@ from kavka.log.segment import (
     offset_name,
 )
 from kavka.logger import Logger
-from kavka.model import Offset
+from kavka.model import LeaderEpoch, Offset
 from kavka.records.batch import RecordBatch
 from kavka.records.control import read_marker
 
@@ -142,6 +142,7 @@ class _LogLoader:
         self._snapshots = ProducerSnapshots(directory)
         self._checkpointed_epochs: list[EpochEntry] = []
         self._has_changed = False
+        self._replayed_to: Offset = 0
 
     def load(self) -> LoadedLog:
         names = self._clear_leftovers(self._directory.filesystem.list_files(self._directory.path))
@@ -272,8 +273,9 @@ class _LogLoader:
         first = self._first_to_recover(recovery_point)
         start_offset = max(self._request.log_start_offset, segments[0].base_offset if segments else 0)
         up_to = segments[first].base_offset if segments else start_offset
-        # The checkpoint may be older than a truncation; from here on the records tell the epochs.
+        # The checkpoint may be older than a truncation; from here on the records tell the epochs (`_begin_epoch`).
         self._epochs.truncate_from_end(up_to)
+        self._replayed_to = up_to
         self._load_producers(min(start_offset, up_to), up_to, segments[:first])
         # Those above are made anew. One may tell of records that were cut off: 1. a truncation removes it; 2. other
         # records come there; 3. a power cut undoes the removal; 4. a stop at its very offset takes it for its own.
@@ -352,11 +354,27 @@ class _LogLoader:
     def _replay(self, segment: Segment, batch: RecordBatch) -> None:
         header = batch.header
         if header.partition_leader_epoch > self._epochs.latest_epoch:
-            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+            self._begin_epoch(header.partition_leader_epoch, header.base_offset)
+        self._replayed_to = header.last_offset + 1
         if header.producer_id >= 0:
             aborted = note_producer(self._producers, batch, header.base_offset)
             if aborted is not None:
                 segment.add_aborted(aborted)
+
+    def _begin_epoch(self, epoch: LeaderEpoch, offset: Offset) -> None:
+        """The first batch of an epoch that is left begins at `offset`.
+
+        Compaction may have taken the epoch's first batches, and earlier epochs whole. To say that the last epoch before
+        ends at `offset` then would have a replica keep what it alone has behind the true end. A checkpoint that knows
+        the epoch tells where it began, and what was between: whoever wrote of this epoch had the log of its leader.
+        """
+        known = [entry for entry in self._checkpointed_epochs if self._replayed_to <= entry.start_offset <= offset]
+        if any(entry.epoch == epoch for entry in known):
+            for entry in known:
+                if self._epochs.latest_epoch < entry.epoch <= epoch:
+                    self._epochs.assign(*entry)
+        else:
+            self._epochs.assign(epoch, offset)
 
     def _drop(self, segment: Segment, why: str) -> None:
         self._note("segment dropped", segment.path(LOG_SUFFIX), why, offset=segment.base_offset, cut_bytes=segment.size)

@@ -355,6 +355,50 @@ def test_epochs_written_down_before_a_truncation_are_not_believed(tmp_path: Path
     assert reopen(log, recovery_point=log.recovery_point).epoch_entries == [(3, 0)]
 
 
+def keyed(at: int, epoch: int) -> bytearray:
+    return batch(2, base_offset=at, leader_epoch=epoch, key=b"k")
+
+
+def test_an_epoch_whose_first_records_compaction_took_begins_where_it_did(tmp_path: Path) -> None:
+    """1. Epoch 3 begins at 2; compaction takes its first records, and all of epoch 4. 2. The broker is killed before
+    the recovery point is behind them. 3. It leads, and the leader of epoch 1 comes back with records that it alone has:
+    it must cut off all from 2 on."""
+    log = new_log(tmp_path, cleanup_compact=True)
+    epochs = {0: 1, 2: 3, 4: 3, 6: 4, 8: 5, 10: 5, 12: 6}
+    for at, epoch in epochs.items():
+        log.append_as_follower(keyed(at, epoch), NOW_MS)
+    log.flush(NOW_MS)
+    expected = log.epoch_entries
+    assert expected == [(1, 0), (3, 2), (4, 6), (5, 8), (6, 12)]
+    (tmp_path / LOG).write_bytes(b"".join(keyed(at, epochs[at]) for at in (0, 4, 10, 12)))
+    found = reopen(log)
+    assert found.log_end_offset == 14
+    assert found.epoch_entries == expected
+    # Also where a segment ends with what compaction took.
+    (tmp_path / LOG).write_bytes(keyed(0, 1))
+    (tmp_path / "00000000000000000004.log").write_bytes(b"".join(keyed(at, epochs[at]) for at in (4, 10, 12)))
+    assert reopen(found).epoch_entries == expected
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ({0: 1, 2: 1, 4: 3, 6: 4}, [(1, 0), (3, 4), (4, 6)]),
+        ({0: 1, 4: 3, 6: 4}, [(1, 0), (3, 4), (4, 6)]),
+    ],
+    ids=["whole", "with a gap where epoch 2 would be"],
+)
+def test_epochs_of_before_a_truncation_are_not_believed_where_other_records_follow(
+    tmp_path: Path, records: dict[int, int], expected: list[tuple[int, int]]
+) -> None:
+    log = new_log(tmp_path, cleanup_compact=True)
+    for at, epoch in ((0, 1), (2, 2), (4, 4)):
+        log.append_as_follower(keyed(at, epoch), NOW_MS)
+    log.flush(NOW_MS)
+    (tmp_path / LOG).write_bytes(b"".join(keyed(at, epoch) for at, epoch in records.items()))
+    assert reopen(log).epoch_entries == expected
+
+
 def test_epochs_behind_the_recovered_end_are_forgotten(tmp_path: Path) -> None:
     log = filled(tmp_path, 2)
     append(log, batch(2), leader_epoch=7)
