@@ -23,7 +23,7 @@ Invariants
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -139,16 +139,23 @@ async def find_partitions(cluster: Cluster, topics: Topics, *, patient: bool = T
             chosen = partitions
     found = [TopicPartition(topic.name, p.partition) for topic in described.values() for p in topic.partitions]
     if chosen is not None:
-        absent = set(chosen).difference(found)
-        strays = sorted(p for p in absent if p.topic in described)
-        if strays:
-            count = len(described[strays[0].topic].partitions)
-            raise SubscriptionError(
-                f"option 'assign' names {_shown(strays)}, and {strays[0].topic!r} has the partitions 0 to {count - 1}"
-            )
-        found = [partition for partition in chosen if partition not in absent]
+        found = _found_of(chosen, found, described)
     ids = {topic.name: topic.topic_id for topic in described.values() if topic.topic_id != NO_TOPIC_ID}
     return Found(sorted(found), ids, [name for name in names if name not in described])
+
+
+def _found_of(
+    chosen: Sequence[TopicPartition], found: Sequence[TopicPartition], described: Mapping[str, TopicMetadata]
+) -> list[TopicPartition]:
+    """Those of the chosen that are there. Raises `SubscriptionError` for one that its topic does not have."""
+    absent = set(chosen).difference(found)
+    strays = sorted(p for p in absent if p.topic in described)
+    if strays:
+        count = len(described[strays[0].topic].partitions)
+        raise SubscriptionError(
+            f"option 'assign' names {_shown(strays)}, and {strays[0].topic!r} has the partitions 0 to {count - 1}"
+        )
+    return [partition for partition in chosen if partition not in absent]
 
 
 async def resolve(

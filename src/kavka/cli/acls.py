@@ -16,7 +16,7 @@ from kavka.cli.output import Table, confirm, counted, note, one_of, show, show_j
 from kavka.cli.session import with_cluster
 from kavka.cli.shared_options import takes
 from kavka.security.acls import OPERATIONS_BY_WORD, Binding, Entry, EntryFilter, Filter, Operation, Permission
-from kavka.security.authorizer import who_may
+from kavka.security.authorizer import Access, who_may
 from kavka.security.resource_patterns import CLUSTER_NAME, Pattern, PatternFilter, PatternType, ResourceType
 
 if TYPE_CHECKING:
@@ -197,7 +197,11 @@ def who(
 
         return await AclAdmin(session).find(Filter(PatternFilter(resource_type, name, PatternType.MATCH)))
 
-    found = who_may(with_cluster(bootstrap, work), resource_type, name)
+    _show_rights(who_may(with_cluster(bootstrap, work), resource_type, name), as_json=as_json)
+
+
+def _show_rights(found: Sequence[Access], *, as_json: bool) -> None:
+    """Who holds which rights to one resource."""
     if as_json:
         show_json(
             [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,18 +43,22 @@ def brokers(as_json: Json = False, bootstrap: Bootstrap = None) -> None:
     if as_json:
         show_json(rows)
         return
-    columns = ["broker", "address", "state", "rack", "controller", "leads", "preferred", "replicas", "out of sync"]
-    table = Table([*columns, "bytes"], ["broker", "leads", "preferred", "replicas", "out of sync", "bytes"])
-    for row in rows:
-        cells = [row["id"], row["address"], row["state"], row["rack"], "yes" if row["controller"] else ""]
-        table.add(*cells, row["leads"], row["preferred"], row["replicas"], row["out_of_sync"], _bytes(row["bytes"]))
-    show(table)
+    _show_brokers(rows)
     silent = [str(row["id"]) for row in rows if not row["answers"]]
     if silent:
         note(f"Registered, but not answering: {', '.join(silent)}. A dead broker is registered until its session ends.")
     missing = sorted(reading.shares.keys() - {each.node_id for each in reading.brokers})
     if missing:
         note(f"Not registered, but replicas are assigned to them: {', '.join(map(str, missing))}.")
+
+
+def _show_brokers(rows: Sequence[Mapping[str, object]]) -> None:
+    columns = ["broker", "address", "state", "rack", "controller", "leads", "preferred", "replicas", "out of sync"]
+    table = Table([*columns, "bytes"], ["broker", "leads", "preferred", "replicas", "out of sync", "bytes"])
+    for row in rows:
+        cells = [row["id"], row["address"], row["state"], row["rack"], "yes" if row["controller"] else ""]
+        table.add(*cells, row["leads"], row["preferred"], row["replicas"], row["out_of_sync"], _bytes(row["bytes"]))
+    show(table)
 
 
 @dataclass(slots=True)

@@ -40,7 +40,11 @@ def describe(as_json: Json = False, bootstrap: Bootstrap = None) -> None:
 
         return await Admin(cluster).describe_features()
 
-    found = with_cluster(bootstrap, work)
+    _show_features(with_cluster(bootstrap, work), as_json=as_json)
+
+
+def _show_features(found: FeatureDescription, *, as_json: bool) -> None:
+    """Each feature with the level in force and what the brokers support."""
     names = sorted({*found.levels, *found.supported})
     if as_json:
         show_json(

@@ -325,43 +325,50 @@ def _facts(one: _Described) -> dict[str, object]:
         "coordinator": group.coordinator,
         "epoch": group.epoch,
         "assignment_epoch": group.assignment_epoch,
-        "members": [
-            {
-                "member": member.member_id,
-                "instance": member.instance_id,
-                "client": member.client_id,
-                "host": member.host,
-                "epoch": member.epoch,
-                "partitions": [list(place) for place in sorted(member.assignment)],
-                **({} if member.tasks is None else {"process": member.process_id, **member.tasks._asdict()}),
-            }
-            for member in group.members
-        ],
-        "offsets": [
-            {
-                "topic": place.topic,
-                "partition": place.partition,
-                "start": start,
-                "end": end,
-                "lag": lag,
-                "members": [member.member_id for member in members],
-            }
-            for place, start, end, lag, members in _share_rows(one)
-        ]
-        if group.kind == SHARE
-        else [
-            {
-                "topic": place.topic,
-                "partition": place.partition,
-                "committed": committed,
-                "end": end,
-                "lag": lag,
-                "member": None if member is None else member.member_id,
-            }
-            for place, committed, end, lag, member in _rows(one)
-        ],
+        "members": [_member_facts(member) for member in group.members],
+        "offsets": _share_facts(one) if group.kind == SHARE else _offset_facts(one),
         **_records_of(one),
     }
+
+
+def _member_facts(member: ShownMember) -> dict[str, object]:
+    return {
+        "member": member.member_id,
+        "instance": member.instance_id,
+        "client": member.client_id,
+        "host": member.host,
+        "epoch": member.epoch,
+        "partitions": [list(place) for place in sorted(member.assignment)],
+        **({} if member.tasks is None else {"process": member.process_id, **member.tasks._asdict()}),
+    }
+
+
+def _share_facts(one: _Described) -> list[dict[str, object]]:
+    return [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "start": start,
+            "end": end,
+            "lag": lag,
+            "members": [member.member_id for member in members],
+        }
+        for place, start, end, lag, members in _share_rows(one)
+    ]
+
+
+def _offset_facts(one: _Described) -> list[dict[str, object]]:
+    return [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "committed": committed,
+            "end": end,
+            "lag": lag,
+            "member": None if member is None else member.member_id,
+        }
+        for place, committed, end, lag, member in _rows(one)
+    ]
 
 
 def _records_of(one: _Described) -> dict[str, object]:
@@ -425,7 +432,7 @@ def reset_offsets(
     to_datetime: ToDatetime = None,
     by_duration: ByDuration = None,
     from_file: FromFile = None,
-    share: Annotated[bool, typer.Option("--share", help="A share group; made if it is not there.")] = False,
+    share: Annotated[bool, typer.Option("--share", help="A share group; created if it does not exist.")] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Set the offsets instead of only showing them.")] = False,
     export: Annotated[bool, typer.Option("--export", help="Print lines for --from-file.")] = False,
     as_json: Json = False,

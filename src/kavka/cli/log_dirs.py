@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -60,29 +60,36 @@ def log_dirs(
     if as_json:
         show_json([_summary(node, directory, topics) for node, listed in found.items() for directory in listed])
         return
-    if topics:
-        numbers = ["broker", "size", "lag"]
-        table = Table(["partition", "broker", "directory", "size", "lag", "state"], numbers)
-        rows = [
-            (replica.partition, node, directory.path, replica.size_bytes, replica.offset_lag, replica.is_future)
-            for node, listed in found.items()
-            for directory in listed
-            for replica in directory.replicas
-            if replica.partition.topic in topics
-        ]
-        for partition, node, path, size, lag, is_future in sorted(rows):
-            table.add(partition, node, path, _bytes(size), lag, "on its way" if is_future else "")
-    else:
-        numbers = ["broker", "replicas", "size", "usable", "total"]
-        table = Table(["broker", "directory", "replicas", "size", "usable", "total", "state"], numbers)
-        for node, listed in found.items():
-            for directory in listed:
-                size = sum(replica.size_bytes for replica in directory.replicas)
-                healthy = "cordoned" if directory.is_cordoned else ""
-                state = directory.error.name if directory.error else healthy
-                usable, total = _bytes(directory.usable_bytes), _bytes(directory.total_bytes)
-                table.add(node, directory.path, len(directory.replicas), _bytes(size), usable, total, state)
-    show(table)
+    show(_replicas(found, topics) if topics else _directories(found))
+
+
+def _replicas(found: Mapping[int, Sequence[LogDirectory]], topics: Collection[str]) -> Table:
+    """Where the replicas of these topics are."""
+    table = Table(["partition", "broker", "directory", "size", "lag", "state"], ["broker", "size", "lag"])
+    rows = [
+        (replica.partition, node, directory.path, replica.size_bytes, replica.offset_lag, replica.is_future)
+        for node, listed in found.items()
+        for directory in listed
+        for replica in directory.replicas
+        if replica.partition.topic in topics
+    ]
+    for partition, node, path, size, lag, is_future in sorted(rows):
+        table.add(partition, node, path, _bytes(size), lag, "on its way" if is_future else "")
+    return table
+
+
+def _directories(found: Mapping[int, Sequence[LogDirectory]]) -> Table:
+    """How full the directories are, and which ones take no more replicas."""
+    numbers = ["broker", "replicas", "size", "usable", "total"]
+    table = Table(["broker", "directory", "replicas", "size", "usable", "total", "state"], numbers)
+    for node, listed in found.items():
+        for directory in listed:
+            size = sum(replica.size_bytes for replica in directory.replicas)
+            healthy = "cordoned" if directory.is_cordoned else ""
+            state = directory.error.name if directory.error else healthy
+            usable, total = _bytes(directory.usable_bytes), _bytes(directory.total_bytes)
+            table.add(node, directory.path, len(directory.replicas), _bytes(size), usable, total, state)
+    return table
 
 
 def _read(bootstrap: str | None, topics: Sequence[str], broker: int | None) -> dict[int, list[LogDirectory]]:
@@ -99,6 +106,16 @@ def _read(bootstrap: str | None, topics: Sequence[str], broker: int | None) -> d
         return found
 
     return with_cluster(bootstrap, work)
+
+
+_AFTER_REFUSAL: Final = {
+    "LOG_DIR_NOT_FOUND": "`kavka log-dirs` shows the directories of each broker",
+    "INVALID_REPLICA_ASSIGNMENT": "the directory is cordoned (cordoned.log.dirs): choose another one",
+    "REPLICA_NOT_AVAILABLE": "the broker has no such replica, and will put one into that directory if it gets one; "
+    "`kavka topics describe` shows which brokers have replicas",
+    "KAFKA_STORAGE_ERROR": "the directory is offline: repair its disk and restart the broker",
+}
+"""The next step by the broker's error."""
 
 
 def _move(
@@ -119,13 +136,7 @@ def _move(
         return await Admin(cluster).move_replicas(broker, dict.fromkeys(wanted, target))
 
     for partition, error in with_cluster(bootstrap, work).items():
-        steps = {
-            "LOG_DIR_NOT_FOUND": "`kavka log-dirs` shows the directories of each broker",
-            "INVALID_REPLICA_ASSIGNMENT": "the directory is cordoned (cordoned.log.dirs): choose another one",
-            "REPLICA_NOT_AVAILABLE": "if it comes here, it goes there; `kavka topics describe` tells where it is now",
-            "KAFKA_STORAGE_ERROR": "the directory is offline: repair its disk and restart the broker",
-        }
-        step = steps.get(error.code.name, "`kavka topics describe` tells who")
+        step = _AFTER_REFUSAL.get(error.code.name, "`kavka topics describe` shows which brokers have replicas")
         raise Failure(f"{partition}: {plain_words(error.code.name)}", step)
     text = "\n".join(f"{partition} is on its way to {target}." for partition in wanted)
     facts = {"broker": broker, "directory": target, "partitions": list(map(str, wanted))}

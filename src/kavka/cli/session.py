@@ -69,11 +69,9 @@ def with_cluster(
     Where nobody listens, or the name is unknown, it fails at once. What it waits for, it says after a second, unless
     `quiet`.
     """
-    import asyncio
-
     from kavka.client.cluster import Cluster, parse_bootstrap
     from kavka.client.settings import ClientSettings
-    from kavka.errors import ConfigError, KavkaError, RequestError
+    from kavka.errors import ConfigError, KavkaError
     from kavka.runtime.client_network import client_network
     from kavka.runtime.loop import run
 
@@ -93,17 +91,7 @@ def with_cluster(
             sasl=way.login.sasl,
         )
         cluster = Cluster(client_network(way.login.tls), hosts, settings)
-        waiting = asyncio.create_task(_say_what_is_waited_for(cluster, addresses, quiet=quiet))
-        try:
-            async with cluster:
-                try:
-                    return await work(cluster)
-                except RequestError as refused:
-                    from kavka.cli.missing_names import topic_meant  # late: what goes well needs none
-
-                    raise explain(refused, addresses, meant=await topic_meant(cluster, refused)) from refused
-        finally:
-            waiting.cancel()
+        return await _carried_out(work, cluster, addresses, quiet=quiet)
 
     try:
         return run(session())
@@ -113,6 +101,27 @@ def with_cluster(
         raise explain(problem, addresses) from problem
     except KeyboardInterrupt:
         raise Failure("", status=INTERRUPTED) from None
+
+
+async def _carried_out(
+    work: Callable[[Cluster], Awaitable[Result]], cluster: Cluster, addresses: str, *, quiet: bool
+) -> Result:
+    """The result of `work`, which goes on while somebody says what is waited for."""
+    import asyncio
+
+    from kavka.errors import RequestError
+
+    waiting = asyncio.create_task(_say_what_is_waited_for(cluster, addresses, quiet=quiet))
+    try:
+        async with cluster:
+            try:
+                return await work(cluster)
+            except RequestError as refused:
+                from kavka.cli.missing_names import topic_meant  # late: what goes well needs none
+
+                raise explain(refused, addresses, meant=await topic_meant(cluster, refused)) from refused
+    finally:
+        waiting.cancel()
 
 
 async def _say_what_is_waited_for(cluster: Cluster, addresses: str, *, quiet: bool) -> None:

@@ -41,16 +41,20 @@ def setting_hint(message: str) -> Hint | None:
     if re.search(r"(?:Unexpected|Unknown|Unsupported) resource type:? (?:GROUP|UNKNOWN|32)\b", message):
         return Hint("this cluster has no settings of groups", "kavka has them, and Apache Kafka from 4.0 on")
     if found := re.search(r"Invalid value (.*) for configuration (\S+?)(?:: (.*))?$", message, re.DOTALL):
-        value, name, why = found[1], found[2], found[3] or "not allowed"
-        row = _row(name)
-        if row is None:
-            return None
-        if (bounds := _bounds(name)) and why.startswith("Value must be at least") and " and at most " in why:
-            return Hint(f"{name}={value}: {why}", f"the brokers' {bounds}")
-        if why.startswith("Not a number of type"):
-            why = "out of range" if re.fullmatch(r"[+-]?\d+", value.strip()) else "not a number"
-        return Hint(f"{name}={value}: {why}", f"{name} takes {_takes(row)}")
+        return _value_hint(found[2], found[1], found[3] or "not allowed")
     return None
+
+
+def _value_hint(name: str, value: str, why: str) -> Hint | None:
+    """For a setting that was given a value it does not take; None where the setting is not known here."""
+    row = _row(name)
+    if row is None:
+        return None
+    if (bounds := _bounds(name)) and why.startswith("Value must be at least") and " and at most " in why:
+        return Hint(f"{name}={value}: {why}", f"the brokers' {bounds}")
+    if why.startswith("Not a number of type"):
+        why = "out of range" if re.fullmatch(r"[+-]?\d+", value.strip()) else "not a number"
+    return Hint(f"{name}={value}: {why}", f"{name} takes {_takes(row)}")
 
 
 def unknown_note(name: str) -> str | None:

@@ -29,7 +29,7 @@ app = CommandLine(name="spark", help="Check Spark on this machine, and killed qu
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     try_it: Annotated[
-        bool, typer.Option("--try", help="Start a session too, and run a worker (some 10 seconds).")
+        bool, typer.Option("--try", help="Start a session too, and run a worker (about 10 seconds).")
     ] = False,
 ) -> None:
     """Check the versions of Spark, Java, kavka's formats, and Python on driver and workers.
@@ -75,7 +75,7 @@ def recover(
 ) -> None:
     """Show what an exactly-once query has committed, and how to start it again.
 
-    Use it after a query was killed amid a batch. It changes nothing.
+    Use it after a query was killed in the middle of a batch. It changes nothing.
 
     [bold]Examples[/bold]
 
@@ -100,14 +100,19 @@ def recover(
             | advice._asdict()
         )
         return
+    _show_progress(progress)
+    print(f"query {known.query}: {advice.found}")
+    print(f"  Next: {advice.next_step}")
+
+
+def _show_progress(progress: Progress) -> None:
+    """The last batch of each task, if any task has committed one."""
     table = Table(["task", "last batch", "rows", "bytes"], ["task", "last batch", "rows", "bytes"])
     for task, marker in sorted(progress.markers.items()):
         table.add(task, marker.batch, marker.digest.rows, marker.digest.size_bytes)
     if progress.markers:
         show(table)
         print()
-    print(f"query {known.query}: {advice.found}")
-    print(f"  Next: {advice.next_step}")
 
 
 async def _progress(cluster: Cluster, name: str, query: str) -> Progress:

@@ -317,30 +317,37 @@ def _tell(
     zookeeper_pid: int = 0,
     more: Sequence[str] = (),
 ) -> None:
-    bootstrap = ",".join(broker.address for broker in brokers)
-    if plan.as_json:
-        import json
-
-        facts: dict[str, object] = {
-            "event": "ready",
-            "bootstrap": bootstrap,
-            "cluster_id": cluster_id,
-            "brokers": [
-                {
-                    "broker_id": broker.broker_id,
-                    "address": broker.address,
-                    "log_directory": broker.log_directory,
-                    "pid": broker.pid,
-                }
-                for broker in brokers
-            ],
-            "zookeeper": zookeeper,
-            "seconds": round(seconds, 3),
-        }
-        if zookeeper_pid:
-            facts["zookeeper_pid"] = zookeeper_pid
-        print(json.dumps(facts), flush=True)
+    """That all brokers serve: to a person with the next commands, to a program as JSON."""
+    if not plan.as_json:
+        print("\n".join(_ready_lines(plan, brokers, zookeeper, zookeeper_pid, more)), flush=True)
         return
+    import json
+
+    facts: dict[str, object] = {
+        "event": "ready",
+        "bootstrap": ",".join(broker.address for broker in brokers),
+        "cluster_id": cluster_id,
+        "brokers": [
+            {
+                "broker_id": broker.broker_id,
+                "address": broker.address,
+                "log_directory": broker.log_directory,
+                "pid": broker.pid,
+            }
+            for broker in brokers
+        ],
+        "zookeeper": zookeeper,
+        "seconds": round(seconds, 3),
+    }
+    if zookeeper_pid:
+        facts["zookeeper_pid"] = zookeeper_pid
+    print(json.dumps(facts), flush=True)
+
+
+def _ready_lines(
+    plan: Start, brokers: Sequence[BrokerStarted], zookeeper: str | None, zookeeper_pid: int, more: Sequence[str]
+) -> list[str]:
+    bootstrap = ",".join(broker.address for broker in brokers)
     bold, plain = ("\x1b[1m", "\x1b[0m") if wants_colour() else ("", "")
     of_them = "1 broker" if len(brokers) == 1 else f"{len(brokers)} brokers"
     lines = [f"{bold}kavka is ready{plain}: {of_them} on {bootstrap.replace(',', ', ')}, data in {plan.data}", ""]
@@ -353,7 +360,8 @@ def _tell(
     at = "" if brokers[0].address == f"{DEFAULT_HOST}:{DEFAULT_PORT}" else f" -b {brokers[0].address}"
     if plan.secure:
         at = login_option(plan)
-    lines += [
+    return [
+        *lines,
         f"  Topic       kavka topics create{at} greetings",
         f"  Produce     echo 'hello' | kavka produce{at} greetings",
         f"  Consume     kavka consume{at} greetings -o beginning",
@@ -361,4 +369,3 @@ def _tell(
         "",
         "Ctrl-C stops them; the data stays.",
     ]
-    print("\n".join(lines), flush=True)

@@ -117,7 +117,10 @@ def list_topics(
 
         return await Admin(cluster).list_topics(include_internal=internal)
 
-    topics = with_cluster(bootstrap, work)
+    _show_topics(with_cluster(bootstrap, work), as_json=as_json)
+
+
+def _show_topics(topics: Sequence[TopicMetadata], *, as_json: bool) -> None:
     if as_json:
         show_json([_summary(topic) for topic in topics])
         return

@@ -105,10 +105,14 @@ def describe(
         return [await admin.describe(transactional_id) for transactional_id in transactional_ids]
 
     found = with_cluster(bootstrap, work)
-    now_ms = int(time.time() * 1000)
     if as_json:
         show_json([one._asdict() | {"partitions": [str(each) for each in one.partitions]} for one in found])
-        return
+    else:
+        _show_states(found, now_ms=int(time.time() * 1000))
+
+
+def _show_states(found: Sequence[ShownTransaction], *, now_ms: int) -> None:
+    """What each transactional id is in the middle of, and for how long."""
     numbers = ["coordinator", "producer id", "epoch", "timeout ms", "open for ms"]
     table = Table(["transactional id", *numbers[:3], "state", *numbers[3:], "partitions"], numbers)
     for one in found:

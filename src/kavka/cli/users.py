@@ -66,7 +66,11 @@ def list_users(as_json: Json = False, bootstrap: Bootstrap = None) -> None:
 
         return await UserAdmin(session).list()
 
-    found = with_cluster(bootstrap, work)
+    _show_users(with_cluster(bootstrap, work), as_json=as_json)
+
+
+def _show_users(found: Mapping[str, Mapping[ScramMechanism, int]], *, as_json: bool) -> None:
+    """Each user with a row for each mechanism that there is a password for."""
     if as_json:
         show_json(
             [
@@ -113,7 +117,7 @@ def add(
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Add a user, or give one another password.
+    """Add a user, or change a user's password.
 
     With rights or --files it writes NAME.properties, NAME.librdkafka.conf and NAME.env, with a random password.
 

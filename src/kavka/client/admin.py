@@ -368,20 +368,8 @@ class Admin:
         """Changes the given settings and leaves the others unchanged."""
         failures: dict[ConfigResource, RequestError] = {}
         for node_id, group in _by_broker(list(changes)).items():
-            request = IncrementalAlterConfigsRequest(
-                resources=[
-                    AlterConfigsResource(
-                        resource_type=resource.resource_type,
-                        resource_name=resource.name,
-                        configs=[
-                            AlterableConfig(name=change.name, config_operation=change.operation, value=change.value)
-                            for change in changes[resource]
-                        ],
-                    )
-                    for resource in group
-                ],
-                validate_only=validate_only,
-            )
+            resources = [_altered(resource, changes[resource]) for resource in group]
+            request = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
             answer = await self._cluster.retry(
                 lambda node_id=node_id, request=request: self._cluster.ask(  # type: ignore[misc]  # typed above
                     ApiKey.INCREMENTAL_ALTER_CONFIGS, request, IncrementalAlterConfigsResponse, node_id=node_id
@@ -442,18 +430,22 @@ class Admin:
 
         On return the moves have begun. `describe_log_dirs` shows the replicas that are still moving.
         """
-        topics: dict[tuple[str, str], AlterReplicaLogDirTopic] = {}
-        by_path: dict[str, AlterReplicaLogDir] = {}
-        for (name, number), path in directories.items():
-            directory = by_path.setdefault(path, AlterReplicaLogDir(path=path, topics=[]))
-            topic = topics.get((path, name))
-            if topic is None:
-                topic = topics[path, name] = AlterReplicaLogDirTopic(name=name, partitions=[])
-                directory.topics.append(topic)
-            topic.partitions.append(number)
+        by_path: dict[str, list[TopicPartition]] = {}
+        for partition, path in directories.items():
+            by_path.setdefault(path, []).append(partition)
+        dirs = [
+            AlterReplicaLogDir(
+                path=path,
+                topics=[
+                    AlterReplicaLogDirTopic(name=name, partitions=list(numbers))
+                    for name, numbers in _by_topic(partitions).items()
+                ],
+            )
+            for path, partitions in by_path.items()
+        ]
         answer = await self._cluster.ask(
             ApiKey.ALTER_REPLICA_LOG_DIRS,
-            AlterReplicaLogDirsRequest(dirs=list(by_path.values())),
+            AlterReplicaLogDirsRequest(dirs=dirs),
             AlterReplicaLogDirsResponse,
             node_id=broker_id,
         )
@@ -712,6 +704,17 @@ def _failure(code: int, message: str | None, what: str) -> RequestError | None:
     if error.code is ErrorCode.NOT_CONTROLLER:
         raise error
     return error
+
+
+def _altered(resource: ConfigResource, changes: Sequence[ConfigChange]) -> AlterConfigsResource:
+    return AlterConfigsResource(
+        resource_type=resource.resource_type,
+        resource_name=resource.name,
+        configs=[
+            AlterableConfig(name=change.name, config_operation=change.operation, value=change.value)
+            for change in changes
+        ],
+    )
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -28,7 +28,7 @@ from kavka.protocol.messages.consumer_group_describe_response import ConsumerGro
 from kavka.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from kavka.protocol.messages.delete_groups_response import DeleteGroupsResponse
 from kavka.protocol.messages.describe_groups_request import DescribeGroupsRequest
-from kavka.protocol.messages.describe_groups_response import DescribeGroupsResponse
+from kavka.protocol.messages.describe_groups_response import DescribedGroupMember, DescribeGroupsResponse
 from kavka.protocol.messages.list_groups_request import ListGroupsRequest
 from kavka.protocol.messages.list_groups_response import ListGroupsResponse
 from kavka.protocol.messages.offset_delete_request import (
@@ -226,17 +226,7 @@ class GroupAdmin:
                 return ShownGroup(group_id, "", "Dead", "", node_id, None, None, ())
             raise_for(group.error_code, f"group {group_id!r}")
             reads = group.protocol_type == PROTOCOL_TYPE
-            members = tuple(
-                ShownMember(
-                    member.member_id,
-                    member.group_instance_id,
-                    member.client_id,
-                    member.client_host,
-                    tuple(decode_assignment(member.member_assignment)) if reads and member.member_assignment else (),
-                    None,
-                )
-                for member in group.members
-            )
+            members = tuple(_classic_member(member, reads=reads) for member in group.members)
             return ShownGroup(group_id, "classic", group.group_state, group.protocol_data, node_id, None, None, members)
 
         return await self._cluster.retry(ask, what=f"describe group {group_id!r}")
@@ -336,3 +326,11 @@ def _sources(group: DescribedGroup) -> dict[str, list[str]]:
 
 def _tasks(listed: Sequence[TaskIds]) -> dict[str, list[int]]:
     return {part.subtopology_id: list(part.partitions) for part in listed}
+
+
+def _classic_member(member: DescribedGroupMember, *, reads: bool) -> ShownMember:
+    """`reads`: its assignment is a consumer's, which says topics and partitions."""
+    places = decode_assignment(member.member_assignment) if reads and member.member_assignment else ()
+    return ShownMember(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, tuple(places), None
+    )

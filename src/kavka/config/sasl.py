@@ -113,6 +113,11 @@ def own_login(config: BrokerConfig, listener: str) -> OwnLogin:
     if mechanism == GSSAPI:
         kerberos = _kerberos(config, listener, _login(config, listener, mechanism))
         return OwnLogin(mechanism, None, kerberos=kerberos)
+    return _own_password(config, listener, mechanism)
+
+
+def _own_password(config: BrokerConfig, listener: str, mechanism: str) -> OwnLogin:
+    """Raises ConfigError."""
     login = _login(config, listener, mechanism)
     if login is None or not login.username or not login.password:
         raise ConfigError(

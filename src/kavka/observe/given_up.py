@@ -8,7 +8,7 @@ not tell of before; so sums are right, but for the last second.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -90,6 +90,10 @@ def since_delivered(snapshot: ClusterSnapshot, newest_first: Iterable[Decision])
         first, last = decision.evidence.get("first_offset"), decision.evidence.get("last_offset")
         if key in behind and isinstance(first, int) and isinstance(last, int) and first <= (behind[key] or 0) <= last:
             since[key] = decision.at_ms
+    return _with_times(snapshot, since) if since else snapshot
+
+
+def _with_times(snapshot: ClusterSnapshot, since: Mapping[tuple[str, TopicPartition], int]) -> ClusterSnapshot:
     groups = {
         name: replace(
             group,
@@ -100,7 +104,7 @@ def since_delivered(snapshot: ClusterSnapshot, newest_first: Iterable[Decision])
         )
         for name, group in snapshot.groups.items()
     }
-    return replace(snapshot, groups=groups) if since else snapshot
+    return replace(snapshot, groups=groups)
 
 
 def _number(value: object) -> int:

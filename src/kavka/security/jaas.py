@@ -13,7 +13,7 @@ Source: Kafka's JaasConfig, which reads with Java's StreamTokenizer.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -98,6 +98,16 @@ def parse(text: str, modules: Mapping[str, str] = MODULES, *, is_clients: bool =
         raise MalformedJaas(f"login module {_shown(tokens[0])} is not known here; expected one of {known}")
     if tokens[1][1].lower() not in _FLAGS:
         raise MalformedJaas(f"the login module is not followed by one of {', '.join(_FLAGS)}")
+    options, at = _options(tokens, module, is_clients=is_clients)
+    if at >= len(tokens):
+        raise MalformedJaas('the login does not end with ";"')
+    if at + 1 < len(tokens):
+        raise MalformedJaas("there is more than one login module")
+    return _login(module, options)
+
+
+def _options(tokens: Sequence[tuple[str, str]], module: str, *, is_clients: bool) -> tuple[dict[str, str], int]:
+    """The options behind the flag, and where they end."""
     options: dict[str, str] = {}
     at = 2
     while at < len(tokens) and tokens[at] != ("sign", ";"):
@@ -110,11 +120,7 @@ def parse(text: str, modules: Mapping[str, str] = MODULES, *, is_clients: bool =
             raise MalformedJaas(f"option {_shown(key)} has no meaning for {module} here")
         options[key[1]] = tokens[at + 2][1]
         at += 3
-    if at >= len(tokens):
-        raise MalformedJaas('the login does not end with ";"')
-    if at + 1 < len(tokens):
-        raise MalformedJaas("there is more than one login module")
-    return _login(module, options)
+    return options, at
 
 
 def _shown(token: tuple[str, str]) -> str:

@@ -13,7 +13,7 @@ from kavka.replication.decide.lag_policy import MESSAGES
 from kavka.studies import plots
 from kavka.studies.isr_history import IsrHistory, Judgement, Removal
 from kavka.studies.lag_advice import Advice
-from kavka.studies.lag_outcome import Outcome
+from kavka.studies.lag_outcome import Choice, Outcome
 from kavka.studies.lag_policy import SAMPLES
 
 HEADINGS: Final = (
@@ -65,7 +65,6 @@ def seconds(ms: int) -> str:
 def comparison_page(outcomes: Sequence[Outcome], advice: Advice, about: Mapping[str, str], *, seed: int | None) -> str:
     """All workloads under all policies. `about` says of each workload what it is."""
     names = list(dict.fromkeys(outcome.workload for outcome in outcomes))
-    by_choice = {outcome.choice: outcome for outcome in outcomes}
     parts = [
         plots.paragraph(f"Recommended: {advice.choice}."),
         plots.listing(advice.reasons),
@@ -74,25 +73,28 @@ def comparison_page(outcomes: Sequence[Outcome], advice: Advice, about: Mapping[
     if seed is not None:
         minutes = outcomes[0].duration_ms / 60_000
         parts.append(plots.paragraph(f"Seed {seed}, {minutes:g} virtual minutes for each workload.", soft=True))
-
-    def of(choice_outcomes: Sequence[Outcome], name: str) -> Outcome:
-        return next(each for each in choice_outcomes if each.workload == name)
-
-    grouped = {choice: [each for each in outcomes if each.choice == choice] for choice in by_choice}
-    for title, value_of in _BARS:
-        series = [(str(choice), [value_of(of(each, name)) for name in names]) for choice, each in grouped.items()]
-        parts.append(plots.bars(title, names, series))
-    sick = [name for name in names if any(each.to_be_found for each in outcomes if each.workload == name)]
-    if sick:
-        detections = [
-            (str(choice), [_detection_s(of(each, name)) for name in sick]) for choice, each in grouped.items()
-        ]
-        parts.append(plots.bars("Seconds until a lagging follower was out of the ISR", sick, detections, unit=" s"))
+    parts += _bars_of(outcomes, names)
     for name in names:
         parts.append(plots.heading(name))
         parts.append(plots.paragraph(about.get(name, "")))
         parts += _workload_parts([each for each in outcomes if each.workload == name])
     return plots.page("Lag policies compared", parts)
+
+
+def _bars_of(outcomes: Sequence[Outcome], names: Sequence[str]) -> list[str]:
+    """Each figure of the policies side by side; how soon they noticed, only where there was something to notice."""
+    grouped: dict[Choice, dict[str, Outcome]] = {}
+    for outcome in outcomes:
+        grouped.setdefault(outcome.choice, {}).setdefault(outcome.workload, outcome)
+    parts = []
+    for title, value_of in _BARS:
+        series = [(str(choice), [value_of(own[name]) for name in names]) for choice, own in grouped.items()]
+        parts.append(plots.bars(title, names, series))
+    sick = [name for name in names if any(each.to_be_found for each in outcomes if each.workload == name)]
+    if sick:
+        detections = [(str(choice), [_detection_s(own[name]) for name in sick]) for choice, own in grouped.items()]
+        parts.append(plots.bars("Seconds until a lagging follower was out of the ISR", sick, detections, unit=" s"))
+    return parts
 
 
 _BARS: Final[tuple[tuple[str, Callable[[Outcome], float]], ...]] = (
@@ -166,9 +168,20 @@ def history_page(history: IsrHistory, judgements: Sequence[Judgement], advice: A
     ]
     headings = ["policy", "out", "needlessly", "kept then", "of these long away", "cannot be told"]
     parts.append(plots.table(headings, rows))
-    rows_drawn = list(dict.fromkeys(_row(removal) for removal in removals))[:MAX_ROWS]
     end_ms = history.changes[-1].at_ms
-    bands = [
+    thrown = [((removal.at_ms - start_ms) / 1000, float(number)) for number, removal in enumerate(removals, 1)]
+    curve = plots.Curve(
+        "followers thrown out, summed", [(0.0, 0.0), *thrown, ((end_ms - start_ms) / 1000, len(thrown))]
+    )
+    bands = _absences(removals, start_ms, end_ms)
+    parts.append(plots.lines("Who was out of the ISR, and when", [curve], x_unit="s", y_unit="removals", bands=bands))
+    return plots.page("What a cluster's ISRs did", parts)
+
+
+def _absences(removals: Sequence[Removal], start_ms: int, end_ms: int) -> list[plots.Band]:
+    """From each removal until the follower was back, a row for each follower of a partition."""
+    rows_drawn = list(dict.fromkeys(_row(removal) for removal in removals))[:MAX_ROWS]
+    return [
         plots.Band(
             (removal.at_ms - start_ms) / 1000,
             ((end_ms if removal.back_after_ms is None else removal.at_ms + removal.back_after_ms) - start_ms) / 1000,
@@ -178,12 +191,6 @@ def history_page(history: IsrHistory, judgements: Sequence[Judgement], advice: A
         for removal in removals
         if _row(removal) in rows_drawn
     ]
-    thrown = [((removal.at_ms - start_ms) / 1000, float(number)) for number, removal in enumerate(removals, 1)]
-    curve = plots.Curve(
-        "followers thrown out, summed", [(0.0, 0.0), *thrown, ((end_ms - start_ms) / 1000, len(thrown))]
-    )
-    parts.append(plots.lines("Who was out of the ISR, and when", [curve], x_unit="s", y_unit="removals", bands=bands))
-    return plots.page("What a cluster's ISRs did", parts)
 
 
 def _row(removal: Removal) -> str:

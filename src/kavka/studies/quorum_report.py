@@ -77,16 +77,6 @@ def _why(outcome: SchemeOutcome) -> str:
 def report_page(outcomes: Sequence[SchemeOutcome], drawn: Drawn) -> str:
     circumstances = drawn.circumstances
     names = [outcome.scheme.name for outcome in outcomes]
-    hours = [
-        plots.Band(gap.from_ms / 3_600_000, gap.until_ms / 3_600_000, outcome.scheme.name, 4)
-        for outcome in outcomes
-        for gap in outcome.gaps
-    ]
-    hours += [
-        plots.Band(outage.from_ms / 3_600_000, outage.until_ms / 3_600_000, f"broker {broker} dead", 5)
-        for broker, fate in enumerate(drawn.fates)
-        for outage in fate.outages
-    ]
     unavailable = [plots.Curve(outcome.scheme.name, _summed_gaps(outcome, circumstances.hours)) for outcome in outcomes]
     curves = [
         plots.Curve(outcome.scheme.name, [(100 * share, outcome.latency_ms(share)) for share in SHARES])
@@ -118,10 +108,25 @@ def report_page(outcomes: Sequence[SchemeOutcome], drawn: Drawn) -> str:
             unavailable,
             x_unit="h",
             y_unit="s",
-            bands=hours,
+            bands=_bands(outcomes, drawn),
         ),
     ]
     return plots.page("In-sync replicas and majority quorum, on the same faults", parts)
+
+
+def _bands(outcomes: Sequence[SchemeOutcome], drawn: Drawn) -> list[plots.Band]:
+    """When each scheme took no writes, and which brokers were dead, in hours."""
+    gaps = [
+        plots.Band(gap.from_ms / 3_600_000, gap.until_ms / 3_600_000, outcome.scheme.name, 4)
+        for outcome in outcomes
+        for gap in outcome.gaps
+    ]
+    deaths = [
+        plots.Band(outage.from_ms / 3_600_000, outage.until_ms / 3_600_000, f"broker {broker} dead", 5)
+        for broker, fate in enumerate(drawn.fates)
+        for outage in fate.outages
+    ]
+    return [*gaps, *deaths]
 
 
 def _summed_gaps(outcome: SchemeOutcome, hours: float) -> list[tuple[float, float]]:

@@ -189,9 +189,21 @@ def wanted(values: Values) -> Wanted:
     if not name:
         raise ActionRefused("the resource's name is missing; * means all of this kind")
     pattern_type = _one_of(values, "pattern", {each: PatternType[each.upper()] for each in PATTERNS}, "the pattern")
+    entries = _entries_wanted(values, kind)
+    found = Wanted(Pattern(kind, name, pattern_type), tuple(dict.fromkeys(entries)))
+    for binding in found.bindings:
+        problem = binding.problem()
+        if problem is not None:
+            raise ActionRefused(problem)
+    if entries and entries[0].principal.endswith(":"):
+        raise ActionRefused("the principal has no name: User:alice, or User:* for everybody")
+    return found
+
+
+def _entries_wanted(values: Values, kind: ResourceType) -> list[Entry]:
+    """One for each operation. Raises ActionRefused."""
     permission = _one_of(values, "permission", PERMISSIONS_BY_WORD, "the permission")
     principal, host = text(values, "principal", "the principal"), values.get("host", "").strip() or WILDCARD
-    pattern = Pattern(kind, name, pattern_type)
     known = {Operation.ALL, *KNOWN_OPERATIONS.get(kind, ())}
     entries = []
     words = [word.strip() for word in text(values, "operations", "the operation").split(",") if word.strip()]
@@ -201,13 +213,7 @@ def wanted(values: Values) -> Wanted:
             fitting = ", ".join(sorted(each.word for each in known))
             raise ActionRefused(f"{word[:40]!r} is no operation on a {kind.word}: {fitting}")
         entries.append(Entry(principal, host, operation, permission))
-    for binding in Wanted(pattern, tuple(entries)).bindings:
-        problem = binding.problem()
-        if problem is not None:
-            raise ActionRefused(problem)
-    if principal.endswith(":"):
-        raise ActionRefused("the principal has no name: User:alice, or User:* for everybody")
-    return Wanted(pattern, tuple(dict.fromkeys(entries)))
+    return entries
 
 
 def _one_of(values: Values, field: str, known: Mapping[str, T], what: str) -> T:

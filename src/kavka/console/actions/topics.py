@@ -5,7 +5,7 @@ Decides what each shows before it is done. Must not know pages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kavka.client.admin import (
@@ -87,18 +87,6 @@ class CreateTopic(Action):
         kafkas += [f"--config {quoted(f'{name}={value}')}" for name, value in topic.configs.items()]
         name = quoted(topic.name)
         replicas = topic.replication_factor
-        warnings = []
-        if replicas == 1:
-            warnings.append(
-                Warned("warn", Statement("With one replica, the loss of its broker's disk loses the topic."))
-            )
-        least = topic.configs.get("min.insync.replicas", "")
-        if least.isdecimal() and len(least) < 10 and 0 < replicas == int(least) > 1:
-            text_ = (
-                "min.insync.replicas equals the number of replicas: while any broker is down, writes with acks=all "
-                "are refused."
-            )
-            warnings.append(Warned("warn", Statement(text_)))
         rows = (
             Change("partitions", "", str(topic.partition_count) if topic.partition_count > 0 else "default"),
             Change("replicas", "", str(replicas) if replicas > 0 else "default"),
@@ -108,7 +96,7 @@ class CreateTopic(Action):
             f"topic {topic.name}",
             Statement("This creates the topic {topic}.", {"topic": topic.name}),
             rows,
-            tuple(warnings),
+            tuple(_risks_of(topic)),
             (
                 " ".join(["kavka topics create", name, f"-b {watch.settings.bootstrap}", *own]),
                 " ".join(
@@ -145,6 +133,20 @@ class CreateTopic(Action):
             whole(values, "replicas", "replicas", least=1, most=1_000) if values.get("replicas") else -1,
             settings(values, "settings"),
         )
+
+
+def _risks_of(topic: NewTopic) -> Iterator[Warned]:
+    """What a topic with so many replicas does not survive, or does not accept meanwhile."""
+    replicas = topic.replication_factor
+    if replicas == 1:
+        yield Warned("warn", Statement("With one replica, the loss of its broker's disk loses the topic."))
+    least = topic.configs.get("min.insync.replicas", "")
+    if least.isdecimal() and len(least) < 10 and 0 < replicas == int(least) > 1:
+        text_ = (
+            "min.insync.replicas equals the number of replicas: while any broker is down, writes with acks=all "
+            "are refused."
+        )
+        yield Warned("warn", Statement(text_))
 
 
 class AlterConfig(Action):

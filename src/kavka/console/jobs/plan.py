@@ -207,15 +207,7 @@ def plan_as_said(
 ) -> JobPlan:
     """Each partition's replicas as somebody says, the preferred leader first. What stands so already is left out."""
     _refuse_unknown(found, wanted)
-    for partition, replicas in sorted(wanted.items()):
-        if not replicas:
-            raise Impossible(f"{partition}: name at least one broker")
-        twice = [each for place, each in enumerate(replicas) if each in replicas[:place]]
-        if twice:
-            raise Impossible(f"{partition}: broker {twice[0]} is named twice")
-        dead = [each for each in replicas if each not in {*found.brokers, *found.partitions[partition].replicas}]
-        if dead:
-            raise Impossible(f"{partition}: there is no live broker {dead[0]}")
+    _refuse_misnamed(found, wanted)
     changed = {each: replicas for each, replicas in wanted.items() if replicas != found.partitions[each].replicas}
     usable, skipped = _movable(found, changed)
     after = {partition: changed[partition] for partition in usable}
@@ -230,6 +222,19 @@ def plan_as_said(
     if not other:
         return made
     return made._replace(risks=(*made.risks, Risk("warn", "have another number of replicas afterwards", other)))
+
+
+def _refuse_misnamed(found: Inventory, wanted: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+    """Raises Impossible for a partition with no broker, one broker twice, or a broker that is not alive."""
+    for partition, replicas in sorted(wanted.items()):
+        if not replicas:
+            raise Impossible(f"{partition}: name at least one broker")
+        twice = [each for place, each in enumerate(replicas) if each in replicas[:place]]
+        if twice:
+            raise Impossible(f"{partition}: broker {twice[0]} is named twice")
+        dead = [each for each in replicas if each not in {*found.brokers, *found.partitions[partition].replicas}]
+        if dead:
+            raise Impossible(f"{partition}: there is no live broker {dead[0]}")
 
 
 def plan_undo(found: Inventory, number: int, moves: Collection[Move], *, throttle: int | None) -> JobPlan:

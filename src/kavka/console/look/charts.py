@@ -100,22 +100,10 @@ def lines(
     x_of, y_of = _scales(first, last, top)
     shown = _shown(unit)
     parts = [_y_axis(top, y_of, _tick(unit)), _x_axis(first, last, x_of, look.zone)]
-    for at, what in marks:
-        if first <= at <= last:
-            parts.append(
-                Markup('<line class="mark" x1="{0}" x2="{0}" y1="{1}" y2="{2}"><title>{3}</title></line>').format(
-                    f"{x_of(at):.1f}", TOP, TOP + PLOT, f"{_clock(at, look.zone)} {what}"
-                )
-            )
+    parts += [_mark(x_of(at), f"{_clock(at, look.zone)} {what}") for at, what in marks if first <= at <= last]
     if limit is not None and limit[0] <= top:
-        y = f"{y_of(limit[0]):.1f}"
-        parts.append(
-            Markup('<line class="limit" x1="{}" x2="{}" y1="{}" y2="{}"/><text x="{}" y="{}">{}</text>').format(
-                LEFT, WIDTH - RIGHT, y, y, LEFT + 4, f"{y_of(limit[0]) - 4:.1f}", limit[1]
-            )
-        )
-    for number, each in enumerate(drawn):
-        parts.append(_curve(each.points, number, x_of, y_of))
+        parts.append(_limit(y_of(limit[0]), limit[1]))
+    parts += [_curve(each.points, number, x_of, y_of) for number, each in enumerate(drawn)]
     parts.append(_probes(drawn, x_of, shown, look))
     described = _(
         "{title}, {first} to {last}", title=title, first=_clock(first, look.zone), last=_clock(last, look.zone)
@@ -188,26 +176,9 @@ def split(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], l
     scale = (WIDTH - left - 70) / top
     drawn = []
     for number, (row, parts) in enumerate(shown):
-        y, x = TOP + ROW * number, float(left)
-        drawn.append(
-            Markup('<text class="label" x="{}" y="{}" text-anchor="end">{}</text>').format(
-                left - 6, y + 15, row if len(row) <= LONGEST_LABEL else f"{row[: LONGEST_LABEL - 1]}…"
-            )
-        )
-        for index, (name, value) in enumerate(parts):
-            drawn.append(
-                Markup('<rect class="f{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>').format(
-                    index % MAX_SERIES,
-                    f"{x:.1f}",
-                    y + 4,
-                    f"{value * scale:.1f}",
-                    ROW - 8,
-                    f"{row}: {name} {said(value)}",
-                )
-            )
-            x += value * scale
-        total = said(sum(value for _name, value in parts))
-        drawn.append(Markup('<text x="{}" y="{}">{}</text>').format(f"{x + 5:.1f}", y + 15, total))
+        y = TOP + ROW * number
+        drawn.append(_row_name(row if len(row) <= LONGEST_LABEL else f"{row[: LONGEST_LABEL - 1]}…", left, y))
+        drawn += _laid_end_to_end(row, parts, left, y, scale, said)
     names = [name for name, _value in shown[0][1]]
     legend = Markup("").join(
         Markup(
@@ -262,6 +233,41 @@ def _svg(height: float, title: str, body: Markup) -> Markup:
 
 def _row_name(name: str, left: float, y: float) -> Markup:
     return Markup('<text class="label" x="{}" y="{}" text-anchor="end">{}</text>').format(left - 6, y + 15, name)
+
+
+def _laid_end_to_end(
+    row: str, parts: Sequence[tuple[str, float]], left: float, y: float, scale: float, said: Callable[[float], str]
+) -> list[Markup]:
+    """The parts of a bar from `left` on, and what they come to behind it."""
+    drawn, x = [], float(left)
+    for index, (name, value) in enumerate(parts):
+        drawn.append(
+            Markup('<rect class="f{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>').format(
+                index % MAX_SERIES,
+                f"{x:.1f}",
+                y + 4,
+                f"{value * scale:.1f}",
+                ROW - 8,
+                f"{row}: {name} {said(value)}",
+            )
+        )
+        x += value * scale
+    total = said(sum(value for _name, value in parts))
+    return [*drawn, Markup('<text x="{}" y="{}">{}</text>').format(f"{x + 5:.1f}", y + 15, total)]
+
+
+def _mark(x: float, what: str) -> Markup:
+    """A moment, with what happened then."""
+    return Markup('<line class="mark" x1="{0}" x2="{0}" y1="{1}" y2="{2}"><title>{3}</title></line>').format(
+        f"{x:.1f}", TOP, TOP + PLOT, what
+    )
+
+
+def _limit(y: float, what: str) -> Markup:
+    """A value that is not to be passed."""
+    return Markup('<line class="limit" x1="{}" x2="{}" y1="{}" y2="{}"/><text x="{}" y="{}">{}</text>').format(
+        LEFT, WIDTH - RIGHT, f"{y:.1f}", f"{y:.1f}", LEFT + 4, f"{y - 4:.1f}", what
+    )
 
 
 def _empty(text: str) -> Markup:

@@ -20,6 +20,7 @@ from kavka.console.sources.subjects import (
     KINDS,
     Level,
     Verdict,
+    Version,
     check,
     difference,
     read_level,
@@ -108,13 +109,17 @@ async def _row(service: RestService, name: str) -> SubjectRow:
         return SubjectRow(name, None, None)
 
 
-async def _subject(console: Console, request: Request, *, kind: str = "", text: str = "") -> Response:
-    watch, name = console.cluster(request), request.path_params["subject"]
-    if not watch.settings.schema_registry:
-        raise HTTPException(404, f"There is no subject {name!r}: the settings name no schema registry.")
-    service = service_at(watch.settings.schema_registry)
-    verdict: Verdict | None = None
-    problem = ""
+class _Subject(NamedTuple):
+    """What a registry has of a subject: the version that is shown, and the one to compare it with, if any."""
+
+    versions: list[int]
+    shown: Version
+    compared: Version | None
+    level: Level
+
+
+async def _read_subject(service: RestService, name: str, request: Request) -> _Subject:
+    """Raises HTTPException where there is no such subject or version, and RestFailed."""
     try:
         versions = await read_versions(service, name)
         if not versions:
@@ -125,13 +130,24 @@ async def _subject(console: Console, request: Request, *, kind: str = "", text: 
         other = number(request, "with", 0)
         shown = await read_version(service, name, chosen)
         compared = await read_version(service, name, other) if other in versions and other != chosen else None
-        level = await read_level(service, name)
+        return _Subject(versions, shown, compared, await read_level(service, name))
     except ValueError as wrong:
         raise HTTPException(404, f"There is no subject {name!r}.") from wrong
     except RestFailed as failed:
         if failed.status == 404:
             raise HTTPException(404, f"There is no subject {name!r}.") from failed
         raise
+
+
+async def _subject(console: Console, request: Request, *, kind: str = "", text: str = "") -> Response:
+    watch, name = console.cluster(request), request.path_params["subject"]
+    if not watch.settings.schema_registry:
+        raise HTTPException(404, f"There is no subject {name!r}: the settings name no schema registry.")
+    service = service_at(watch.settings.schema_registry)
+    found = await _read_subject(service, name, request)
+    shown, compared = found.shown, found.compared
+    verdict: Verdict | None = None
+    problem = ""
     if text:
         try:
             verdict = await check(service, name, kind, text)
@@ -145,11 +161,11 @@ async def _subject(console: Console, request: Request, *, kind: str = "", text: 
         "schema.html",
         section="schemas",
         subject=name,
-        versions=versions,
+        versions=found.versions,
         shown=shown,
         compared=compared,
         lines=lines,
-        level=level,
+        level=found.level,
         kinds=KINDS,
         kind=kind or (shown.kind if shown.kind in KINDS else KINDS[0]),
         typed=text,

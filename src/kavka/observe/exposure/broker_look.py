@@ -177,7 +177,11 @@ async def _acls(connection: BrokerConnection) -> tuple[Authorizer, tuple[Binding
     if answer.error_code:
         is_on = answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return Authorizer.ON if is_on else Authorizer.UNKNOWN, None
-    return Authorizer.ON, tuple(
+    return Authorizer.ON, _bindings(answer)
+
+
+def _bindings(answer: DescribeAclsResponse) -> tuple[Binding, ...]:
+    return tuple(
         Binding(
             Pattern(
                 ResourceType.of(resource.resource_type), resource.resource_name, PatternType.of(resource.pattern_type)

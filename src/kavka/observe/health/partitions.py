@@ -116,6 +116,18 @@ def last_replica(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> 
     return result(check, look, Statement("replicated partitions checked: {count}", {"count": look.looked_at}))
 
 
+def _led_by_others(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> dict[int, int]:
+    """By broker, how many partitions others lead that it should lead and could, and not only for a moment."""
+    elsewhere: dict[int, int] = {}
+    for each in snapshot.partitions() if snapshot.counts.not_led_by_preferred else ():
+        back_since_ms = each.preferred_back_since_ms
+        if back_since_ms is not None and now_ms - back_since_ms <= limits.imbalance_ms:
+            continue
+        if not each.is_led_by_preferred and each.preferred_leader in each.in_sync_replicas:
+            elsewhere[each.preferred_leader] = elsewhere.get(each.preferred_leader, 0) + 1
+    return elsewhere
+
+
 def leader_imbalance(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "leader-imbalance",
@@ -126,13 +138,7 @@ def leader_imbalance(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
         "Elect them (kavka elect --all), or wait: the controller does, unless auto.leader.rebalance.enable=false.",
     )
     look = Look()
-    elsewhere: dict[int, int] = {}
-    for each in snapshot.partitions() if snapshot.counts.not_led_by_preferred else ():
-        back_since_ms = each.preferred_back_since_ms
-        if back_since_ms is not None and now_ms - back_since_ms <= limits.imbalance_ms:
-            continue
-        if not each.is_led_by_preferred and each.preferred_leader in each.in_sync_replicas:
-            elsewhere[each.preferred_leader] = elsewhere.get(each.preferred_leader, 0) + 1
+    elsewhere = _led_by_others(snapshot, limits, now_ms)
     for broker in snapshot.alive_brokers:
         look.looked_at += 1
         missing = elsewhere.get(broker.broker_id, 0)

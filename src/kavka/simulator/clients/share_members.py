@@ -9,6 +9,7 @@ acknowledge what they do not hold, say the same twice, or come with a session ep
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -241,9 +242,37 @@ class _Member:
         due = self._take_due(session)
         epoch = self._epoch_of(session)
         is_renewal = any(AcknowledgeType.RENEW in kinds.values() for kinds in due.values())
-        added = [each for each in wanted if each not in session.partitions]
         gone = [each for each in session.partitions if each not in wanted]
-        request = fetching.ShareFetchRequest(
+        added = [each for each in wanted if each not in session.partitions]
+        request = self._fetch_request(epoch, added, due, gone, is_renewal=is_renewal)
+        connection = await self._cluster.connection(node_id, "share")
+        answer = await connection.request(ApiKey.SHARE_FETCH, request, ShareFetchResponse)
+        if answer.error_code != ErrorCode.NONE:
+            self._sessions[node_id] = _Session()
+            return False
+        session.epoch += 1
+        session.partitions = dict(wanted) | {key: None for key in due if key not in gone}
+        is_well = True
+        for topic in answer.responses:
+            for part in topic.partitions:
+                key = (topic.topic_id, part.partition_index)
+                is_well = is_well and part.error_code == ErrorCode.NONE
+                if part.acknowledge_error_code == ErrorCode.NONE and is_renewal:
+                    await self._work_on(session, key, due.get(key, {}))
+                self._take(session, key, part)
+        return is_well
+
+    def _fetch_request(
+        self,
+        epoch: int,
+        added: Sequence[tuple[UUID, int]],
+        due: Mapping[tuple[UUID, int], dict[Offset, AcknowledgeType]],
+        gone: Sequence[tuple[UUID, int]],
+        *,
+        is_renewal: bool,
+    ) -> fetching.ShareFetchRequest:
+        """Asks for records of what is `added` beside what the session has, and acknowledges what is `due`."""
+        return fetching.ShareFetchRequest(
             group_id=GROUP,
             member_id=self._id,
             share_session_epoch=epoch,
@@ -275,22 +304,6 @@ class _Member:
                 fetching.ForgottenTopic(topic_id=topic_id, partitions=[index]) for topic_id, index in gone
             ],
         )
-        connection = await self._cluster.connection(node_id, "share")
-        answer = await connection.request(ApiKey.SHARE_FETCH, request, ShareFetchResponse)
-        if answer.error_code != ErrorCode.NONE:
-            self._sessions[node_id] = _Session()
-            return False
-        session.epoch += 1
-        session.partitions = dict(wanted) | {key: None for key in due if key not in gone}
-        is_well = True
-        for topic in answer.responses:
-            for part in topic.partitions:
-                key = (topic.topic_id, part.partition_index)
-                is_well = is_well and part.error_code == ErrorCode.NONE
-                if part.acknowledge_error_code == ErrorCode.NONE and is_renewal:
-                    await self._work_on(session, key, due.get(key, {}))
-                self._take(session, key, part)
-        return is_well
 
     def _take(self, session: _Session, key: tuple[UUID, int], part: object) -> None:
         """Decides what becomes of the records that were acquired."""

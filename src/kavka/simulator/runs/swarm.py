@@ -61,25 +61,7 @@ class Plan:
         random = Random(f"plan {seed}")
         count = random.choices((3, 5, 2), (0.75, 0.15, 0.10))[0]
         count = count if brokers is None else brokers
-        settings = {
-            "min.insync.replicas": "1" if count < 3 or random.random() < 0.1 else "2",
-            "replica.lag.time.max.ms": str(random.choice((5_000, 10_000, 30_000))),
-            "replica.fetch.wait.max.ms": str(random.choice((1_000, 2_000, 3_000))),
-            "num.replica.fetchers": str(random.choice((1, 1, 2))),
-            "zookeeper.session.timeout.ms": str(random.choice((4_000, 6_000, 12_000))),
-            "log.segment.bytes": str(random.choice((16_384, 65_536, 1_048_576))),
-            "unclean.leader.election.enable": "false",
-            "kavka.controller.fast.failover": random.choice(("true", "true", "false")),
-            "kavka.eligible.leader.replicas.enable": random.choice(("true", "true", "true", "false")),
-            "transaction.state.log.num.partitions": "2",
-            "transaction.state.log.replication.factor": str(min(3, count)),
-            "transaction.state.log.min.isr": str(max(1, min(2, count - 1))),
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "4000",
-            "offsets.topic.num.partitions": str(random.choice((1, 2, 4))),
-            "offsets.topic.replication.factor": str(min(3, count)),
-            "log.retention.check.interval.ms": "20000",
-            "log.dirs": random.choice(("/logs", "/logs", "/logs,/logs2")),
-        }
+        settings = _draw_settings(random, count)
         plan = Plan(
             seed,
             brokers=count,
@@ -100,6 +82,29 @@ class Plan:
         if sharing and not plan.transactors:  # What members are given depends on transactions.
             plan = replace(plan, transactors=Random(f"transactions of sharers {seed}").choice((0, 1, 2)))
         return plan
+
+
+def _draw_settings(random: Random, count: int) -> dict[str, str]:
+    """The settings of `count` brokers. Their order is that of the draws."""
+    return {
+        "min.insync.replicas": "1" if count < 3 or random.random() < 0.1 else "2",
+        "replica.lag.time.max.ms": str(random.choice((5_000, 10_000, 30_000))),
+        "replica.fetch.wait.max.ms": str(random.choice((1_000, 2_000, 3_000))),
+        "num.replica.fetchers": str(random.choice((1, 1, 2))),
+        "zookeeper.session.timeout.ms": str(random.choice((4_000, 6_000, 12_000))),
+        "log.segment.bytes": str(random.choice((16_384, 65_536, 1_048_576))),
+        "unclean.leader.election.enable": "false",
+        "kavka.controller.fast.failover": random.choice(("true", "true", "false")),
+        "kavka.eligible.leader.replicas.enable": random.choice(("true", "true", "true", "false")),
+        "transaction.state.log.num.partitions": "2",
+        "transaction.state.log.replication.factor": str(min(3, count)),
+        "transaction.state.log.min.isr": str(max(1, min(2, count - 1))),
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "4000",
+        "offsets.topic.num.partitions": str(random.choice((1, 2, 4))),
+        "offsets.topic.replication.factor": str(min(3, count)),
+        "log.retention.check.interval.ms": "20000",
+        "log.dirs": random.choice(("/logs", "/logs", "/logs,/logs2")),
+    }
 
 
 @dataclass(frozen=True, slots=True)
