@@ -30,8 +30,8 @@ DEFAULT_DATA = "kavka-console"
 def export(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
     """Print all entries, the oldest first, one line each.
 
-    With --json each line is a JSON object with all of the entry. An outcome that is not there: it runs still, or the
-    console ended in the middle of it.
+    With --json each line is a JSON object with the whole entry. An entry without an outcome is still running, or the
+    console stopped in the middle of it.
 
     [bold]Examples[/bold]
 
@@ -60,8 +60,8 @@ def verify(
 ) -> None:
     """Check that the audit log is as it was written, and print its head.
 
-    Each row carries the hash of all before it. Note the head in another place, and name it with --from the next time:
-    else a log that was cut at its end, or rewritten as a whole, looks right.
+    Each row carries the hash of all rows before it. Keep the head in another place, and give it with --from next time.
+    Without it, a log that was cut at its end, or rewritten as a whole, passes.
 
     [bold]Examples[/bold]
 

@@ -145,13 +145,10 @@ def render_group(group: Any, ctx: Context) -> str:
         lines += [_bold("Commands:"), *_table([(name, text) for _, name, text in listed]), ""]
         lines += [_bold("Options:"), *_table([(_names(each), _text(each, ctx)) for each in options])]
     else:
-        del lines[1]  # Without these empty lines all commands fit on a screen.
-        lines.remove("")
-        if len(examples) == 1:
-            index = lines.index(f"  {examples[0]}")
-            lines[index - 1 : index + 1] = [f"{_bold('Example:')} {examples[0]}"]
-        lines += [*_sections(listed), *_paragraphs([f"Options: {', '.join(map(_name, options))}"])]
-        lines[-1] = f"`{ctx.command_path} COMMAND --help` shows a command's options, with examples."
+        # As few lines as there can be: all commands fit on a screen, and nothing has an empty line.
+        usage = f"{_bold('Usage:')} {ctx.command_path} COMMAND ...   `{ctx.command_path} COMMAND --help` has examples."
+        lines = [usage, *prose, *(f"{_bold('Example:')} {line}" for line in examples), *_sections(listed)]
+        lines.append(f"Options: {', '.join(map(_name, options))}")
     return "\n".join(lines) + "\n"
 
 

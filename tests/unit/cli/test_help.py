@@ -117,14 +117,14 @@ def test_the_programs_own_help_lists_every_command_in_a_section(help_of: Callabl
         "Understand",
         "Pipelines",
     ]
-    assert any(line.startswith("Options: ") and "--version" in line for line in lines)
-    assert lines[-1] == "`kavka COMMAND --help` shows a command's options, with examples."
+    assert lines[0] == "Usage: kavka COMMAND ...   `kavka COMMAND --help` has examples."
+    assert lines[-1].startswith("Options: ")
+    assert "--version" in lines[-1]
 
 
 @pytest.mark.parametrize("path", [(), *COMMANDS], ids=["the program", *IDS])
 def test_help_fits_a_screen(path: tuple[str, ...], help_of: Callable[..., str]) -> None:
-    # The program's own help is a line for each command.
-    assert len(help_of(*path).splitlines()) <= (40 if path else 45)
+    assert len(help_of(*path).splitlines()) <= 40
 
 
 def test_the_programs_own_help_is_no_wider_than_a_terminal(help_of: Callable[..., str]) -> None:
