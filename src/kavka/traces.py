@@ -167,7 +167,7 @@ def _cause(trace: RequestTrace, stage: Stage) -> tuple[BrokerId, str]:
         case Stage.REQUEST_QUEUE:
             return own, f"broker {own} was busy with other requests"
         case Stage.LOCAL:
-            return own, f"broker {own} handled it, and wrote to its disk's cache, for so long"
+            return own, f"broker {own} was busy with it, writing to the page cache included"
         case Stage.REMOTE:
             return _waited_for(trace)
         case Stage.THROTTLE:
@@ -195,7 +195,8 @@ def _waited_for(trace: RequestTrace) -> tuple[BrokerId, str]:
         last = max(trace.followers, key=lambda step: step.fetched_us)
         place = f"{last.topic}-{last.partition}"
         after_ms = last.fetched_us // 1000
-        return last.broker_id, f"broker {last.broker_id} fetched past the records of {place} last, after {after_ms} ms"
+        why = f"broker {last.broker_id} was the last to fetch the records of {place}, after {after_ms} ms"
+        return last.broker_id, why
     return own, f"broker {own} waited for others"
 
 

@@ -77,7 +77,7 @@ def dump_log(
         show_json(documents)
     if damaged:
         raise Failure(
-            f"{len(damaged)} of {len(files)} files are damaged: {damaged[0]}",
+            f"{counted(len(damaged), 'damaged file')}, of {len(files)} in all: {damaged[0]}",
             "a broker cuts a torn tail off when it starts; copy the files before you start it",
         )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kavka.cli.output import FAILED, Failure, Table, json_text, note, show, usage
+from kavka.cli.output import FAILED, Failure, Table, counted, json_text, note, show, usage
 
 if TYPE_CHECKING:
     from kavka.simulator.runs.exploration import Broken, Exploration, Kept
@@ -71,7 +71,8 @@ def explore(wanted: Wanted, *, as_json: bool) -> tuple[int, Broken | None]:
     except NothingShown as problem:
         raise Failure(str(problem), "this is a defect of the simulator or of kavka: please report it") from problem
     kept = None if wanted.keep is None else _kept(wanted.keep, scopes)
-    note(f"Exploring: {sum(scope.size for scope in scopes):,} runs in {len(scopes)} scopes, part {part} of {parts}")
+    runs = counted(sum(scope.size for scope in scopes), "run")
+    note(f"Exploring: {runs} in {counted(len(scopes), 'scope')}, part {part} of {parts}")
     progress = _Progress(sum(len(range(part, scope.size, parts)) for scope in scopes))
     try:
         found = explore(scopes, part=part, parts=parts, minutes=wanted.minutes, kept=kept, tell=progress.tell)

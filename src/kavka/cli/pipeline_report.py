@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from kavka.cli.output import Failure, Table, console, json_text, note, show, show_json
+from kavka.cli.output import Failure, Table, console, counted, json_text, note, show, show_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -108,7 +108,7 @@ class Teller:
             case "session":
                 self._phase = f"Spark {event['spark']} after {event['seconds']:.1f} s"
             case "defined":
-                self._phase = f"{len(event['flows'])} flows"
+                self._phase = counted(len(event["flows"]), "flow")
                 if self._order.mode == "check":
                     self._show_definitions(event["flows"])
             case "run began":

@@ -214,7 +214,9 @@ def execute(
     else:
         _show_begun(prepared, len(begun), file, throttle)
     for partition, error in failures.items():
-        raise Failure(f"{partition}: {error.message}", f"{len(begun)} others have begun; see `kavka reassign status`")
+        raise Failure(
+            f"{partition}: {error.message}", f"moves that have begun: {len(begun)}; see `kavka reassign status`"
+        )
 
 
 def _show_begun(prepared: _Prepared, begun: int, file: str, throttle: int | None) -> None:

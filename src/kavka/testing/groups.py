@@ -55,7 +55,8 @@ def missing(group: ShownGroup, members: int | None, state: str) -> str:
     if group.state != state:
         return f"group {group.group_id} is {group.state}"
     if members is not None and len(group.members) != members:
-        return f"group {group.group_id} has {len(group.members)} members"
+        found = "1 member" if len(group.members) == 1 else f"{len(group.members)} members"
+        return f"group {group.group_id} has {found}"
     return ""
 
 

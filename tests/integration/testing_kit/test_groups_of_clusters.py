@@ -44,7 +44,7 @@ def test_locks_end_when_the_test_says_so_and_deliveries_are_counted_up_to_the_li
             return all(run.state is RecordState.ARCHIVED for run in told.runs if run.deliveries == 2)
 
         kavka_cluster.wait_until(ended)
-        with pytest.raises(TimeoutError, match="has 1 members"):
+        with pytest.raises(TimeoutError, match="has 1 member"):
             kavka_cluster.wait_for_group(name, members=2, timeout=0.01)
 
 

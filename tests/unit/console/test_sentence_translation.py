@@ -79,7 +79,7 @@ def value_of(name: str, place: int) -> str:
 
 def test_sentences_in_one_another_and_in_a_row() -> None:
     told = (
-        "broker 3 last caught up 31200 ms ago, replica.lag.time.max.ms allows 30000 ms; broker 2 is no replica any more"
+        "broker 3 last caught up 31200 ms ago, replica.lag.time.max.ms allows 30000 ms; broker 2 is no longer a replica"
     )
     assert said_in_chinese(told) == (
         "Broker 3 最近一次在 31200 ms 前追上过，replica.lag.time.max.ms 允许 30000 ms；Broker 2 不再是副本"
@@ -92,7 +92,7 @@ def test_sentences_in_one_another_and_in_a_row() -> None:
 
 def test_what_nobody_knows_stays_unsaid() -> None:
     assert said_in_chinese("the moon is full") is None
-    assert said_in_chinese("broker 2 is no replica any more; the moon is full") is None
+    assert said_in_chinese("broker 2 is no longer a replica; the moon is full") is None
     assert said_in_chinese("broker 2: " + "x" * MAX_TEXT) is None
 
 

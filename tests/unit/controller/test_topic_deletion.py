@@ -47,7 +47,7 @@ def test_a_topic_is_deleted_on_every_broker_and_then_from_the_tree(tmp_path: Pat
         assert cluster[1].inside.told(ApiKey.STOP_REPLICA) == []
         await until(lambda: cluster[1].inside.metadata("t", 0) == (-2, 0, [2, 3]))
         (why,) = cluster[1].reasons(DecisionKind.TOPIC_DELETED)
-        assert why == "topic t: 2 replicas deleted on brokers [2, 3], then its znodes"
+        assert why == "topic t is deleted: replicas on brokers [2, 3], 2 in all, then its znodes"
         await create(cluster, "t", [1, 2])
 
     run(tmp_path, scenario)

@@ -246,7 +246,7 @@ def test_a_group_that_stands_still_with_members_and_lag_is_stuck_after_a_while()
     assert "stuck-groups" not in failed_names(look(make.snapshot(groups=[early])))
     late = group(stuck_since_ms=NOW_MS - 180_000)
     found = result_of(look(make.snapshot(groups=[late])), "stuck-groups")
-    assert str(found.findings[0].why) == "1 members, lag 7, nothing committed for 3 min"
+    assert str(found.findings[0].why) == "members: 1, lag: 7, nothing committed for 3 min"
 
 
 def share(still_since_ms: int | None, *runs: RecordRun) -> GroupView:
@@ -278,7 +278,7 @@ def test_records_that_a_share_group_gave_up_fail_and_so_do_dead_letters_that_wer
     at_limit = replace(make.snapshot(readings=known), given_up=(GivenUp("workers", place, 1_200, 17, 0, ""),))
     found = result_of(look(at_limit), "share-records-given-up")
     assert (found.findings[0].kind, found.findings[0].name) == ("group", "workers")
-    assert str(found.findings[0].why) == "1,200 records of orders-3 within the last hour, the last at offset 17"
+    assert str(found.findings[0].why) == "records of orders-3 within the last hour: 1,200, the last at offset 17"
     assert "dead-letters" not in failed_names(look(at_limit))
     refused = replace(at_limit, given_up=(GivenUp("workers", place, 0, -1, 2, "no topic dlq.x"),))
     found = result_of(look(refused), "dead-letters")

@@ -49,7 +49,7 @@ def test_the_follower_that_came_last_is_the_one_that_was_waited_for() -> None:
     assert (found.stage, found.broker_id) == (Stage.REMOTE, 3)
     assert found.why == (
         "Produce of client app at 10.0.0.7 took 1500 ms, 1500 ms of them in stage remote: "
-        "broker 3 fetched past the records of orders-3 last, after 1499 ms"
+        "broker 3 was the last to fetch the records of orders-3, after 1499 ms"
     )
 
 

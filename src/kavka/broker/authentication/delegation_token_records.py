@@ -52,7 +52,7 @@ class TokenRecords:
     ) -> None:
         now_ms = self._wall_ms()
         if by is None:
-            sentence = f"the controller removed delegation token {token.token_id} of {token.owner}: its time is over"
+            sentence = f"the controller removed delegation token {token.token_id} of {token.owner}: it has expired"
         elif after is None:
             sentence = f"{by.principal} from host {by.host} removed delegation token {token.token_id} of {token.owner}"
         else:

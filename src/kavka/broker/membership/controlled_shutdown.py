@@ -81,5 +81,5 @@ async def _ask(controller: ControllerLink, config: BrokerConfig, broker_id: Brok
     if answer.error_code != ErrorCode.NONE:
         return ErrorCode(answer.error_code).name
     if answer.remaining_partitions:
-        return f"{len(answer.remaining_partitions)} partitions have no other replica that could lead"
+        return f"partitions without another replica that could lead: {len(answer.remaining_partitions)}"
     return None

@@ -69,7 +69,8 @@ class Replay(IntoTopic):
 
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
         source, places = text(values, "source", "the topic that they come from"), places_of(values)
-        said = f"{len(places)} records of {source}: {_named(source, places)}"
+        names = _named(source, places)
+        said = f"1 record of {source}: {names}" if len(places) == 1 else f"{len(places)} records of {source}: {names}"
         return (
             Field("note", "", "note", said),
             Field("source", "", "hidden", source),
@@ -209,7 +210,7 @@ def places_of(values: Values) -> list[tuple[int, int]]:
 def _partition(record: ConsumerRecord, values: Values, count: int) -> int | None:
     if values.get("partition_by") == SAME:
         if record.partition >= count:
-            raise ActionRefused(f"{values['topic']} has {count} partitions, and a record is from {record.partition}")
+            raise ActionRefused(f"a record is from partition {record.partition}, which {values['topic']} does not have")
         return record.partition
     return None if record.key is None else partition_for_key(record.key, count)
 

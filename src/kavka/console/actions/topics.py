@@ -288,7 +288,9 @@ class AddPartitions(Action):
         topic = await _topic(watch, values)
         count = whole(values, "count", "the number of partitions", least=1, most=MOST_PARTITIONS)
         if count <= len(topic.partitions):
-            raise ActionRefused(f"{topic.name} has {len(topic.partitions)} partitions already; there can only be more")
+            raise ActionRefused(
+                f"the number of partitions of {topic.name} is {len(topic.partitions)} and can only grow"
+            )
         failures = await Admin(watch.cluster).create_partitions({topic.name: count}, validate_only=True)
         for error in failures.values():
             raise ActionRefused(f"{error.code.name}: {error}")

@@ -52,7 +52,7 @@ def evacuate(
             others = [each for each in replicas if each != node_id]
             taker = load.emptiest(others, usable)
             if taker is None:
-                placed.impossible[partition] = _nobody(len(staying), None if targets is None else len(usable))
+                placed.impossible[partition] = _nobody(is_chosen=targets is not None)
                 break
             reasons.append(load.reason(node_id, taker, others, usable))
             replicas[place] = taker
@@ -82,7 +82,8 @@ def with_factor(
         while len(replicas) < factor:
             added = load.emptiest(replicas, racks)
             if added is None:
-                placed.impossible[partition] = f"{factor} replicas need as many brokers, and {len(racks)} are alive"
+                problem = f"replication factor {factor} is more than the number of live brokers, {len(racks)}"
+                placed.impossible[partition] = problem
                 break
             replicas.append(added)
         else:
@@ -92,10 +93,11 @@ def with_factor(
     return placed
 
 
-def _nobody(staying: int, targets: int | None) -> str:
-    if targets is None:
-        return f"all {staying} live brokers that stay have a replica of it already: lower its replication factor first"
-    return f"each of the {targets} brokers that may take it has a replica of it already: allow others"
+def _nobody(*, is_chosen: bool) -> str:
+    """Why no broker may take a replica. `is_chosen`: the brokers that may were chosen by somebody."""
+    if is_chosen:
+        return "every broker that may take it has a replica of it already: allow others"
+    return "every live broker that stays has a replica of it already: lower its replication factor first"
 
 
 def _first_to_go(

@@ -145,7 +145,7 @@ def plan_reassign(
 
 def plan_replication_factor(found: Inventory, topics: Collection[str], factor: int, *, throttle: int | None) -> JobPlan:
     if not 0 < factor <= len(found.brokers):
-        raise Impossible(f"{factor} replicas need as many brokers, and {len(found.brokers)} are alive")
+        raise Impossible(f"replication factor {factor} is more than the number of live brokers, {len(found.brokers)}")
     usable, skipped = _movable(found, _chosen(found, topics))
     placed = with_factor(
         _replicas(found),
@@ -156,7 +156,7 @@ def plan_replication_factor(found: Inventory, topics: Collection[str], factor: i
         {partition: facts.in_sync for partition, facts in found.partitions.items()},
     )
     skipped += [Skipped(partition, why) for partition, why in sorted(placed.impossible.items())]
-    title = f"{factor} replicas for {_topics(topics)}"
+    title = f"Replication factor {factor} for {_topics(topics)}"
     return _complete(JobKind.REPLICATION_FACTOR, title, found, placed.after, skipped, throttle)
 
 
@@ -199,6 +199,8 @@ def plan_off(
     placed = evacuate(_replicas(found), {broker}, racks, _sizes(found), chosen=usable, targets=targets or None)
     skipped += [Skipped(partition, why) for partition, why in sorted(placed.impossible.items())]
     title = f"Move {len(chosen)} replicas off broker {broker}"
+    if len(chosen) == 1:
+        title = f"Move 1 replica off broker {broker}"
     return _explained(_complete(JobKind.MOVE, title, found, placed.after, skipped, throttle), placed.whys)
 
 
@@ -319,7 +321,7 @@ def _complete(
     for partition, replicas in sorted(after.items()):
         facts = found.partitions[partition]
         if len(replicas) < facts.min_insync_replicas:
-            why = f"{len(replicas)} replicas are fewer than its min.insync.replicas of {facts.min_insync_replicas}"
+            why = f"replication factor {len(replicas)} is below its min.insync.replicas of {facts.min_insync_replicas}"
             skipped.append(Skipped(partition, f"{why}: lower that first"))
             continue
         new = sum(each not in facts.replicas for each in replicas)

@@ -223,7 +223,7 @@ class JobRunner:
         if job.cancelled_by:
             self._store.enter(job, JobState.CANCELLED, self._now_ms(), remark=f"cancelled by {job.cancelled_by}")
         elif skipped:
-            text = f"{len(skipped)} partitions were skipped: {skipped[0].partition}: {skipped[0].remark}"
+            text = f"partitions skipped: {len(skipped)}, {skipped[0].partition} first: {skipped[0].remark}"
             self._store.enter(job, JobState.PARTIAL, self._now_ms(), remark=text)
         elif job.remark.startswith("the throttle of"):
             self._store.enter(job, JobState.FAILED, self._now_ms(), remark=job.remark)

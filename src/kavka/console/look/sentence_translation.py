@@ -57,7 +57,7 @@ VALUES: Final = {
         seed size start until usable version watermark""",
     Value.LIST: "adding after before brokers dropped gone isr keep out replicas target trusted",
     Value.WORD: "address host peer",
-    Value.PHRASE: "cause does kind leave lost members more records said since waited whose",
+    Value.PHRASE: "cause does has kind leave lost members more records said since waited whose",
     Value.SENTENCE: "problem reason remark then what why",
 }
 """The names of the forms' values; any other is a NAME."""

@@ -27,7 +27,7 @@ PREVIEW_CHARACTERS = 200
 SHOWN_HEX_BYTES = 2_048
 MOST_DECODED_BYTES = 2 * 1024 * 1024
 """Larger values are shown as text or bytes: to lay out JSON of any length would hold up everybody else."""
-TOO_DEEP = "it is nested too deep"
+TOO_DEEP = "it is nested too deeply"
 MAGIC = 0
 _WIRE = struct.Struct("!bi")
 _LEAST_PRINTABLE = 0.85

@@ -110,7 +110,7 @@ class RestService:
             if is_cut.is_set():
                 raise OSError(f"its answer took longer than {TIMEOUT_S:g} s")
             if response.length and len(answered) <= MOST_BYTES:
-                raise OSError("its answer ended before it was whole")
+                raise OSError("its answer was cut short")
             return response.status, answered
 
 

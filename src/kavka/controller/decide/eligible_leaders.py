@@ -120,7 +120,7 @@ def _after_broker_change_with_elr(asked: LiveBrokers, state: PartitionState) -> 
         why = f"brokers {out} did not stop cleanly: they leave the ISR and the ELR, where {trusted} remain"
     elif state.eligible_leader_replicas and not elr:
         gone = list(state.eligible_leader_replicas)
-        why = f"{len(state.isr)} replicas are in sync, which is enough: {gone} are no longer eligible"
+        why = f"the size of the ISR is {len(state.isr)}, which is enough; no longer eligible: {gone}"
     if change is None:
         if not why:
             return None

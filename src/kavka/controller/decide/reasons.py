@@ -125,17 +125,25 @@ def topic_decision(
 ) -> Decision:
     """A topic that was created, or partitions that were added to it."""
     factor = len(assignment.partitions[added[0].partition]) if added else 0
+    number = len(assignment.partitions)
+    has = (
+        f"topic {assignment.topic} has 1 partition"
+        if number == 1
+        else f"topic {assignment.topic} has {number} partitions"
+    )
+    why = f"{has}, replication factor {factor}"
+    if len(added) < number:
+        why = f"{has} now, {len(added)} of them new, replication factor {factor}"
     return Decision(
         kind,
         stamp.at_ms,
         stamp.broker_id,
-        f"topic {assignment.topic}: {len(added)} of {len(assignment.partitions)} partitions are new, "
-        f"replication factor {factor}",
+        why,
         controller_epoch=stamp.controller_epoch,
         evidence={
             "topic": assignment.topic,
             "added": len(added),
-            "partitions": len(assignment.partitions),
+            "partitions": number,
             "replication_factor": factor,
         },
     )

@@ -83,7 +83,7 @@ class BrokerChanges:
         for broker_id in went:
             self._note(DecisionKind.BROKER_WENT, broker_id, "its session ended", before[broker_id].epoch)
         for broker_id in bounced:
-            why = f"it registered again, before with epoch {before[broker_id].epoch}"
+            why = f"it registered again; its epoch was {before[broker_id].epoch}"
             self._note(DecisionKind.BROKER_CAME, broker_id, why, brokers[broker_id].epoch)
         for broker_id in came:
             self._note(DecisionKind.BROKER_CAME, broker_id, "it registered", brokers[broker_id].epoch)
@@ -177,7 +177,7 @@ class BrokerChanges:
         replicas = [Replica(partition, broker_id) for partition in news]
         context.failed_replicas.update(dict.fromkeys(replicas))
         named = ", ".join(map(str, news[:MAX_NAMED]))
-        why = f"{len(news)} replicas of broker {broker_id} are in a failed log directory: {named}"
+        why = f"a log directory of broker {broker_id} failed; replicas in it: {len(news)} ({named})"
         self._note(DecisionKind.LOG_DIRECTORY_OFFLINE, broker_id, why, epoch)
         try:
             await self._react(news)

@@ -109,8 +109,8 @@ class ControlledShutdown:
                 self._term.stamp(),
                 DecisionKind.BROKER_SHUTTING_DOWN,
                 broker_id,
-                f"broker {broker_id} asked for its controlled shutdown; it still leads {len(remaining)} partitions "
-                "that have replicas on other brokers",
+                f"broker {broker_id} asked for its controlled shutdown; partitions with replicas on other brokers that "
+                f"it still leads: {len(remaining)}",
                 {
                     "broker_epoch": self._context.shutting_down[broker_id],
                     "remaining": tuple(map(str, remaining[:MAX_NAMED])),

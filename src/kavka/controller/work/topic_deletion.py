@@ -180,7 +180,7 @@ class TopicDeletions:
                 DecisionKind.TOPIC_DELETED,
                 self._term.now_ms(),
                 self._term.broker_id,
-                f"topic {name}: {len(replicas)} replicas deleted on brokers {brokers}, then its znodes",
+                f"topic {name} is deleted: replicas on brokers {brokers}, {len(replicas)} in all, then its znodes",
                 controller_epoch=self._context.epoch,
                 evidence={"topic": name, "replicas": len(replicas), "brokers": tuple(brokers)},
             )

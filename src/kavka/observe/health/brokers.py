@@ -102,7 +102,7 @@ def brokers_alive(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) ->
     look = Look(len(snapshot.brokers))
     for broker in snapshot.brokers.values():
         if not broker.is_alive:
-            text = "it is not alive, and {replicas} replicas are assigned to it"
+            text = "it is not alive; replicas assigned to it: {replicas}"
             look.found("broker", str(broker.broker_id), text, replicas=broker.replicas)
     return result(check, look, Statement("brokers alive: {count}", {"count": len(snapshot.alive_brokers)}))
 

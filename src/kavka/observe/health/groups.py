@@ -47,7 +47,7 @@ def stuck_groups(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> 
         look.looked_at += 1
         since = group.stuck_since_ms
         if since is not None and group.is_stuck(now_ms, limits.stuck_ms):
-            text = "{members} members, lag {lag}, nothing committed{since}"
+            text = "members: {members}, lag: {lag}, nothing committed{since}"
             lag = "unknown" if group.lag is None else f"{group.lag:,}"
             look.found(
                 "group", group.group_id, text, members=len(group.members), lag=lag, since=for_how_long(since, now_ms)

@@ -78,7 +78,7 @@ def share_records_given_up(snapshot: ClusterSnapshot, limits: Thresholds, now_ms
     for each in snapshot.given_up:
         look.looked_at += 1
         if each.at_limit:
-            text = "{count} records of {partition} within the last hour, the last at offset {offset}"
+            text = "records of {partition} within the last hour: {count}, the last at offset {offset}"
             values = {"count": f"{each.at_limit:,}", "partition": str(each.partition), "offset": each.last_offset}
             look.found("group", each.group_id, text, **values)
     return of_part(snapshot, Part.DECISIONS, check, look, "partitions with records that were given up: {count}")

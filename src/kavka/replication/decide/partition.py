@@ -386,7 +386,7 @@ class Partition:
 
     def _refuse_produce(self, now_ms: int) -> None:
         isr, needed = self.state.isr, self.effective_min_isr
-        why = f"{self.topic_partition} has {len(isr)} in-sync replicas, min.insync.replicas asks for {needed}"
+        why = f"the size of {self.topic_partition}'s ISR is {len(isr)}, and min.insync.replicas asks for {needed}"
         kind = DecisionKind.PRODUCE_REFUSED
         decisions = self._refusals.decide(kind, now_ms, lambda: reasons.produce_refused(self, why, now_ms))
         raise PartitionRefusal(ErrorCode.NOT_ENOUGH_REPLICAS, why, decisions)

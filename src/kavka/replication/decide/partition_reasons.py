@@ -168,7 +168,7 @@ def isr_shrunk(
     end_offset, isr = partition.log.log_end_offset, partition.isr_state.maximal_isr
     gone = {*(replica.broker_id for replica in leaving), *strangers}
     reasons = [f"broker {r.broker_id} {policy.why(r, end_offset, now_ms)}" for r in leaving]
-    reasons += [f"broker {broker_id} is no replica any more" for broker_id in strangers]
+    reasons += [f"broker {broker_id} is no longer a replica" for broker_id in strangers]
     evidence: dict[str, Fact] = _offsets(partition)
     for replica in leaving:
         evidence[f"broker_{replica.broker_id}_log_end_offset"] = replica.log_end_offset
