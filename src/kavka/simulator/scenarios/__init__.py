@@ -16,7 +16,8 @@ broken on the way. Leader A, followers B and C, controller D: see `play`.
     rollouts      S61, S62: certificates and listeners that change broker by broker
     floods        S63 to S65: more connections than there may be
     idle          S66, S67: what fetches leave out while nothing changes it
-    play          the words in which a scenario is told; play_clients, play_wire: its clients and its requests
+    play          the words in which a scenario is told: what is asked and written; play_view: what it sees;
+                  play_faults: what strikes; play_clients, play_wire: its clients and its requests
     registry      the list of scenarios
 """
 
