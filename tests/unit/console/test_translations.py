@@ -18,6 +18,7 @@ import jinja2.nodes
 from starlette.requests import Request
 
 import kavka.console
+import kavka.observe.health
 from kavka.console.look.i18n import catalogue, language_of, translator
 from kavka.console.look.templating import environment
 from kavka.decisions import DecisionKind
@@ -71,6 +72,32 @@ def test_every_check_and_every_kind_of_decision_has_its_chinese() -> None:
     ]
     texts += [kind.value for kind in DecisionKind]
     assert not [text for text in texts if text not in catalogue()]
+
+
+def texts_of_checks() -> Iterator[tuple[str, str]]:
+    """What a check says of what it found, and of what it looked at: where the call is, or under a name before it."""
+    for file in sorted(Path(kavka.observe.health.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            said: list[ast.expr] = []
+            if isinstance(node, ast.Call):
+                place = SAYING.get(ast.unparse(node.func).rpartition(".")[2])
+                said = [] if place is None else node.args[place : place + 1]
+            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "text":
+                said = [node.value]
+            for each in said:
+                if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                    yield f"{file.name}:{each.lineno}", each.value
+
+
+SAYING = {"found": 2, "Statement": 0, "unknown": 1}
+"""What says something of a check, and which argument is the text."""
+
+
+def test_whatever_a_check_finds_has_its_chinese() -> None:
+    found = list(texts_of_checks())
+    assert len(found) > 60
+    known = {*catalogue(), "{why}"}
+    assert not [f"{where}: {text}" for where, text in found if text not in known]
 
 
 def test_a_translation_names_the_values_of_its_text_and_no_others() -> None:
