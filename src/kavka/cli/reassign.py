@@ -202,15 +202,9 @@ def execute(
     prepared, failures = with_cluster(bootstrap, work)
     begun = [] if dry_run else [partition for partition in prepared.plan.moves if partition not in failures]
     if as_json:
-        show_json(
-            {
-                "begun": list(map(str, begun)),
-                "dry_run": dry_run,
-                "failed": {str(partition): error.message for partition, error in failures.items()},
-                "bytes_moved": prepared.plan.bytes_moved,
-                "rollback": prepared.rollback,
-            }
-        )
+        failed = {str(partition): error.message for partition, error in failures.items()}
+        facts = {"begun": list(map(str, begun)), "dry_run": dry_run, "failed": failed}
+        show_json({**facts, "bytes_moved": prepared.plan.bytes_moved, "rollback": prepared.rollback})
     else:
         _show_begun(prepared, len(begun), file, throttle)
     for partition, error in failures.items():

@@ -56,8 +56,7 @@ def check(
 ) -> None:
     """Show what a listener leaves open, why that matters, and how to fix it.
 
-    It changes nothing on the cluster. Exit status: 0 nothing found, 1 something found, 2 not everything could be
-    checked.
+    It changes nothing on the cluster. Exit status: 0 nothing found, 1 something found, 2 not all could be checked.
 
     [bold]Examples[/bold]
 
