@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.conformance.clients.waiting import wait_until
 from tests.kit.process_cluster import ProcessCluster
 
 TopicFactory = Callable[..., str]
@@ -57,14 +58,20 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 @pytest.fixture
-def make_topic(admin: AdminClient, replication_factor: int) -> TopicFactory:
-    """make_topic(partitions=1, **config) creates a topic with a fresh name; config names have _ for the dots."""
+def make_topic(request: pytest.FixtureRequest, admin: AdminClient, replication_factor: int) -> TopicFactory:
+    """make_topic(partitions=1, **config) creates a topic with a fresh name; config names have _ for the dots.
+
+    In KRaft mode the answer is the controller's, and the broker that clients ask hears of the topic a moment later,
+    which is waited for. kavka's brokers know it when the answer comes."""
+    is_kraft = request.node.callspec.params["bootstrap"] == "apache_kafka_kraft"
 
     def make(partitions: int = 1, **config: object) -> str:
         name = fresh_name("topic")
         settings = {key.replace("_", "."): str(value) for key, value in config.items()}
         for future in admin.create_topics([NewTopic(name, partitions, replication_factor, config=settings)]).values():
             future.result(timeout=30)
+        if is_kraft:
+            wait_until(lambda: name in admin.list_topics(timeout=30).topics)
         return name
 
     return make
