@@ -7,6 +7,7 @@
 4. Puts the playground beside it: build/site/play and build/site/learn.
 
 MkDocs and its parts are the dependency group `site` in pyproject.toml; what of them is missing is installed into .venv.
+Status 3: they are missing and cannot be installed.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = ROOT / "build" / "site-pages"
 SITE: Final = ROOT / "build" / "site"
 ADDRESS: Final = ("127.0.0.1", "8000")
+TOOLCHAIN_MISSING: Final = 3
 BESIDE: Final = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 EMPTY_HEADINGS: Final = re.compile(r"<thead>\s*<tr>\s*(?:<th(?: [^>]*)?></th>\s*)+</tr>\s*</thead>\s*")
@@ -57,7 +59,9 @@ def main() -> int:
     parser.add_argument("--target", type=Path, default=SITE, help="where to, instead of build/site")
     wishes = parser.parse_args()
     target: Path = wishes.target.resolve()
-    install_what_is_missing()
+    if not can_be_built():
+        print("MkDocs is not installed, and pip cannot install it: see what it says above", file=sys.stderr)
+        return TOOLCHAIN_MISSING
     lay_out()
     # MkDocs' own word for what it found; NO_MKDOCS_2_WARNING is material's word about another program.
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_MKDOCS_2_WARNING": "1"}
@@ -76,11 +80,13 @@ def main() -> int:
     return 0
 
 
-def install_what_is_missing() -> None:
+def can_be_built() -> bool:
+    """Installs what is missing."""
     if all(importlib.util.find_spec(name) for name in ("mkdocs", "material", "mkdocstrings_handlers")):
-        return
+        return True
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *groups["site"]], check=True)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", *groups["site"]]
+    return subprocess.run(pip, check=False).returncode == 0
 
 
 def lay_out() -> None:
