@@ -301,7 +301,7 @@ MUTANTS = [
         "acks=all is answered when the leader has it",
         (
             Change(
-                "kavka.replication.replica_manager:ReplicaManager.await_committed",
+                "kavka.replication.replica_manager:ReplicaManager.when_committed",
                 "answer = operation.try_complete(None)",
                 "answer = outcome",
             ),

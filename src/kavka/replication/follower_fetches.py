@@ -255,8 +255,10 @@ class FollowerFetches:
         known: Sequence[FetchOutcome],
         touched: dict[TopicPartition, None],
         broker_id: BrokerId,
+        just_read: FetchOutcome | None = None,
     ) -> list[FetchOutcome]:
-        """The answer of a fetch that waited: `known`, with what was `touched` meanwhile read again (I3)."""
+        """The answer of a fetch that waited: `known`, with what was `touched` meanwhile read again (I3), but for
+        `just_read`, which was read in this turn as if nothing else were in the answer."""
         now_ms = self._now_ms()
         outcomes: list[FetchOutcome] = []
         remaining, min_one_batch = params.max_bytes, True
@@ -264,7 +266,10 @@ class FollowerFetches:
             spec = outcome.spec
             if spec.topic_partition in touched or outcome.size_bytes:
                 room = min(spec.max_bytes, max(remaining, 0))
-                outcome = self.read_one(spec, room, broker_id, now_ms, min_one_batch=min_one_batch)
+                if just_read is not None and just_read.spec is spec and min_one_batch and room == spec.max_bytes:
+                    outcome = just_read
+                else:
+                    outcome = self.read_one(spec, room, broker_id, now_ms, min_one_batch=min_one_batch)
                 if outcome.size_bytes:
                     remaining -= outcome.size_bytes
                     min_one_batch = False
@@ -465,12 +470,13 @@ class _DelayedFollowerFetch(DelayedOperation[list[FetchOutcome]]):
             has_enough = sum(self._available_bytes.values()) >= self._params.min_bytes
             if not has_enough and not (fetches.is_prompt and outcome.high_watermark > known.high_watermark):
                 return None
-        return self._answer()
+        return self._answer(outcome)
 
     def on_expiration(self) -> list[FetchOutcome]:
         return self._answer()
 
-    def _answer(self) -> list[FetchOutcome]:
+    def _answer(self, just_read: FetchOutcome | None = None) -> list[FetchOutcome]:
         if self._idle is not None and self._idle.waiting is self:
             self._idle.waiting = None
-        return self._fetches.read_again(self._params, list(self._outcomes.values()), self._touched, self._broker_id)
+        known = list(self._outcomes.values())
+        return self._fetches.read_again(self._params, known, self._touched, self._broker_id, just_read)

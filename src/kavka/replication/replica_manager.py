@@ -435,6 +435,14 @@ class ReplicaManager:
 
     async def await_committed(self, topic: str, index: int, outcome: AppendOutcome, timeout_ms: int) -> AppendOutcome:
         """Waits until an acks=all append is committed. Returns `outcome`, or the error of the wait (I1)."""
+        committed = self.when_committed(topic, index, outcome, timeout_ms)
+        return committed if isinstance(committed, AppendOutcome) else await committed
+
+    def when_committed(
+        self, topic: str, index: int, outcome: AppendOutcome, timeout_ms: int
+    ) -> AppendOutcome | asyncio.Future[AppendOutcome]:
+        """What `await_committed` returns, where it is known already; else a future of it. Who waits for many appends
+        needs no task for each."""
         partition = self._partitions.get((topic, index))
         if partition is None:
             return AppendOutcome(self.absence(topic, index))
@@ -444,7 +452,7 @@ class ReplicaManager:
             return answer
         self._unsettled[partition] = None
         self.produce_purgatory.watch(operation, (partition,), timeout_ms)
-        return await operation.answer
+        return operation.answer
 
     def on_high_watermark_advanced(self, partition: Partition) -> None:
         """Wakes all requests that wait for the partition's records to be committed."""

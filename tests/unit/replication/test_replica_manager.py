@@ -7,6 +7,7 @@ import random
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -776,3 +777,56 @@ class StoresSome:
             IsrRejected(ErrorCode.FENCED_LEADER_EPOCH),
         )
         return chance.choice(answers)
+
+
+def test_a_follower_that_waited_is_answered_with_what_was_read_when_it_was_woken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead()
+        fetched = waiting(room.fetch(B, 0, 0))
+        reads: list[FetchSpec] = []
+        read_one = room.replicas.followers.read_one
+
+        def counted(spec: FetchSpec, *rest: Any, **named: Any) -> FetchOutcome:
+            reads.append(spec)
+            return read_one(spec, *rest, **named)
+
+        monkeypatch.setattr(room.replicas.followers, "read_one", counted)
+        room.append(1)
+        first, second = await fetched
+        assert (first.size_bytes, second.size_bytes) == (0, len(batch()))
+        assert [spec.topic_partition for spec in reads] == [SECOND]
+
+    in_loop(scenario)
+
+
+def test_a_follower_that_waited_gets_what_fits_where_two_partitions_changed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room, size_bytes = Room(tmp_path), len(batch())
+        room.lead()
+        specs = [FetchSpec(tp, TOPIC_ID, 0, 1 << 20, 1, -1, 0) for tp in (PARTITION, SECOND)]
+        params = FetchParams(10_000, 1, size_bytes + size_bytes // 2, read_committed=False)
+        fetched = waiting(room.replicas.fetch_as_follower(params, specs, B, -1))
+        room.append(1)
+        room.append(0)
+        sizes = [outcome.size_bytes for outcome in await fetched]
+        assert sizes == [size_bytes, 0], "in the order of the fetch, up to its bound, whichever was looked at first"
+
+    in_loop(scenario)
+
+
+def test_appends_to_several_partitions_wait_at_the_same_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path, min_insync_replicas=2)
+        room.lead()
+        futures = [room.replicas.when_committed("orders", index, room.append(index), 50) for index in (0, 1)]
+        done, _ = await asyncio.wait([f for f in futures if isinstance(f, asyncio.Future)], timeout=5)
+        assert {future.result().error for future in done} == {ErrorCode.REQUEST_TIMED_OUT}
+        assert len(done) == 2
+        assert room.replicas.when_committed("orders", 5, room.append(0), 50) == AppendOutcome(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+
+    in_loop(scenario)

@@ -249,7 +249,11 @@ async def _await(
     replicas, loop = broker.replicas, asyncio.get_running_loop()
     began = loop.time()
     with observed(replicas, asked.trace, _waits(pending)) if asked.trace is not None else nullcontext():
-        flush_s, _ = await asyncio.gather(_timed_flush(broker, flushing), _commit(broker, pending, timeout_ms))
+        flush_s = 0.0
+        if flushing:
+            flush_s, _ = await asyncio.gather(_timed_flush(broker, flushing), _commit(broker, pending, timeout_ms))
+        else:
+            await _commit(broker, pending, timeout_ms)
     watch = asked.context.watch
     if asked.trace is not None:
         asked.trace.committed(what_was_waited_for(replicas, _waits(pending), flush_s))
@@ -264,8 +268,6 @@ def _waits(pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]]) -
 
 async def _timed_flush(broker: RecordsBroker, flushing: list[tuple[PartitionProduceResponse, AppendOutcome]]) -> float:
     """Returns for how many seconds the disk was waited for."""
-    if not flushing:
-        return 0.0
     loop = asyncio.get_running_loop()
     began = loop.time()
     await _flush(broker, flushing)
@@ -275,13 +277,12 @@ async def _timed_flush(broker: RecordsBroker, flushing: list[tuple[PartitionProd
 async def _commit(
     broker: RecordsBroker, pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]], timeout_ms: int
 ) -> None:
-    outcomes = await asyncio.gather(
-        *(
-            broker.replicas.await_committed(topic, answer.index, outcome, timeout_ms)
-            for topic, answer, outcome in pending
-        )
-    )
-    for (_topic, answer, _before), outcome in zip(pending, outcomes, strict=True):
+    # All begin to wait now, each with the whole time-out; a task for each would be a turn of the loop more each way.
+    waiting = [
+        broker.replicas.when_committed(topic, answer.index, outcome, timeout_ms) for topic, answer, outcome in pending
+    ]
+    for (_topic, answer, _before), committed in zip(pending, waiting, strict=True):
+        outcome = committed if isinstance(committed, AppendOutcome) else await committed
         if outcome.error is not NO_ERROR:
             _fail(answer, outcome.error, outcome.message)
 
