@@ -104,6 +104,45 @@ def test_what_is_found_is_saved(live: Live) -> None:
     assert link in live.client().get(f"{PLACE}?start=oldest&key=k7").html
 
 
+def test_a_file_is_told_of_as_it_comes_and_what_is_cut_off_or_cancelled_is_no_file(live: Live) -> None:
+    with chromium() as browser, page_of(browser) as page:
+        page.goto(f"{live.console.address}{PLACE}?start=oldest&key=k7")
+        with page.expect_download() as saved:
+            page.click("#exports a:has-text('JSON lines')")
+
+        def see(text: str) -> None:
+            page.locator("#export [role=status]", has_text=text).wait_for()
+
+        see("Saved orders")
+        assert saved.value.suggested_filename == "orders.jsonl"
+        rows = [json.loads(line) for line in saved.value.path().read_text(encoding="utf-8").splitlines()]
+        assert sorted(row["value"]["total"] for row in rows) == [70, 370]
+        assert re.match(r"Saved orders\.jsonl: 2 records, \d+ B\.", page.inner_text("#export [role=status]"))
+        assert not page.is_visible("#export button"), "nothing is left to cancel"
+        look(page)
+
+        def told(*pieces: bytes) -> None:
+            page.unroute("**/export*")
+            page.route("**/export*", lambda route: route.fulfill(status=200, body=b"".join(pieces)))
+            page.click("#exports a:has-text('CSV')")
+
+        progress = b'{"records": 9000, "found": 12, "bytes": 2097152}\n'
+        told(progress, b'{"part": 100}\n', b"a,b,c")
+        see("No file was saved: the connection broke off.")
+        told(progress, b'{"problem": "broker 2 is gone"}\n')
+        see("No file was saved: broker 2 is gone")
+        with page.expect_download() as saved:
+            told(progress, b'{"part": 3}\na,b', b'{"end": 3, "name": "orders.part.csv", "records": 1, "rest": "0:9"}\n')
+        assert saved.value.path().read_bytes() == b"a,b"
+        see("the file has only a part.")
+        assert "resume=0%3A9" in str(page.get_attribute("#export a", "href"))
+        page.unroute("**/export*")
+        page.route("**/export*", lambda route: None)
+        page.click("#exports a:has-text('CSV')")
+        page.click("#export button")
+        see("Cancelled: no file was saved.")
+
+
 def test_names_of_fields_are_put_into_the_expression(live: Live) -> None:
     ask(live)
     with chromium() as browser, page_of(browser) as page:

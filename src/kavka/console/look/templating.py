@@ -30,7 +30,16 @@ if TYPE_CHECKING:
 
 THEMES: Final = ("auto", "light", "dark")
 THEME_COOKIE: Final = "kavka_theme"
-ASSETS: Final = ("console.css", "live.js", "live-worker.js", "tail.js", "expression.js", "boxes.js", "preview.js")
+ASSETS: Final = (
+    "console.css",
+    "live.js",
+    "live-worker.js",
+    "tail.js",
+    "expression.js",
+    "boxes.js",
+    "preview.js",
+    "export.js",
+)
 
 
 @cache

@@ -161,13 +161,17 @@ class Found(NamedTuple):
     resume: dict[int, int]
 
 
-class _Budget:
-    """What a search may still read."""
+class Budget:
+    """What a search may still read, and so how far it is: `found` counts the records that it would show."""
 
     def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
         self.began = time.monotonic()
         self.records = 0
         self.bytes = 0
+        self.found = 0
 
     def took(self, record: ConsumerRecord, *, is_wanted: bool = True) -> None:
         """is_wanted: False for what only came along, in a batch with others."""
@@ -206,9 +210,12 @@ class Messages:
         names = self._names.get(mask)
         return [] if names is None else names.of(topic)
 
-    async def search(self, query: Query, visitor: str) -> Found:
-        """Raises RequestError where there is no such topic or partition, ConnectionFailed, TooBusy."""
+    async def search(self, query: Query, visitor: str, budget: Budget | None = None) -> Found:
+        """`budget` shows how far it is. Raises RequestError where there is no such topic or partition,
+        ConnectionFailed, TooBusy."""
         async with self._turns.turn(visitor), _in_time():
+            budget = Budget() if budget is None else budget
+            budget.restart()
             places = await self._places(query)
             starts = {
                 p: at.offset for p, at in (await list_offsets(self._cluster, dict.fromkeys(places, EARLIEST))).items()
@@ -216,8 +223,8 @@ class Messages:
             ends = await list_offsets(self._cluster, dict.fromkeys(places, LATEST), read_committed=query.read_committed)
             logs = {place: (starts[place], ends[place].offset) for place in places}
             if query.start is Start.NEWEST:
-                return await self._newest(query, logs)
-            return await self._onward(query, logs)
+                return await self._newest(query, logs, budget)
+            return await self._onward(query, logs, budget)
 
     async def one(self, place: TopicPartition, offset: int, visitor: str, *, mask: TopicMask | None) -> Seen | None:
         """The record at an offset, whole; None where there is none. Raises as `search` does."""
@@ -319,8 +326,7 @@ class Messages:
 
     # --------------------------------------------------------------------------------------------------------- reading
 
-    async def _newest(self, query: Query, logs: Mapping[TopicPartition, tuple[int, int]]) -> Found:
-        budget = _Budget()
+    async def _newest(self, query: Query, logs: Mapping[TopicPartition, tuple[int, int]], budget: Budget) -> Found:
         begin = {
             place: min(max(query.resume.get(place.partition, start if query.resume else end), start), end)
             for place, (start, end) in logs.items()
@@ -344,9 +350,11 @@ class Messages:
             stopped = budget.used_up()
             if stopped and high == begin and window > 1:
                 # Of records so large that not even the first window was read to its end it takes one at a time.
-                window, budget, stopped = 1, _Budget(), ""
+                window, stopped = 1, ""
+                budget.restart()
                 continue
-            if sum(map(len, matched.values())) >= query.limit:
+            budget.found = sum(map(len, matched.values()))
+            if budget.found >= query.limit:
                 stopped = stopped or "limit"
             window = max(min(window * WINDOW_GROWTH, budget.left // len(todo)), 1)
         shown, left = _newest_first(matched, query.limit)
@@ -363,7 +371,7 @@ class Messages:
         )
 
     async def _window(
-        self, query: Query, todo: Mapping[TopicPartition, tuple[int, int]], budget: _Budget
+        self, query: Query, todo: Mapping[TopicPartition, tuple[int, int]], budget: Budget
     ) -> tuple[dict[TopicPartition, deque[Message]], dict[TopicPartition, int]]:
         """Of each of these ranges the newest that match, one more than are wanted; and how far each was read."""
         consumer = Consumer(self._cluster, _settings(read_committed=query.read_committed))
@@ -388,8 +396,7 @@ class Messages:
         finally:
             await consumer.close()
 
-    async def _onward(self, query: Query, logs: Mapping[TopicPartition, tuple[int, int]]) -> Found:
-        budget = _Budget()
+    async def _onward(self, query: Query, logs: Mapping[TopicPartition, tuple[int, int]], budget: Budget) -> Found:
         begin = await self._begin(query, logs)
         at = dict(begin)
         ends = {place: end for place, (_, end) in logs.items()}
@@ -411,6 +418,7 @@ class Messages:
                     message = await self._matching(record, query)
                     if message is not None:
                         found.append(message)
+                        budget.found = len(found)
                         if len(found) >= query.limit:
                             stopped = "limit"
                             break

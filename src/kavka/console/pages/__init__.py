@@ -5,6 +5,7 @@ brokers       all brokers, and one
 topics        all topics, and one
 settings      all settings of a topic or a broker, compared with another's or a file's
 messages      a topic's records: search, one record, live tail
+exports       what a search of messages finds, as a file
 saved_searches searches of messages that have a name
 groups        all groups, and one
 decisions     why-records, and one with what led to it

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from kavka.console.access.route_rights import rights_of
@@ -26,11 +26,11 @@ from kavka.console.look.templating import base_context
 from kavka.console.look.view import links
 from kavka.console.messages.columns import BUILT_IN, Columns, WrongColumn, columns_of
 from kavka.console.messages.decoding import Format
-from kavka.console.messages.export import MOST_EXPORTED, Kind, Row, kinds, lines, parquet
+from kavka.console.messages.export import MOST_EXPORTED, kinds
 from kavka.console.messages.expression import Expression, WrongExpression
 from kavka.console.messages.masking import Seen
 from kavka.console.messages.readers import TAILS_AT_ONCE, TAILS_OF_ONE, Readers
-from kavka.console.messages.search import MOST_SHOWN, Filters, Found, Query, Start
+from kavka.console.messages.search import MOST_SHOWN, SCAN_RECORDS, Filters, Found, Query, Start
 from kavka.console.pages.actions import check_reachable
 from kavka.console.rights import Role
 from kavka.errors import ErrorCode, KavkaError, RequestError
@@ -60,9 +60,6 @@ def routes(console: Console) -> list[Route]:
     async def raw(request: Request) -> Response:
         return await _raw(console, request, readers)
 
-    async def export(request: Request) -> Response:
-        return await _export(console, request, readers)
-
     async def tail(request: Request) -> Response:
         return await _tail(console, request, readers)
 
@@ -70,7 +67,6 @@ def routes(console: Console) -> list[Route]:
     return [
         Route(path, ends_with_visitor(messages)),
         Route(f"{path}/tail", tail),
-        Route(f"{path}/export", ends_with_visitor(export)),
         Route(f"{path}/{{partition:int}}/{{offset:int}}", ends_with_visitor(record)),
         Route(f"{path}/{{partition:int}}/{{offset:int}}/{{part}}", ends_with_visitor(raw)),
     ]
@@ -125,7 +121,9 @@ async def _messages(console: Console, request: Request, readers: Readers) -> Res
         mask=mask,
         guessed=query.guess and bool(query.filters.key_is) and not query.partitions,
         exports=kinds(),
-        resume="" if found is None else _places(found.resume),
+        most_exported=MOST_EXPORTED,
+        most_searched=SCAN_RECORDS,
+        resume="" if found is None else places(found.resume),
         link=links(request),
         query=request.url.query,
         live=False,
@@ -216,7 +214,7 @@ def _said_places(request: Request, name: str) -> dict[int, int]:
     return found
 
 
-def _places(offsets: Mapping[int, int]) -> str:
+def places(offsets: Mapping[int, int]) -> str:
     return ",".join(f"{partition}:{offset}" for partition, offset in offsets.items())
 
 
@@ -225,7 +223,7 @@ def _pinned(request: Request, query: Query, found: Found) -> str | None:
     begin = {number: looked.looked_from for number, looked in found.ranges.items()}
     end = {number: looked.looked_to for number, looked in found.ranges.items()}
     is_newest = query.start is Start.NEWEST
-    resume, upto = (_places(end), None) if is_newest else (_places(begin), _places(end))
+    resume, upto = (places(end), None) if is_newest else (places(begin), places(end))
     if len(resume) + len(upto or "") > LONGEST_RESUME:
         return None
     times = {
@@ -242,41 +240,7 @@ def _number(text: str, what: str) -> int:
     return int(text)
 
 
-async def _export(console: Console, request: Request, readers: Readers) -> Response:
-    """What the search of the page finds, as a file."""
-    watch, topic = console.cluster(request), request.path_params["topic"]
-    check_reachable(watch)
-    said = request.query_params.get("format", "")
-    if said not in kinds():
-        raise HTTPException(404, f"There is no such format here: {', '.join(kinds())}.")
-    kind, reader = Kind(said), readers.of(watch)
-    try:
-        query = query_of(request, topic, console.mask_for(request, watch.name, topic))._replace(
-            whole=True, limit=MOST_EXPORTED
-        )
-    except (ActionRefused, WrongColumn, WrongExpression) as refused:
-        raise HTTPException(400, str(refused)) from refused
-    found = await reader.search(query, visitor_of(request))
-    rows = [
-        Row(
-            each.record,
-            await reader.decoded(each.record.key, query.key_format),
-            await reader.decoded(each.record.value, query.value_format),
-        )
-        for each in found.messages
-        if each.record is not None
-    ]
-    headers = {
-        **_attachment(f"{topic}.{kind.value}"),
-        "x-kavka-records": str(len(rows)),
-        "x-kavka-resume": ",".join(f"{number}:{at}" for number, at in found.resume.items()),
-    }
-    if kind is Kind.PARQUET:
-        return Response(await asyncio.to_thread(parquet, rows), media_type=kind.media_type, headers=headers)
-    return StreamingResponse(lines(rows, kind), media_type=kind.media_type, headers=headers)
-
-
-def _attachment(name: str) -> dict[str, str]:
+def attachment(name: str) -> dict[str, str]:
     """Headers of what a browser saves and never shows."""
     safe = "".join(each if (each.isalnum() and each.isascii()) or each in "._-" else "_" for each in name)
     return {
@@ -322,7 +286,7 @@ async def _raw(console: Console, request: Request, readers: Readers) -> Response
     data = found.key if part == "key" else found.value
     if data is None:
         raise HTTPException(404, f"The record has no {part}.")
-    headers = _attachment(f"{found.topic}-{found.partition}-{found.offset}-{part}.bin")
+    headers = attachment(f"{found.topic}-{found.partition}-{found.offset}-{part}.bin")
     return Response(data, media_type="application/octet-stream", headers=headers)
 
 
