@@ -70,7 +70,7 @@ class ShareMember(BrokerClient):
         return answer
 
     def leave(self) -> None:
-        """Is no member any more; its share session goes on."""
+        """Is no longer a member; its share session goes on."""
         answer = self.ask(ShareGroupHeartbeatRequest(group_id=self.group, member_id=self.name, member_epoch=-1), 1)
         assert answer.error_code == 0, answer
 

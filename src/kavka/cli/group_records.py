@@ -90,7 +90,7 @@ def _offsets(run: RecordRun) -> str:
 def _holder(member_id: str, clients: Mapping[str, str]) -> str:
     """A member that has left the group may hold records until its lock is over."""
     client_id = clients.get(member_id)
-    return f"{member_id} (no member any more)" if client_id is None else f"{client_id} ({member_id})"
+    return f"{member_id} (no longer a member)" if client_id is None else f"{client_id} ({member_id})"
 
 
 def facts(told: InFlight) -> Sequence[Mapping[str, object]]:

@@ -70,7 +70,7 @@ def _no_ticket(failed: KerberosFailed, login: KerberosLogin) -> str:
         case code if code == _UNKNOWN_CLIENT:
             return f"the KDC knows no principal {who}"
         case code if code == _REVOKED:
-            return f"the KDC gives {who} no tickets any more"
+            return f"the KDC no longer gives {who} tickets"
         case code if code == _KEY_EXPIRED:
             return f"the password of {who} has expired"
         case code if code in _WRONG_KEY:

@@ -235,7 +235,7 @@ class IcebergTable:
     def files_of(self, version: int) -> CommitFiles:
         snapshot = self._opened.snapshot_by_id(version)
         if snapshot is None:
-            raise TableRefused(f"the Iceberg table {self.name} has no snapshot {version} any more")
+            raise TableRefused(f"the Iceberg table {self.name} no longer has snapshot {version}")
         summary = snapshot.summary
         if summary is not None and (
             summary.operation is Operation.REPLACE or SAME_ROWS in summary.additional_properties

@@ -126,7 +126,7 @@ def test_after_a_reset_members_get_what_lies_behind_it_whatever_was_done_before(
         codes = {each.partition_index: each.error_code for each in answer.responses[0].partitions}
         assert (answer.error_code, codes) == (0, {0: 0, 3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
         assert queue.where() == (4, 6)
-        # It was no member any more, but its share session went on. What it says of the time before does not count.
+        # It was no longer a member, but its share session went on. What it says of the time before does not count.
         assert member.acknowledge(queue.topic_id, (9, 9, [ACCEPT])) != 0
         assert queue.where() == (4, 6)
     with ShareMember(broker.port, queue.group) as member:

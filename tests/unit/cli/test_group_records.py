@@ -19,7 +19,7 @@ def test_a_group_that_nobody_is_in_shows_what_is_stored_of_it(capsys: pytest.Cap
     stored = {HELD: SharePosition(3, 7), LEFT: SharePosition(8, 1), UNKNOWN: SharePosition(0, None)}
     show_records(GROUP, told, "workers", stored)
     printed = capsys.readouterr()
-    assert "orders\t0\t3 to 4\t2\tacquired\t2\tm (no member any more)\t5.0 s" in printed.out
+    assert "orders\t0\t3 to 4\t2\tacquired\t2\tm (no longer a member)\t5.0 s" in printed.out
     assert "orders-1: its leader holds no records" in printed.err
     assert "first record not done 8, 1 record not done" in printed.err
     assert "first record not done 0, how many are not done is not known" in printed.err

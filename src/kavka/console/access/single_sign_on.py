@@ -360,7 +360,7 @@ def _outage(why: str) -> SsoRefused:
     return SsoRefused(
         _printable(why),
         status=503,
-        advice="Try again in a moment. Users that the console knows itself can log in meanwhile.",
+        advice="Try again in a moment. Users with a password of this console can log in meanwhile.",
         is_outage=True,
     )
 

@@ -106,7 +106,7 @@ class AddAcl(_OfAcls):
                 "The name is",
                 "choice",
                 values.get("pattern", PATTERNS[0]),
-                "prefixed: it stands for all names that begin so.",
+                "prefixed: it stands for all names that begin with it.",
                 PATTERNS,
             ),
             Field("host", "From host", value=values.get("host", WILDCARD), hint="An address; * for any."),
@@ -154,14 +154,14 @@ class RemoveAcl(_OfAcls):
         there = await _about(watch, asked.pattern)
         gone = [each for each in asked.bindings if each in there]
         if not gone:
-            raise ActionRefused("this access control list is not there any more")
+            raise ActionRefused("this access control list no longer exists")
         left = [each for each in there if each not in gone]
         warnings = []
         if not left:
-            text_ = "No list is about it then: only super users may, or everybody if the brokers allow that."
+            text_ = "No list covers it then: only super users may use it, or everybody if the brokers allow that."
             warnings.append(Warned("warn", Statement(text_)))
         if any(each.entry.permission is Permission.DENY for each in gone):
-            warnings.append(Warned("warn", Statement("What it denies may be allowed by another list then.")))
+            warnings.append(Warned("warn", Statement("Another list may then allow what it denies.")))
         return Preview(
             f"access to {asked.pattern}",
             Statement("Access control lists that are removed: {n}.", {"n": len(gone)}),
@@ -264,10 +264,10 @@ def _warnings(watch: ClusterWatch, asked: Wanted) -> Sequence[Warned]:
         text_ = "It stands for every topic that begins with {name}: {n} now, and those that are made later."
         found.append(Warned("warn", Statement(text_, {"name": pattern.name, "n": n})))
     if first.principal == EVERYBODY and first.permission is Permission.ALLOW:
-        text_ = "User:* is everybody, also who has not logged in where a listener takes them."
+        text_ = "User:* is everybody, including those who have not logged in, where a listener accepts them."
         found.append(Warned("bad", Statement(text_)))
     if first.permission is Permission.DENY:
-        text_ = "What is denied is denied whatever other lists allow. Only super users are not held by it."
+        text_ = "A denial wins over all that other lists allow. Only super users are exempt from it."
         found.append(Warned("warn", Statement(text_)))
     if pattern.resource_type is ResourceType.CLUSTER and first.permission is Permission.ALLOW:
         text_ = (

@@ -35,7 +35,7 @@ RESTART, RESTART_FAILED, PAUSE, RESUME, STOP = "restart", "restart-failed", "pau
 COMMANDS: Final = (RESTART, RESTART_FAILED, PAUSE, RESUME, STOP)
 _DOES: Final = {
     RESTART: "The connector and all of its tasks are restarted.",
-    RESTART_FAILED: "What failed of the connector and its tasks is restarted.",
+    RESTART_FAILED: "Whatever has failed is restarted: the connector, or some of its tasks.",
     PAUSE: "The connector and its tasks pause. They stay where they are, and keep their resources.",
     RESUME: "The connector and its tasks go on.",
     STOP: "The connector stops: its tasks end. Its settings and offsets stay.",
@@ -65,7 +65,7 @@ class CommandConnector(Action):
         found = await _found(service, values)
         warnings = []
         if what in (PAUSE, STOP) and found.topics:
-            said = "Nothing of this connector goes on until somebody resumes it: {topics}."
+            said = "Nothing moves until somebody resumes this connector: {topics}."
             warnings.append(Warned("warn", Statement(said, {"topics": found.topics})))
         if task is not None:
             chosen = next((each for each in found.tasks if each.number == task), None)

@@ -51,7 +51,7 @@ class SetConfig(AlterConfig):
             _typed(row, value),
         ]
         if is_own(entry, resource):
-            label = "Take its own value away, so that what it inherits counts again"
+            label = "Remove its own value, so that it inherits one again"
             fields.append(Field("reset", label, "box", values.get("reset", "")))
         return fields
 
@@ -94,7 +94,7 @@ class SetConfig(AlterConfig):
 
     def _check(self, row: SettingRow) -> None:
         if row.effect == START:
-            raise ActionRefused(f"{row.name} counts at the start only: set it in the broker's file, and start it again")
+            raise ActionRefused(f"{row.name} counts at start only: set it in the broker's file, and restart the broker")
         if row.effect in (NONE, REFUSED):
             raise ActionRefused(f"{row.name} has no effect here, or takes no value but its default. {row.why}".strip())
 

@@ -26,7 +26,7 @@ LIMITS: Final[Mapping[str, str]] = {
     quota_limits.PRODUCER_BYTE_RATE: "Bytes written each second",
     quota_limits.CONSUMER_BYTE_RATE: "Bytes read each second",
     quota_limits.REQUEST_PERCENTAGE: "Percent of a request thread",
-    quota_limits.CONTROLLER_MUTATION_RATE: "Partitions made or deleted each second",
+    quota_limits.CONTROLLER_MUTATION_RATE: "Partitions created or deleted each second",
     quota_limits.CONNECTION_CREATION_RATE: "Connections made each second",
 }
 _OPTIONS: Final = {
@@ -76,7 +76,7 @@ class SetQuota(Action):
         ]
         warnings = []
         if any(value == 0 for _key, value in changes):
-            warnings.append(Warned("bad", Statement("A limit of 0 lets nothing pass.")))
+            warnings.append(Warned("bad", Statement("A limit of 0 lets nothing through.")))
         back = [quota_limits.Change(key, now.get(key)) for key, _value in changes]
         return Preview(
             f"quotas of {entity}",

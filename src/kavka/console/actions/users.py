@@ -141,7 +141,7 @@ class RemoveUser(_OfUsers):
         warnings = [Warned("bad", Statement("The user cannot log in any more. Open connections stay until they end."))]
         left = await self._left(watch, user)
         if left:
-            text_ = "Access control lists that stay: {n}. Whoever gets this name has them."
+            text_ = "Access control lists that stay: {n}. Whoever gets this name next has them."
             warnings.append(Warned("warn", Statement(text_, {"n": left})))
         bootstrap, name = watch.settings.bootstrap, quoted(user)
         taken = ",".join(each.value for each in now)

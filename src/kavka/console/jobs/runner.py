@@ -136,7 +136,7 @@ class JobRunner:
     async def _step(self, job: Job) -> None:
         cluster = self._cluster_of(job.cluster)
         if cluster is None:
-            self._say(job, f"this console knows no cluster {job.cluster} any more")
+            self._say(job, f"this console no longer knows cluster {job.cluster}")
             return
         if cluster.cluster_id is None:
             raise ConnectionFailed("it was not reached yet")

@@ -1,6 +1,6 @@
 """The pages of clients: who reads and who writes a topic, one of its partitions, or what a broker leads.
 
-Decides about which partitions a page is, and which brokers are asked for their connections. What brokers do not tell,
+Decides about which partitions a page is, and which brokers are asked for their connections. What brokers do not report,
 the page says plainly. Must not know how clients are found (sources/clients.py).
 """
 

@@ -70,7 +70,7 @@ def is_streaming_query(group: GroupView) -> bool:
 
 
 class _ShownRun(NamedTuple):
-    """A run of a share group's records. `client` is its holder's, None where that is no member any more."""
+    """A run of a share group's records. `client` is its holder's, None where that is no longer a member."""
 
     partition: TopicPartition
     run: RecordRun
