@@ -564,7 +564,7 @@ class TestRunner:
             other = JobStore(open_ledger(tmp_path / LEDGER))
             first, second = self.runner(store, tmp_path), self.runner(other, tmp_path)
             await first.start()
-            await until(lambda: "knows no cluster main" in store.find(job.number).remark)
+            await until(lambda: "no longer knows cluster main" in store.find(job.number).remark)
             await second.start()
             await until(lambda: second.is_elsewhere)
             assert not first.is_elsewhere

@@ -21,7 +21,7 @@ USUAL = KerberosLogin("kafka", None, None)
     ("code", "login", "sentence"),
     [
         (6, KEYTAB, "the KDC knows no principal alice@R"),
-        (18, KEYTAB, "the KDC gives alice@R no tickets any more"),
+        (18, KEYTAB, "the KDC no longer gives alice@R tickets"),
         (23, KEYTAB, "the password of alice@R has expired"),
         (24, KEYTAB, "the key in /k is not the one that the KDC has for alice@R: write the keytab again"),
         (31, KEYTAB, "the key in /k is not the one that the KDC has for alice@R: write the keytab again"),
