@@ -220,7 +220,7 @@ class _Answers:
             if answer in kinds:
                 return kinds[answer]
             if not self._prompts:
-                raise Failure(f"{answer!r} is no answer", "each line is accept, release, reject or quit")
+                raise Failure(f"{answer!r} is not an answer", "each line is accept, release, reject or quit")
 
     async def _next(self, consumer: ShareConsumer) -> bytes:
         waiting = asyncio.ensure_future(self._lines.get())

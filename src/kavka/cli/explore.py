@@ -133,7 +133,7 @@ def _stories(words: str | None) -> list[str]:
     if not found:
         usage(f"--explore has no story {words!r}", "`kavka simulate --explore all --list` shows their names")
     if len(found) > 1:
-        usage(f"--scenario {words!r} fits {len(found)} stories", "\n        ".join(found))
+        usage(f"--scenario {words!r} matches {len(found)} stories", "\n        ".join(found))
     return found
 
 

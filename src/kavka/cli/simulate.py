@@ -274,7 +274,7 @@ def _wish(
         if not found:
             usage(f"unknown scenario {scenario!r}", "`kavka simulate --list` shows their names")
         if len(found) > 1:
-            usage(f"--scenario {scenario!r} fits {len(found)} scenarios", "\n        ".join(found))
+            usage(f"--scenario {scenario!r} matches {len(found)} scenarios", "\n        ".join(found))
         return Wish(1 if seed is None else seed, found[0])
     kinds = None
     if faults is not None:

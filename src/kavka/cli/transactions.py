@@ -77,7 +77,7 @@ def list_transactions(
         return
     if not found:
         is_asked_for = states or pattern or longer_than_ms is not None
-        note("No transaction is like that." if is_asked_for else "There are no transactional ids.")
+        note("No transaction matches." if is_asked_for else "There are no transactional ids.")
         return
     table = Table(["transactional id", "coordinator", "producer id", "state"], ["coordinator", "producer id"])
     for one in found:

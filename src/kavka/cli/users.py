@@ -231,10 +231,10 @@ def remove(
         facts = {"user": name, "mechanisms": [each.value for each in removed]}
         show_json({**facts, "acls_removed" if with_acls else "acls_left": [str(each) for each in acls]})
     if removed:
-        note(f"{name} cannot log in any more with {' or '.join(each.value for each in removed)}.")
+        note(f"{name} can no longer log in with {' or '.join(each.value for each in removed)}.")
     if acls:
         step = "" if with_acls else f" (kavka acls list --principal User:{name}; --acls removes them)"
-        note(f"Access control lists that {'went' if with_acls else 'stay'}{step}:")
+        note(f"Access control lists {'removed' if with_acls else 'that stay'}{step}:")
     for each in acls:
         note(f"  {each}")
 

@@ -281,7 +281,7 @@ def test_what_a_plain_broker_does_not_have_is_said_with_the_command_that_starts_
     refused = run("acls", "list", status=1).stderr.decode()
     assert "Next: start the brokers with `kavka up --secure`" in refused
     assert run("transactions", "list").stderr == b"There are no transactional ids.\n"
-    assert run("transactions", "list", "--state", "Ongoing").stderr == b"No transaction is like that.\n"
+    assert run("transactions", "list", "--state", "Ongoing").stderr == b"No transaction matches.\n"
     assert b"checks could not be made; `kavka health --all` names them, and says why.\n" in run("health").stdout
 
 
