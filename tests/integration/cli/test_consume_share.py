@@ -61,7 +61,7 @@ def test_records_are_shown_given_back_taken_and_judged(place: Place) -> None:
 
 def test_wrong_answers_and_options_are_refused(kavka_broker: Any) -> None:
     place = Place(kavka_broker.bootstrap)
-    assert b"'perhaps' is no answer" in place.consume("--ack", "ask", given=b"perhaps\n", status=1).stderr
+    assert b"'perhaps' is not an answer" in place.consume("--ack", "ask", given=b"perhaps\n", status=1).stderr
     assert place.lag() == 10
     for words in (("-p", "0"), ("-o", "end"), ("-g", "others"), ("--read-committed",)):
         assert b"--share does not go with" in place.consume(*words, status=2).stderr
