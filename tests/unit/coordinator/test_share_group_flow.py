@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -154,5 +155,33 @@ def test_requests_of_other_kinds_do_not_wait_for_an_administrator_of_a_share_gro
         deleted.set_result(dict.fromkeys(topics, ErrorCode.NONE))
         await deleting
         assert (await case.groups.join(GROUP, join)).error is ErrorCode.NONE
+
+    in_virtual_time(scenario)
+
+
+def test_an_administrator_who_goes_away_leaves_no_exception_that_nobody_hears_of() -> None:
+    """1. a group's deletion deletes its states first; 2. who asked gives up; 3. the deletion cannot be written."""
+
+    async def scenario() -> None:
+        case = ShareCase()
+        await case.start()
+        answer = await case.beat("one")
+        await case.beat("one", -1)
+        unheard: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unheard.append(context))
+        deleted: asyncio.Future[Mapping[uuid.UUID, ErrorCode]] = asyncio.get_running_loop().create_future()
+        topics: Any = answer.assignment
+        case.states.delete = lambda _group, _topics: deleted  # type: ignore[attr-defined]
+        deleting = asyncio.ensure_future(case.groups.delete_group(GROUP))
+        await asyncio.sleep(1)
+        deleting.cancel()
+        await asyncio.wait([deleting])
+        del deleting  # Its traceback has the task that goes on.
+        case.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        deleted.set_result(dict.fromkeys(topics, ErrorCode.NONE))
+        await asyncio.sleep(1)
+        assert case.log.error is ErrorCode.NONE, "the write was tried, and refused"
+        gc.collect()
+        assert not unheard
 
     in_virtual_time(scenario)
