@@ -161,6 +161,7 @@ class ShareFaults(PlaceFaults):
                     break
 
         async def go(cluster: Cluster) -> None:
+            self.world.observer.shares.on_topic_to_go(ERRANDS)
             await Admin(cluster).delete_topics([ERRANDS])
 
         if self.world.observer.topic_id(ERRANDS) is not None:

@@ -56,7 +56,6 @@ from kavka.simulator.rules.share_readable import (
     as_texts,
     stored_settings,
 )
-from kavka.simulator.rules.transaction_rules import LEDGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -77,8 +76,6 @@ BEAT_STEPS: Final = 500
 MOST_ASKED: Final = 400
 """Requests that are remembered of one group on one broker: those that were never answered are forgotten then."""
 ROUNDING_MS: Final = 2
-FOR_GOOD: Final = ("orders", LEDGER)
-"""Topics of the simulated group that nobody deletes."""
 _WHERE: Final = ("__dlq.errors.topic", "__dlq.errors.partition", "__dlq.errors.offset")
 """The headers of a dead letter that say which record it is of, in their order."""
 
@@ -162,6 +159,8 @@ class ShareRules:
         """In the step that is looked at."""
         self._deleted: set[str] = set()
         """Groups of which administrators have had states deleted, or tried to."""
+        self._to_go: set[str] = set()
+        """Topics of which administrators have asked that they be deleted."""
         self._in_force: ShareSettings | None = None
         """What the broker that is looked at goes by."""
 
@@ -183,7 +182,7 @@ class ShareRules:
             before = list(self.log.kept)
             self.log.on_committed(batches)
             for key in before:
-                is_right = key in self.log.kept or key.group_id in self._deleted or not self._is_for_good(key)
+                is_right = key in self.log.kept or key.group_id in self._deleted or not self._is_to_stay(key)
                 self._view.require("SH17", is_right, f"{key} is deleted, and its topic is there")
             for key, kept in self.log.kept.items():
                 times = self.log.times_set(key)
@@ -225,9 +224,14 @@ class ShareRules:
         """An administrator has states of the group deleted from now on, or never: the request may get lost."""
         self._deleted.add(group_id)
 
-    def _is_for_good(self, key: ShareKey) -> bool:
-        """Whether the state is of a topic that is there, and is never deleted."""
-        return self._view.topic_name(key.topic_id) in FOR_GOOD
+    def on_topic_to_go(self, topic: str) -> None:
+        """An administrator has the topic deleted from now on, or never."""
+        self._to_go.add(topic)
+
+    def _is_to_stay(self, key: ShareKey) -> bool:
+        """Whether the state is of a topic that is there, and nobody wants deleted."""
+        name = self._view.topic_name(key.topic_id)
+        return bool(name) and name not in self._to_go
 
     def left_over(self, brokers: Iterable[SimulatedBroker]) -> list[str]:
         """SH17: what is still known of topics that are gone, in words."""
