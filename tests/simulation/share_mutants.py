@@ -37,6 +37,7 @@ LEFT: Final = "what transactions left for a share group"
 MISSED: Final = "a topic of a share group is deleted while two brokers are away"
 FETCHES: Final = "kavka.broker.share.fetches"
 ASLEEP: Final = "a share group's leader asleep"
+DOZING: Final = "a share group's member asleep"
 POINTS: Final = 12
 SEEDS: Final = 12
 HOURS: Final = 0.012
@@ -248,6 +249,13 @@ SHARED: Final = (
         "SH4",
         (f"{LEADERS}.forget", "led.is_unused = True", "pass"),
         story=ADMINISTRATOR,
+    ),
+    bug(
+        "who joins a group anew finds what its leader knew before",
+        "as Apache Kafka: while a session lives that has no member, positions that were set anew count for nothing",
+        "SH4",
+        (f"{LEADERS}.find", "and known.as_of >= since", ""),
+        story=DOZING,
     ),
     bug(
         "a group is deleted without its states",

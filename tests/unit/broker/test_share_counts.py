@@ -27,7 +27,7 @@ def test_a_groups_times_end_with_its_last_session_and_are_bounded() -> None:
 
 
 def test_a_session_is_lost_with_its_connection_and_not_by_a_request() -> None:
-    sessions = ShareSessions(lambda: 10, lambda _group, _member: None, lambda _group: None)
+    sessions = ShareSessions(lambda: 10, lambda: 0.0, lambda _group, _member: None, lambda _group: None)
     first, second = sessions.begin("g", "a", []), sessions.begin("g", "b", [])
     sessions.end(first)
     first.cancel()

@@ -17,7 +17,7 @@ def partitions(first: int, count: int) -> list[PartitionId]:
 
 
 def sessions() -> ShareSessions:
-    return ShareSessions(lambda: 10, lambda _group_id, _member_id: None, lambda _group_id: None)
+    return ShareSessions(lambda: 10, lambda: 0.0, lambda _group_id, _member_id: None, lambda _group_id: None)
 
 
 def test_a_session_is_not_begun_with_more_partitions_than_one_may_have() -> None:

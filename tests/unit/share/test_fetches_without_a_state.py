@@ -105,7 +105,7 @@ class _Broker:
         """What a member gets of all."""
         context: Any = SimpleNamespace(hold=lambda waiting: None, release=lambda waiting: None)
         asked = FetchWish("workers", "one", Wish(500, 500), max_wait_ms, 1, 1 << 20)
-        session = ShareSession("workers", "one", lambda _session: None)
+        session = ShareSession("workers", "one", lambda _session: None, lambda: 0.0)
         partitions = [(partition, name) for partition, name in NAMES.items() if name in self._answers]
         return await self._fetches.fetch(asked, partitions, session, context, lambda _found: {})
 

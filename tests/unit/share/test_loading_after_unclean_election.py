@@ -55,7 +55,7 @@ def _load(states: _States, *, leader_epoch: int, log_end: int) -> LedShare:
         loop = asyncio.get_running_loop()
         ports: Any = LeaderPorts(loop, *[None] * 7)  # type: ignore[arg-type]  # nothing of it is asked for here
         persister: Any = states
-        loading = ShareLeaders(replicas, persister, ports).find(KEY, "orders")
+        loading = ShareLeaders(replicas, persister, ports).find(KEY, "orders", 0.0)
         assert isinstance(loading, asyncio.Task)
         return await loading
 

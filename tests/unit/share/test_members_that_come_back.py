@@ -1,4 +1,5 @@
-"""The last member of a share group leaves and comes back while something of its share-partition is being written."""
+"""Members of a share group come back while its leader still knows the share-partition: something is being written, or
+another member's session has outlived the group."""
 
 from __future__ import annotations
 
@@ -33,6 +34,9 @@ class _States:
         self._number = 0
         self.goes_on = asyncio.Event()
         self.goes_on.set()
+        self.may_be_read = asyncio.Event()
+        self.may_be_read.set()
+        self.summaries = 0
         self.peers = SimpleNamespace(broker_id=1)
         self.set(1, 0)
 
@@ -52,7 +56,13 @@ class _States:
         return StoredState(state.state_epoch, state.start_offset, state.batches)
 
     async def summary(self, key: ShareKey, patience_s: float) -> StateSummary:
-        state = self._shard.summary(key)
+        self.summaries += 1
+        asked = self._summary()
+        await self.may_be_read.wait()
+        return asked
+
+    def _summary(self) -> StateSummary:
+        state = self._shard.summary(KEY)
         assert state is not None
         return StateSummary(state.state_epoch, state.leader_epoch, state.start_offset, state.complete_count)
 
@@ -125,9 +135,13 @@ class _Bench:
         persister: Any = self.states
         self.leaders = ShareLeaders(replicas, persister, ports)
 
-    async def find(self) -> LedShare:
-        found = self.leaders.find(KEY, "orders")
+    async def find(self, since: float | None = None) -> LedShare:
+        """What a session gets that began at `since`; now, if nothing is said."""
+        found = self.leaders.find(KEY, "orders", self.now() if since is None else since)
         return found if isinstance(found, LedShare) else await found
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
 
     async def reject(self) -> LedShare:
         led = await self.find()
@@ -211,5 +225,85 @@ def test_who_leaves_again_before_the_state_was_looked_at_has_no_share_partition(
         bench.writer.may_write.set()
         await settled()
         assert led.is_dropped
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("change", ["set anew", "deleted and made again"])
+def test_who_comes_after_a_reset_gets_the_new_positions_although_an_old_session_lives(change: str) -> None:
+    """1. a client stands still, and its group has no members any more; its session at the leader lives; 2. an
+    administrator sets the positions anew; 3. a member comes. The leader has stored nothing meanwhile, so that nobody
+    fenced it."""
+
+    async def play() -> None:
+        bench = _Bench()
+        began = bench.now()
+        led = await bench.find(began)
+        led.records.acquire("m", [LogBatch(0, 2, is_aborted=False)], Wish(500, 500), 0, LIMITS)
+        bench.leaders.acknowledge(led, "m", [Acknowledgement(0, 2, [AcknowledgeType.ACCEPT])])
+        await settled()
+        if change == "set anew":
+            bench.states.set(2, 1)
+        else:
+            bench.states.make_again()
+        await asyncio.sleep(0.001)
+        assert await bench.find(began) is led
+        again = await bench.find()
+        assert again is not led
+        assert led.is_dropped
+        assert again.records.start == (1 if change == "set anew" else 0)
+        assert await bench.find(began) is again
+
+    asyncio.run(play())
+
+
+def test_a_state_is_looked_at_once_for_each_session() -> None:
+    async def play() -> None:
+        bench = _Bench()
+        led = await bench.find()
+        await asyncio.sleep(0.001)
+        second = bench.now()
+        for _ in range(3):
+            assert await bench.find(second) is led
+        assert bench.states.summaries == 1
+
+    asyncio.run(play())
+
+
+def test_a_session_of_before_is_served_while_the_state_is_looked_at_for_another() -> None:
+    async def play() -> None:
+        bench = _Bench()
+        began = bench.now()
+        led = await bench.find(began)
+        await asyncio.sleep(0.001)
+        bench.states.may_be_read.clear()
+        looking = bench.leaders.find(KEY, "orders", bench.now())
+        await settled()
+        assert isinstance(looking, asyncio.Task)
+        assert bench.leaders.find(KEY, "orders", began) is led
+        assert bench.leaders.loaded(KEY, "orders") is led
+        bench.states.may_be_read.set()
+        assert await looking is led
+
+    asyncio.run(play())
+
+
+def test_a_look_that_began_before_a_session_does_not_count_for_it() -> None:
+    async def play() -> None:
+        bench = _Bench()
+        led = await bench.find()
+        await asyncio.sleep(0.001)
+        bench.states.may_be_read.clear()
+        first = bench.leaders.find(KEY, "orders", bench.now())
+        await settled()
+        bench.states.set(2, 1)
+        await asyncio.sleep(0.001)
+        since = bench.now()
+        assert bench.leaders.find(KEY, "orders", since) is first
+        bench.states.may_be_read.set()
+        assert isinstance(first, asyncio.Task)
+        assert await first is led
+        again = await bench.find(since)
+        assert again.records.start == 1
 
     asyncio.run(play())

@@ -113,10 +113,15 @@ class _Wake(DelayedOperation[list[FetchOutcome]]):
 class _Finding:
     """The share-partitions of one fetch, which it has as soon as they are loaded (I5)."""
 
-    def __init__(self, leaders: ShareLeaders, group_id: str, partitions: Partitions) -> None:
+    def __init__(self, leaders: ShareLeaders, session: ShareSession, partitions: Partitions, now: float) -> None:
         self._leaders = leaders
         self._wanted = [
-            (partition, ShareKey(group_id, partition.topic_id, partition.partition), topic)
+            (
+                partition,
+                ShareKey(session.group_id, partition.topic_id, partition.partition),
+                topic,
+                session.partitions.get(partition, now),
+            )
             for partition, topic in partitions
         ]
         self._loading: dict[ShareKey, asyncio.Task[LedShare]] = {}
@@ -142,9 +147,9 @@ class _Finding:
         """Those that are loaded, and those that are refused."""
         led: dict[PartitionId, LedShare] = {}
         refused: list[Given] = []
-        for partition, key, topic in self._wanted:
+        for partition, key, topic, since in self._wanted:
             try:
-                found = self._find(key, topic, now)
+                found = self._find(key, topic, since, now)
             except RequestError as refusal:
                 refused.append(Given(partition, ErrorCode(refusal.code), refusal.message or None))
             else:
@@ -152,7 +157,7 @@ class _Finding:
                     led[partition] = found
         return led, refused
 
-    def _find(self, key: ShareKey, topic: str, now: float) -> LedShare | None:
+    def _find(self, key: ShareKey, topic: str, since: float, now: float) -> LedShare | None:
         """None while it is not loaded. Raises `RequestError`."""
         if self._failed.get(key, now) > now:
             return None
@@ -161,7 +166,7 @@ class _Finding:
         try:
             if loading is not None and loading.done():
                 _result_of(loading)
-            found = self._leaders.find(key, topic)
+            found = self._leaders.find(key, topic, since)
         except RequestError as refusal:
             if refusal.code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 raise
@@ -208,7 +213,7 @@ class ShareFetches:
         time is over, or its session, or its connection."""
         began = self._loop.time()
         deadline = began + asked.max_wait_ms / 1000
-        finding = _Finding(self._leaders, asked.group_id, partitions)
+        finding = _Finding(self._leaders, session, partitions, began)
         while True:
             led, refused = finding.look(self._loop.time())
             if session.is_over:

@@ -20,7 +20,11 @@ Loads their states, writes what was decided, and watches their locks. Decides no
         may be set anew meanwhile, and who comes back is to find those. Who comes back while something is being written
         has the share-partition go on if its state is still the one that was loaded: dropped, it would begin its dead
         letters anew beside those that are on their way
-    I8  a record that has a dead letter is archived after that is written, or cannot be. Who leads next writes those
+    I8  who takes up a share-partition gets what its state says then: it is looked at once for each session that begins
+        here, or takes the partition up. Kafka finds out with its next write: 1. a client stands still for longer than
+        its membership lasts; its session here lives; 2. an administrator sets the positions of the group, which has no
+        members; 3. who joins then gets records by the former positions
+    I9  a record that has a dead letter is archived after that is written, or cannot be. Who leads next writes those
         that are due. The start offset waits for them, nothing else does: they count among the records in flight, so
         that no more than those wait
 
@@ -100,13 +104,15 @@ class LedShare:
     """One share-partition, led here in one epoch. `waiting` are those who wait for a change to be written."""
 
     def __init__(
-        self, key: ShareKey, hosted: Partition, leader_epoch: LeaderEpoch, state_epoch: int, records: SharePartition
+        self, key: ShareKey, hosted: Partition, epochs: tuple[LeaderEpoch, int], records: SharePartition, as_of: float
     ) -> None:
+        """`epochs`: the leader's, and the state's."""
         self.key = key
         self.hosted = hosted
-        self.leader_epoch = leader_epoch
-        self.state_epoch = state_epoch
+        self.leader_epoch, self.state_epoch = epochs
         self.records = records
+        self.as_of = as_of
+        """When its state was the stored one (I8), by the loop's clock."""
         self.waiting: dict[int, list[asyncio.Future[ErrorCode]]] = {}
         self.timer: asyncio.TimerHandle | None = None
         self.telling = Telling()
@@ -147,9 +153,13 @@ class ShareLeaders:
         self._unwanted: set[ShareKey] = set()
         """What is being loaded for a group that has lost its last session since (I7)."""
 
+    def now(self) -> float:
+        """The loop's clock, which never jumps."""
+        return self._ports.loop.time()
+
     def now_ms(self) -> int:
-        """The clock of locks, which never jumps."""
-        return int(self._ports.loop.time() * 1000)
+        """The clock of locks."""
+        return int(self.now() * 1000)
 
     def settings(self, group_id: str) -> ShareSettings:
         """What holds for the group."""
@@ -161,16 +171,17 @@ class ShareLeaders:
 
     # -- loading
 
-    def find(self, key: ShareKey, topic: str) -> LedShare | asyncio.Task[LedShare]:
-        """The share-partition, or what loads it; once that is done, who waits for the key is woken. Raises
-        `RequestError`, as does the task."""
+    def find(self, key: ShareKey, topic: str, since: float) -> LedShare | asyncio.Task[LedShare]:
+        """The share-partition, for a session that has it since then (I8), or what loads it, or looks at its state; once
+        that is done, who waits for the key is woken, and finds again. Raises `RequestError`, as does the task."""
         hosted = self._hosted(key, topic)
         known = self._current(key, hosted)
-        if known is not None and not known.is_unused:
+        if known is not None and not known.is_unused and known.as_of >= since:
             return known
         loading = self._loading.get(key)
         if loading is None:
-            work = self._load(key, hosted) if known is None else self._resume(known)
+            now = self.now()
+            work = self._load(key, hosted, now) if known is None else self._resume(known, now)
             loading = self._loading[key] = self._ports.loop.create_task(work)
             loading.add_done_callback(lambda done: self._on_loaded(key, done))
         return loading
@@ -205,9 +216,10 @@ class ShareLeaders:
             done.exception()  # Who waits looks for it; where nobody waits any more, nobody does.
         self._replicas.fetch_purgatory.check(key)
 
-    async def _resume(self, led: LedShare) -> LedShare:
-        """Has the share-partition of a group go on that has a session again, or loads it anew where its state was set
-        anew meanwhile (I7). Its epochs tell: one that was deleted and made again has been read by no leader."""
+    async def _resume(self, led: LedShare, as_of: float) -> LedShare:
+        """Has the share-partition of a group go on that has a session again, or another one, or loads it anew where its
+        state was set anew meanwhile (I7, I8). Its epochs tell: one that was deleted and made again has been read by no
+        leader."""
         try:
             stored = await self._persister.summary(led.key, LOAD_PATIENCE_S)
         except RequestError as refused:
@@ -215,13 +227,13 @@ class ShareLeaders:
         if led.key in self._unwanted or not led.hosted.is_leader:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if led.is_current() and (stored.state_epoch, stored.leader_epoch) == (led.state_epoch, led.leader_epoch):
-            led.is_unused = False
+            led.is_unused, led.as_of = False, as_of
             return led
         if not led.is_dropped:
             self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return await self._load(led.key, led.hosted)
+        return await self._load(led.key, led.hosted, as_of)
 
-    async def _load(self, key: ShareKey, hosted: Partition) -> LedShare:
+    async def _load(self, key: ShareKey, hosted: Partition, as_of: float) -> LedShare:
         epoch, began_ms = hosted.leader_epoch, self.now_ms()
         try:
             stored = await self._persister.read(key, epoch, LOAD_PATIENCE_S)
@@ -256,7 +268,7 @@ class ShareLeaders:
         if not hosted.is_leader or hosted.leader_epoch != epoch or key in self._unwanted:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         begin = max(begin, hosted.log.log_start_offset)
-        led = LedShare(key, hosted, epoch, stored.state_epoch, SharePartition(begin, kept))
+        led = LedShare(key, hosted, (epoch, stored.state_epoch), SharePartition(begin, kept), as_of)
         if len(self._led) >= MAX_LED:
             self._drop_idle()
         self._led[key] = led
@@ -451,7 +463,7 @@ class ShareLeaders:
             self._ports.spawn(self._bury_all(led))
 
     async def _bury_all(self, led: LedShare) -> None:
-        """Writes the dead letters that are due, and archives their records (I8)."""
+        """Writes the dead letters that are due, and archives their records (I9)."""
         if self._writer is None:
             self._writer = self._ports.dead_letters(self.counts)
         try:

@@ -29,7 +29,7 @@ class ShareRoom:
         self.leaders = leaders
         self.fetches = fetches
         self.offsets = offsets
-        self.sessions = ShareSessions(most_sessions, leaders.release, leaders.forget)
+        self.sessions = ShareSessions(most_sessions, leaders.now, leaders.release, leaders.forget)
 
     def close(self) -> None:
         """Ends what is under way."""

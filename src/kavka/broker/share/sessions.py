@@ -36,20 +36,26 @@ class PartitionId(NamedTuple):
 class ShareSession:
     """One member's. Its connection calls `cancel` when it closes."""
 
-    def __init__(self, group_id: str, member_id: str, on_lost: Callable[[ShareSession], None]) -> None:
+    def __init__(
+        self, group_id: str, member_id: str, on_lost: Callable[[ShareSession], None], clock: Callable[[], float]
+    ) -> None:
         self.group_id = group_id
         self.member_id = member_id
         self.epoch = FIRST_EPOCH + 1
-        self.partitions: dict[PartitionId, None] = {}
+        self.partitions: dict[PartitionId, float] = {}
+        """Since when it has them, by the loop's clock."""
         self.is_over = False
         """What still waits for it gets nothing: it would be locked for nobody."""
         self._on_lost = on_lost
+        self._clock = clock
         self.detach: Callable[[], object] = lambda: None
         """Has its connection forget it."""
 
     def change(self, named: Iterable[PartitionId], forgotten: Iterable[PartitionId]) -> None:
         """Takes over what a request says of its partitions. Raises `RequestError` (INVALID_REQUEST)."""
-        after = self.partitions | dict.fromkeys(named)
+        after, now = dict(self.partitions), self._clock()
+        for partition in named:
+            after.setdefault(partition, now)
         for partition in forgotten:
             after.pop(partition, None)
         self.partitions = _bounded(after)
@@ -72,12 +78,18 @@ class ShareSession:
 
 
 class ShareSessions:
-    """All sessions. `on_end` frees what a member holds. `on_last_end` is called for a group that has none left."""
+    """All sessions. `clock` is the loop's. `on_end` frees what a member holds. `on_last_end` is called for a group that
+    has none left."""
 
     def __init__(
-        self, most: Callable[[], int], on_end: Callable[[str, str], None], on_last_end: Callable[[str], None]
+        self,
+        most: Callable[[], int],
+        clock: Callable[[], float],
+        on_end: Callable[[str, str], None],
+        on_last_end: Callable[[str], None],
     ) -> None:
         self._most = most
+        self._clock = clock
         self._release = on_end
         self._forget = on_last_end
         self._of_group: Counter[str] = Counter()
@@ -102,13 +114,13 @@ class ShareSessions:
 
     def begin(self, group_id: str, member_id: str, partitions: Iterable[PartitionId]) -> ShareSession:
         """A new session. Raises `RequestError` (SHARE_SESSION_LIMIT_REACHED, INVALID_REQUEST)."""
-        wanted = _bounded(dict.fromkeys(partitions))
+        wanted = _bounded(dict.fromkeys(partitions, self._clock()))
         former = self._sessions.get((group_id, member_id))
         if former is not None:
             self.end(former)
         if len(self._sessions) >= self._most():
             raise RequestError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-        session = ShareSession(group_id, member_id, self._on_lost)
+        session = ShareSession(group_id, member_id, self._on_lost, self._clock)
         session.partitions = wanted
         self._sessions[group_id, member_id] = session
         self._of_group[group_id] += 1
@@ -142,7 +154,7 @@ class ShareSessions:
                 self._forget(session.group_id)
 
 
-def _bounded(partitions: dict[PartitionId, None]) -> dict[PartitionId, None]:
+def _bounded(partitions: dict[PartitionId, float]) -> dict[PartitionId, float]:
     if len(partitions) > MOST_PARTITIONS:
         raise RequestError(
             ErrorCode.INVALID_REQUEST,

@@ -450,6 +450,20 @@ STORIES: Final[Mapping[str, Story]] = {
             Milestone("it is deleted, and made again", lambda witness: _was_changed(witness, 3)),
         ),
     ),
+    # It is no member any more, and its session at the leader lives: what the leader knows is of before the change.
+    "a share group's member asleep": Story(
+        _plan(sharers=2),
+        18.0,
+        (
+            strike(1_500, "share member pauses", place=0, ms=20_000),
+            strike(3_000, "share group set anew", share=0.3, ms=11_000),
+        ),
+        (
+            _shared("records are given out", "given"),
+            _shared("an administrator sets the group's position", "set anew"),
+            Milestone("its state is read again", _is_loaded_again),
+        ),
+    ),
     "a topic of a share group is deleted": Story(
         _plan(sharers=2),
         6.0,
