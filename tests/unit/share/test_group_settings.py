@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.broker.share.group_settings import dead_letters, share_settings
+from kavka.broker.share.group_settings import MOST_REMEMBERED, RememberedSettings, dead_letters, share_settings
 from kavka.config.broker import BrokerConfig
 
 
@@ -14,3 +14,30 @@ def test_a_switch_is_on_however_it_is_written(text: str, is_on: bool) -> None:
     config, overrides = BrokerConfig(), dict.fromkeys(names, text)
     assert dead_letters(config, overrides).copies is is_on
     assert share_settings(config, overrides, 2).may_renew is is_on
+
+
+def test_what_is_remembered_is_what_holds_after_each_change() -> None:
+    remembered, config = RememberedSettings(), BrokerConfig()
+    other = config.with_dynamic(dynamic={"group.share.record.lock.duration.ms": "20000"}, dynamic_default={})
+    dead = {"errors.deadletterqueue.topic.name": "dlq.orders"}
+    for seen, overrides, version in (
+        (config, {}, 1),
+        (config, {"share.delivery.count.limit": "3"}, 1),
+        (config, {}, 1),
+        (other, {}, 1),
+        (other, dead, 1),
+        (other, dead, 2),
+        (other, {}, 2),
+    ):
+        for _ in range(2):
+            assert remembered.of("workers", seen, overrides, version) == share_settings(seen, overrides, version)
+    assert remembered.of("others", other, dead, 2) != remembered.of("workers", other, {}, 2)
+
+
+def test_no_more_groups_are_remembered_than_the_bound() -> None:
+    remembered, config = RememberedSettings(), BrokerConfig()
+    first = remembered.of("group-0", config, {}, 1)
+    assert remembered.of("group-0", config, {}, 1) is first
+    for number in range(MOST_REMEMBERED):
+        remembered.of(f"group-{number}", config, {}, 1)
+    assert remembered.of("group-0", config, {}, 1) is not first

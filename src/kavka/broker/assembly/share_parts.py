@@ -16,7 +16,7 @@ from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCach
 from kavka.broker.share.counts import ShareCounts
 from kavka.broker.share.dead_letters import DeadLetterPorts, DeadLetterWriter
 from kavka.broker.share.fetches import ShareFetches
-from kavka.broker.share.group_settings import dead_letters, share_settings
+from kavka.broker.share.group_settings import RememberedSettings, dead_letters
 from kavka.broker.share.led_share_partitions import LeaderPorts, ShareLeaders
 from kavka.broker.share.offsets import ShareOffsets
 from kavka.broker.share.peers import PeerPorts, SharePeers
@@ -96,7 +96,7 @@ def new_share_room(
     share: LateShare,
     lookups: Late[TimestampLookups],
 ) -> ShareRoom:
-    configs, persister = base.configs, share.persister
+    configs, persister, remembered = base.configs, share.persister, RememberedSettings()
 
     def most_sessions() -> int:
         config = configs.broker
@@ -111,8 +111,8 @@ def new_share_room(
         persister(),
         LeaderPorts(
             loop,
-            settings=lambda group_id: share_settings(
-                configs.broker, configs.group(group_id), share.features.share_version()
+            settings=lambda group_id: remembered.of(
+                group_id, configs.broker, configs.group(group_id), share.features.share_version()
             ),
             find_offset=find_offset,
             wall_ms=base.ports.wall_ms,

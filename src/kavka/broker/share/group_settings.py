@@ -6,7 +6,7 @@ Source: Kafka's GroupConfig, ShareGroupConfig and GroupCoordinatorConfig.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kavka.config.broker import BrokerConfig
 from kavka.config.group import DEAD_LETTERS_FROM, held
@@ -14,6 +14,9 @@ from kavka.coordinator.groups.share.decide.group import ShareGroupLimits
 from kavka.share.decide.dead_letters import DeadLetters
 from kavka.share.decide.share_partition import ShareLimits
 from kavka.share.decide.spans import RecordState
+
+MOST_REMEMBERED: Final = 10_000
+"""Groups whose settings are remembered: a client may name any."""
 
 
 class ShareSettings(NamedTuple):
@@ -55,6 +58,28 @@ def share_settings(config: BrokerConfig, overrides: Mapping[str, str], share_ver
         overrides.get("share.auto.offset.reset", "latest"),
         _is_on(overrides.get("share.renew.acknowledge.enable", "true")),
     )
+
+
+class RememberedSettings:
+    """What `share_settings` says of each group, until something that it comes from is another: a fetch asks for it with
+    each look at its partitions."""
+
+    def __init__(self) -> None:
+        self._config: BrokerConfig | None = None
+        self._version = 0
+        self._known: dict[str, tuple[Mapping[str, str], ShareSettings]] = {}
+
+    def of(
+        self, group_id: str, config: BrokerConfig, overrides: Mapping[str, str], share_version: int
+    ) -> ShareSettings:
+        """As `share_settings`. A `config` never changes, nor do `overrides`: what is set is another object."""
+        if config is not self._config or share_version != self._version or len(self._known) >= MOST_REMEMBERED:
+            self._config, self._version = config, share_version
+            self._known.clear()
+        known = self._known.get(group_id)
+        if known is None or known[0] != overrides:
+            known = self._known[group_id] = overrides, share_settings(config, overrides, share_version)
+        return known[1]
 
 
 def share_group_limits(config: BrokerConfig, overrides: Mapping[str, str]) -> ShareGroupLimits:
