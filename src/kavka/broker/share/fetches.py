@@ -72,13 +72,19 @@ def everything_may_be_read(partitions: Partitions) -> Mapping[PartitionId, Error
 
 
 class Given(NamedTuple):
-    """What a member gets of one partition. `records` are whole batches, around what was acquired."""
+    """What a member gets of one partition. `records` are whole batches, around what was acquired: views of what was
+    read, which nobody copies on their way into the socket."""
 
     partition: PartitionId
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
-    records: bytes = b""
+    records: Sequence[memoryview] = ()
     acquired: Sequence[Acquired] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the records."""
+        return sum(map(len, self.records))
 
 
 class _Read(NamedTuple):
@@ -86,11 +92,11 @@ class _Read(NamedTuple):
 
     led: LedShare
     partition: PartitionId
-    data: bytes
+    data: memoryview
     batches: Sequence[LogBatch]
     ends: Sequence[int]
 
-    def around(self, acquired: Sequence[Acquired]) -> bytes:
+    def around(self, acquired: Sequence[Acquired]) -> memoryview:
         """The batches in which the acquired records are, and those between them."""
         first, last = acquired[0].first, acquired[-1].last
         begin = next(index for index, batch in enumerate(self.batches) if batch.last >= first)
@@ -253,7 +259,7 @@ class ShareFetches:
                 if found is not None:
                     given.append(found)
                     left -= sum(piece.last - piece.first + 1 for piece in found.acquired)
-                    left_bytes -= len(found.records)
+                    left_bytes -= found.size_bytes
         return [*given, *failed]
 
     def _give_pieces(self, asked: FetchWish, read: _Read, share_bytes: int, left: int, left_bytes: int) -> Given | None:
@@ -268,7 +274,7 @@ class ShareFetches:
                 return _joined(pieces, asked.wish) if pieces else found
             pieces.append(found)
             left -= sum(run.last - run.first + 1 for run in found.acquired)
-            left_bytes -= len(found.records)
+            left_bytes -= found.size_bytes
             is_failing = found.acquired[-1].deliveries > isolation_from(limits.deliveries)
             if is_failing or read.led.records.next_is_failing(limits) or left_bytes <= 0:
                 break
@@ -290,7 +296,7 @@ class ShareFetches:
             acquired = led.records.acquire(asked.member_id, next_read.batches, wish, self._leaders.now_ms(), limits)
             if acquired:
                 self._leaders.watch(led)
-                return Given(read.partition, records=next_read.around(acquired), acquired=acquired)
+                return Given(read.partition, records=[next_read.around(acquired)], acquired=acquired)
             if led.records.next_fetch_offset <= before:
                 return None
             self._leaders.store_passed(led)
@@ -319,7 +325,8 @@ class ShareFetches:
                 read_committed=settings.reads_committed,
                 min_one_batch=not is_more,
             )
-            data = b"".join(chunk.tobytes() for chunk in result.chunks)
+            pieces = [chunk.tobytes() for chunk in result.chunks]
+            data = memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
             aborted: list[tuple[Offset, int]] = []
             if settings.reads_committed:
                 found = log.aborted_transactions(offset, result.next_offset)
@@ -353,12 +360,12 @@ def _joined(pieces: Sequence[Given], wish: Wish) -> Given:
     if len(pieces) == 1:
         return pieces[0]
     acquired = [run for piece in pieces for run in piece.acquired]
-    records = b"".join(piece.records for piece in pieces)
+    records = [view for piece in pieces for view in piece.records]
     return Given(pieces[0].partition, records=records, acquired=told(acquired, wish.batch_size))
 
 
 def _read_batches(
-    led: LedShare, partition: PartitionId, data: bytes, aborted: Sequence[tuple[Offset, int]]
+    led: LedShare, partition: PartitionId, data: memoryview, aborted: Sequence[tuple[Offset, int]]
 ) -> _Read | None:
     """The whole batches in `data`, those of aborted transactions marked (`aborted`: first offset, producer id)."""
     batches: list[LogBatch] = []
@@ -366,7 +373,7 @@ def _read_batches(
     position = 0
     open_aborted: set[int] = set()
     to_come = sorted(aborted)
-    for batch in iterate_batches(memoryview(data)):
+    for batch in iterate_batches(data):
         header = batch.header
         position += LENGTH_PREFIX_SIZE + header.batch_length
         while to_come and to_come[0][0] <= header.last_offset:

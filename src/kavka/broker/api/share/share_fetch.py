@@ -186,7 +186,7 @@ def _session(
 
 def _size_of(given: Iterable[Given]) -> int:
     """The bytes of the answer, to within a few of each partition; for a client's quota."""
-    return _HEAD_BYTES + sum(len(one.records) + _PARTITION_BYTES + _ACQUIRED_BYTES * len(one.acquired) for one in given)
+    return _HEAD_BYTES + sum(one.size_bytes + _PARTITION_BYTES + _ACQUIRED_BYTES * len(one.acquired) for one in given)
 
 
 def _response(
@@ -207,7 +207,7 @@ def _response(
             partition_index=one.partition.partition,
             error_code=one.error,
             error_message=one.message,
-            records=one.records,
+            records=list(one.records),
             acquired_records=[
                 AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
                 for first, last, count in one.acquired
