@@ -160,7 +160,7 @@ class Story:
                 assert known.state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
             else:
                 assert told[offset] == (known.state, known.count, known.leaving), offset
-        assert partition.in_flight <= self.limits.in_flight
+        assert partition.in_flight <= 2 * self.limits.in_flight
         assert all(
             before.last + 1 == after.first
             for before, after in zip(list(partition.spans), list(partition.spans)[1:], strict=False)
@@ -272,3 +272,31 @@ def test_a_start_that_passes_more_while_a_write_is_under_way_is_written_after_it
     partition.settle(write, is_committed=True)
     assert partition.has_unsent
     assert partition.take_write().start_offset == 10
+
+
+def taken(wish: Wish, *batches: LogBatch) -> tuple[list[tuple[int, int]], SharePartition]:
+    """What members are given one after the other, and the share-partition then."""
+    partition, given = SharePartition(0), []
+    while acquired := partition.acquire("m", batches, wish, 0, LIMITS):
+        given.append((acquired[0].first, acquired[-1].last))
+    return given, partition
+
+
+def test_a_batch_is_not_cut_for_the_limit_of_records_in_flight() -> None:
+    """It would be sent whole to each of those who get a piece of it. Apache Kafka gives it whole, too."""
+    given, partition = taken(Wish(5), LogBatch(0, 9), LogBatch(10, 19), LogBatch(20, 29))
+    assert given == [(0, 9), (10, 19)]
+    assert (partition.in_flight, partition.may_take_more(LIMITS)) == (20, False)
+
+
+def test_a_batch_that_would_more_than_double_the_limit_is_cut() -> None:
+    given, partition = taken(Wish(5), LogBatch(0, 9), LogBatch(10, 29))
+    assert given == [(0, 9), (10, 11)]
+    assert partition.in_flight == LIMITS.in_flight
+    assert taken(Wish(5), LogBatch(0, 24))[0] == [(0, 11)]
+    assert taken(Wish(5), LogBatch(0, 23))[0] == [(0, 23)]
+
+
+def test_who_wants_no_more_than_a_number_of_records_gets_none_beyond_the_limit() -> None:
+    given, _partition = taken(Wish(5, is_exact=True), LogBatch(0, 29))
+    assert given == [(0, 4), (5, 9), (10, 11)]

@@ -23,7 +23,8 @@ one is written, and the member has its answer; another leader writes it if this 
         (committed), or was never made (rejected). Whether an unknown one is committed, the caller finds out
     I3  ACKNOWLEDGED and ARCHIVED are never left
     I4  the start offset passes nothing that may still be delivered
-    I5  records in flight never exceed the limit
+    I5  nothing is given out for the first time while as many records are in flight as the limit says. A whole batch may
+        exceed it, but not double it: cut, it would be sent whole to each of those who get a piece of it
     I6  an acknowledgement is judged whole: all of it counts, or none
     I7  nothing is given out for the first time while there are MOST_SPANS runs of states
     I8  ARCHIVING is left by `archive` alone, and a refused write does not undo that: the dead letter is there
@@ -375,13 +376,18 @@ class _Taking:
         end = self._spans.end
         self.is_over = self.is_over or (self._failing is not None and last >= end)
         if not self.is_over and last >= end:
-            size = min(last - end + 1, self._room, self._left)
+            size = self._size_of_new(last - end + 1)
             if size > 0:
                 self._spans.append(Span(end, end + size - 1, RecordState.ACQUIRED, 1, self._member, self._deadline_ms))
                 self._room -= size
                 self._add(Acquired(end, end + size - 1, 1))
             self.is_over = self.is_over or end + size <= last
         self.is_over = self.is_over or self._taken >= self._wish.max_records
+
+    def _size_of_new(self, wanted: int) -> int:
+        """How many of the rest of a batch, of which nothing was given out before (I5)."""
+        is_whole = not self._wish.is_exact and self._room > 0 and wanted <= self._room + self._limits.in_flight
+        return wanted if is_whole else min(wanted, self._room, self._left)
 
     @property
     def _left(self) -> int:

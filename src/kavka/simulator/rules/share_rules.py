@@ -21,7 +21,7 @@ write that is in the state's log.
     SH10  what a coordinator remembers is what its log says, whole and pruned (`share_log`)
     SH11  nothing above the high watermark is given out; of a group that reads committed records nothing of an open or
           aborted transaction
-    SH12  records in flight and sessions never exceed their limits
+    SH12  sessions never exceed their limit, nor records in flight theirs by more than a batch that does not double it
     SH13  left alone with honest members, everything is done: the group's start is the end of each log
     SH14  a record that was given up is archived once its dead letter is committed, or was tried and given up (also
           `share_log`)
@@ -409,7 +409,8 @@ class ShareRules:
         known.spans, known.start = spans, led.records.start
         assert self.bounds is not None
         in_flight = led.records.in_flight
-        self._view.require("SH12", in_flight <= self.bounds.in_flight, f"{led.key}: {in_flight} records in flight")
+        text = f"{led.key}: {in_flight} records in flight"
+        self._view.require("SH12", in_flight <= 2 * self.bounds.in_flight, text)
 
     def _on_move(
         self, broker: SimulatedBroker, known: _Led, offset: Offset, was: Span | None, now: Span | None

@@ -46,7 +46,7 @@ from kavka.model import Offset, StateBatch
 
 MOST_BATCHES: Final = 30_000
 """Batches of one state. A leader comes to no more: with 10,000 runs it begins nothing new (`share.decide`), and the
-10,000 records that may be in flight by then are a run each at most. These fit into a record of a megabyte, which a
+20,000 records that may be in flight by then are a run each at most. These fit into a record of a megabyte, which a
 snapshot is. Kafka has no bound."""
 
 
