@@ -10,7 +10,7 @@ from uuid import UUID
 from kavka.broker.api.share.describe_share_group_offsets import handle
 from kavka.broker.share.led_share_partitions import LedShare, ShareLeaders
 from kavka.coordinator.share_state.decide.records import ShareKey
-from kavka.model import TopicPartition
+from kavka.model import LeaderEpoch, TopicPartition
 from kavka.protocol.messages import DescribeShareGroupOffsetsRequest
 from kavka.protocol.messages.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequestGroup
 from kavka.share.decide.share_partition import SharePartition
@@ -31,7 +31,7 @@ class Counted(dict[ShareKey, LedShare]):
 def led(index: int) -> LedShare:
     key = ShareKey(f"group-{index % 2}", UUID(int=1), index)
     hosted = SimpleNamespace(is_leader=True, leader_epoch=3, topic_partition=TopicPartition("t", index))
-    return LedShare(key, cast(Any, hosted), cast(Any, 3), 1, SharePartition(0, ()))
+    return LedShare(key, cast(Any, hosted), (LeaderEpoch(3), 1), SharePartition(0, ()), 0.0)
 
 
 def test_all_that_is_led_is_gone_through_once_however_many_groups_are_named() -> None:
