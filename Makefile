@@ -43,7 +43,7 @@ EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % 
 MUTANTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-console bench-partitions bench-share bench-spark chaos chaos-spark soak crowd upgrade simulate explore mutants fuzz kill9 messages picture clean
+.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-console bench-growth bench-partitions bench-share bench-spark chaos chaos-spark soak crowd upgrade simulate explore mutants fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -108,6 +108,9 @@ bench-share: setup ## share groups of kavka and of Apache Kafka 4.3, in turn: on
 
 bench-partitions: setup ## five brokers with 50,000 to 200,000 replicas: shutdown, failover, start, memory (long; PARTITIONS="--divisor 10")
 	@$(PYTHON) -m benchmarks.partitions $(PARTITIONS)
+
+bench-growth: setup ## what each connection, partition, group, member, topic, replica and record costs when there are many (ten minutes)
+	@$(PYTHON) -m benchmarks.growth
 
 bench-spark: setup ## kavka's Spark source beside Spark's own Kafka connector, in turn in one session (a quarter of an hour)
 	@$(PYTHON) -m benchmarks.spark --keep

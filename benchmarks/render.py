@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import PROJECT, decoder_results, spark_results
+from benchmarks import PROJECT, decoder_results, growth_results, spark_results
 from benchmarks.results import Comparison, Run, Spread, compare, read
 
 DOCUMENT = PROJECT / "docs" / "benchmarks.md"
@@ -193,6 +193,9 @@ def render(results: Path = RESULTS, document: Path = DOCUMENT) -> None:
             runs = read(results / f"{shape}-{peer}.json")
             if runs:
                 parts.append("\n".join(_section(peer, f"{subject} and {title}", runs)))
+    growth = "\n".join(growth_results.section(results / growth_results.RESULTS.name))
+    if growth:
+        parts.append(growth)
     spark = spark_results.read(results / "spark.json")
     if spark:
         parts.append("\n".join(spark_results.section(spark)))

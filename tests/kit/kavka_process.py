@@ -118,13 +118,15 @@ class KavkaProcess:
         log_file: Path | None = None,
         environment: Mapping[str, str] | None = None,
         from_nothing: bool = False,
+        brokers: int = 1,
     ) -> None:
         """data_dir: where the broker keeps its topics; made when missing. port: None takes a free one.
         settings: Kafka's names to values, passed as `--set`. log_file: gets what it prints, of every start.
         environment: variables for it beside those of this process. from_nothing: never forked
-        (tests/kit/server_process.py)."""
+        (tests/kit/server_process.py). brokers: so many in the process, on this port and those behind it."""
         self.data_dir = data_dir
-        self.port = free_port() if port is None else port
+        self.brokers = brokers
+        self.port = free_port(following=range(1, brokers)) if port is None else port
         self.settings = dict(settings or {})
         self.log_file = log_file or data_dir.parent / f"{data_dir.name}.log"
         self._environment = {**os.environ, **environment} if environment else None
@@ -153,6 +155,8 @@ class KavkaProcess:
         options = [option for name, value in self.settings.items() for option in ("--set", f"{name}={value}")]
         # What a test asks the log about is of the level that `kavka server` logs by itself.
         options += ["--log-level", "info"]
+        if self.brokers > 1:
+            options += ["--brokers", str(self.brokers)]
         return [str(PROGRAM), "up", "--port", str(self.port), "--data", str(self.data_dir), *options]
 
     def start(self, *, timeout_s: float = START_S) -> float:
@@ -175,7 +179,7 @@ class KavkaProcess:
     def wait_until_ready(self, *, timeout_s: float = START_S) -> float:
         """Wait for the first Metadata answer; returns the time.perf_counter() at which it came."""
         deadline = time.perf_counter() + timeout_s
-        while not answers_metadata(self.port):
+        while not answers_metadata(self.port, brokers=self.brokers):
             if not self.is_running:
                 raise ProcessFailed(f"kavka ended with {self._returncode()} before it was ready: {self.log_tail()}")
             if time.perf_counter() > deadline:
