@@ -45,7 +45,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """The load, written by kavka over a restart and a kill, and stopped cleanly."""
     data = tmp_path_factory.mktemp("kavka") / "data"
     with KavkaProcess(data) as broker:
-        write_load(broker.bootstrap, segment_bytes=65_536, large_bytes=1_000, transactions=False, new_protocol=False)
+        write_load(broker.bootstrap, segment_bytes=65_536, large_bytes=1_000, transactions=True, new_protocol=False)
         broker.kill()
         broker.start()
         append(broker.bootstrap, "codecs", 0, [b"after a kill"])

@@ -19,6 +19,7 @@ from kavka.controller.term.controller_term import NotController
 from kavka.decisions import DECISIONS_TOPIC, Decision, DecisionKind, decode_decision
 from kavka.errors import ConfigError, ErrorCode, LogsElsewhere, RequestError
 from kavka.model import TopicPartition
+from kavka.zookeeper.znode_paths import partition_state_path, topic_path
 from tests.integration.cluster_in_process.in_process_cluster import PATIENCE_S, InProcessCluster
 
 TOPIC = "orders"
@@ -105,6 +106,37 @@ def test_a_deleted_topic_is_gone_everywhere_and_its_successor_begins_anew(tmp_pa
             await write(client, b"new")
             log = cluster.log(await cluster.leader(TOPIC), TOPIC)
             assert (log.log_start_offset, log.log_end_offset) == (0, 1)
+
+    runs(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("part", ["topic", "state"])
+def test_a_topic_that_a_new_controller_cannot_read_is_not_taken_for_deleted(tmp_path: Path, part: str) -> None:
+    """Its committed offsets would be deleted with it."""
+
+    async def scenario(cluster: InProcessCluster) -> None:
+        partition = TopicPartition(TOPIC, 0)
+        path = topic_path(TOPIC) if part == "topic" else partition_state_path(partition)
+        async with cluster.client() as client:
+            await create(client)
+            await write(client, b"a", b"b", b"c")
+            async with Consumer(client, ConsumerSettings(group_id="g")) as consumer:
+                await consumer.commit({partition: 2})
+            data, _ = await cluster.session.get(path)
+            await cluster.session.set(path, b"\xff{")
+            await cluster.stop(cluster.controller_id)
+            await cluster.wait_until_all_know(cluster.running)
+            await cluster.until(
+                lambda: path in cluster.broker(cluster.controller_id).controller.context.malformed, "it was read"
+            )
+            await asyncio.sleep(0.5)
+            await cluster.session.set(path, data)
+            await cluster.until(
+                lambda: all(cluster.broker(one).metadata.topic(TOPIC) is not None for one in cluster.running),
+                "the topic is there",
+            )
+            async with Consumer(client, ConsumerSettings(group_id="g")) as consumer:
+                assert await consumer.committed([partition]) == {partition: 2}
 
     runs(tmp_path, scenario)
 

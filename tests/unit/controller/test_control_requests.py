@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import pytest
+
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
 from kavka.controller.decide.state_machines import Replica
 from kavka.controller.orders.control_requests import FULL, INCREMENTAL, ControlRequest, control_requests
@@ -12,7 +14,8 @@ from kavka.controller.orders.orders import ClusterChange, DeletedTopic, StopOrde
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.codec import decode, encode
-from kavka.zookeeper.znodes import RECOVERING, PartitionState, TopicAssignment
+from kavka.zookeeper.znode_paths import partition_state_path, topic_path
+from kavka.zookeeper.znodes import RECOVERING, MalformedZNode, PartitionState, TopicAssignment
 from tests.unit.controller.cluster_support import registration
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -107,6 +110,20 @@ def test_the_first_orders_of_a_controller_are_complete() -> None:
     for broker_id in (1, 2, 3):
         assert made[broker_id][1].message.type == FULL  # type: ignore[attr-defined]
         assert partitions(made[broker_id][2]) == [A0, A1, B0]
+
+
+@pytest.mark.parametrize("path", [topic_path("c"), partition_state_path(TopicPartition("c", 0))])
+def test_what_cannot_be_read_is_not_said_to_be_gone(path: str) -> None:
+    known = context(1, 2, 3)
+    known.malformed[path] = MalformedZNode(path, "garbage")
+    orders = tuple(partition_order(known, partition) for partition in known.states)
+    for change in (
+        ClusterChange(partitions=orders, brokers_changed=True, is_complete=True),
+        ClusterChange(brokers_changed=True, new_brokers=(BrokerId(3),)),
+    ):
+        _, _, published = requests(known, change)[BrokerId(3)]
+        assert published.message.type == INCREMENTAL  # type: ignore[attr-defined]
+        assert partitions(published) == [A0, A1, B0]
 
 
 def test_metadata_alone_and_named_recipients() -> None:

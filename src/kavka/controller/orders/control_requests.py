@@ -15,6 +15,7 @@ I1  A broker gets LeaderAndIsr only for partitions that have a replica on it.
 I2  Every request carries the controller's epoch and the receiver's broker epoch, so that a broker of the same id in
     another life, or one that knows a later controller, refuses it.
 I3  A partition of a topic that is being deleted is published with the leader LEADER_DURING_DELETE, and led by nobody.
+I4  A request says that it holds all topics only where each of them could be read.
 
 Versions are those that Apache Kafka 3.9.2 sends with inter.broker.protocol.version 3.4 and later: LeaderAndIsr 7,
 UpdateMetadata 8, StopReplica 4. One field goes further: `type` says whether a LeaderAndIsr holds all replicas of its
@@ -55,6 +56,7 @@ from kavka.protocol.messages.update_metadata_request import (
     UpdateMetadataTopicState,
 )
 from kavka.protocol.schema import ZERO_UUID, Message
+from kavka.zookeeper.znode_paths import TOPICS_PATH
 from kavka.zookeeper.znodes import BrokerEndpoint
 
 LEADER_AND_ISR_VERSION: Final = 7
@@ -119,12 +121,19 @@ def control_requests(
             mine.append(batch.leader_and_isr(broker_id, per_broker[broker_id], kind))
         topics = published_to_new if broker_id in change.new_brokers else published
         if topics or change.is_complete:
-            mine.append(batch.update_metadata(broker_id, topics, FULL if broker_id in complete else INCREMENTAL))
+            names_all = broker_id in complete and not _has_unreadable_topics(context)
+            mine.append(batch.update_metadata(broker_id, topics, FULL if names_all else INCREMENTAL))
         if broker_id in stops:
             mine.append(batch.stop_replica(broker_id, stops[broker_id]))
         if mine:
             requests[broker_id] = mine
     return requests
+
+
+def _has_unreadable_topics(context: ControllerContext) -> bool:
+    """A topic that cannot be read just now is not gone. A broker that is sent all topics takes those that are not among
+    them for deleted, and deletes what groups have committed for them (I4)."""
+    return any(path.startswith(f"{TOPICS_PATH}/") for path in context.malformed)
 
 
 def _recipients(orders: Iterable[PartitionOrder], context: ControllerContext) -> dict[BrokerId, list[PartitionOrder]]:
