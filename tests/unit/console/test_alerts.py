@@ -246,6 +246,52 @@ def test_a_receiver_that_says_nothing_has_no_other_wait(monkeypatch: pytest.Monk
     asyncio.run(test())
 
 
+@pytest.mark.parametrize("is_mute", [True, False], ids=["says nothing", "refuses"])
+def test_the_end_and_the_next_beginning_are_not_held_up_by_a_receiver_that_does_not_take_them(
+    monkeypatch: pytest.MonkeyPatch, *, is_mute: bool
+) -> None:
+    """Its tries took minutes, and as long nobody else was told that the alert is over."""
+    told, over = list[str](), threading.Event()
+
+    def some_take(target: Target, said: Told) -> None:
+        if target.kind == "slack":
+            if is_mute:
+                over.wait(60)
+            raise NotDelivered("not now")
+        told.append(said.status)
+
+    monkeypatch.setattr(keeper, "send", some_take)
+    monkeypatch.setattr(keeper, "LOOK_S", 0.001)
+    ledger = sqlite3.connect(":memory:", isolation_level=None)
+    ledger.row_factory = sqlite3.Row
+    groups: dict[str, Any] = {}
+    snapshot = SimpleNamespace(at_ms=1, state=ClusterState.REACHABLE, why="", groups=groups)
+    watch = SimpleNamespace(name="c", snapshot=snapshot, health=report((), 0), decisions=DecisionTail(lambda: 1_000))
+    offsets = (GroupOffset(TopicPartition("a", 0), 0, 1_000),)
+    lagging = GroupView("g", "classic", "Stable", "consumer", "range", 1, offsets=offsets)
+
+    async def until(wanted: list[str]) -> None:
+        async with asyncio.timeout(30):
+            while told != wanted:  # noqa: ASYNC110  # what is waited for is another thread's
+                await asyncio.sleep(0.005)
+
+    async def test() -> None:
+        rule = AlertRule("l", (HOOK, Target("slack", "https://hooks.example.com/x")), lag=10, for_s=0)
+        alerts = keeper.AlertKeeper([rule], AlertBook(ledger), cast(Any, (watch,)), lambda: 1_000)
+        await alerts.start()
+        wanted = []
+        for _ in range(2):
+            groups["g"] = lagging
+            await until([*wanted, "firing"])
+            groups.clear()
+            wanted += ["firing", "resolved"]
+            await until(wanted)
+        over.set()
+        await alerts.stop()
+
+    asyncio.run(test())
+
+
 def test_a_decision_is_told_that_came_late_or_of_a_clock_that_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The latest one's time was taken for how far had been looked: one of the year 8000 kept all others back."""
     told: list[str] = []

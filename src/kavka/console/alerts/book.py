@@ -134,10 +134,19 @@ class AlertBook:
             if notice.status == "firing":  # It was over before it was told: then its end is told, too.
                 self._put(notice.alert._replace(told_ms=at_ms, over_ms=at_ms))
             return
+        if notice.status == "resolved" and alert.over_ms is None:
+            return  # It began anew before its end was told: this is another one.
         if notice.status in ("resolved", "event"):
             self._forget(alert)
         else:
             self._put(alert._replace(told_ms=at_ms))
+
+    def holds(self, notice: Notice) -> bool:
+        """Whether it is still so: what fires has not ended, what has ended does not fire again."""
+        alert = self._alerts.get(notice.alert[:3])
+        if notice.status == "resolved":
+            return alert is None or alert.over_ms is not None
+        return notice.status == "event" or (alert is not None and alert.over_ms is None)
 
     def alerts(self, cluster: str) -> list[Alert]:
         """Of one cluster: firing first, the oldest first."""

@@ -6,13 +6,16 @@ something is due (book).
 I1  At most one delivery of an alert is under way, OF_ONE_TARGET to a target, and MOST_AT_ONCE of all; each target is
     tried MOST_TRIES times, later and later. So a receiver that takes a connection and says nothing does not have those
     wait who would answer.
-I2  A receiver that does not answer does not hold up the console: deliveries are tasks, in threads of their own.
+I2  What is not so any more is not tried again: its end, or the next beginning, is told at once. A receiver gets them
+    in their order.
+I3  A receiver that does not answer does not hold up the console: deliveries are tasks, in threads of their own.
 """
 
 from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.console.alert_rules import AlertRule, Seen, Target, conditions
@@ -47,6 +50,16 @@ class Delivery(NamedTuple):
     why: str
 
 
+class _Telling:
+    """A notice that is being told."""
+
+    def __init__(self, notice: Notice) -> None:
+        self.notice = notice
+        self.is_past = asyncio.Event()
+        """Set when it does not hold any more."""
+        self.task: asyncio.Task[None] | None = None
+
+
 class AlertKeeper:
     """`start` and `stop` in the event loop that serves the pages."""
 
@@ -61,7 +74,9 @@ class AlertKeeper:
         self._now_ms = now_ms
         self._decisions: dict[str, tuple[int, int]] = {}
         """By cluster: when it was first looked at, and how many decisions had been read at the last look."""
-        self._under_way: dict[tuple[str, ...], asyncio.Task[None]] = {}
+        self._under_way: dict[tuple[str, ...], _Telling] = {}
+        self._late: set[asyncio.Task[None]] = set()
+        """Deliveries that nobody waits for any more."""
         self._threads = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="alerts")
         self._turns: dict[Target, asyncio.Semaphore] = {}
         self._task: asyncio.Task[None] | None = None
@@ -72,7 +87,8 @@ class AlertKeeper:
             self._task = asyncio.create_task(self._run(), name="alerts")
 
     async def stop(self) -> None:
-        tasks = [*self._under_way.values(), *([self._task] if self._task is not None else [])]
+        tasks = [each.task for each in self._under_way.values() if each.task is not None]
+        tasks += [*self._late, *([self._task] if self._task is not None else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -99,13 +115,15 @@ class AlertKeeper:
                     self._look(watch)
                 except Exception as failed:  # noqa: BLE001  # a boundary between clusters: the others go on
                     logger.error("alerts failed", cluster=watch.name, error=repr(failed), next="report this bug")
-            at_ms = self._now_ms()
-            for notice in self.book.due(self.rules, at_ms):
+            for telling in self._under_way.values():
+                if not self.book.holds(telling.notice):
+                    telling.is_past.set()
+            for notice in self.book.due(self.rules, self._now_ms()):
                 key = notice.alert[:3]
                 if key not in self._under_way:
-                    task = asyncio.create_task(self._tell(notice))
-                    self._under_way[key] = task
-                    task.add_done_callback(lambda _done, key=key: self._under_way.pop(key, None))  # type: ignore[misc]
+                    telling = self._under_way[key] = _Telling(notice)
+                    telling.task = asyncio.create_task(self._tell(telling))
+                    telling.task.add_done_callback(lambda _done, key=key: self._under_way.pop(key, None))  # type: ignore[misc]
             await asyncio.sleep(LOOK_S)
 
     def _look(self, watch: ClusterWatch) -> None:
@@ -131,7 +149,8 @@ class AlertKeeper:
         self._decisions[watch.name] = began_ms, watch.decisions.count
         return found[-MOST_DECISIONS:]
 
-    async def _tell(self, notice: Notice) -> None:
+    async def _tell(self, telling: _Telling) -> None:
+        notice = telling.notice
         alert, rule = notice.alert, self.rules[notice.alert.rule]
         told = Told(
             notice.status,
@@ -143,11 +162,28 @@ class AlertKeeper:
             alert.since_ms,
             link_of(rule.console, alert.cluster, alert.path),
         )
-        await asyncio.gather(*(self._deliver(rule, target, told, tries=MOST_TRIES) for target in rule.targets))
+        waiting = {
+            asyncio.create_task(self._deliver(rule, target, told, tries=MOST_TRIES, is_past=telling.is_past))
+            for target in rule.targets
+        }
+        self._late |= waiting
+        for each in waiting:
+            each.add_done_callback(self._late.discard)
+        past = asyncio.create_task(telling.is_past.wait())
+        try:
+            while waiting and not past.done():
+                done, _ = await asyncio.wait({*waiting, past}, return_when=asyncio.FIRST_COMPLETED)
+                waiting -= done
+        finally:
+            past.cancel()
         self.book.told(notice, self._now_ms())
 
-    async def _deliver(self, rule: AlertRule, target: Target, told: Told, *, tries: int) -> None:
+    async def _deliver(
+        self, rule: AlertRule, target: Target, told: Told, *, tries: int, is_past: asyncio.Event | None = None
+    ) -> None:
+        """`is_past`: set when it is not to be tried again."""
         pause_s = FIRST_PAUSE_S
+        is_past = asyncio.Event() if is_past is None else is_past
         for attempt in range(1, tries + 1):
             why = ""
             try:
@@ -162,6 +198,8 @@ class AlertKeeper:
                 return
             logger.warning("alert not delivered", rule=rule.name, to=target.label, attempt=attempt, why=why)
             if attempt < tries:
-                await asyncio.sleep(pause_s)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(is_past.wait(), pause_s)
+                    return
                 pause_s *= 3
         logger.error("alert given up", rule=rule.name, to=target.label, next="test the rule on the page Alerts")
