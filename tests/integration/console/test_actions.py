@@ -72,7 +72,8 @@ class Live:
         eventually(f"{setting} of {name}", lambda: self.config(name, setting) == value, every_s=0.1)
 
     def produce(self, topic: str, *records: tuple[bytes | None, bytes | None], **more: Any) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "message.max.bytes": 2_000_000})
+        settings = {"bootstrap.servers": self.bootstrap, "message.max.bytes": 2_000_000, "enable.idempotence": True}
+        producer = Producer(settings)
         for key, value in records:
             producer.produce(topic, key=key, value=value, **more)
         assert producer.flush(30) == 0

@@ -16,7 +16,13 @@ import pytest
 pytest.importorskip("starlette")
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported in fact
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 
 from kavka.client.cluster import Cluster as ClientCluster
 from kavka.client.cluster import parse_bootstrap
@@ -228,9 +234,9 @@ def test_called_off_in_the_middle_everything_is_as_it_was(live: Live) -> None:
 @pytest.mark.thorough
 def test_a_throttle_that_was_there_before_is_put_back(live: Live) -> None:
     live.topic("standing", (1, 2), size=200_000)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, "standing")
-    resource.set_config(REPLICAS[0], "0:1")
-    live.admin.alter_configs([resource])[resource].result(10)
+    standing = ConfigEntry(REPLICAS[0], "0:1", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "standing", incremental_configs=[standing])
+    live.admin.incremental_alter_configs([resource])[resource].result(10)
     path = live.run(live.plan("reassign", topics="standing", brokers="3,4", throttle="50"))
     live.wait(path, "done")
     eventually("it is put back", lambda: live.throttles("standing") == [f"standing {REPLICAS[0]}=0:1"], every_s=0.2)
