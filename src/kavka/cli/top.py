@@ -201,7 +201,9 @@ def tables(snapshot: ClusterSnapshot, rows: int) -> list[Table]:
         ["partitions", "replicas", "out of sync", "records/s", "bytes/s", "records", "bytes"],
         title="Topics",
     )
-    busiest = sorted(snapshot.topics.values(), key=lambda topic: (-(topic.in_records_per_s or 0), topic.name))
+    busiest = sorted(
+        snapshot.topics.values(), key=lambda topic: (-(topic.in_records_per_s or 0), topic.is_internal, topic.name)
+    )
     for topic in busiest[:rows]:
         topics.add(
             topic.name,

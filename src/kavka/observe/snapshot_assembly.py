@@ -407,7 +407,8 @@ class SnapshotAssembly:
                 yield
 
     def views(self) -> tuple[Mapping[str, TopicView], Mapping[int, BrokerView], Counts]:
-        """All topics by name, all brokers by id, and the totals; what did not change is the very same object."""
+        """All topics by name, one's own before internal ones, all brokers by id, and the totals; what did not change is
+        the very same object."""
         if self._changed or self._brokers_changed:
             for name in self._changed:
                 topic = self._topics.get(name)
@@ -415,8 +416,9 @@ class SnapshotAssembly:
                     topic.view = _topic_view(topic)
                     if not topic.is_counted:
                         topic.counts, topic.is_counted = count([topic.view]), True
-            views = {name: topic.view for name, topic in sorted(self._topics.items()) if topic.view is not None}
-            self._views = views
+            views = [topic.view for topic in self._topics.values() if topic.view is not None]
+            views.sort(key=lambda view: (view.is_internal, view.name))
+            self._views = {view.name: view for view in views}
             self._counts = (
                 Counts(*(sum(column) for column in zip(*(t.counts for t in self._topics.values()), strict=True)))
                 if self._topics

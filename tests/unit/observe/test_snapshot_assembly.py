@@ -46,6 +46,16 @@ def test_what_did_not_change_is_the_very_same_object() -> None:
     assert changed["orders"].partitions[0].high_watermark == 7
 
 
+def test_ones_own_topics_come_before_internal_ones() -> None:
+    """Lists, evidence and suggestions follow this order, and often only their beginning is shown."""
+    names = ("__consumer_offsets", "__kavka_decisions", "Zebra", "orders", "__own")
+    made = [topic(1, name=name, number=number) for number, name in enumerate(names, start=1)]
+    internal = [each._replace(is_internal=each.name == "__consumer_offsets") for each in made]
+    assembly = SnapshotAssembly()
+    assembly.take_metadata(described(*internal), 1_000)
+    assert list(assembly.views()[0]) == ["Zebra", "__own", "orders", "__consumer_offsets", "__kavka_decisions"]
+
+
 def test_a_partition_of_which_nothing_changed_is_the_very_same_object() -> None:
     assembly = SnapshotAssembly()
     assembly.take_metadata(described(topic(1, 2, 1)), 1_000)

@@ -234,7 +234,7 @@ class ActionPages:
         """Names that the form offers, by its fields; of topics only those that the operator may change."""
         rights, role, seen = rights_of(request), role_named(self._action.role), watch.snapshot
         known: dict[str, Callable[[Field], Iterable[str]]] = {
-            "topics": lambda _: (each for each in sorted(seen.topics) if rights.on_topic(watch.name, each, role)),
+            "topics": lambda _: (each for each in seen.topics if rights.on_topic(watch.name, each, role)),
             "groups": lambda _: sorted(seen.groups),
             "brokers": lambda _: (*map(str, sorted(each.broker_id for each in seen.alive_brokers)), "all"),
             "settings": lambda field: field.choices,

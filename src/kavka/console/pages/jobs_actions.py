@@ -258,7 +258,10 @@ def _job(console: Console, request: Request, job: Job, *, problem: str = "", sta
     copied = sum(row.copied_bytes for row in rows)
     over = sum(row.state.is_over for row in rows)
     order = {MoveState.SKIPPED: 0, MoveState.MOVING: 1, MoveState.CALLING_OFF: 1, MoveState.SUBMITTING: 2}
-    rows.sort(key=lambda row: (order.get(row.state, 3 + row.state.is_over), row.partition))
+    internal = {topic.name for topic in watch.snapshot.topics.values() if topic.is_internal}
+    rows.sort(
+        key=lambda row: (order.get(row.state, 3 + row.state.is_over), row.partition.topic in internal, row.partition)
+    )
     moves = [Move(row.partition, row.before, row.after) for row in rows]
     return console.show(
         request,

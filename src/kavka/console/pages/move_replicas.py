@@ -116,8 +116,7 @@ def _form(
     elif broker is not None:
         views = [
             each
-            for name in sorted(snapshot.topics)
-            for each in snapshot.topics[name].partitions
+            for each in snapshot.partitions()
             if broker.broker_id in each.replicas and wanted.lower() in each.topic.lower()
         ]
     begin = asked.values.get("from", "")
@@ -137,7 +136,7 @@ def _form(
         first=first,
         targets=[(each, not asked.was_sent or str(each.broker_id) in asked.targets) for each in targets],
         brokers=sorted(snapshot.brokers),
-        topics=sorted(snapshot.topics)[:SHOWN],
+        topics=list(snapshot.topics)[:SHOWN],
         q=wanted,
         throttle=asked.values.get("throttle", DEFAULT_THROTTLE_MIB),
         problem=visible(problem),

@@ -103,6 +103,8 @@ def _topics(console: Console, request: Request) -> Response:
         and (only != UNHEALTHY or topic.under_replicated or topic.offline)
     ]
     items, sort, order = ordered(found, request, _COLUMNS, "name")
+    if sort == "name":
+        items = sorted(items, key=lambda topic: topic.is_internal)
     return console.show(
         request,
         "topics.html",
