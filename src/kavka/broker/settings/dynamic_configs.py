@@ -58,6 +58,8 @@ logger = Logger(__name__)
 
 RETRY_S: Final = 1.0
 """How long after ZooKeeper could not be asked it is asked again."""
+ANY_PARTITION: Final = 1 << 31
+"""The number of partitions of a topic that cannot be read: more than any has."""
 
 SETTINGS_PATIENCE_S: Final = 2.0
 """How long a partition waits for its topic's settings before it takes up its role with the defaults, and a client that
@@ -303,14 +305,21 @@ class DynamicConfigs:
 
     async def partition_count(self, topic: str) -> int:
         """How many partitions the topic has in ZooKeeper, 0 where it is not there. Asks until it is answered."""
-        return await self._count(topic, [topic_path(topic)])
+        try:
+            return await self._count(topic, [topic_path(topic)])
+        except MalformedZNode:
+            return 0
 
     async def lasting_partition_count(self, topic: str) -> int:
-        """As `partition_count`, but 0 also where the topic is marked for deletion. What is left of it then stays for as
-        long as a broker with a replica is away."""
-        return await self._count(topic, [topic_path(topic), delete_topic_path(topic)])
+        """As `partition_count`, but 0 also where the topic is marked for deletion: what is left of it then stays for as
+        long as a broker with a replica is away. Where the topic cannot be read it may have any partition."""
+        try:
+            return await self._count(topic, [topic_path(topic), delete_topic_path(topic)])
+        except MalformedZNode:
+            return ANY_PARTITION
 
     async def _count(self, topic: str, paths: Sequence[str]) -> int:
+        """Raises MalformedZNode."""
         while True:
             try:
                 node, *marks = await self._zookeeper.get_many(paths)
@@ -318,7 +327,7 @@ class DynamicConfigs:
                     return 0
                 return len(TopicAssignment.decode(topic, node[0]).partitions)
             except MalformedZNode:
-                return 0
+                raise
             except ZooKeeperError:
                 await asyncio.sleep(RETRY_S)
 
