@@ -3,7 +3,8 @@
 Only kavka's brokers tell it, each of its own connections: in a tagged field of DescribeCluster that Apache Kafka does
 not know, and leaves out. Where brokers have an authorizer it takes the right to describe the cluster.
 
-    I1  at most MOST_CLIENTS connections are kept of all answers together: a broker may send what it likes
+    I1  at most MOST_CLIENTS connections are kept of all answers together, and LONGEST characters of each text: a broker
+        may send what it likes
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from kavka.protocol.messages.describe_cluster_request import DescribeClusterRequ
 from kavka.protocol.messages.describe_cluster_response import DescribeClusterResponse, KavkaClient
 
 MOST_CLIENTS: Final = 10_000
+LONGEST: Final = 250
+"""Of a client id, an address, a principal and the software. Brokers of kavka cut client ids there."""
 UNKNOWN_SOFTWARE: Final = "unknown"
 """What brokers say of a client that has not told its software: those before KIP-511 do not."""
 
@@ -103,12 +106,12 @@ async def _at(cluster: Cluster, broker: int, topics: Collection[str]) -> Describ
 def _client(broker: int, told: KavkaClient) -> ConnectedClient:
     return ConnectedClient(
         broker,
-        told.connection_id,
-        told.client_id,
-        told.host,
-        told.principal,
-        None if told.software_name == UNKNOWN_SOFTWARE else told.software_name,
-        None if told.software_version == UNKNOWN_SOFTWARE else told.software_version,
+        told.connection_id[:LONGEST],
+        told.client_id[:LONGEST],
+        told.host[:LONGEST],
+        told.principal[:LONGEST],
+        None if told.software_name == UNKNOWN_SOFTWARE else told.software_name[:LONGEST],
+        None if told.software_version == UNKNOWN_SOFTWARE else told.software_version[:LONGEST],
         tuple(
             ClientWriting(
                 TopicPartition(topic.name, each.partition_index), each.producer_id, each.last_write_ms, each.bytes_in

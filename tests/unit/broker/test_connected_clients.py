@@ -97,7 +97,7 @@ def test_without_a_session_the_last_fetch_counts_and_partitions_that_are_not_her
 
 def test_a_member_of_a_share_group_reads_what_its_share_session_holds() -> None:
     world = World()
-    session = ShareSession("g", "m", lambda lost: None)
+    session = ShareSession("g", "m", lambda lost: None, lambda: 0)
     session.change([PartitionId(ORDERS, 4)], ())
     world.clients.shared(world.request(), session)
     assert world.told("orders")[0].topics[0].reads == (4,)
@@ -118,6 +118,12 @@ def test_what_all_connections_are_remembered_for_is_bounded(monkeypatch: pytest.
     world.clients.read(second, 0, [spec("orders", 0)])
     assert not world.clients.is_full
     assert world.told()[0].topics[0].reads == (0,)
+
+
+def test_a_client_id_of_any_length_makes_no_answer_long() -> None:
+    world = World()
+    world.clients.wrote(world.request("x" * 32_000), "orders", 0, batch(1), 1)
+    assert world.told()[0].client_id == "x" * 250
 
 
 class Asked:

@@ -6,11 +6,12 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from kavka.client.connected_clients import ClientWriting, ConnectedClient
+from kavka.client.connected_clients import LONGEST, ClientWriting, ConnectedClient
 from kavka.client.transaction_admin import ListedTransaction, ShownProducer
 from kavka.console.sources import clients
 from kavka.console.sources.clients import Reader, WriterReader, readers
 from kavka.console.sources.connections import (
+    MOST_OF_ONE,
     Identity,
     Unnamed,
     identity_of,
@@ -115,6 +116,18 @@ class TestConnections:
             ("", "app", "10.0.0.8", (ZERO,))
         ]
         assert alone[0].who[0].software == ""
+
+    def test_of_one_producer_and_one_member_few_connections_are_told_whatever_a_broker_says(self) -> None:
+        long = "x" * 32_000
+        made = [connection("app", software=f"s{n}")._replace(reads=(ZERO,)) for n in range(50)]
+        made = [each._replace(writes=(ClientWriting(ZERO, 7, 5, 10),)) for each in made]
+        assert len(producers(made, frozenset((ZERO,)))[7]) == MOST_OF_ONE
+        members = readers([group("g", (member("m1", ZERO),), p0=3)], frozenset((ZERO,)))
+        named, _ = joined_readers(members, made, frozenset((ZERO,)))
+        assert len(named[0].who) == MOST_OF_ONE
+        cut = connection(long[:LONGEST])._replace(reads=(ZERO,))
+        named, alone = joined_readers([members[0]._replace(client_id=long)], [cut], frozenset((ZERO,)))
+        assert (len(named[0].who), alone) == (1, ())
 
     def test_a_rate_in_bytes_takes_two_readings_and_no_connection_that_closed(self) -> None:
         reader = WriterReader()

@@ -12,7 +12,7 @@ but nobody tells a client's software, or who it is, or that it writes without id
     I1  MOST_PLACES bounds what all connections together are remembered to write and to read without a session; what
         comes when it is reached is not remembered, and `is_full` says so
     I2  a connection is forgotten when it closes
-    I3  MOST_CLIENTS and MOST_TOLD bound one answer
+    I3  MOST_CLIENTS, MOST_TOLD and LONGEST_ID bound one answer
     I4  followers are not clients: what they fetch is not told
 """
 
@@ -35,6 +35,8 @@ MOST_PLACES: Final = 50_000
 MOST_CLIENTS: Final = 5_000
 MOST_TOLD: Final = 20_000
 """Partitions in one answer, of all its clients together."""
+LONGEST_ID: Final = 250
+"""Of a client id, which may have 32,767 bytes. Longer ones are cut."""
 _producer_id_of = Struct(">q").unpack_from
 _PRODUCER_ID_OFFSET: Final = 43
 
@@ -87,7 +89,7 @@ class TopicUse(NamedTuple):
 
 
 class Client(NamedTuple):
-    """A connection that writes or reads. `client_id` is that of its first such request."""
+    """A connection that writes or reads. `client_id` is that of its first such request, cut at LONGEST_ID."""
 
     context: ConnectionContext
     client_id: str
@@ -212,7 +214,7 @@ class ConnectedClients:
     # -- bounds
 
     def _begin(self, request: Request) -> _Use:
-        use = _Use(request.context, request.header.client_id or "", self._forget)
+        use = _Use(request.context, (request.header.client_id or "")[:LONGEST_ID], self._forget)
         self._uses[request.context] = use
         request.context.hold(use)
         return use

@@ -3,6 +3,8 @@
 Decides which connections belong to a member of a group or to a producer, and makes one line of those of one client.
 Must not know how they are asked for, nor a page.
 
+I1  Of one member or producer at most MOST_OF_ONE connections are told.
+
 A producer is known by its id. A member is known by its client id and address: a connection that reads what the member
 is assigned is the member's, though another program with the same client id on the same machine might have made it.
 """
@@ -10,13 +12,16 @@ is assigned is the member's, though another program with the same client id on t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.client.connected_clients import ConnectedClient
+from kavka.client.connected_clients import LONGEST, ConnectedClient
 from kavka.model import TopicPartition
 
 if TYPE_CHECKING:
     from kavka.console.sources.clients import Reader
+
+
+MOST_OF_ONE: Final = 5
 
 
 class Identity(NamedTuple):
@@ -50,7 +55,7 @@ def producers(clients: Iterable[ConnectedClient], wanted: frozenset[TopicPartiti
         for writing in client.writes:
             if writing.producer_id >= 0 and writing.partition in wanted:
                 found.setdefault(writing.producer_id, {})[identity_of(client)] = None
-    return {producer_id: tuple(who) for producer_id, who in found.items()}
+    return {producer_id: tuple(who)[:MOST_OF_ONE] for producer_id, who in found.items()}
 
 
 def without_idempotence(clients: Iterable[ConnectedClient], wanted: frozenset[TopicPartition]) -> list[Unnamed]:
@@ -77,7 +82,7 @@ def joined_readers(
     places: dict[tuple[str, str], list[int]] = {}
     for index, member in enumerate(members):
         if member.member_id:
-            places.setdefault((member.client_id, member.host), []).append(index)
+            places.setdefault((member.client_id[:LONGEST], member.host[:LONGEST]), []).append(index)
     found: list[dict[Identity, None]] = [{} for _ in members]
     others: dict[Identity, set[TopicPartition]] = {}
     for client in clients:
@@ -93,7 +98,7 @@ def joined_readers(
             found[index][identity_of(client)] = None
         if not own:
             others.setdefault(identity_of(client), set()).update(reads)
-    named = tuple(member._replace(who=tuple(who)) for member, who in zip(members, found, strict=True))
+    named = tuple(member._replace(who=tuple(who)[:MOST_OF_ONE]) for member, who in zip(members, found, strict=True))
     return named, tuple(_alone(who, reads) for who, reads in sorted(others.items()))
 
 
