@@ -4,16 +4,24 @@ are found. `share_mutants` has all of them, `make simulate SIMULATE=--sharing` m
 from __future__ import annotations
 
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import pytest
 
+from kavka.protocol.api_keys import ApiKey
 from kavka.simulator.faults import share_faults
 from kavka.simulator.faults.mix import KINDS, Strike
-from kavka.simulator.runs.explore import Scope, run
+from kavka.simulator.runs.explore import Playing, Point, Scope, run
 from kavka.simulator.runs.stories import STORIES
 from kavka.simulator.runs.swarm import Plan, run_plan, run_seed
 from tests.simulation.mutation import put_back
 from tests.simulation.share_mutants import SHARED, STORY, Shared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kavka.records.batch import RecordBatch
+    from kavka.simulator.host.wire import Exchange
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
@@ -54,6 +62,51 @@ def test_every_fault_of_its_members_strikes_and_is_got_over() -> None:
     assert not set(arguments) & set(KINDS)
     assert not result.violation, f"{result.violation}\n{result.detail}"
     assert result.faults == dict.fromkeys(arguments, 1)
+
+
+def between_write_and_answer() -> list[Point]:
+    """Of each acknowledgement in the story: a crash of the leader right after its write is committed, and one right
+    before its answer."""
+    playing = Playing(STORIES[STORY])
+    rules, steps = playing.world.observer.shares, playing.world.scheduler
+    asked, committed, answered = rules.on_request, rules.on_committed, rules.on_answer
+    written_at: dict[Exchange, int] = {}
+    """Of requests that wait for their answer; 0 while nothing was committed since."""
+    points: list[Point] = []
+
+    def on_request(exchange: Exchange) -> None:
+        asked(exchange)
+        if exchange.key in (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE) and any(
+            part.acknowledgement_batches for topic in exchange.request.topics for part in topic.partitions
+        ):
+            written_at[exchange] = 0
+
+    def on_committed(batches: Iterable[RecordBatch]) -> None:
+        committed(batches)
+        written_at.update(dict.fromkeys(written_at, steps.steps))
+
+    def on_answer(exchange: Exchange) -> None:
+        answered(exchange)
+        step = written_at.pop(exchange, 0)
+        if 0 < step < steps.steps - 1:
+            crashes = dict.fromkeys((step, steps.steps - 1))
+            points.extend(Point(STORY, "crash", exchange.broker.broker_id, each) for each in crashes)
+
+    for name, watched in (("on_request", on_request), ("on_committed", on_committed), ("on_answer", on_answer)):
+        setattr(rules, name, watched)
+    outcome = playing.play(lambda: None)
+    assert not outcome.violation, outcome.detail
+    return points
+
+
+def test_a_leader_that_dies_between_an_acknowledgement_s_write_and_its_answer_loses_nothing() -> None:
+    """Nor is what was written given out again (SH2): the member was not told, and the state knows."""
+    points = between_write_and_answer()
+    assert len(points) >= 6
+    for point in points[:: len(points) // 6]:
+        outcome = run(STORIES[STORY], point)
+        assert outcome.is_made, point.command
+        assert not outcome.violation, f"{point.command}: {outcome.violation}\n{outcome.detail}"
 
 
 @pytest.mark.parametrize("shared", SHARED, ids=lambda shared: shared.mutant.name)

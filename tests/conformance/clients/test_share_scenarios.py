@@ -1,8 +1,8 @@
 """What Java's KafkaShareConsumer and Admin see of share groups: `share/Scenarios.java`, on kavka and Apache Kafka 4.3.
 
 Each scenario says what must be seen, and Apache Kafka shows that this is so. Where the two differ, a scenario does not
-look: Apache Kafka gives out whole batches beyond share.partition.max.record.locks, and tells a start offset that is
-behind until the next change.
+look: Apache Kafka gives out whole batches however far they are beyond share.partition.max.record.locks, and tells a
+start offset that is behind until the next change.
 """
 
 from __future__ import annotations
