@@ -595,6 +595,18 @@ def test_a_deleted_topic_is_gone_and_one_that_follows_it_stays(tmp_path: Path) -
     runs(tmp_path, scenario)
 
 
+def test_a_deleted_topic_is_gone_though_nothing_was_ever_heard_of_one_of_its_partitions(tmp_path: Path) -> None:
+    """A partition that never had a leader is not announced, so nor is its deletion."""
+
+    async def scenario(room: Room) -> None:
+        assert await room.publish({0: OTHER, 2: OTHER}) is ErrorCode.NONE
+        assert await room.publish({0: LEADER_DURING_DELETE, 2: LEADER_DURING_DELETE}) is ErrorCode.NONE
+        assert room.metadata.topic("orders") is None
+        await room.settled()
+
+    runs(tmp_path, scenario)
+
+
 def test_a_topic_that_was_deleted_unheard_is_gone_with_the_next_controllers_whole_metadata(tmp_path: Path) -> None:
     """The seed: topic deleted, broker not reached, controller gone: no other ever had a reason to speak of it."""
 

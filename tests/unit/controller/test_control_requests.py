@@ -184,6 +184,17 @@ def test_a_topic_that_is_being_deleted_has_no_leader_and_is_not_led_by_a_new_bro
     assert partitions(back[3][1]) == [B0]
 
 
+def test_the_deletion_of_a_partition_without_a_readable_state_is_announced_too() -> None:
+    """A former controller has announced it; brokers would show the topic for ever, and keep its committed offsets."""
+    known = context(1, 2, 3)
+    del known.states[A0]
+    known.topics_to_delete["a"] = None
+    made = requests(known, ClusterChange(deleted_topics=(DeletedTopic("a", A_ID),)))
+    metadata: Any = made[BrokerId(1)][0].message
+    states = metadata.topic_states[0].partition_states
+    assert [(state.partition_index, state.leader, state.isr) for state in states] == [(0, -2, []), (1, -2, [2])]
+
+
 def test_a_leader_without_the_listener_has_no_address() -> None:
     known = context(1, 2)
     made = control_requests(

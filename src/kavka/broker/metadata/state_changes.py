@@ -461,7 +461,11 @@ class StateChanges:
         """Takes over a topic's partitions; whether the topic is deleted with that."""
         known = self._metadata.topic(name)
         is_known = known is not None and (not topic_id.int or known.topic_id == topic_id)
-        partitions = dict(enumerate(known.partitions)) if known is not None and is_known else {}
+        partitions: dict[int, PartitionMetadata] = {}
+        if known is not None and is_known:
+            # Nor is the deletion of a partition announced that never was.
+            heard_of = ((index, each) for index, each in enumerate(known.partitions) if each != UNKNOWN_PARTITION)
+            partitions.update(heard_of)
         for number, state in enumerate(states, 1):
             topic_partition = TopicPartition(name, state.partition_index)
             if not is_possible_index(state.partition_index):

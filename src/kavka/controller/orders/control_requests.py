@@ -245,30 +245,28 @@ class _Batch:
         return list(topics.values())
 
     def deleted_states(self, names: Iterable[str]) -> list[UpdateMetadataTopicState]:
-        """Topics whose deletion begins (I3)."""
+        """Topics whose deletion begins (I3), with the partitions whose states cannot be read: brokers may know them
+        from a controller that could."""
         topics = []
         for name in names:
             known = self._context.topics[name]
             states = []
             for partition in known.topic_partitions():
                 state = self._context.states.get(partition)
-                if state is not None:
-                    replicas = known.replicas(partition.partition)
-                    offline: list[int] = [
-                        replica for replica in replicas if self._context.is_offline(partition, replica)
-                    ]
-                    states.append(
-                        UpdateMetadataPartitionState(
-                            partition_index=partition.partition,
-                            controller_epoch=state.state.controller_epoch,
-                            leader=LEADER_DURING_DELETE,
-                            leader_epoch=0,
-                            isr=list(state.state.isr),
-                            zk_version=0,
-                            replicas=list(replicas),
-                            offline_replicas=offline,
-                        )
+                replicas = known.replicas(partition.partition)
+                offline: list[int] = [replica for replica in replicas if self._context.is_offline(partition, replica)]
+                states.append(
+                    UpdateMetadataPartitionState(
+                        partition_index=partition.partition,
+                        controller_epoch=self._context.epoch if state is None else state.state.controller_epoch,
+                        leader=LEADER_DURING_DELETE,
+                        leader_epoch=0,
+                        isr=[] if state is None else list(state.state.isr),
+                        zk_version=0,
+                        replicas=list(replicas),
+                        offline_replicas=offline,
                     )
+                )
             topics.append(
                 UpdateMetadataTopicState(topic_name=name, topic_id=known.topic_id or ZERO_UUID, partition_states=states)
             )
