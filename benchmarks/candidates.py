@@ -16,6 +16,8 @@ from tests.kit.kavka_process import CpuSeconds, KavkaProcess
 
 from benchmarks import commits
 from benchmarks.commits import Commit
+from benchmarks.other_brokers import PEERS as OTHER_BROKERS
+from benchmarks.other_brokers import OtherBroker
 from benchmarks.tls_listener import TlsListener
 
 BEFORE = "before"
@@ -152,9 +154,11 @@ class Kafka:
 
 
 def candidate(name: str, commit: Commit | None = None) -> Candidate:
-    """The candidate of a name: kavka, before (kavka of the commit), zk or kraft."""
+    """The candidate of a name: kavka, before (kavka of the commit), zk or kraft, or one of another project's."""
     if name == "kavka":
         return Kavka()
     if name == BEFORE:
         return Kavka(BEFORE, commit)
+    if name in OTHER_BROKERS:
+        return OtherBroker(name)
     return Kafka(name)

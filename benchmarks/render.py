@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import PROJECT, decoder_results, growth_results, spark_results
+from benchmarks.other_brokers import PEERS as OTHER_BROKERS
 from benchmarks.results import Comparison, Run, Spread, compare, read
 
 DOCUMENT = PROJECT / "docs" / "benchmarks.md"
@@ -16,7 +17,9 @@ RESULTS = PROJECT / "benchmarks" / "results"
 # A measured pair keeps both cores busy by itself at times, which alone gives a load average of one or two a core.
 BUSY_LOAD_PER_CORE = 2
 SHAPES = {"one-broker": "One broker: kavka", "three-brokers": "Three brokers: kavka"}
-PEERS = {"kraft": "Apache Kafka, KRaft mode", "zk": "Apache Kafka, ZooKeeper mode"}
+JUDGED = {"kraft": "Apache Kafka, KRaft mode", "zk": "Apache Kafka, ZooKeeper mode"}
+"""Peers that the targets are for."""
+PEERS = {**JUDGED, **{name: name for name in OTHER_BROKERS}}
 
 ROW_NAMES = {
     "startup": "start-up",
@@ -128,10 +131,13 @@ same load.
 `python -m benchmarks.run --before COMMIT` measures this checkout beside kavka at another commit, in turn in one run.
 Use it to show that a change costs nothing. The result is printed, and not kept here.
 
-Two more print what they measure, of kavka alone. `make bench-partitions`: five brokers with 50,000 replicas (controlled
-shutdown), 100,000 (failover of the controller) and 200,000 (memory, descriptors, start after a kill -9).
-`python -m benchmarks.host`: what a second broker brings on this machine ([many-cores.md](many-cores.md)). Their figures
-on a quiet machine are not here yet.
+`--peer kfake` and `--peer tansu` compare kavka with brokers of other projects, which do less. They are built with Go
+and Rust.
+
+More is measured of kavka alone. `make bench-growth` has a section below. `make bench-partitions` prints what it
+measures: five brokers with 50,000 replicas (controlled shutdown), 100,000 (failover of the controller) and 200,000
+(memory, descriptors, start after a kill -9). So does `python -m benchmarks.host`: what a second broker brings on this
+machine ([many-cores.md](many-cores.md)). The figures of these two on a quiet machine are not here yet.
 
 What is behind rows that fall short (2026-11-27, Python 3.11, Intel Xeon, on a busy machine: so instructions and CPU
 seconds, no times):
@@ -208,6 +214,9 @@ def render(results: Path = RESULTS, document: Path = DOCUMENT) -> None:
 
 def _section(peer: str, title: str, runs: list[Run]) -> Iterator[str]:
     comparisons = [one for run in runs for one in compare(run["measurements"], "kavka", peer)]
+    if peer not in JUDGED:
+        yield from _unjudged(peer, title, comparisons, runs)
+        return
     judged = [one for one in comparisons if one.verdict]
     reached = [one for one in judged if one.verdict == "reached"]
     yield f"## {title}\n"
@@ -218,6 +227,24 @@ def _section(peer: str, title: str, runs: list[Run]) -> Iterator[str]:
             yield f"\nShort: {row_name(one.row)}, {figure_name(one.figure)}: {ratio} instead of {one.target}."
     yield ""
     yield from _table(comparisons)
+    yield ""
+    yield from _alone(runs, peer)
+    for run in runs:
+        yield from _circumstances(run)
+
+
+def _unjudged(peer: str, title: str, comparisons: list[Comparison], runs: list[Run]) -> Iterator[str]:
+    """A broker of another project, which does less: figures beside figures, and no targets."""
+    yield f"## {title}\n"
+    yield f"{OTHER_BROKERS[peer].about}\n"
+    yield f"| what | figure | kavka min / median / max | {peer} min / median / max | ratio |"
+    yield "| --- | --- | --- | --- | --- |"
+    last = ""
+    for one in comparisons:
+        what = row_name(one.row) if one.row != last else ""
+        cells = [what, figure_name(one.figure), *map(spread_text, (one.subject, one.peer, one.ratio))]
+        last = one.row
+        yield "| " + " | ".join(cells) + " |"
     yield ""
     yield from _alone(runs, peer)
     for run in runs:

@@ -1,4 +1,4 @@
-"""The harness: `python -m benchmarks.run [GROUP ...] [--peer kraft|zk|both | --before COMMIT] [--rounds N] [--quick]`.
+"""The harness: `python -m benchmarks.run [GROUP ...] [--peer PEER | --before COMMIT] [--rounds N] [--quick]`.
 
 Runs the groups of rows.py for each candidate in turn, prints each figure as it comes, the comparison at the end, and
 keeps everything in benchmarks/results/ with docs/benchmarks.md rendered from it.
@@ -26,6 +26,8 @@ from tests.kit.kavka_process import ProcessFailed
 from benchmarks import PROJECT, load_generator, render
 from benchmarks.candidates import BEFORE, Candidate, candidate
 from benchmarks.commits import UnknownCommit, compile_checkout, laid_out
+from benchmarks.other_brokers import PEERS as OTHER_BROKERS
+from benchmarks.other_brokers import WITHOUT
 from benchmarks.results import Measured, Run, compare, machine, merge, read, write
 from benchmarks.rows import GROUPS as OTHER_GROUPS
 from benchmarks.rows import Group, Sizes, live
@@ -45,13 +47,16 @@ def main() -> int:
     arguments = parse(sys.argv[1:])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the brokers are ended on the way out
     names = [arguments.subject, *peers(arguments)]
-    groups = {name: GROUPS[name] for name in arguments.groups or GROUPS}
+    asked = arguments.groups or [name for name in GROUPS if arguments.peer not in OTHER_BROKERS or name not in WITHOUT]
+    groups = {name: GROUPS[name] for name in asked}
     rounds = arguments.rounds or (1 if arguments.quick else 3)
     sizes = Sizes().divided(QUICK_DIVISOR) if arguments.quick else Sizes()
     place = Path(tempfile.mkdtemp(prefix="kavka-bench-", dir=arguments.data))
     try:
         for name in names:
-            if name not in ("kavka", BEFORE):
+            if name in OTHER_BROKERS:
+                OTHER_BROKERS[name].build()
+            elif name not in ("kavka", BEFORE):
                 installed(name)
         commit = laid_out(arguments.before) if arguments.before else None
         load_generator.build()
@@ -80,7 +85,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.run", description="Measure kavka and Apache Kafka in turn.")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}; all when none is named")
     parser.add_argument(
-        "--peer", choices=["kraft", "zk", "both"], default="kraft", help="the Apache Kafka to compare with"
+        "--peer",
+        choices=["kraft", "zk", "both", *OTHER_BROKERS],
+        default="kraft",
+        help="the Apache Kafka to compare with, or another project's broker",
     )
     parser.add_argument("--rounds", type=int, default=0, help="A B A B ...: 3 by default, 1 with --quick")
     parser.add_argument(
@@ -99,6 +107,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     unknown = [name for name in parsed.groups if name not in GROUPS]
     if unknown:
         parser.error(f"{unknown[0]}: no such group; choose from {', '.join(GROUPS)}")
+    lacking = [name for name in parsed.groups if parsed.peer in OTHER_BROKERS and name in WITHOUT]
+    if lacking:
+        parser.error(f"{lacking[0]}: {parsed.peer} cannot serve it")
     return parsed
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks import render
 from benchmarks.results import Measured, Run, Spread, compare, merge, read, write
+from benchmarks.run import parse
 
 
 def measured(row: str, candidate: str, number: int, **figures: float) -> Measured:
@@ -100,3 +101,30 @@ def test_the_document_says_when_the_machine_was_busy(tmp_path: Path) -> None:
     write(tmp_path / "one-broker-kraft.json", [busy])
     render.render(tmp_path, tmp_path / "benchmarks.md")
     assert "The machine was busy with other work" in (tmp_path / "benchmarks.md").read_text()
+
+
+def test_a_broker_of_another_project_is_shown_without_targets(tmp_path: Path) -> None:
+    measurements = [
+        measured("small_requests", "kavka", 1, records_per_s=20_000.0),
+        measured("small_requests", "kfake", 1, records_per_s=40_000.0),
+    ]
+    path = tmp_path / "one-broker-kfake.json"
+    write(path, [run(*measurements)])
+    document = tmp_path / "page.md"
+
+    render.render(tmp_path, document)
+
+    page = document.read_text()
+    assert "## One broker: kavka and kfake" in page
+    assert "keeps all in memory" in page
+    assert "| one record per request, 50 in flight | records/s | 20,000 | 40,000 | 0.5 |" in page
+    assert "Targets reached" not in page
+
+
+@pytest.mark.parametrize("group", ["tls", "share"])
+def test_what_another_projects_broker_cannot_serve_is_not_asked_of_it(
+    group: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse([group, "--peer", "kfake"])
+    assert f"{group}: kfake cannot serve it" in capsys.readouterr().err

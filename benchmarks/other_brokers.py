@@ -1,0 +1,154 @@
+"""Brokers of other projects that speak Kafka's protocol, measured on the same rows: kfake and tansu, one process each.
+
+Decides how each is had and started. It must not know what is measured. Neither does what a broker of Kafka does: what
+they lack stands in `PEERS`, and on the page. Each is built once, by its own language's tool, from its public registry.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.apache_kafka import PeerMissing
+from tests.kit.kavka_process import HOST, CpuSeconds, ProcessFailed, answers_metadata, cpu_seconds, resident_bytes
+from tests.kit.ports import free_port
+
+from benchmarks import PROJECT
+from benchmarks.tls_listener import TlsListener
+
+KFAKE_SOURCE: Final = PROJECT / "benchmarks" / "load" / "kfake"
+TANSU_VERSION: Final = "0.6.0"
+READY_S: Final = 30.0
+BUILD_S: Final = 3_600.0
+
+
+class Peer(NamedTuple):
+    """`about` says for the page what it is and lacks; `command` takes its program, a port and a directory."""
+
+    about: str
+    version: Callable[[], str]
+    build: Callable[[], Path]
+    command: Callable[[Path, int, Path], list[str]]
+
+
+def _build_kfake() -> Path:
+    program = PROJECT / "build" / "kfake"
+    if not program.exists():
+        _run("go", "build", "-o", str(program), ".", directory=KFAKE_SOURCE)
+    return program
+
+
+def _kfake_version() -> str:
+    lines = (KFAKE_SOURCE / "go.mod").read_text().splitlines()
+    return next(" ".join(line.removeprefix("require").split()) for line in lines if "/pkg/kfake v" in line)
+
+
+def _build_tansu() -> Path:
+    home = Path(os.environ.get("PEERS_HOME", Path.home() / ".cache" / "kavka-peers")) / f"tansu-{TANSU_VERSION}"
+    program = home / "bin" / "tansu"
+    if not program.exists():
+        options = ["--version", TANSU_VERSION, "--features", "dynostore", "--locked", "--no-track", "--root", str(home)]
+        _run("cargo", "install", "tansu", *options, directory=PROJECT)
+    return program
+
+
+def _run(tool: str, *arguments: str, directory: Path) -> None:
+    if shutil.which(tool) is None:
+        raise PeerMissing(f"needs {tool}, to build a broker that is compared with")
+    done = subprocess.run(
+        [tool, *arguments], cwd=directory, capture_output=True, text=True, timeout=BUILD_S, check=False
+    )
+    if done.returncode:
+        raise PeerMissing(f"{tool} {arguments[0]} failed: {done.stderr[-2_000:]}")
+
+
+PEERS: Final[Mapping[str, Peer]] = {
+    "kfake": Peer(
+        "kfake is franz-go's fake of a cluster, for tests: it keeps all in memory, and replicates nothing.",
+        _kfake_version,
+        _build_kfake,
+        lambda program, port, directory: [str(program), str(port)],
+    ),
+    "tansu": Peer(
+        "tansu is a broker in Rust over a storage of others; here that is memory. It replicates nothing.",
+        lambda: f"tansu {TANSU_VERSION}, memory://",
+        _build_tansu,
+        lambda program, port, directory: [
+            *(str(program), "broker", "--kafka-cluster-id", "measured", "--storage-engine", "memory://measured/"),
+            *(
+                "--kafka-listener-url",
+                f"tcp://{HOST}:{port}",
+                "--kafka-advertised-listener-url",
+                f"tcp://{HOST}:{port}",
+            ),
+        ],
+    ),
+}
+WITHOUT: Final = ("tls", "share")
+"""Groups of rows that neither can serve as they are measured."""
+
+
+class OtherBroker:
+    """One broker at a time."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._peer = PEERS[name]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+        self._directory = Path()
+
+    def version(self) -> str:
+        return self._peer.version()
+
+    def start(self, directory: Path, tls: TlsListener | None = None) -> float:
+        assert tls is None, f"{self.name} is measured without TLS"
+        program = self._peer.build()
+        directory.mkdir(parents=True, exist_ok=True)
+        self._port, self._directory = free_port(), directory
+        log = directory / "log"
+        with log.open("wb") as output:
+            launched_at = time.perf_counter()
+            self._process = subprocess.Popen(
+                self.command_of(program), cwd=directory, stdout=output, stderr=output, stdin=subprocess.DEVNULL
+            )
+        while not answers_metadata(self._port):
+            if self._process.poll() is not None or time.perf_counter() > launched_at + READY_S:
+                raise ProcessFailed(f"{self.name} does not answer: {log.read_text(errors='replace')[-2_000:]}")
+            time.sleep(0.001)
+        return time.perf_counter() - launched_at
+
+    def command_of(self, program: Path) -> list[str]:
+        return self._peer.command(program, self._port, self._directory)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self._port}"
+
+    @property
+    def command(self) -> list[str]:
+        return [str(word) for word in self._running.args] if isinstance(self._running.args, list) else []
+
+    def cpu_seconds(self) -> CpuSeconds:
+        return cpu_seconds(self._running.pid)
+
+    def resident_bytes(self) -> int:
+        return resident_bytes(self._running.pid)
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RuntimeError(f"{self.name} is not running")
+        return self._process
