@@ -8,7 +8,7 @@ partition             one hosted replica: its role, who joins and who leaves the
                       watermark stands
 divergence            where a reader's log and this one part
 partition_results     what a call of a partition did, with the decisions that the caller records
-partition_reasons     the why-records of a partition: sentences and numbers
+partition_reasons     the why-records and refusals of a partition: sentences and numbers
 partition_rules       what holds for all partitions of a broker
 refusals              which refusals are worth a why-record
 isr_states            the in-sync replicas, committed or with one change under way

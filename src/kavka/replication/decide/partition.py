@@ -385,11 +385,9 @@ class Partition:
         return new_tuple(PartitionAppend, (result, self._alone and self._maybe_advance_high_watermark(now_ms)))
 
     def _refuse_produce(self, now_ms: int) -> None:
-        isr, needed = self.state.isr, self.effective_min_isr
-        why = f"the size of {self.topic_partition}'s ISR is {len(isr)}, and min.insync.replicas asks for {needed}"
         kind = DecisionKind.PRODUCE_REFUSED
-        decisions = self._refusals.decide(kind, now_ms, lambda: reasons.produce_refused(self, why, now_ms))
-        raise PartitionRefusal(ErrorCode.NOT_ENOUGH_REPLICAS, why, decisions)
+        decisions = self._refusals.decide(kind, now_ms, lambda: reasons.produce_refused(self, now_ms))
+        raise PartitionRefusal(ErrorCode.NOT_ENOUGH_REPLICAS, reasons.too_few_in_sync(self), decisions)
 
     def has_enough_replicas(self) -> bool:
         """True while the ISR meets min.insync.replicas. Asked again when an acks=all append is committed."""
@@ -534,16 +532,13 @@ class Partition:
     def _check_broker_epoch(self, broker_id: BrokerId, broker_epoch: int, now_ms: int) -> None:
         status = self._rules.eligibility.status(broker_id)
         if status is not None and status.broker_epoch > broker_epoch:
-            why = (
-                f"broker {broker_id} sent this fetch before its restart, with broker epoch {broker_epoch}; it is "
-                f"registered with {status.broker_epoch} now"
-            )
             epochs = (broker_epoch, status.broker_epoch)
             decisions = self._refusals.decide(
                 DecisionKind.FENCED,
                 now_ms,
-                lambda: reasons.fetched_before_restart(self, broker_id, epochs, why, now_ms),
+                lambda: reasons.fetched_before_restart(self, broker_id, epochs, now_ms),
             )
+            why = reasons.sent_before_restart(broker_id, epochs)
             raise PartitionRefusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, why, decisions)
 
     @property

@@ -106,12 +106,17 @@ def resigned(partition: Partition, later_epoch: LeaderEpoch, now_ms: int) -> Dec
 # -- refusals
 
 
-def produce_refused(partition: Partition, why: str, now_ms: int) -> Decision:
+def too_few_in_sync(partition: Partition) -> str:
+    isr, needed = partition.state.isr, partition.effective_min_isr
+    return f"the size of {partition.topic_partition}'s ISR is {len(isr)}, and min.insync.replicas asks for {needed}"
+
+
+def produce_refused(partition: Partition, now_ms: int) -> Decision:
     """An acks=all append was refused because too few replicas are in sync."""
     return _decision(
         partition,
         DecisionKind.PRODUCE_REFUSED,
-        why,
+        too_few_in_sync(partition),
         now_ms,
         evidence={
             "isr": list(partition.state.isr),
@@ -136,15 +141,20 @@ def fetched_in_another_epoch(
     )
 
 
-def fetched_before_restart(
-    partition: Partition, broker_id: BrokerId, epochs: tuple[int, int], why: str, now_ms: int
-) -> Decision:
-    """A follower's fetch was refused: the broker sent it before its restart. `epochs`: its broker epoch, the present
-    one."""
+def sent_before_restart(broker_id: BrokerId, epochs: tuple[int, int]) -> str:
+    """`epochs`: the broker epoch of the fetch, and the present one."""
+    return (
+        f"broker {broker_id} sent this fetch before its restart, with broker epoch {epochs[0]}; it is registered with "
+        f"{epochs[1]} now"
+    )
+
+
+def fetched_before_restart(partition: Partition, broker_id: BrokerId, epochs: tuple[int, int], now_ms: int) -> Decision:
+    """A follower's fetch was refused: the broker sent it before its restart."""
     return _decision(
         partition,
         DecisionKind.FENCED,
-        why,
+        sent_before_restart(broker_id, epochs),
         now_ms,
         evidence={
             "fetching_broker": broker_id,
