@@ -135,7 +135,7 @@ def test_a_connector_is_told_after_a_preview_and_it_is_in_the_audit_log(live: Li
     task = client.submit(live.get("/do/connector?connector=jdbc%2Forders&task=0"), "/do/connector")
     assert "One task of the connector is restarted." in task.text
     stop = client.submit(live.get("/do/connector?connector=jdbc%2Forders"), "/do/connector", what="stop")
-    assert "until somebody resumes it: orders" in stop.text
+    assert "until somebody resumes this connector: orders" in stop.text
     client.submit(stop, "/do/connector", step="run")
     assert connectors.connectors["jdbc/orders"]["state"] == "STOPPED"
 
