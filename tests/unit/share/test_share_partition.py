@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kavka.errors import RequestError
+from kavka.errors import ErrorCode, RequestError
 from kavka.model import StateBatch
 from kavka.share.decide.acquired_records import LogBatch, Wish
 from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, ShareLimits, SharePartition, Write
@@ -300,3 +300,13 @@ def test_a_batch_that_would_more_than_double_the_limit_is_cut() -> None:
 def test_who_wants_no_more_than_a_number_of_records_gets_none_beyond_the_limit() -> None:
     given, _partition = taken(Wish(5, is_exact=True), LogBatch(0, 29))
     assert given == [(0, 4), (5, 9), (10, 11)]
+
+
+@pytest.mark.parametrize(("first", "which"), [(0, "last"), (4, "last"), (5, "first"), (7, "first")])
+def test_who_acknowledges_what_nobody_was_given_is_told_which_offset_it_is(first: int, which: str) -> None:
+    """The words of Apache Kafka's SharePartition."""
+    partition = SharePartition(0)
+    partition.acquire("m", [LogBatch(0, 4)], Wish(5), 0, LIMITS)
+    with pytest.raises(RequestError, match=f"The {which} offset in request is past acquired records") as refused:
+        partition.acknowledge("m", [Acknowledgement(first, 9, [AcknowledgeType.ACCEPT])], 0, LIMITS)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST

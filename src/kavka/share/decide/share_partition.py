@@ -246,9 +246,10 @@ class SharePartition:
                 "Batch record not found. The request batch offsets are not found in the cache.",
             )
         if last >= self.end:
+            which = "first" if first >= self.end else "last"
             raise RequestError(
                 ErrorCode.INVALID_REQUEST,
-                "Batch record not found. The last offset in request is past acquired records.",
+                f"Batch record not found. The {which} offset in request is past acquired records.",
             )
         for span in self.spans.within(first, last):
             if not span.is_held:
