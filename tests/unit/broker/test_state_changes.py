@@ -767,6 +767,31 @@ def test_transactions_come_and_go_with_their_partition(tmp_path: Path) -> None:
     runs(tmp_path, scenario)
 
 
+def test_offsets_of_a_deleted_topic_go_though_this_broker_never_knew_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(room: Room) -> None:
+        told: list[str] = []
+
+        async def note(topics: Sequence[str]) -> None:
+            told.extend(topics)
+
+        monkeypatch.setattr(room.groups.offsets, "on_topics_deleted", note)
+        offsets = uuid.UUID(int=5)
+        assert await room.publish({0: OWN}, topic=GROUP_METADATA_TOPIC, topic_id=offsets) is ErrorCode.NONE
+        assert await room.lead(topic=GROUP_METADATA_TOPIC, topic_id=offsets) is ErrorCode.NONE
+        await room.settled()
+        assert await room.publish({0: LEADER_DURING_DELETE}) is ErrorCode.NONE
+        await room.settled()
+        assert told == ["orders"]
+        assert await room.publish({0: OTHER}, topic_id=ORDERS_AGAIN) is ErrorCode.NONE
+        assert await room.publish({0: LEADER_DURING_DELETE}) is ErrorCode.NONE
+        await room.settled()
+        assert told == ["orders"], "those of its successor stay"
+
+    runs(tmp_path, scenario)
+
+
 def test_groups_are_placed_by_the_whole_number_of_partitions(tmp_path: Path) -> None:
     async def scenario(room: Room) -> None:
         # Some are told of: others never had a leader. ZooKeeper knows how many there are.

@@ -481,7 +481,8 @@ class StateChanges:
             if known is not None and not is_known:
                 return False  # It is a former topic of this name that is deleted.
             self._forget_topic(name)
-            return known is not None
+            # Groups may have committed offsets for one that this broker does not know, where it came late.
+            return known is not None or any(state.leader == LEADER_DURING_DELETE for state in states)
         self._metadata.set_topic(
             TopicMetadata(
                 name,
