@@ -73,6 +73,12 @@ class StreamsScript:
         self.until(lambda: all(len(self.client.topics(name)[name].partitions) for name in ("four", "two", "three")))
         self.until(lambda: self.client.ask_to_join(READING).active_tasks)
 
+    def create_topic(self, name: str, *, partitions: int) -> None:
+        """Returns when groups know the topic: Kafka's coordinator hears of it later than those who ask for metadata."""
+        self.client.create_topic(name, partitions=partitions)
+        with StreamsMember(self.port, f"reading-{name}", "nobody") as reader:
+            self.until(lambda: reader.ask_to_join(topology(part("0", name))).active_tasks)
+
     def until(self, condition: Callable[[], Any]) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not condition():

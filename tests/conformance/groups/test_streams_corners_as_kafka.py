@@ -182,9 +182,7 @@ def grow(script: StreamsScript, topic: str, count: int) -> None:
 
 
 def topics_that_change(script: StreamsScript) -> None:
-    script.client.create_topic("moving", partitions=2)
-    script.until(lambda: len(script.client.topics("moving")["moving"].partitions) == 2)
-    time.sleep(0.5)
+    script.create_topic("moving", partitions=2)
     reading = topology(part("0", "moving"))
     script.join("moved", ONE, reading)
     script.beat("moved", ONE, has={"0": [0, 1]})
@@ -205,9 +203,7 @@ def topics_that_change(script: StreamsScript) -> None:
 
 
 def a_changelog_that_does_not_grow_with_its_source(script: StreamsScript) -> None:
-    script.client.create_topic("growing", partitions=2)
-    script.until(lambda: len(script.client.topics("growing")["growing"].partitions) == 2)
-    time.sleep(0.5)
+    script.create_topic("growing", partitions=2)
     keeping = topology(part("0", "growing", state_changelog_topics=[info(name="grown-changelog")]))
     script.join("grown", ONE, keeping)
     script.until_ready("grown")
