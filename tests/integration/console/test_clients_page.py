@@ -109,7 +109,7 @@ def test_software_and_principal_are_told_where_brokers_tell_them(live: Live) -> 
 
         page = eventually("clients are told", told)
         if not KNOWN[live.bootstrap]:
-            assert "The brokers of this cluster do not tell clients' software and principals" in page.text
+            assert "The brokers of this cluster report neither clients' software and principals" in page.text
             assert "User:ANONYMOUS" not in page.text
             assert "loose-4" not in page.text
             return

@@ -226,6 +226,18 @@ class TestConnectors:
         max_leaves=12,
     )
 
+    def test_the_cause_is_the_last_one_of_the_trace_in_one_line(self) -> None:
+        """A trace of Java begins with what was wrong last, and ends with what was wrong at first, a screen below."""
+        trace = "a.Kafka: no client\n\tat a.B(B.java:1)\nCaused by: a.Other: no\nCaused by: a.Config: x is small\n\tat"
+        failed = {"state": "FAILED", "trace": trace}
+        assert connector_of("a", {"status": {"connector": failed}}).cause == "a.Config: x is small"
+        of_a_task = {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "RUNNING"}, {"id": 1, **failed}]}
+        assert connector_of("a", {"status": of_a_task}).cause == "a.Config: x is small"
+        assert (
+            connector_of("a", {"status": {"connector": {"state": "FAILED", "trace": "a.B: y\n\tat"}}}).cause == "a.B: y"
+        )
+        assert connector_of("a", {"status": {"connector": {"state": "FAILED", "trace": "\n"}}}).cause == ""
+
     def test_a_trace_that_quotes_a_password_is_without_it(self) -> None:
         trace = "java.sql.SQLException: refused\n\tjdbc:postgresql://me:hunter2@db/x\n\tat io.x.Sink"
         state = {"state": "FAILED", "trace": trace}

@@ -50,6 +50,11 @@ class Task(NamedTuple):
     worker: str
     trace: str
 
+    @property
+    def cause(self) -> str:
+        """Why it has failed, in one line; "" where nothing says it."""
+        return cause_of(self.trace)
+
 
 class Connector(NamedTuple):
     """kind: source, sink, or ''. config: without what may be secret."""
@@ -67,6 +72,11 @@ class Connector(NamedTuple):
         return sum(task.state == FAILED for task in self.tasks)
 
     @property
+    def cause(self) -> str:
+        """Why it or the first of its failed tasks has failed, in one line; "" where nothing says it."""
+        return cause_of(self.trace) or next((task.cause for task in self.tasks if task.cause), "")
+
+    @property
     def level(self) -> str:
         if self.state == FAILED or self.failed_tasks:
             return "bad"
@@ -75,6 +85,9 @@ class Connector(NamedTuple):
     @property
     def topics(self) -> str:
         return self.config.get("topics") or self.config.get("topics.regex") or self.config.get("topic") or ""
+
+
+_CAUSE: Final = "Caused by: "
 
 
 class Worker(NamedTuple):
@@ -124,6 +137,17 @@ def command_request(name: str, what: str, task: int | None = None) -> tuple[str,
             return "PUT", f"{where}/{what}"
         case _:
             raise ValueError(f"{what!r} is not an action of a connector")
+
+
+def cause_of(trace: str) -> str:
+    """The line of a Java stack trace that says what was wrong at first: that of the last cause.
+
+    >>> cause_of("a.Stopped: it stopped\\n\\tat a.B\\nCaused by: a.Bad: y\\nCaused by: a.Small: x is too small")
+    'a.Small: x is too small'
+    """
+    lines = trace.splitlines()
+    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+    return (causes[-1] if causes else lines[0] if lines else "").strip()[:LONGEST_TEXT]
 
 
 def shown_settings(config: object) -> dict[str, str]:
