@@ -69,8 +69,8 @@ def test_who_reads_and_who_writes_is_told(live: Live) -> None:
         only = eventually("of one partition", lambda: shown(f"{PLACE}?partition=0", "reader-7"))
         assert only is not None
         assert "open orders-1" not in only.text
-        leader = next(iter(live.topics()[TOPIC].partitions.values())).leader
-        assert eventually("of a broker", lambda: shown(f"/c/live/brokers/{leader}/clients", "reader-7", "orders-"))
+        leader = live.topics()[TOPIC].partitions[0].leader
+        assert eventually("of a broker", lambda: shown(f"/c/live/brokers/{leader}/clients", "reader-7", "orders 0"))
         transactional.commit_transaction(30)
         eventually("it is over", lambda: "open orders-1" not in client.get(PLACE).text)
     finally:
