@@ -268,6 +268,8 @@ def test_the_number_of_a_topics_partitions_is_the_one_in_zookeeper(tmp_path: Pat
         await session.create(delete_topic_path("orders"), b"")
         assert await listener.configs.partition_count("orders") == 3
         assert await listener.configs.lasting_partition_count("orders") == 0
+        await session.set(topic_path("orders"), b"\xff{")
+        assert await listener.configs.lasting_partition_count("orders") == dynamic_configs.ANY_PARTITION
 
     runs(tmp_path, scenario)
 

@@ -224,6 +224,10 @@ def test_garbage_in_a_topics_znode_holds_nobody_up_and_is_read_when_it_is_mended
         await cluster.admin.set("/brokers/topics/bad", TopicAssignment("bad", {0: [1]}, None).encode())
         await until(lambda: cluster[1].inside.leads("bad", 0) == (1, 0, [1]))
         assert not cluster[1].controller.context.malformed
+        await cluster.admin.create("/brokers/topics/worse", b"\xff{")
+        await until(lambda: list(cluster[1].controller.context.malformed) == ["/brokers/topics/worse"])
+        await cluster.admin.delete("/brokers/topics/worse")
+        await until(lambda: not cluster[1].controller.context.malformed)
 
     run(tmp_path, scenario)
 

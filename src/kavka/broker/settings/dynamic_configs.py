@@ -323,9 +323,9 @@ class DynamicConfigs:
         while True:
             try:
                 node, *marks = await self._zookeeper.get_many(paths)
-                if node is None or any(mark is not None for mark in marks):
-                    return 0
-                return len(TopicAssignment.decode(topic, node[0]).partitions)
+                # Of a topic that the controller cannot read either it removes the mark.
+                count = 0 if node is None else len(TopicAssignment.decode(topic, node[0]).partitions)
+                return 0 if any(mark is not None for mark in marks) else count
             except MalformedZNode:
                 raise
             except ZooKeeperError:

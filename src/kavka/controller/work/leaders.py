@@ -128,6 +128,7 @@ class Leaders:
             try:
                 self._context.states[partition] = KnownState(PartitionState.decode(partition, data), stat.version)
                 self._stored_at[partition] = stat.mzxid
+                self._context.malformed.pop(partition_state_path(partition), None)
             except MalformedZNode as malformed:
                 self._context.found_malformed(malformed)
 

@@ -71,6 +71,7 @@ class TopicChanges:
                 self._context.remove_topic(name)  # Somebody deleted its znode by hand.
             for name in [name for name in self._watched if name not in present]:
                 del self._watched[name]
+                self._context.malformed.pop(topic_path(name), None)
             await self._take([name for name in names if name not in self._watched])
 
     async def look_at(self, name: str) -> None:
@@ -150,6 +151,7 @@ class TopicChanges:
         try:
             data, stat = await self._zookeeper.get(topic_path(name), watch=True)
         except NoNode:
+            self._context.malformed.pop(topic_path(name), None)
             return None
         self._watched[name] = None
         try:
