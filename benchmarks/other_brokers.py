@@ -1,7 +1,8 @@
-"""Brokers of other projects that speak Kafka's protocol, measured on the same rows: kfake and tansu, one process each.
+"""Others that speak Kafka's protocol, measured on the same rows: kfake, tansu, and the floor; one process each.
 
-Decides how each is had and started. It must not know what is measured. Neither does what a broker of Kafka does: what
-they lack stands in `PEERS`, and on the page. Each is built once, by its own language's tool, from its public registry.
+Decides how each is had and started. It must not know what is measured. None does what a broker of Kafka does: what they
+lack stands in `PEERS`, and on the page. The floor is no broker but a C program of ours that does the least that can be
+done (`load/floor.c`). Each is built once, by its own language's tool; what is not ours comes from its public registry.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tests.kit.ports import free_port
 from benchmarks import PROJECT
 from benchmarks.tls_listener import TlsListener
 
+FLOOR_SOURCE: Final = PROJECT / "benchmarks" / "load" / "floor.c"
 KFAKE_SOURCE: Final = PROJECT / "benchmarks" / "load" / "kfake"
 TANSU_VERSION: Final = "0.6.0"
 READY_S: Final = 30.0
@@ -34,6 +36,14 @@ class Peer(NamedTuple):
     version: Callable[[], str]
     build: Callable[[], Path]
     command: Callable[[Path, int, Path], list[str]]
+
+
+def _build_floor() -> Path:
+    program = PROJECT / "build" / "floor"
+    if not program.exists() or program.stat().st_mtime < FLOOR_SOURCE.stat().st_mtime:
+        program.parent.mkdir(exist_ok=True)
+        _run("cc", "-O2", "-msse4.2", "-o", str(program), str(FLOOR_SOURCE), directory=PROJECT)
+    return program
 
 
 def _build_kfake() -> Path:
@@ -68,6 +78,13 @@ def _run(tool: str, *arguments: str, directory: Path) -> None:
 
 
 PEERS: Final[Mapping[str, Peer]] = {
+    "floor": Peer(
+        "The floor is a program in C that receives a batch, checks its CRC, writes it to a file, sends it from there, "
+        "and does nothing else. The ratio is the share of what this machine can do.",
+        lambda: "floor.c",
+        _build_floor,
+        lambda program, port, directory: [str(program), str(port), str(directory)],
+    ),
     "kfake": Peer(
         "kfake is franz-go's fake of a cluster, for tests: it keeps all in memory, and replicates nothing.",
         _kfake_version,
@@ -89,8 +106,8 @@ PEERS: Final[Mapping[str, Peer]] = {
         ],
     ),
 }
-WITHOUT: Final = ("tls", "share")
-"""Groups of rows that neither can serve as they are measured."""
+WITHOUT: Final = dict.fromkeys(PEERS, ("tls", "share")) | {"floor": ("tls", "share", "partitions", "java")}
+"""Groups of rows that they cannot serve as they are measured."""
 
 
 class OtherBroker:

@@ -132,7 +132,8 @@ same load.
 Use it to show that a change costs nothing. The result is printed, and not kept here.
 
 `--peer kfake` and `--peer tansu` compare kavka with brokers of other projects, which do less. They are built with Go
-and Rust.
+and Rust. `--peer floor` compares it with a program in C that does the least that can be done: how much of the machine
+a row leaves unused.
 
 More is measured of kavka alone. `make bench-growth` has a section below. `make bench-partitions` prints what it
 measures: five brokers with 50,000 replicas (controlled shutdown), 100,000 (failover of the controller) and 200,000

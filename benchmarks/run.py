@@ -47,7 +47,7 @@ def main() -> int:
     arguments = parse(sys.argv[1:])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the brokers are ended on the way out
     names = [arguments.subject, *peers(arguments)]
-    asked = arguments.groups or [name for name in GROUPS if arguments.peer not in OTHER_BROKERS or name not in WITHOUT]
+    asked = arguments.groups or [name for name in GROUPS if name not in WITHOUT.get(arguments.peer, ())]
     groups = {name: GROUPS[name] for name in asked}
     rounds = arguments.rounds or (1 if arguments.quick else 3)
     sizes = Sizes().divided(QUICK_DIVISOR) if arguments.quick else Sizes()
@@ -107,7 +107,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     unknown = [name for name in parsed.groups if name not in GROUPS]
     if unknown:
         parser.error(f"{unknown[0]}: no such group; choose from {', '.join(GROUPS)}")
-    lacking = [name for name in parsed.groups if parsed.peer in OTHER_BROKERS and name in WITHOUT]
+    lacking = [name for name in parsed.groups if name in WITHOUT.get(parsed.peer, ())]
     if lacking:
         parser.error(f"{lacking[0]}: {parsed.peer} cannot serve it")
     return parsed

@@ -122,9 +122,7 @@ def test_a_broker_of_another_project_is_shown_without_targets(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("group", ["tls", "share"])
-def test_what_another_projects_broker_cannot_serve_is_not_asked_of_it(
-    group: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_peer_cannot_serve_is_not_asked_of_it(group: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse([group, "--peer", "kfake"])
     assert f"{group}: kfake cannot serve it" in capsys.readouterr().err
