@@ -250,6 +250,26 @@ def test_large_records_go_out_together_and_a_fetch_waits_for_as_many_bytes_as_it
         assert member.fetch(found, max_bytes=1_500_000) == [(0, 0, 2)]
 
 
+def test_batches_larger_than_what_is_read_at_once_go_out_together(client: BrokerClient, broker: KavkaProcess) -> None:
+    """As with Apache Kafka 4.3. Each of them is a few bytes larger than a megabyte."""
+
+    def built(size: int) -> bytes:
+        builder = BatchBuilder()
+        builder.append(0, None, b"x" * size)
+        return bytes(builder.build())
+
+    name, topic_id = topic_of(client)
+    largest = 1_048_588  # max.message.bytes
+    batch = built(2 * largest - len(built(largest)))
+    assert (1 << 20) + 1 < len(batch) <= largest
+    for _ in range(9):
+        assert client.produce(name, batch).error_code == 0
+    with ShareMember(broker.port, group_of(client)) as member:
+        member.join_assigned(name)
+        assert eventually("they come", lambda: member.fetch(topic_id, max_bytes=1 << 30)) == [(0, 6, 1)], "8 MiB"
+        assert member.fetch(topic_id, max_bytes=1 << 30) == [(7, 8, 1)]
+
+
 def test_large_records_go_out_together_again_until_they_have_failed_often(
     client: BrokerClient, broker: KavkaProcess
 ) -> None:

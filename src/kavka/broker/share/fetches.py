@@ -278,7 +278,7 @@ class ShareFetches:
             is_failing = found.acquired[-1].deliveries > isolation_from(limits.deliveries)
             if is_failing or read.led.records.next_is_failing(limits) or left_bytes <= 0:
                 break
-            piece = self._read(asked, read.partition, read.led, min(share_bytes, left_bytes), is_more=True)
+            piece = self._read_more(asked, read, share_bytes, left_bytes)
             if isinstance(piece, _Read) and piece.batches[0].first <= found.acquired[-1].last:
                 break  # The rest of a batch.
         return _joined(pieces, asked.wish) if pieces else None
@@ -302,6 +302,12 @@ class ShareFetches:
             self._leaders.store_passed(led)
             next_read = self._read(asked, read.partition, led, share_bytes)
         return None
+
+    def _read_more(self, asked: FetchWish, read: _Read, share_bytes: int, left_bytes: int) -> _Read | Given | None:
+        """The next piece. A batch that is larger than a piece comes, too, as long as there is room for it."""
+        sizes = dict.fromkeys((min(share_bytes, left_bytes), left_bytes))
+        found = (self._read(asked, read.partition, read.led, size, is_more=True) for size in sizes)
+        return next((piece for piece in found if piece is not None), None)
 
     def _read(
         self, asked: FetchWish, partition: PartitionId, led: LedShare, max_bytes: int, *, is_more: bool = False
