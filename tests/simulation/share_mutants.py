@@ -248,6 +248,8 @@ SHARED: Final = (
         "positions that were set anew meanwhile count for nothing until a write is fenced",
         "SH4",
         (f"{LEADERS}.forget", "led.is_unused = True", "pass"),
+        # Each session looks at the epochs of the state too: the bug is there only without both.
+        (f"{LEADERS}.find", "and known.as_of >= since", ""),
         story=ADMINISTRATOR,
     ),
     bug(
