@@ -188,7 +188,7 @@ def test_a_run_that_broke_a_rule_is_made_smaller_and_played_again(tmp_path: Path
         (["--replay", __file__], "is not a recorded run"),
         (["--replay", __file__, "--seed", "7"], "has its own seed, brokers, length and faults"),
         (["--scenario", "no such thing"], "unknown scenario 'no such thing'"),
-        (["--scenario", "article 001"], "fits"),
+        (["--scenario", "article 001"], "matches"),
         (["--scenario", "S13", "--hours", "1"], "a scenario has its own brokers, faults and end"),
         (["--faults", "kill,earthquake"], "no such kind of fault: earthquake"),
         (["--faults", ""], "no such kind of fault: nothing named"),

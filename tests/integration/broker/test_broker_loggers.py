@@ -36,7 +36,7 @@ def test_what_is_changed_shows_in_the_log_at_once_and_is_forgotten_with_the_brok
     broker = start_kavka()
 
     def is_said_of(topic: str) -> bool:
-        return f'"topic {topic}: ' in broker.log_file.read_text()
+        return f'"topic {topic} has ' in broker.log_file.read_text()
 
     with BrokerClient(broker.port) as client:
         assert (levels(client)["root"], levels(client)[DECISIONS]) == ("INFO", "INFO")
