@@ -49,6 +49,7 @@ from kavka.protocol.messages.list_offsets_request import ListOffsetsPartition, L
 from kavka.protocol.messages.metadata_request import MetadataRequest
 from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kavka.records.builder import BatchBuilder
+from kavka.runtime.loop import share_files
 
 PROBE_VERSION: Final = 10
 PROBE: Final = "probe"
@@ -205,13 +206,16 @@ def connections(broker: Broker, sizes: Sequence[int]) -> Iterator[Point]:
     asked = ApiVersionsRequest(client_software_name="growth", client_software_version="1")
     broker.client.ask(asked, 3)
     state = grown(broker)
+    room = share_files(resource.getrlimit(resource.RLIMIT_NOFILE)[1]).connections
+    if max(sizes) >= room:
+        print(f"connections: up to {room:,}, which is a broker's share of the files that this system lets it open")
     with ExitStack() as held:
 
         def grow(size: int) -> None:
             for _ in range(state.done, size):
                 held.enter_context(BrokerClient(broker.port)).ask(asked, 3)
 
-        for size in sizes:
+        for size in [size for size in sizes if size < room]:
             state, point = state.to(size, lambda size=size: grow(size))  # type: ignore[misc]  # the default's type
             yield point
 
