@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -46,6 +48,42 @@ def test_a_member_whose_heartbeats_cannot_be_written_down_is_not_silent() -> Non
             case.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
             assert await case.refused("one", one.member_epoch) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert len(told(await case.beat("one", one.member_epoch))) == 2
+
+    in_virtual_time(scenario)
+
+
+def test_a_heartbeat_of_a_group_at_rest_looks_at_no_other_member() -> None:
+    """Else the heartbeats of a group cost the square of its members."""
+
+    class OneByOne(dict[Any, Any]):
+        def __iter__(self) -> Iterator[Any]:
+            raise AssertionError("all members were looked at")
+
+        keys = values = items = __iter__  # type: ignore[assignment]  # whoever walks through them fails
+
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        one = await case.beat("one")
+        two = await case.beat("two")
+        one = await case.beat("one", one.member_epoch, owned=dict(one.assignment or {}))
+        one = await case.beat("one", one.member_epoch, owned=dict(one.assignment or {}))
+        two = await case.beat("two", two.member_epoch)
+        assert len(told(two)) == 2
+        two = await case.beat("two", two.member_epoch, owned=dict(two.assignment or {}))
+        group = case.groups.describe_consumer_group(GROUP)
+        assert group is not None
+        assert group.state == "Stable"
+        group.members, group.deadlines = OneByOne(group.members), OneByOne(group.deadlines)
+        for _ in range(3):
+            await asyncio.sleep(5)
+            assert (await case.beat("one", one.member_epoch)).member_epoch == one.member_epoch
+            assert (await case.beat("two", two.member_epoch)).member_epoch == two.member_epoch
+        group.members, group.deadlines = dict(dict.items(group.members)), dict(dict.items(group.deadlines))
+        await asyncio.sleep(SESSION_S - 1)
+        await case.beat("one", one.member_epoch)
+        await asyncio.sleep(2)
+        assert list(group.members) == ["one"], "sessions end as before"
 
     in_virtual_time(scenario)
 

@@ -36,6 +36,10 @@ class Carrier(Protocol):
         """Sees to it that the group's next deadline is noticed."""
         ...
 
+    def arm_for(self, active: ActiveGroupShard, group_id: str, deadline_ms: int) -> None:
+        """As `arm`, where no deadline but this one has changed: nobody looks at those of all members."""
+        ...
+
     def now_ms(self) -> int:
         """The monotonic clock."""
         ...

@@ -537,6 +537,12 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         delay_s = max(deadline_ms - self.now_ms(), 0) / 1000
         active.timers[group_id] = (deadline_ms, self._loop.call_later(delay_s, self._on_time, active, group_id))
 
+    def arm_for(self, active: ActiveGroupShard, group_id: str, deadline_ms: int) -> None:
+        """As `arm`, where no deadline but this one has changed: nobody looks at those of all members."""
+        armed = active.timers.get(group_id)
+        if armed is None or armed[0] > deadline_ms:
+            self.arm(active, group_id)
+
     def _on_time(self, active: ActiveGroupShard, group_id: str) -> None:
         active.timers.pop(group_id, None)
         consumers = active.shard.consumer_groups.get(group_id)

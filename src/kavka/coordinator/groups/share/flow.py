@@ -185,8 +185,9 @@ class ShareGroupFlow:
     def _on_heard(self, active: ActiveGroupShard, group_id: str, member_id: str) -> None:
         group = active.shard.share_groups.get(group_id)
         if group is not None:
-            group.renew(member_id, self._carrier.now_ms() + self._around.limits(group_id).session_timeout_ms)
-            self._carrier.arm(active, group_id)
+            until_ms = self._carrier.now_ms() + self._around.limits(group_id).session_timeout_ms
+            group.renew(member_id, until_ms)
+            self._carrier.arm_for(active, group_id, until_ms)
 
     async def _leave(self, active: ActiveGroupShard, request: ShareHeartbeat) -> ShareAnswer:
         def decide() -> tuple[Sequence[CoordinatorRecord], None]:

@@ -290,6 +290,9 @@ def advance(
     is_new = before.member_id not in group.members
     if is_new or updated != before:
         records.append(member_record(group_id, updated))
+    elif _is_at_rest(group, now):
+        target = group.target_of(updated.member_id, updated.instance_id)
+        return _next_step(group, updated, group.assignment_epoch, target, owned, records)
     members = members_with(group, updated)
     regexes = _regexes(group, members, now, records)
     read = {member.member_id: _topics_of(member, regexes) for member in members.values()}
@@ -333,6 +336,35 @@ def advance(
     )
     if after != updated or is_new:
         records.append(current_record(group_id, after))
+    return after
+
+
+def _is_at_rest(group: ConsumerGroup, now: Now) -> bool:
+    """Whether nothing can follow for the group from a heartbeat that says nothing new: its subscriptions and topics are
+    those that were looked at before, and have their target. Most heartbeats come then, and look at no other member."""
+    return (
+        group.checked_version == now.topics.version
+        and not now.resolved
+        and FIRST_EPOCH <= group.epoch <= group.assignment_epoch
+    )
+
+
+def _next_step(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    target_epoch: int,
+    target: Assignment,
+    owned: Assignment | None,
+    records: list[CoordinatorRecord],
+) -> ConsumerMember:
+    """The member one step nearer to its part of the target, with the record of it."""
+    if member.is_reconciled_to(target_epoch):
+        return member
+    after = reconcile(
+        member, target_epoch=target_epoch, target=target, owner_epoch=group.owner_epoch, owned=owned, is_read=None
+    )
+    if after != member:
+        records.append(current_record(group.group_id, after))
     return after
 
 
