@@ -55,7 +55,9 @@ PROBE_VERSION: Final = 10
 PROBE: Final = "probe"
 IN_FLIGHT: Final = 50
 PROBES: Final = 6_000
-REST_S: Final = 3.0
+SETTLED_S: Final = 6.0
+"""By then what came last is in the checkpoint, which is written every five seconds."""
+REST_S: Final = 5.0
 PARTITIONS_OF_A_TOPIC: Final = 10_000
 PARTITIONS_OF_A_GROUP: Final = 1_000
 BATCH_BYTES: Final = 100
@@ -136,7 +138,7 @@ class Broker:
 
     def idle_percent(self) -> float:
         """Of a core, while nobody asks for anything."""
-        time.sleep(0.5)
+        time.sleep(SETTLED_S)
         return self.cpu_us(1, lambda: time.sleep(REST_S)) / (REST_S * 1e6) * 100
 
 
