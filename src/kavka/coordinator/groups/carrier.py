@@ -32,12 +32,9 @@ class Carrier(Protocol):
         """Answers what a classic group held."""
         ...
 
-    def arm(self, active: ActiveGroupShard, group_id: str) -> None:
-        """Sees to it that the group's next deadline is noticed."""
-        ...
-
-    def arm_for(self, active: ActiveGroupShard, group_id: str, deadline_ms: int) -> None:
-        """As `arm`, where no deadline but this one has changed: nobody looks at those of all members."""
+    def arm(self, active: ActiveGroupShard, group_id: str, changed_ms: int | None = None) -> None:
+        """Sees to it that the group's next deadline is noticed. `changed_ms` is the one that has changed, where all
+        others are as they were: nobody looks at those of all members then."""
         ...
 
     def now_ms(self) -> int:

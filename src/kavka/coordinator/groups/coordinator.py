@@ -512,19 +512,20 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         for rebalance in effects.rebalances:
             self._around.on_rebalance(rebalance)
 
-    def arm(self, active: ActiveGroupShard, group_id: str) -> None:
-        """Sees to it that `_on_time` comes no later than the group's next deadline.
+    def arm(self, active: ActiveGroupShard, group_id: str, changed_ms: int | None = None) -> None:
+        """Sees to it that `_on_time` comes no later than the group's next deadline. `changed_ms` is the one that has
+        changed, where all others are as they were.
 
         A deadline that moves further away leaves the timer as it is: it then finds nothing due and is set anew. So a
-        heartbeat costs no timer.
+        heartbeat costs no timer, and no look at the other members.
         """
-        if active.is_gone:
+        armed = active.timers.get(group_id)
+        if active.is_gone or (changed_ms is not None and armed is not None and armed[0] <= changed_ms):
             return
         shard = active.shard
         newer = shard.consumer_groups.get(group_id) or shard.share_groups.get(group_id)
         group = newer or shard.streams_groups.get(group_id) or shard.groups.get(group_id)
         deadline_ms = None if group is None else group.next_deadline_ms()
-        armed = active.timers.get(group_id)
         if deadline_ms is None:
             if armed is not None:
                 armed[1].cancel()
@@ -536,12 +537,6 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             armed[1].cancel()
         delay_s = max(deadline_ms - self.now_ms(), 0) / 1000
         active.timers[group_id] = (deadline_ms, self._loop.call_later(delay_s, self._on_time, active, group_id))
-
-    def arm_for(self, active: ActiveGroupShard, group_id: str, deadline_ms: int) -> None:
-        """As `arm`, where no deadline but this one has changed: nobody looks at those of all members."""
-        armed = active.timers.get(group_id)
-        if armed is None or armed[0] > deadline_ms:
-            self.arm(active, group_id)
 
     def _on_time(self, active: ActiveGroupShard, group_id: str) -> None:
         active.timers.pop(group_id, None)

@@ -134,7 +134,7 @@ class ConsumerGroupFlow:
         if group is not None:
             group.untold.discard(answer.member_id)
             group.watch_revocation(answer.member_id, self._carrier.now_ms())
-            self._carrier.arm_for(active, group_id, min(group.deadlines[answer.member_id].all()))
+            self._carrier.arm(active, group_id, min(group.deadlines[answer.member_id].all()))
         return answer
 
     def _on_heard(self, active: ActiveGroupShard, group_id: str, member_id: str) -> ConsumerGroup | None:

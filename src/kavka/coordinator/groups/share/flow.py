@@ -187,7 +187,7 @@ class ShareGroupFlow:
         if group is not None:
             until_ms = self._carrier.now_ms() + self._around.limits(group_id).session_timeout_ms
             group.renew(member_id, until_ms)
-            self._carrier.arm_for(active, group_id, until_ms)
+            self._carrier.arm(active, group_id, until_ms)
 
     async def _leave(self, active: ActiveGroupShard, request: ShareHeartbeat) -> ShareAnswer:
         def decide() -> tuple[Sequence[CoordinatorRecord], None]:

@@ -284,15 +284,13 @@ def advance(
     now: Now,
     records: list[CoordinatorRecord],
 ) -> ConsumerMember:
-    """Adds the records of what follows when `before` becomes `updated`: the member, the group's epoch, the target
-    assignment, the member's next step. Returns the member after that step."""
+    """Adds the records of what follows when `before` becomes `updated`. Returns the member after its next step."""
     group_id = group.group_id
     is_new = before.member_id not in group.members
     if is_new or updated != before:
         records.append(member_record(group_id, updated))
     elif _is_at_rest(group, now):
-        target = group.target_of(updated.member_id, updated.instance_id)
-        return _next_step(group, updated, group.assignment_epoch, target, owned, records)
+        return _next_step(group, updated, owned, records)
     members = members_with(group, updated)
     regexes = _regexes(group, members, now, records)
     read = {member.member_id: _topics_of(member, regexes) for member in members.values()}
@@ -352,16 +350,19 @@ def _is_at_rest(group: ConsumerGroup, now: Now) -> bool:
 def _next_step(
     group: ConsumerGroup,
     member: ConsumerMember,
-    target_epoch: int,
-    target: Assignment,
     owned: Assignment | None,
     records: list[CoordinatorRecord],
 ) -> ConsumerMember:
-    """The member one step nearer to its part of the target, with the record of it."""
-    if member.is_reconciled_to(target_epoch):
+    """The member one step nearer to its part of the target that there is, with the record of it."""
+    if member.is_reconciled_to(group.assignment_epoch):
         return member
     after = reconcile(
-        member, target_epoch=target_epoch, target=target, owner_epoch=group.owner_epoch, owned=owned, is_read=None
+        member,
+        target_epoch=group.assignment_epoch,
+        target=group.target_of(member.member_id, member.instance_id),
+        owner_epoch=group.owner_epoch,
+        owned=owned,
+        is_read=None,
     )
     if after != member:
         records.append(current_record(group.group_id, after))
