@@ -147,7 +147,7 @@ seconds, no times):
   220,000 under TLS (callgrind, ten requests per read). They are one path of 150 calls in CPython, none of which takes
   more than 5 %: the request is decoded, its batch checked, appended and acknowledged. librdkafka puts one request into
   a record, and all answers of a turn leave in one.
-* **One record per request, in clear.** Side by side on one busy machine a request takes 36 us of user CPU; the commit of
+* **One record per request, in clear.** Side by side on a busy machine a request takes 36 us of user CPU; the commit of
   21 November that this row had before takes 30, or 184,000 instructions against 169,000. What came since: every record
   of a batch is looked at, as Kafka does (6 us), and who writes is noted, for `kavka console` (1 us). What else was
   trimmed in between is in both figures.
