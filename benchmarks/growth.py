@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 
 from tests.kit.broker_client import BrokerClient, framed
 from tests.kit.kavka_process import KavkaProcess, resident_bytes
+from tests.kit.process_cluster import eventually
 
 from benchmarks import commits, growth_results
 from benchmarks.groups import join as join_classic
@@ -91,7 +92,7 @@ class Broker:
         """All of the process, this one first."""
         self._controller = BrokerClient(ports[known.controller_id])
         self.create(PROBE, 1, on=self.brokers[:1])
-        self._probe = produce_frame({PROBE: [0]}, one_record())
+        self._probe = produce_frame({PROBE: [0]}, records(1))
         self.ask_many(self._probe, PROBES // 2)
 
     def close(self) -> None:
@@ -116,7 +117,7 @@ class Broker:
         assert not answer.topics[0].error_code, answer
         last = ListOffsetsPartition(partition_index=partitions - 1, current_leader_epoch=-1, timestamp=-1)
         asked = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[last])])
-        until(lambda: not self.client.ask(asked, 4).topics[0].partitions[0].error_code)
+        eventually("its last log answers", lambda: not self.client.ask(asked, 4).topics[0].partitions[0].error_code)
 
     def ask_many(self, frame: bytes, count: int) -> None:
         """Sends a request `count` times, some of them in flight, and takes the answers."""
@@ -165,18 +166,6 @@ class Grown(NamedTuple):
 
 def grown(broker: Broker) -> Grown:
     return Grown(broker, 0, broker.memory_kb)
-
-
-def until(found: Callable[[], object], patience_s: float = 120.0) -> None:
-    deadline = time.monotonic() + patience_s
-    while not found():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not in {patience_s:.0f} s")
-        time.sleep(0.05)
-
-
-def one_record() -> bytes:
-    return records(1)
 
 
 def records(count: int) -> bytes:
@@ -239,8 +228,8 @@ def groups(broker: Broker, sizes: Sequence[int]) -> Iterator[Point]:
     """Groups of the classic protocol with one member each. The units of `heartbeat_us` are heartbeats."""
     broker.create("measured", 1)
     find = FindCoordinatorRequest(coordinator_keys=["warm"])
-    until(lambda: not broker.client.ask(find, 4).coordinators[0].error_code)
-    until(lambda: not join_classic(broker.client, "warm").error_code)
+    eventually("a coordinator", lambda: not broker.client.ask(find, 4).coordinators[0].error_code)
+    eventually("a member joins", lambda: not join_classic(broker.client, "warm").error_code)
     members: list[HeartbeatRequest] = []
     state = grown(broker)
 
@@ -268,10 +257,11 @@ def members(broker: Broker, sizes: Sequence[int]) -> Iterator[Point]:
     """Members of one group of the newer protocol, which has a topic of 1,000 partitions. A size's members come to a
     new group: from the first heartbeat to the one with which the last member has what it is to have."""
     broker.create("measured", PARTITIONS_OF_A_GROUP)
-    until(
-        lambda: not broker.client.ask(FindCoordinatorRequest(coordinator_keys=["warm"]), 4).coordinators[0].error_code
+    eventually(
+        "a coordinator",
+        lambda: not broker.client.ask(FindCoordinatorRequest(coordinator_keys=["warm"]), 4).coordinators[0].error_code,
     )
-    until(lambda: not _Members(broker.client, "warm", 1).beat_all())
+    eventually("a member joins", lambda: not _Members(broker.client, "warm", 1).beat_all())
     for size in sizes:
         group, memory_kb = _Members(broker.client, f"members-{size}", size), broker.memory_kb
         joined_us = broker.cpu_us(size, group.settle)
@@ -336,7 +326,7 @@ def topics(broker: Broker, sizes: Sequence[int]) -> Iterator[Point]:
     for number in range(max(sizes)):
         broker.create(f"named-{number}", 1)
     for size in sizes:
-        frame = produce_frame({f"named-{number}": [0] for number in range(size)}, one_record())
+        frame = produce_frame({f"named-{number}": [0] for number in range(size)}, records(1))
         count = max(20_000 // size, IN_FLIGHT) // IN_FLIGHT * IN_FLIGHT
         broker.ask_many(frame, IN_FLIGHT)
         yield Point(size, {"cpu_us": broker.cpu_us(count * size, lambda: broker.ask_many(frame, count))})  # noqa: B023
@@ -356,7 +346,7 @@ def followers(broker: Broker, sizes: Sequence[int]) -> Iterator[Point]:
     """Replicas of a partition, with acks=all and one record at a time; CPU of all brokers for each replica."""
     for size in sizes:
         broker.create(f"replicas-{size}", 1, on=broker.brokers[:size])
-        frame, count = produce_frame({f"replicas-{size}": [0]}, one_record(), acks=-1), 2_000
+        frame, count = produce_frame({f"replicas-{size}": [0]}, records(1), acks=-1), 2_000
 
         def one_by_one(times: int) -> None:
             for _ in range(times):

@@ -7,7 +7,6 @@ done (`load/floor.c`). Each is built once, by its own language's tool; what is n
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.apache_kafka import PeerMissing
+from tests.apache_kafka.release import peers_home
 from tests.kit.kavka_process import HOST, CpuSeconds, ProcessFailed, answers_metadata, cpu_seconds, resident_bytes
 from tests.kit.ports import free_port
 
@@ -59,7 +59,7 @@ def _kfake_version() -> str:
 
 
 def _build_tansu() -> Path:
-    home = Path(os.environ.get("PEERS_HOME", Path.home() / ".cache" / "kavka-peers")) / f"tansu-{TANSU_VERSION}"
+    home = peers_home() / f"tansu-{TANSU_VERSION}"
     program = home / "bin" / "tansu"
     if not program.exists():
         options = ["--version", TANSU_VERSION, "--features", "dynostore", "--locked", "--no-track", "--root", str(home)]
@@ -119,6 +119,7 @@ class OtherBroker:
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
         self._directory = Path()
+        self.command: list[str] = []
 
     def version(self) -> str:
         return self._peer.version()
@@ -128,20 +129,18 @@ class OtherBroker:
         program = self._peer.build()
         directory.mkdir(parents=True, exist_ok=True)
         self._port, self._directory = free_port(), directory
+        self.command = self._peer.command(program, self._port, directory)
         log = directory / "log"
         with log.open("wb") as output:
             launched_at = time.perf_counter()
             self._process = subprocess.Popen(
-                self.command_of(program), cwd=directory, stdout=output, stderr=output, stdin=subprocess.DEVNULL
+                self.command, cwd=directory, stdout=output, stderr=output, stdin=subprocess.DEVNULL
             )
         while not answers_metadata(self._port):
             if self._process.poll() is not None or time.perf_counter() > launched_at + READY_S:
                 raise ProcessFailed(f"{self.name} does not answer: {log.read_text(errors='replace')[-2_000:]}")
             time.sleep(0.001)
         return time.perf_counter() - launched_at
-
-    def command_of(self, program: Path) -> list[str]:
-        return self._peer.command(program, self._port, self._directory)
 
     def stop(self) -> None:
         if self._process is not None:
@@ -153,10 +152,6 @@ class OtherBroker:
     @property
     def bootstrap(self) -> str:
         return f"{HOST}:{self._port}"
-
-    @property
-    def command(self) -> list[str]:
-        return [str(word) for word in self._running.args] if isinstance(self._running.args, list) else []
 
     def cpu_seconds(self) -> CpuSeconds:
         return cpu_seconds(self._running.pid)

@@ -17,9 +17,11 @@ RESULTS = PROJECT / "benchmarks" / "results"
 # A measured pair keeps both cores busy by itself at times, which alone gives a load average of one or two a core.
 BUSY_LOAD_PER_CORE = 2
 SHAPES = {"one-broker": "One broker: kavka", "three-brokers": "Three brokers: kavka"}
-JUDGED = {"kraft": "Apache Kafka, KRaft mode", "zk": "Apache Kafka, ZooKeeper mode"}
-"""Peers that the targets are for."""
-PEERS = {**JUDGED, **{name: name for name in OTHER_BROKERS}}
+PEERS = {
+    "kraft": "Apache Kafka, KRaft mode",
+    "zk": "Apache Kafka, ZooKeeper mode",
+    **{name: name for name in OTHER_BROKERS},
+}
 
 ROW_NAMES = {
     "startup": "start-up",
@@ -221,45 +223,24 @@ def render(results: Path = RESULTS, document: Path = DOCUMENT) -> None:
 
 def _section(peer: str, title: str, runs: list[Run]) -> Iterator[str]:
     comparisons = [one for run in runs for one in compare(run["measurements"], "kavka", peer)]
-    if peer not in JUDGED:
-        yield from _unjudged(peer, title, comparisons, runs)
-        return
     judged = [one for one in comparisons if one.verdict]
     reached = [one for one in judged if one.verdict == "reached"]
     yield f"## {title}\n"
-    yield f"Targets reached: {len(reached)} of {len(judged)}."
+    yield f"Targets reached: {len(reached)} of {len(judged)}." if judged else OTHER_BROKERS[peer].about
     for one in judged:
         if one.verdict == "short" and one.ratio is not None:
             ratio = number(one.ratio.median)
             yield f"\nShort: {row_name(one.row)}, {figure_name(one.figure)}: {ratio} instead of {one.target}."
     yield ""
-    yield from _table(comparisons)
+    yield from _table(comparisons, peer if peer in OTHER_BROKERS else "Apache Kafka")
     yield ""
     yield from _alone(runs, peer)
     for run in runs:
         yield from _circumstances(run)
 
 
-def _unjudged(peer: str, title: str, comparisons: list[Comparison], runs: list[Run]) -> Iterator[str]:
-    """A broker of another project, which does less: figures beside figures, and no targets."""
-    yield f"## {title}\n"
-    yield f"{OTHER_BROKERS[peer].about}\n"
-    yield f"| what | figure | kavka min / median / max | {peer} min / median / max | ratio |"
-    yield "| --- | --- | --- | --- | --- |"
-    last = ""
-    for one in comparisons:
-        what = row_name(one.row) if one.row != last else ""
-        cells = [what, figure_name(one.figure), *map(spread_text, (one.subject, one.peer, one.ratio))]
-        last = one.row
-        yield "| " + " | ".join(cells) + " |"
-    yield ""
-    yield from _alone(runs, peer)
-    for run in runs:
-        yield from _circumstances(run)
-
-
-def _table(comparisons: list[Comparison]) -> Iterator[str]:
-    yield "| what | figure | kavka min / median / max | Apache Kafka min / median / max | ratio | target | |"
+def _table(comparisons: list[Comparison], peer: str) -> Iterator[str]:
+    yield f"| what | figure | kavka min / median / max | {peer} min / median / max | ratio | target | |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     last = ""
     for one in comparisons:

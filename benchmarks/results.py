@@ -18,6 +18,9 @@ from typing import NamedTuple, TypedDict
 
 from benchmarks.targets import TARGETS, Target
 
+JUDGED = ("kraft", "zk")
+"""Apache Kafka, which the targets are for: no other project's broker, and no former kavka."""
+
 
 class Measured(TypedDict):
     """One row of one candidate in one round. figures: by name, which ends in the unit."""
@@ -59,10 +62,12 @@ class Comparison(NamedTuple):
     peer: Spread
     ratio: Spread | None
     rounds: int
+    is_judged: bool
+    """Whether the targets are for this peer."""
 
     @property
     def target(self) -> Target | None:
-        return TARGETS.get((self.row, self.figure))
+        return TARGETS.get((self.row, self.figure)) if self.is_judged else None
 
     @property
     def verdict(self) -> str:
@@ -100,6 +105,7 @@ def compare(measurements: Iterable[Measured], subject: str, peer: str) -> list[C
                 spread(theirs[number] for number in both),
                 spread(ratios) if ratios else None,
                 len(both),
+                peer in JUDGED,
             )
         )
     return comparisons

@@ -40,7 +40,7 @@ from kavka.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from kavka.records.batch import CRC_START, HEADER_SIZE, MAGIC, MAGIC_OFFSET, TRANSACTIONAL_FLAG
-from kavka.records.validation import FIRST_ZSTD_VERSION, check_produce_version, single_batch
+from kavka.records.validation import check_produce_version, single_batch
 from kavka.replication.decide.partition import ACKS_ALL
 from kavka.replication.delayed_requests import AppendOutcome
 
@@ -172,8 +172,7 @@ def _append(
     if message.transactional_id is None and _is_transactional(records):
         return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     try:
-        if request.header.api_version < FIRST_ZSTD_VERSION:
-            check_produce_version(records, request.header.api_version)
+        check_produce_version(records, request.header.api_version)
         if topic in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT_ID:
             single_batch(records)
             return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION)
