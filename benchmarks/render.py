@@ -154,7 +154,7 @@ seconds, no times):
   of a batch is looked at, as Kafka does (6 us), and who writes is noted, for `kavka console` (1 us). What else was
   trimmed in between is in both figures.
 * **Start-up, one record at a time.** The processor of these rows runs Apache Kafka's start in 2.2 s, where that of
-  21 November took 6.1 s; kavka's takes 0.27 s on both.
+  21 November took 6.1 s; kavka's took 0.30 s then, and takes 0.27 s now.
 * **One record at a time, p99.** Garbage collection is not it: 6,000 records written one at a time to a new broker
   cause no collection, and no turn of the event loop of 100 ms. The ratio was between 0.04 and 1.79 in three rounds of
   a busy machine, where the tail is mostly the wait for a core. What makes it on a quiet one is not known.
