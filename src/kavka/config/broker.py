@@ -307,7 +307,7 @@ class BrokerConfig(BrokerSettings):
 
     @cached_property
     def early_start(self) -> tuple[str, ...]:
-        """Listeners that may start before an authorizer is ready. There is no authorizer, so all start early."""
+        """Listeners that need not wait for the authorizer. None waits: it is ready before any listener opens."""
         return tuple(filter(None, (name.strip().upper() for name in (self.early_start_listeners or "").split(","))))
 
     @cached_property

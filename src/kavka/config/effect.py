@@ -240,7 +240,8 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
     ("Records are never converted to older formats.", "log.message.downconversion.enable"),
     ("Records are always stored in the format of Kafka 0.11 and newer.", "log.message.format.version"),
     (
-        "It names the listeners that start before an authorizer is ready. Here all listeners start after it.",
+        "It names the listeners that need not wait for the authorizer. Here, as with Apache Kafka's AclAuthorizer, the "
+        "authorizer is ready before any listener opens.",
         "early.start.listeners",
     ),
     (
