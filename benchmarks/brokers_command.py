@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stand_ins.start()
     words = ["brokers", "--json", "-b", f"{HOST}:{stand_ins.ports[0]}"]
     if chosen.profile:
-        from kavka.cli.brokers import brokers
+        from kavka.cli.cluster.brokers import brokers
 
         profile = cProfile.Profile()
         profile.runcall(brokers, as_json=True, bootstrap=words[-1])

@@ -11,9 +11,9 @@ import tempfile
 from kavka.metrics import Registry
 from kavka.model import FileSlice
 from kavka.protocol.connection import Handler, Request, Response
-from kavka.runtime import socket_connection
 from kavka.runtime.loop import raise_file_limit, run
-from kavka.runtime.socket_server import ListenerLimits, SocketServer, SocketServerLimits
+from kavka.runtime.network import socket_connection
+from kavka.runtime.network.socket_server import ListenerLimits, SocketServer, SocketServerLimits
 
 ANSWER = Response((bytes(100),))
 

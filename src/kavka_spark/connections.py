@@ -113,7 +113,7 @@ class _Connections:
         self._frozen_by.append(context.taskAttemptId())
 
     def _open(self, options: ConnectionOptions) -> WorkerConnection:
-        from kavka.runtime.client_network import client_network
+        from kavka.runtime.network.client_network import client_network
 
         network = client_network(options.tls, connect_timeout_s=options.client.connect_timeout_ms / 1000)
         cluster = Cluster(network, options.bootstrap, options.client)

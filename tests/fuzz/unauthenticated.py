@@ -43,9 +43,9 @@ from kavka.protocol.codec import decode, encode
 from kavka.protocol.connection import ConnectionContext, Outcome, Request, Response, ServerConnection
 from kavka.protocol.frames import BufferPool
 from kavka.protocol.messages import ApiVersionsRequest, SaslAuthenticateRequest, SaslHandshakeRequest
-from kavka.runtime.certificate_authority import CertificateAuthority
-from kavka.runtime.tls_channel import SCRATCH_BYTES, TlsChannel, TlsSession
-from kavka.runtime.tls_handshakes import step
+from kavka.runtime.tls.certificate_authority import CertificateAuthority
+from kavka.runtime.tls.tls_channel import SCRATCH_BYTES, TlsChannel, TlsSession
+from kavka.runtime.tls.tls_handshakes import step
 from kavka.security import der
 from kavka.security.certificates import read_certificate
 from kavka.security.digest_md5 import REALM, DigestClient, DigestServer, SaslFailed

@@ -13,7 +13,7 @@ from enum import Enum
 
 from kavka.errors import ConnectionFailed
 from kavka.network import Connection, Network
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 
 
 class Mode(Enum):

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from kavka.client.admin import Admin
 from kavka.client.cluster import Cluster, parse_bootstrap
 from kavka.client.settings import ClientSettings
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 
 Result = TypeVar("Result")
 

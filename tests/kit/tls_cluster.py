@@ -18,7 +18,7 @@ from kavka.config import BrokerConfig
 from kavka.runtime.cluster import Cluster
 from kavka.runtime.loop import new_event_loop, share_files
 from kavka.runtime.server import Server
-from kavka.runtime.zookeeper_host import ZooKeeperPlace
+from kavka.runtime.zookeeper.zookeeper_host import ZooKeeperPlace
 from tests.kit.certificates import Authority, Signed
 from tests.kit.ports import free_port
 

@@ -13,7 +13,7 @@ from kavka.client.producer import Producer
 from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset
 from kavka.client.transaction_admin import TransactionAdmin
 from kavka.model import TopicPartition
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 
 DECIDED = ("PrepareCommit", "PrepareAbort")
 """States of a transaction whose outcome stands, and whose markers are on their way."""

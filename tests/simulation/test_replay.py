@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.cli.replay import Replay
+from kavka.cli.understand.replay import Replay
 from kavka.flight.format import FLIGHT_FILES
 from kavka.flight.ring_reader import FlightRing, find_rings
 from kavka.model import TopicPartition

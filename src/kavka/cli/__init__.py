@@ -7,15 +7,15 @@ Decides what users type and read: options, help, tables, JSON, errors with a nex
     main.py       the entry: `up` and `server` by the short way, all else through typer
     app.py        the table of commands: name, module, section, summary; how one command line is run
 
-    start.py      a start: from options to a running broker; several ones: start_cluster.py; with TLS, passwords and
-                  access control: start_secure.py; that ends with standard input: stdin_end.py
-    up.py         up, server: options and help; container.py: the settings come from a container's environment
+    run/          brokers, ZooKeeper, console and schema registry, which run until they are stopped
+    cluster/      a cluster as a whole: health, brokers, replicas, settings
+    topics/       topics and their records
+    groups/       groups of every kind; transactions
+    security/     users, rights, quotas, tokens
+    understand/   why, trace, replay, simulate: what happened, and what would happen
+    pipelines/    pipelines on Spark
 
     Each command, or group of commands, has a module of its name, which owns its typer app and carries it out.
-    Beside them: group_offsets.py (resets), story.py (the sentences of `why`), line_format.py (kcat's formats, and
-    input lines with keys and headers), console_users.py, console_audit.py and console_rights.py (`kavka console
-    user`, `audit`, `rights`), console_beside.py, registry_beside.py and process_beside.py (what `up` starts beside its
-    brokers), pipeline_report.py (what a run of a pipeline shows)
 
     options.py log_level.py times.py    options that several commands take; times and durations as people write them
     shared_options.py                   several options that mean one thing, taken by several commands
@@ -24,11 +24,9 @@ Decides what users type and read: options, help, tables, JSON, errors with a nex
                   setting_hints.py: for a setting that a broker refuses
     missing_names.py
                   topics and groups that are not there, and the names that were probably meant
-    user_rights.py what `kavka users add` gives besides a password
     login.py      which cluster a command talks to, and how it gets in
     session.py    a client of the cluster that a command talks to
 
-Every module but main.py, start.py, start_cluster.py, start_secure.py, stdin_end.py, login.py and the three *_beside.py
-may import typer; rich, the client and the runtime are imported inside the functions that need them: `kavka up` has to
-start fast, and so has every command.
+Every module but main.py, login.py and what `kavka up` imports of run/ may import typer; rich, the client and the
+runtime are imported inside the functions that need them: `kavka up` has to start fast, and so has every command.
 """

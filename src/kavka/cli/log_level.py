@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kavka.cli.output import usage
-from kavka.cli.start import LOG_LEVELS
+from kavka.cli.run.start import LOG_LEVELS
 
 
 def _known(level: str) -> str:

@@ -14,7 +14,7 @@ import sys
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command line and returns the exit status."""
-    from kavka.cli.start import quick_start, start
+    from kavka.cli.run.start import quick_start, start
 
     _open_closed_streams()
     words = sys.argv[1:] if arguments is None else arguments

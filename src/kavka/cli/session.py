@@ -72,8 +72,8 @@ def with_cluster(
     from kavka.client.cluster import Cluster, parse_bootstrap
     from kavka.client.settings import ClientSettings
     from kavka.errors import ConfigError, KavkaError
-    from kavka.runtime.client_network import client_network
     from kavka.runtime.loop import run
+    from kavka.runtime.network.client_network import client_network
 
     way = found_way(bootstrap)
     addresses = way.addresses

@@ -559,7 +559,7 @@ class BrokerSettings(Settings):
     kavka_eligible_leader_replicas_enable = boolean(False, MEDIUM)
     # kavka's own: a broker that would begin without its logs (broker/membership/log_directory_check.py).
     kavka_abandoned_log_dirs = string_list("", importance=LOW)
-    # kavka's own: metrics for Prometheus (runtime/metrics_server.py).
+    # kavka's own: metrics for Prometheus (runtime/http/metrics_server.py).
     kavka_metrics_port = integer(0, between(0, 65_535), MEDIUM)
     kavka_metrics_host = string("", importance=LOW)
     # kavka's own: the embedded ZooKeeper.

@@ -1,7 +1,7 @@
 """What the environment of a container asks for, in the variables of the image `apache/kafka`.
 
 Decides which settings `KAFKA_...` variables stand for, which of them a cluster without KRaft leaves out, and where such
-a cluster has its ZooKeeper. Reads no file itself. `kavka container` (cli/container.py) does what comes of it.
+a cluster has its ZooKeeper. Reads no file itself. `kavka container` (cli/run/container.py) does what comes of it.
 
     name        KAFKA_LOG_DIRS is log.dirs; `_` is a dot, `__` a `_`, `___` a `-`
     roles       controller.quorum.voters of one node that is broker and controller: a broker alone. Of several nodes,

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kavka.console.app import create_app
-from kavka.runtime.http_server import BACKLOG, configuration, serve_application
+from kavka.runtime.http.http_server import BACKLOG, configuration, serve_application
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.ports import listen_or_elsewhere
-from kavka.runtime.server_tls import ServerTls
+from kavka.runtime.network.ports import listen_or_elsewhere
+from kavka.runtime.tls.server_tls import ServerTls
 
 if TYPE_CHECKING:
     from kavka.console.settings import ConsoleSettings

@@ -65,7 +65,7 @@ from kavka.console.sso_settings import SsoSettings, parse_sso
 from kavka.errors import ConfigError
 from kavka.observe.cluster_settings import ClusterSettings
 from kavka.observe.health.findings import Thresholds
-from kavka.runtime.server_tls import ServerTlsSettings
+from kavka.runtime.tls.server_tls import ServerTlsSettings
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8090

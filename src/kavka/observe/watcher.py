@@ -49,7 +49,7 @@ from kavka.observe.snapshot import ClusterSnapshot, ClusterState, Part, Reading,
 from kavka.observe.snapshot_assembly import SnapshotAssembly
 from kavka.observe.transaction_readings import TransactionReader
 from kavka.observe.zookeeper_readings import read_zookeeper
-from kavka.runtime.client_network import client_network
+from kavka.runtime.network.client_network import client_network
 
 if TYPE_CHECKING:
     from kavka.network import Network

@@ -28,7 +28,7 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import FileShares, raise_file_limit, share_files
 from kavka.runtime.process import halt
 from kavka.runtime.server import Prepare, Server, Started, Surroundings, log_recovery
-from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
+from kavka.runtime.zookeeper.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
 from kavka.zookeeper.embedded import DEFAULT_SESSION_TIMEOUT_MS
 
 logger = Logger(__name__)

@@ -15,7 +15,7 @@ from typing import Final
 
 from kavka.config.host_layout import LOOPBACK
 from kavka.metrics import Registry
-from kavka.runtime.metrics_server import MetricsServer
+from kavka.runtime.http.metrics_server import MetricsServer
 
 PATIENCE_S: Final = 5.0
 """How long a broker may take to show its own."""

@@ -51,19 +51,19 @@ from kavka.protocol.connection import ConnectionContext, Gate, Outcome, Request
 from kavka.runtime import process
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import FileShares, raise_file_limit, share_files
-from kavka.runtime.network import SocketNetwork
-from kavka.runtime.ports import patiently
+from kavka.runtime.network.network import SocketNetwork
+from kavka.runtime.network.ports import patiently
+from kavka.runtime.network.socket_server import IdleShare, SocketAcceptor, SocketServer, SocketServerLimits
 from kavka.runtime.process import RESTART_VARIABLE, halt, wall_ms
-from kavka.runtime.socket_server import IdleShare, SocketAcceptor, SocketServer, SocketServerLimits
 from kavka.zookeeper.port import ZooKeeper
 
 if TYPE_CHECKING:
     from kavka.broker.authentication.sasl_gate import Gates
-    from kavka.runtime.broker_tls import BrokerTls
+    from kavka.runtime.http.metrics_server import MetricsServer
+    from kavka.runtime.http.trace_export import TraceExport
     from kavka.runtime.loop_watch import GarbageWatch, LoopWatch
-    from kavka.runtime.metrics_server import MetricsServer
-    from kavka.runtime.trace_export import TraceExport
-    from kavka.runtime.zookeeper_host import ZooKeeperHost
+    from kavka.runtime.tls.broker_tls import BrokerTls
+    from kavka.runtime.zookeeper.zookeeper_host import ZooKeeperHost
     from kavka.security.key_stores import StoreSettings
     from kavka.zookeeper.client_session import ZooKeeperLogin
     from kavka.zookeeper.embedded import EmbeddedZooKeeper
@@ -124,7 +124,7 @@ def _has_names(bounds: Mapping[str, int]) -> bool:
     """Whether it takes an answer of somebody else to know whom they are for."""
     if not bounds:
         return False
-    from kavka.runtime.connection_limits_by_host import has_names  # late: few brokers have such bounds
+    from kavka.runtime.network.connection_limits_by_host import has_names  # late: few brokers have such bounds
 
     return has_names(bounds)
 
@@ -132,7 +132,7 @@ def _has_names(bounds: Mapping[str, int]) -> bool:
 def _by_address(bounds: Mapping[str, int], setting: str = "max.connections.per.ip.overrides") -> Mapping[str, int]:
     if not bounds:
         return {}
-    from kavka.runtime.connection_limits_by_host import by_address  # late, as above
+    from kavka.runtime.network.connection_limits_by_host import by_address  # late, as above
 
     return by_address(bounds, setting=setting)
 
@@ -201,7 +201,7 @@ class Server:
         await self._take_broker_id(session)
         config = self._config
         if self._config.kavka_otlp_traces_endpoint:
-            from kavka.runtime.trace_export import TraceExport  # late: few brokers export traces
+            from kavka.runtime.http.trace_export import TraceExport  # late: few brokers export traces
 
             self._trace_export = TraceExport(self._config, self.metrics)
         broker = await start_broker(config, self._ports(session), self._advertised(acceptors))
@@ -240,7 +240,7 @@ class Server:
         """Takes the ports; what accepts on them starts later. Requests will come to `door`."""
         config, surroundings = self._config, self._surroundings
         if any(endpoint.security_protocol in TLS_PROTOCOLS for endpoint in config.listener_endpoints):
-            from kavka.runtime.broker_tls import BrokerTls  # late: OpenSSL costs a start 10 ms and more
+            from kavka.runtime.tls.broker_tls import BrokerTls  # late: OpenSSL costs a start 10 ms and more
 
             self._tls = BrokerTls(config)
             self._tls.register(self.metrics)
@@ -270,7 +270,7 @@ class Server:
     async def _show_metrics(self) -> None:
         config = self._config
         if config.kavka_metrics_port:
-            from kavka.runtime.metrics_server import MetricsServer  # late: few brokers show metrics
+            from kavka.runtime.http.metrics_server import MetricsServer  # late: few brokers show metrics
 
             self._metrics_server = MetricsServer(self.metrics)
             host = config.kavka_metrics_host or config.listener_endpoints[0].host
@@ -470,7 +470,7 @@ class Server:
                     self._zookeeper_login(),
                 ),
             )
-        from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
+        from kavka.runtime.zookeeper.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
 
         host = self._zookeeper_host = ZooKeeperHost(
             ZooKeeperPlace.of(config),
@@ -493,7 +493,7 @@ class Server:
         found = zookeeper_login(self._config)
         assert found is not None, "there is a login"
         if not isinstance(found, Password):
-            from kavka.runtime.zookeeper_tickets import ZooKeeperTickets
+            from kavka.runtime.zookeeper.zookeeper_tickets import ZooKeeperTickets
 
             return ZooKeeperTickets(found)
         if not self._config.zookeeper_ssl_client_enable:
@@ -510,7 +510,7 @@ class Server:
             return self._surroundings.network
         # Late: OpenSSL costs a start 10 ms and more.
         from kavka.config.zookeeper import zookeeper_tls
-        from kavka.runtime.zookeeper_tls import ZooKeeperTls
+        from kavka.runtime.zookeeper.zookeeper_tls import ZooKeeperTls
 
         settings = zookeeper_tls(self._config)
         assert settings is not None, "TLS is enabled"
@@ -547,7 +547,7 @@ def run_all(jobs: Sequence[Callable[[], None]], at_a_time: int) -> None:
 
 
 async def _fetch_document(url: str, trust_store: StoreSettings) -> bytes:
-    from kavka.runtime.documents import fetch_document  # Late: few brokers fetch any.
+    from kavka.runtime.http.documents import fetch_document  # Late: few brokers fetch any.
 
     return await fetch_document(url, trust_store)
 

@@ -30,7 +30,7 @@ from kavka.protocol.api import ApiKey, RequestHeader, encode_request_header
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.messages import MetadataRequest, MetadataResponse
 from kavka.runtime import process
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 
 logger = Logger(__name__)
 

@@ -25,7 +25,7 @@ from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, NamedTuple
 from urllib.parse import quote
 
-from kavka.runtime.http_services import service_address
+from kavka.runtime.http.http_services import service_address
 from kavka.schema_registry.formats import Schema, SchemaMismatch, parse_schema
 
 TIMEOUT_S = 5.0

@@ -21,11 +21,11 @@ from kavka.client.cluster import Cluster, parse_bootstrap
 from kavka.client.security import SaslSettings, TlsSettings
 from kavka.client.settings import ClientSettings
 from kavka.logger import Logger
-from kavka.runtime.client_network import client_network
-from kavka.runtime.http_server import BACKLOG, configuration, serve_application
+from kavka.runtime.http.http_server import BACKLOG, configuration, serve_application
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.ports import listen_or_elsewhere
-from kavka.runtime.server_tls import ServerTls, ServerTlsSettings
+from kavka.runtime.network.client_network import client_network
+from kavka.runtime.network.ports import listen_or_elsewhere
+from kavka.runtime.tls.server_tls import ServerTls, ServerTlsSettings
 from kavka.schema_registry.access import Access, LocalOnly
 from kavka.schema_registry.app import create_app
 from kavka.schema_registry.refusal import RegistryRefusal

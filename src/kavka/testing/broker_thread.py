@@ -41,7 +41,7 @@ from kavka.logger import Level, LogLevels, Sink, levels, on_broker, sink
 from kavka.network import Network
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import FileShares, new_event_loop
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from kavka.runtime.server import Server, Started, Surroundings
 from kavka.testing.cuts import Cuts, CuttableNetwork, Member
 from kavka.testing.disk import Disk

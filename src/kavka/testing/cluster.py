@@ -30,7 +30,7 @@ from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
 from kavka.runtime.loop import FileShares, share_files
 from kavka.runtime.server import Server
-from kavka.runtime.zookeeper_host import ZooKeeperPlace
+from kavka.runtime.zookeeper.zookeeper_host import ZooKeeperPlace
 from kavka.testing.broker_thread import BrokerThread, State
 from kavka.testing.cuts import ZOOKEEPER, Cuts, Member
 from kavka.testing.line_file import LineFile

@@ -26,9 +26,9 @@ from kavka.client.login_files import Credentials
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
 from kavka.client.user_admin import UserAdmin
 from kavka.errors import ConfigError
-from kavka.runtime.first_user import store_first_user
-from kavka.runtime.secured_listeners import BROKERS, by_certificate, by_password, secured_broker
-from kavka.runtime.security_directory import (
+from kavka.runtime.tls.first_user import store_first_user
+from kavka.runtime.tls.secured_listeners import BROKERS, by_certificate, by_password, secured_broker
+from kavka.runtime.tls.security_directory import (
     ADMIN,
     TRUSTED,
     SecurityDirectory,

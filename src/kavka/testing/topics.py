@@ -10,8 +10,8 @@ from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster, parse_bootstrap
 from kavka.client.login import ClientLogin
 from kavka.client.settings import ClientSettings
-from kavka.runtime.client_network import client_network
 from kavka.runtime.loop import run
+from kavka.runtime.network.client_network import client_network
 
 PATIENCE_MS = 30_000
 

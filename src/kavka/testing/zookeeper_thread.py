@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from kavka.logger import Level, LogLevels, Sink, levels, sink
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
+from kavka.runtime.zookeeper.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
 from kavka.zookeeper.embedded import LocalZooKeeper
 
 Result = TypeVar("Result")

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from kavka.runtime.webhooks import NotDelivered, Refused, post
+from kavka.runtime.http.webhooks import NotDelivered, Refused, post
 from kavka_spark.pipelines.monitor import Condition
 
 BOOK: Final = "alerts.json"

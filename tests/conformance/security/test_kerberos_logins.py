@@ -21,7 +21,7 @@ from kavka.client.settings import ClientSettings
 from kavka.errors import ConfigError, ConnectionFailed, KavkaError, RequestError
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import MetadataRequest, MetadataResponse
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from tests.conformance.security.test_kerberos import SERVICE, login_of, settings_of
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.integration.documentation.page import blocks

@@ -14,7 +14,7 @@ from kavka.client.cluster import Cluster
 from kavka.client.login import client_login
 from kavka.client.producer import Producer
 from kavka.client.settings import ClientSettings
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.kit.kavka_process import HOST
 from tests.kit.kerberos_realm import HOST as NAME

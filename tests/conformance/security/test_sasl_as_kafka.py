@@ -17,7 +17,7 @@ from kavka.client.security import SaslMechanism, SaslSettings
 from kavka.client.settings import ClientSettings
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages import MetadataRequest, MetadataResponse
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from kavka.security.scram_credentials import ScramCredential, ScramMechanism, credential_of, salted
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.znodes import ConfigEntity

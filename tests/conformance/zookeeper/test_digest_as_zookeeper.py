@@ -13,7 +13,7 @@ import pytest
 from kavka.config import BrokerConfig
 from kavka.config.zookeeper import Password, zookeeper_login
 from kavka.errors import ConnectionFailed
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from kavka.security.digest_md5 import DigestLogin
 from kavka.zookeeper.client import ClientOptions, ZooKeeperClient
 from kavka.zookeeper.port import Acl, Permission

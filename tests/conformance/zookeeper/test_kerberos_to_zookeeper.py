@@ -16,8 +16,8 @@ from kavka.client.cluster import Cluster
 from kavka.config import BrokerConfig
 from kavka.config.zookeeper import zookeeper_login
 from kavka.errors import ConnectionFailed
-from kavka.runtime.network import SocketNetwork
-from kavka.runtime.zookeeper_tickets import ZooKeeperTickets
+from kavka.runtime.network.network import SocketNetwork
+from kavka.runtime.zookeeper.zookeeper_tickets import ZooKeeperTickets
 from kavka.security.kerberos_login import KerberosLogin
 from kavka.zookeeper.client import ClientOptions, ZooKeeperClient
 from kavka.zookeeper.port import Acl, AclList, ConnectionLoss, NoAuth, Permission

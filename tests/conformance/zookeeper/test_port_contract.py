@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kavka.runtime.disk import LocalFileSystem
-from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
+from kavka.runtime.zookeeper.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper

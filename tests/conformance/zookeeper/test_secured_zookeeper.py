@@ -14,7 +14,7 @@ import pytest
 
 from kavka.config import BrokerConfig
 from kavka.config.zookeeper import zookeeper_tls
-from kavka.runtime.zookeeper_tls import ZooKeeperTls
+from kavka.runtime.zookeeper.zookeeper_tls import ZooKeeperTls
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.port import OPEN_ACL, AclList, NoNode
 from kavka.zookeeper.znode_acls import CREATOR_ALL, WORLD_READ

@@ -12,7 +12,7 @@ import pytest
 from kavka.config import BrokerConfig
 from kavka.config.zookeeper import zookeeper_tls
 from kavka.errors import ConfigError, ConnectionFailed
-from kavka.runtime.zookeeper_tls import ZooKeeperTls
+from kavka.runtime.zookeeper.zookeeper_tls import ZooKeeperTls
 from kavka.zookeeper.client import ZooKeeperClient
 from tests.apache_kafka import PeerMissing
 from tests.kit.certificates import Authority

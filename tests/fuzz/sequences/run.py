@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from kavka.logger import set_level
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from kavka.simulator.host.broker import PORT
 from kavka.simulator.world import World
 from tests.fuzz.sequences.asker import Asker

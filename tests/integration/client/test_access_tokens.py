@@ -17,7 +17,7 @@ from kavka.client.settings import ClientSettings
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import MetadataRequest, MetadataResponse
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.integration.security.test_oauthbearer import settings_of
 from tests.kit.keys_server import KeysServer

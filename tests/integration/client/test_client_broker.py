@@ -25,7 +25,7 @@ from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.records.batch import TimestampType
 from kavka.records.compression import Compression
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 
 Scenario = Callable[[Cluster, Admin], Awaitable[None]]
 Fresh = Callable[[str], str]

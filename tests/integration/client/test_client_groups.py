@@ -12,7 +12,7 @@ from kavka.client.producer import Producer
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 
 Fresh = Callable[[str], str]
 

@@ -14,7 +14,7 @@ from kavka.client.producer import Producer
 from kavka.client.settings import ConsumerSettings, OffsetReset, ProducerSettings
 from kavka.client.transactions import GroupMetadata, ProducerFenced, TransactionBroken, WrongState
 from kavka.model import TopicPartition
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 
 
 @pytest.fixture(

@@ -20,8 +20,8 @@ from kavka.client.producer import Producer
 from kavka.client.security import PASSWORD_MECHANISMS, SaslMechanism, SaslSettings, TlsSettings
 from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
-from kavka.runtime.network import SocketNetwork
-from kavka.runtime.tls_network import TlsNetwork
+from kavka.runtime.network.network import SocketNetwork
+from kavka.runtime.tls.tls_network import TlsNetwork
 from kavka_spark.source import KavkaReader
 from kavka_spark.source_options import source_options
 from tests.apache_kafka import ApacheKafka, PeerMissing

@@ -13,7 +13,7 @@ from kavka.client.producer import Producer
 from kavka.client.settings import ShareConsumerSettings
 from kavka.client.share_consumer import ShareConsumer
 from kavka.client.share_session import AcknowledgeType
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from tests.kit.kavka_process import KavkaProcess
 
 RECORDS = 60

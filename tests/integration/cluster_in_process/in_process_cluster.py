@@ -21,7 +21,7 @@ from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, TopicPartition
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import FileShares
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from kavka.runtime.process import wall_ms
 from kavka.runtime.server import Server, Surroundings
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy

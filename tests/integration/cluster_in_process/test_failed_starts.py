@@ -22,7 +22,7 @@ from kavka.errors import KavkaError, LogDirectoryLocked, ZooKeeperError
 from kavka.log.log_manager import LogManager
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import FileShares
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from kavka.runtime.process import wall_ms
 from kavka.runtime.server import Server
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
@@ -221,7 +221,7 @@ def taken_port() -> Iterator[int]:
 def test_a_port_that_is_taken_ends_the_start_before_a_log_is_touched(
     tmp_path: Path, taken_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kavka.runtime.ports.PATIENCE_S", 0.1)
+    monkeypatch.setattr("kavka.runtime.network.ports.PATIENCE_S", 0.1)
     config = BrokerConfig.from_properties(
         {"broker.id": "1", "listeners": f"PLAINTEXT://127.0.0.1:{taken_port}", "log.dirs": str(tmp_path / "logs")}
     )

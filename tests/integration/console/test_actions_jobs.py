@@ -29,7 +29,7 @@ from kavka.client.cluster import parse_bootstrap
 from kavka.client.decisions import read_decisions
 from kavka.decisions import DecisionKind, RecordedDecision
 from kavka.runtime.loop import run
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from kavka.testing import Cluster
 from tests.kit.console_client import ConsoleClient, Page
 from tests.kit.console_process import ConsoleProcess

@@ -26,7 +26,7 @@ from kavka.client.decisions import read_decisions
 from kavka.decisions import DecisionKind
 from kavka.model import TopicPartition
 from kavka.runtime.loop import run
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from kavka.testing import Cluster
 from tests.kit.browser import chromium, fill, look, page_of
 from tests.kit.console_process import ConsoleProcess

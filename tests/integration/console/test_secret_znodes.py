@@ -8,8 +8,8 @@ import random
 import pytest
 
 from kavka.console.sources.znodes import ZnodeTrees
-from kavka.runtime.network import SocketNetwork
-from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
+from kavka.runtime.network.network import SocketNetwork
+from kavka.runtime.zookeeper.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.database import Database, DatabaseSettings
 from kavka.zookeeper.embedded import EmbeddedZooKeeper

@@ -282,7 +282,7 @@ def test_a_provider_that_is_down_is_a_page_that_says_so(site: Site, manner: str)
 
 
 def test_a_provider_that_says_nothing_is_waited_for_a_bounded_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka.runtime.documents.TIMEOUT_S", 0.3)
+    monkeypatch.setattr("kavka.runtime.http.documents.TIMEOUT_S", 0.3)
     site.provider.manner = "silent"
     page = site.browser().get("/login/sso")
     assert page.status == 503

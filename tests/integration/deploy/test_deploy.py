@@ -16,7 +16,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from kavka.cli.start import quick_start
+from kavka.cli.run.start import quick_start
 from tests.integration.cli.test_container import write_and_read
 from tests.kit.command_line import PROGRAM, run_alone
 from tests.kit.ports import free_port

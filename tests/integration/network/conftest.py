@@ -18,8 +18,8 @@ from kavka.errors import InvariantViolation
 from kavka.metrics import Registry
 from kavka.protocol.connection import Handler
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.processor_ports import ConnectionLimits
-from kavka.runtime.socket_server import ListenerLimits, SocketAcceptor, SocketServer, SocketServerLimits
+from kavka.runtime.network.processor_ports import ConnectionLimits
+from kavka.runtime.network.socket_server import ListenerLimits, SocketAcceptor, SocketServer, SocketServerLimits
 
 Result = TypeVar("Result")
 

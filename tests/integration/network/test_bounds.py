@@ -20,8 +20,8 @@ import pytest
 
 from kavka.errors import ConfigError
 from kavka.protocol.connection import ConnectionContext, Request, Response, ServerConnection
-from kavka.runtime import memory_shortage
-from kavka.runtime.socket_connection import SHARED_BYTES
+from kavka.runtime.network import memory_shortage
+from kavka.runtime.network.socket_connection import SHARED_BYTES
 
 Eventually = Callable[[Callable[[], bool]], None]
 
@@ -517,7 +517,7 @@ from kavka.metrics import Registry
 from kavka.protocol.connection import Response
 from kavka.broker import acceptor as accepting
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.socket_server import SocketServer, SocketServerLimits
+from kavka.runtime.network.socket_server import SocketServer, SocketServerLimits
 import structlog
 structlog.get_logger().info("made")
 accepting.PAUSE_S = 0.05

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kavka.errors import ConnectionFailed
-from kavka.runtime import documents
-from kavka.runtime.documents import MAX_BYTES, fetch_document
+from kavka.runtime.http import documents
+from kavka.runtime.http.documents import MAX_BYTES, fetch_document
 from kavka.security.key_stores import StoreSettings
 from tests.kit.keys_server import KeysServer
 

@@ -11,9 +11,9 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from kavka.runtime import http_deadlines
-from kavka.runtime.http_deadlines import TimedHttp
-from kavka.runtime.http_server import configuration
+from kavka.runtime.http import http_deadlines
+from kavka.runtime.http.http_deadlines import TimedHttp
+from kavka.runtime.http.http_server import configuration
 
 HEAD = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 PIECE = bytes(100_000)

@@ -16,7 +16,7 @@ import pytest
 from kavka.errors import ConnectionFailed, FrameTooLarge
 from kavka.protocol.connection import Request, Response
 from kavka.runtime.loop import run
-from kavka.runtime.network import QUEUED_BYTES, RECEIVED_BYTES, SocketNetwork
+from kavka.runtime.network.network import QUEUED_BYTES, RECEIVED_BYTES, SocketNetwork
 
 HEADER = pack(">hhih", 18, 0, 9, 4) + b"test"
 

@@ -24,7 +24,7 @@ from kavka.protocol.messages.metadata_request import MetadataRequest
 from kavka.protocol.messages.metadata_response import MetadataResponse
 from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from kavka.security.plain import client_token
 from kavka.security.scram_credentials import ScramMechanism, credential_of, salted
 from kavka.zookeeper.port import ZooKeeper

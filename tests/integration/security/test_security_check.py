@@ -19,7 +19,7 @@ from kavka.client.acl_admin import AclAdmin
 from kavka.client.cluster import Cluster
 from kavka.client.settings import ClientSettings
 from kavka.client.user_admin import UserAdmin
-from kavka.runtime.tls_network import TlsNetwork
+from kavka.runtime.tls.tls_network import TlsNetwork
 from kavka.security.acls import Binding, Entry, Operation, Permission
 from kavka.security.resource_patterns import Pattern, ResourceType
 from kavka.security.scram_credentials import ScramMechanism

@@ -12,8 +12,8 @@ from struct import pack
 
 import pytest
 
-from kavka.runtime import tls_handshakes
-from kavka.runtime.tls_listener import TlsListener
+from kavka.runtime.tls import tls_handshakes
+from kavka.runtime.tls.tls_listener import TlsListener
 from kavka.security.tls_records import LARGEST_RECORD_BYTES
 from tests.kit.ports import free_port
 from tests.kit.tls_cluster import HOST, TlsCluster

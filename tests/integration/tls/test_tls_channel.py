@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kavka.runtime.tls_channel import OWED_BYTES, SCRATCH_BYTES, TURN_BYTES, TlsChannel, TlsSession
+from kavka.runtime.tls.tls_channel import OWED_BYTES, SCRATCH_BYTES, TURN_BYTES, TlsChannel, TlsSession
 from tests.kit.certificates import Authority
 
 

@@ -12,8 +12,8 @@ import pytest
 import structlog
 
 from kavka.errors import ConnectionFailed
-from kavka.runtime.network import SocketNetwork
-from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
+from kavka.runtime.network.network import SocketNetwork
+from kavka.runtime.zookeeper.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
 from kavka.security.digest_md5 import DigestClient, DigestLogin
 from kavka.security.secret import Secret
 from kavka.zookeeper.client import ClientOptions, ZooKeeperClient

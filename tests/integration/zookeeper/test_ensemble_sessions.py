@@ -16,8 +16,8 @@ from kavka.config import BrokerConfig
 from kavka.config.zookeeper import zookeeper_tls
 from kavka.errors import ConnectionFailed
 from kavka.network import Network
-from kavka.runtime.network import SocketNetwork
-from kavka.runtime.zookeeper_tls import ZooKeeperTls
+from kavka.runtime.network.network import SocketNetwork
+from kavka.runtime.zookeeper.zookeeper_tls import ZooKeeperTls
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.port import (
     BadVersion,

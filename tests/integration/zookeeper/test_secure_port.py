@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from kavka.config import BrokerConfig
 from kavka.config.zookeeper import zookeeper_tls
 from kavka.errors import ConfigError, ConnectionFailed
-from kavka.runtime import zookeeper_secure_port
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
-from kavka.runtime.zookeeper_tls import ZooKeeperTls, server_certificates
+from kavka.runtime.zookeeper import zookeeper_secure_port
+from kavka.runtime.zookeeper.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
+from kavka.runtime.zookeeper.zookeeper_tls import ZooKeeperTls, server_certificates
 from kavka.zookeeper.client import ClientOptions, ZooKeeperClient
 from kavka.zookeeper.database import Database, DatabaseSettings
 from kavka.zookeeper.embedded import EmbeddedZooKeeper

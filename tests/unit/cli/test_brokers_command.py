@@ -7,7 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.cli.brokers import shares_of
+from kavka.cli.cluster.brokers import shares_of
 from kavka.client.cluster import PartitionMetadata, TopicMetadata
 
 IDS = st.integers(1, 5)

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from kavka.cli import process_beside
-from kavka.cli.console import MISSING, Wishes, serve_console
-from kavka.cli.console_beside import NO_CONSOLE_VARIABLE, ConsoleBeside
 from kavka.cli.output import Failure
-from kavka.cli.start import Start, settings_of
-from kavka.cli.start_cluster import settings_of_broker
+from kavka.cli.run import process_beside
+from kavka.cli.run.console import MISSING, Wishes, serve_console
+from kavka.cli.run.console_beside import NO_CONSOLE_VARIABLE, ConsoleBeside
+from kavka.cli.run.start import Start, settings_of
+from kavka.cli.run.start_cluster import settings_of_broker
 from kavka.installation import install_command
 
 
@@ -74,7 +74,7 @@ def test_without_its_extra_up_has_none_and_says_nothing(started: Started, monkey
 
 
 def test_without_its_extra_the_command_says_in_one_line_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka.cli.console.find_spec", without_the_extra)
+    monkeypatch.setattr("kavka.cli.run.console.find_spec", without_the_extra)
     with pytest.raises(Failure) as refused:
         serve_console(Wishes(), log_level="info", as_json=False, beside=False)
     assert refused.value.problem == MISSING
@@ -95,9 +95,12 @@ def test_each_broker_has_a_port_of_its_own_for_metrics(tmp_path: Path) -> None:
 def test_what_starts_before_the_brokers_serve_imports_no_console() -> None:
     import subprocess
 
-    program = "import sys, kavka.cli.start, kavka.cli.console_beside; print([n for n in sys.modules if 'console' in n])"
+    program = (
+        "import sys, kavka.cli.run.start, kavka.cli.run.console_beside;"
+        "print([n for n in sys.modules if 'console' in n])"
+    )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert shown.strip() == "['kavka.cli.console_beside']"
+    assert shown.strip() == "['kavka.cli.run.console_beside']"
 
 
 def test_health_and_top_need_no_extra() -> None:
@@ -105,7 +108,8 @@ def test_health_and_top_need_no_extra() -> None:
 
     extra = ("starlette", "uvicorn", "jinja2", "multipart", "itsdangerous", "fastavro", "google.protobuf")
     program = (
-        "import sys, kavka.cli.health, kavka.cli.top, kavka.observe.watcher, kavka.observe.health.checks; "
+        "import sys, kavka.cli.cluster.health, kavka.cli.cluster.top;"
+        "import kavka.observe.watcher, kavka.observe.health.checks;"
         f"print([name for name in {extra!r} if name in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.cli.consume import Where, parse_where, start_of
 from kavka.cli.output import WRONG_USAGE, Failure
 from kavka.cli.times import parse_time
+from kavka.cli.topics.consume import Where, parse_where, start_of
 
 
 @pytest.mark.parametrize(

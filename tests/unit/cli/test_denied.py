@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.cli.denied import allowing, principal_named
-from kavka.cli.story import Subject
+from kavka.cli.security.denied import allowing, principal_named
+from kavka.cli.understand.story import Subject
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId
 

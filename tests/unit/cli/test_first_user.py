@@ -7,10 +7,10 @@ import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from kavka.cli.start import Start
-from kavka.cli.start_secure import SecuredStart, security_directory
+from kavka.cli.run.start import Start
+from kavka.cli.run.start_secure import SecuredStart, security_directory
 from kavka.runtime.disk import LocalFileSystem
-from kavka.runtime.security_directory import ADMIN, MECHANISM, SecurityDirectory
+from kavka.runtime.tls.security_directory import ADMIN, MECHANISM, SecurityDirectory
 from kavka.security.scram_credentials import MECHANISMS, ScramCredential, credential_of, salted
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.embedded import EmbeddedZooKeeper

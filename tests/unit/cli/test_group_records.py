@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.cli.group_records import show_records
+from kavka.cli.topics.group_records import show_records
 from kavka.client.group_admin import ShownGroup
 from kavka.client.share_group_admin import InFlight, RecordRun, SharePosition, ShareRecords
 from kavka.model import TopicPartition

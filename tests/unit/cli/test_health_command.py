@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kavka.cli.health import FAILING, THRESHOLDS, since_back, since_decided, what_failed, without
+from kavka.cli.cluster.health import FAILING, THRESHOLDS, since_back, since_decided, what_failed, without
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, TopicPartition
 from kavka.observe.health.checks import check_health

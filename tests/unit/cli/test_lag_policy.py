@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kavka.cli.lag_policy import lag_policy, parse_policy
 from kavka.cli.output import Failure
+from kavka.cli.understand.lag_policy import lag_policy, parse_policy
 from kavka.decisions import RING_FILES, Decision, DecisionKind, RecordedDecision, encode_decision
 from kavka.model import BrokerId, TopicPartition
 from kavka.studies.lag_outcome import Choice

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.cli.line_format import (
+from kavka.cli.topics.line_format import (
     InputRecord,
     MalformedLine,
     as_json,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.output import Failure
-from kavka.cli.pipeline_report import BAR, Run, Teller, bar, show_status
-from kavka.cli.spark import need_spark
+from kavka.cli.pipelines.pipeline_report import BAR, Run, Teller, bar, show_status
+from kavka.cli.pipelines.spark import need_spark
 from kavka.installation import install_command
 from kavka_spark.pipelines.journal import Journal, new_journal_path
 from kavka_spark.pipelines.order import Order

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.output import Failure
-from kavka.cli.quorum_vs_isr import compare
+from kavka.cli.understand.quorum_vs_isr import compare
 from kavka.studies.quorum_vs_isr import Circumstances
 
 SHORT = Circumstances(hours=0.5, crash_every_minutes=10, disk_loss=0.2, seed=3)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kavka.cli import app
+from kavka.cli.cluster.replication_throttle import throttled_replicas
 from kavka.cli.output import WRONG_USAGE
-from kavka.cli.replication_throttle import throttled_replicas
 from kavka.client.admin import Reassignment
 from kavka.client.reassignment_plan import compare
 from kavka.model import TopicPartition

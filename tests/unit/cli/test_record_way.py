@@ -8,8 +8,17 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.output import Failure
-from kavka.cli.record_way import Commit, Findings, FoundRecord, ShareState, as_fields, earliest_ms, tell, way_of
-from kavka.cli.trace import _from_directories, _parse, _with_decisions
+from kavka.cli.understand.record_way import (
+    Commit,
+    Findings,
+    FoundRecord,
+    ShareState,
+    as_fields,
+    earliest_ms,
+    tell,
+    way_of,
+)
+from kavka.cli.understand.trace import _from_directories, _parse, _with_decisions
 from kavka.decisions import Decision, DecisionKind
 from kavka.flight.record_way import RecordedWay, Sighting
 from kavka.model import BrokerId, TopicPartition

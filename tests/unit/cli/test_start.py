@@ -10,8 +10,8 @@ import pytest
 import typer
 
 from kavka.cli import app as application
-from kavka.cli import up
-from kavka.cli.start import OPTIONS_OF_BOTH, OPTIONS_OF_UP, Start, WrongUsage, next_step, quick_start, settings_of
+from kavka.cli.run import up
+from kavka.cli.run.start import OPTIONS_OF_BOTH, OPTIONS_OF_UP, Start, WrongUsage, next_step, quick_start, settings_of
 from kavka.errors import (
     ConfigError,
     DamagedFile,
@@ -99,7 +99,7 @@ def test_typer_makes_the_same_plan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_short_way_imports_neither_typer_nor_rich() -> None:
     program = (
-        "import sys; from kavka.cli.start import quick_start, settings_of; settings_of(quick_start(['up']));"
+        "import sys; from kavka.cli.run.start import quick_start, settings_of; settings_of(quick_start(['up']));"
         "print([name for name in ('typer', 'rich', 'kavka.cli.app') if name in sys.modules])"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

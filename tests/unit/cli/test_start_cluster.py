@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kavka.cli.start import Start, WrongUsage, has_cluster
-from kavka.cli.start_cluster import TooFewBrokers, broker_count, require_free_ports, settings_of_broker
+from kavka.cli.run.start import Start, WrongUsage, has_cluster
+from kavka.cli.run.start_cluster import TooFewBrokers, broker_count, require_free_ports, settings_of_broker
 from kavka.config.broker import BrokerConfig
 from kavka.errors import AddressUnavailable
 from tests.kit.ports import free_port
@@ -138,7 +138,8 @@ def test_ports_that_there_cannot_be_are_wrong_usage(plan: Start) -> None:
 
 def test_several_brokers_start_without_typer_and_rich_too(tmp_path: Path) -> None:
     program = (
-        "import sys; from kavka.cli.start import quick_start; from kavka.cli.start_cluster import settings_of_broker;"
+        "import sys; from kavka.cli.run.start import quick_start;"
+        "from kavka.cli.run.start_cluster import settings_of_broker;"
         "settings_of_broker(quick_start(['up', '-n', '3']), 1, 3);"
         "print([name for name in ('typer', 'rich', 'kavka.cli.app') if name in sys.modules])"
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kavka.cli.start import Start, WrongUsage, settings_of, start
-from kavka.cli.start_cluster import settings_of_broker
-from kavka.cli.start_secure import checked, require_closed
+from kavka.cli.run.start import Start, WrongUsage, settings_of, start
+from kavka.cli.run.start_cluster import settings_of_broker
+from kavka.cli.run.start_secure import checked, require_closed
 from kavka.config.broker import BrokerConfig
 from kavka.config.sasl import sasl_listeners
 from kavka.config.tls import tls_settings

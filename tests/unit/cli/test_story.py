@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.output import Failure
-from kavka.cli.story import Subject, dominant_stages, headline, parse_subject, select, standing, tell
 from kavka.cli.times import moment_ms, parse_duration
-from kavka.cli.why import why
+from kavka.cli.understand.story import Subject, dominant_stages, headline, parse_subject, select, standing, tell
+from kavka.cli.understand.why import why
 from kavka.decisions import RING_FILES, Decision, DecisionKind, RecordedDecision, encode_decision
 from kavka.model import BrokerId, LeaderEpoch, TopicPartition
 

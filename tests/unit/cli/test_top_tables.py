@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kavka.cli.cluster.top import columns_that_fit
 from kavka.cli.output import Table
-from kavka.cli.top import columns_that_fit
 
 
 def brokers() -> Table:

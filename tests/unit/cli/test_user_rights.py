@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.cli.output import Failure
-from kavka.cli.user_rights import require_file_name, rights
+from kavka.cli.security.user_rights import require_file_name, rights
 from kavka.security.acls import Operation
 from kavka.security.resource_patterns import PatternType, ResourceType
 

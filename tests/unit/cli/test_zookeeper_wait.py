@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from kavka.cli import zookeeper_wait
-from kavka.cli.zookeeper_wait import said_while_waiting
+from kavka.cli.run import zookeeper_wait
+from kavka.cli.run.zookeeper_wait import said_while_waiting
 from tests.kit.ports import free_port
 
 

@@ -25,7 +25,7 @@ from kavka.model import BrokerId, TopicPartition
 from kavka.observe.decision_tail import DecisionTail
 from kavka.observe.health.report import Check, CheckResult, Finding, Outcome, Severity, Statement, report
 from kavka.observe.snapshot import ClusterState, GroupOffset, GroupView
-from kavka.runtime.webhooks import NotDelivered
+from kavka.runtime.http.webhooks import NotDelivered
 
 HOOK = Target("webhook", "https://hooks.example.com/secret")
 RULE = AlertRule("on call", (HOOK,), severity=Severity.WARNING, for_s=60, repeat_s=600)

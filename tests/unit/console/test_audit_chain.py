@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kavka.cli.console import app as console
+from kavka.cli.run.console import app as console
 from kavka.console.access.audit import AuditLog, AuditRecord, Outcome
 from kavka.console.access.audit_chain import head_of
 from kavka.console.ledger import LEDGER, open_ledger

@@ -11,7 +11,7 @@ import pytest
 from kavka.console.access.headers import HSTS, SecurityHeaders
 from kavka.console.settings import ConsoleSettings, parse_settings
 from kavka.errors import ConfigError
-from kavka.runtime.server_tls import ServerTls, ServerTlsSettings
+from kavka.runtime.tls.server_tls import ServerTls, ServerTlsSettings
 from tests.kit.asgi_client import AsgiClient
 from tests.kit.certificates import Authority
 

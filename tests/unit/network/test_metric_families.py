@@ -9,7 +9,7 @@ import pytest
 
 from kavka.errors import AddressUnavailable
 from kavka.metrics import MEMBERS_AT_ONCE, Member, Registry, prometheus_pieces, render_prometheus
-from kavka.runtime.metrics_server import MAX_REQUEST_BYTES, MetricsServer
+from kavka.runtime.http.metrics_server import MAX_REQUEST_BYTES, MetricsServer
 
 
 def members(count: int) -> list[Member]:

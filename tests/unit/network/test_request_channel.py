@@ -13,9 +13,16 @@ import structlog
 from kavka.metrics import Counter, Histogram, Registry
 from kavka.protocol.api import RequestHeader
 from kavka.protocol.connection import CLOSE_CONNECTION, UNREAD, Answered, ConnectionContext, Request, Response
-from kavka.runtime import connection_log
-from kavka.runtime.connection_log import ConnectionLog
-from kavka.runtime.request_channel import MAX_WAITS, NEVER_NS, RequestChannel, RequestMetrics, RequestWatch, Ticket
+from kavka.runtime.network import connection_log
+from kavka.runtime.network.connection_log import ConnectionLog
+from kavka.runtime.network.request_channel import (
+    MAX_WAITS,
+    NEVER_NS,
+    RequestChannel,
+    RequestMetrics,
+    RequestWatch,
+    Ticket,
+)
 
 PRODUCE = 0
 

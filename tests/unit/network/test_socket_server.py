@@ -6,7 +6,7 @@ import time
 import pytest
 
 from kavka.config.broker import BrokerConfig
-from kavka.runtime.socket_server import LONGEST_BACKLOG, IdleShare, SocketServerLimits
+from kavka.runtime.network.socket_server import LONGEST_BACKLOG, IdleShare, SocketServerLimits
 
 
 @pytest.mark.setting(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.runtime.tls_handshakes import STALLED_S, Handshakes, HandshakeThread, Step
+from kavka.runtime.tls.tls_handshakes import STALLED_S, Handshakes, HandshakeThread, Step
 
 
 class Steps:

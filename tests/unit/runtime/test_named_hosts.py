@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kavka.logger import sink
-from kavka.runtime.connection_limits_by_host import by_address, has_names
+from kavka.runtime.network.connection_limits_by_host import by_address, has_names
 
 KNOWN = {"web": ["10.0.0.1", "10.0.0.2", "fe80::1%eth0"], "db": ["10.0.0.3"]}
 

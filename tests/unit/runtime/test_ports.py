@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from kavka.errors import AddressProblem, AddressUnavailable
-from kavka.runtime import ports
-from kavka.runtime.ports import holder, listen, patiently, require_free, reserve
+from kavka.runtime.network import ports
+from kavka.runtime.network.ports import holder, listen, patiently, require_free, reserve
 
 LOOPBACK = "127.0.0.1"
 

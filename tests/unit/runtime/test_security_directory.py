@@ -12,9 +12,9 @@ import pytest
 from kavka.client.login import client_login
 from kavka.config.properties import parse_properties
 from kavka.config.tls import TlsSettings
-from kavka.runtime import security_directory
-from kavka.runtime.security_directory import CLIENT_RULES, NotSecurable, SecurityDirectory
-from kavka.runtime.tls_contexts import require_handshake, tls_contexts
+from kavka.runtime.tls import security_directory
+from kavka.runtime.tls.security_directory import CLIENT_RULES, NotSecurable, SecurityDirectory
+from kavka.runtime.tls.tls_contexts import require_handshake, tls_contexts
 from kavka.security.certificates import Certificate, read_certificate
 from kavka.security.key_stores import StoreSettings, read_identity
 from kavka.security.ssl_principal_rules import PrincipalRules

@@ -23,7 +23,7 @@ from kavka.config.setting import InvalidValue
 from kavka.errors import ConfigError
 from kavka.metrics import Registry
 from kavka.model import BrokerId
-from kavka.runtime.trace_export import MAX_WAITING, SpanMaker, TraceExport, trace_id_of
+from kavka.runtime.http.trace_export import MAX_WAITING, SpanMaker, TraceExport, trace_id_of
 from kavka.traces import FollowerStep, RequestTrace, Stages, TracedPartition
 
 AT_MS = 1_700_000_000_000
@@ -223,7 +223,7 @@ def test_a_password_does_not_belong_into_the_endpoint_and_is_not_repeated() -> N
 
 
 def test_without_the_extra_the_setting_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "kavka.runtime.trace_export"
+    name = "kavka.runtime.http.trace_export"
     monkeypatch.delitem(sys.modules, name)
     for module in [each for each in sys.modules if each.partition(".")[0] == "opentelemetry"]:
         monkeypatch.delitem(sys.modules, module)

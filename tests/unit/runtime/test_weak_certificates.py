@@ -9,9 +9,9 @@ import pytest
 
 from kavka.config import BrokerConfig
 from kavka.config.tls import tls_settings
-from kavka.runtime.tls_channel import TlsSession
-from kavka.runtime.tls_connection import failure_text
-from kavka.runtime.tls_contexts import tls_contexts
+from kavka.runtime.tls.tls_channel import TlsSession
+from kavka.runtime.tls.tls_connection import failure_text
+from kavka.runtime.tls.tls_contexts import tls_contexts
 from tests.kit.certificates import Authority, Signed
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kavka.config.broker import BrokerConfig
-from kavka.runtime.zookeeper_host import ZooKeeperPlace
+from kavka.runtime.zookeeper.zookeeper_host import ZooKeeperPlace
 from kavka.zookeeper.database import SyncPolicy
 
 

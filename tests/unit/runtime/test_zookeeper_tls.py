@@ -11,8 +11,8 @@ import pytest
 from kavka.config import BrokerConfig
 from kavka.config.zookeeper import ZooKeeperTlsSettings, zookeeper_tls
 from kavka.errors import ConfigError
-from kavka.runtime.tls_contexts import zookeeper_context
-from kavka.runtime.zookeeper_tls import ZooKeeperTls
+from kavka.runtime.tls.tls_contexts import zookeeper_context
+from kavka.runtime.zookeeper.zookeeper_tls import ZooKeeperTls
 from tests.kit.certificates import Authority
 
 STORES = json.loads((Path(__file__).resolve().parents[1] / "security" / "stores_by_keytool.json").read_text())

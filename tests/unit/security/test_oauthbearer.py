@@ -192,7 +192,7 @@ def test_a_broker_without_tokens_loads_nothing_of_what_verifies_them() -> None:
     program = (
         "import sys, kavka.runtime.server, kavka.broker.assembly.authentication, kavka.config.sasl\n"
         "print([name for name in sys.modules if name.partition('.')[0] in ('joserfc', 'cryptography')"
-        " or name in ('kavka.security.json_web_tokens', 'kavka.runtime.documents')])"
+        " or name in ('kavka.security.json_web_tokens', 'kavka.runtime.http.documents')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kavka.runtime.webhooks import NotDelivered, post
+from kavka.runtime.http.webhooks import NotDelivered, post
 from kavka_spark.pipelines.alerts import Alerts, Book
 from kavka_spark.pipelines.exports import Exports
 from kavka_spark.pipelines.monitor import Condition, Limits, Monitor

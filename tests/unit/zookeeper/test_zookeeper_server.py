@@ -12,7 +12,7 @@ import pytest
 
 from kavka.errors import AddressUnavailable
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
+from kavka.runtime.zookeeper.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
 from kavka.zookeeper.database import Database, DatabaseSettings
 from kavka.zookeeper.decide import jute
 from kavka.zookeeper.decide.jute import OpCode, Request

@@ -12,7 +12,7 @@ I1  Only the browser that began a login ends it, within LOGIN_MS and once: its c
 I2  An ID token counts if its signature is by a key of the issuer, by an algorithm with a public key
     (security/json_web_tokens.py), if issuer, audience, authorized party and nonce are exactly ours, and if it is in
     time.
-I3  Whatever the provider answers takes a bounded time and memory (runtime/documents.py), and ends in Identity or
+I3  Whatever the provider answers takes a bounded time and memory (runtime/http/documents.py), and ends in Identity or
     SsoRefused. Nothing of a token or of the secret is in either, in a log line or in a file.
 I4  Keys are fetched again for a token by an unknown key, and when they are older than KEYS_S: a provider may rotate and
     withdraw them. They are asked for at most every KEYS_AGAIN_S, also where the provider does not answer: nobody makes
@@ -41,7 +41,7 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from kavka.console.sso_settings import Identity, SsoSettings
 from kavka.errors import ConfigError, ConnectionFailed
 from kavka.installation import install_command
-from kavka.runtime.documents import AnsweredOtherwise, fetch_document, post_form
+from kavka.runtime.http.documents import AnsweredOtherwise, fetch_document, post_form
 from kavka.security.json_web_tokens import KeySet, MalformedKeySet, TokenRules, read_key_set, verified_claims
 from kavka.security.key_stores import StoreSettings
 from kavka.security.oauthbearer import TokenRefused

@@ -23,7 +23,7 @@ from kavka.console.alerts.book import AlertBook, Notice
 from kavka.console.alerts.senders import Told, link_of, send
 from kavka.logger import Logger
 from kavka.observe.snapshot import ClusterState
-from kavka.runtime.webhooks import NotDelivered
+from kavka.runtime.http.webhooks import NotDelivered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

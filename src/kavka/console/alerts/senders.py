@@ -25,7 +25,7 @@ from email.message import EmailMessage
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
-from kavka.runtime.webhooks import NotDelivered, post
+from kavka.runtime.http.webhooks import NotDelivered, post
 
 if TYPE_CHECKING:
     from kavka.console.alert_rules import Mail, Target

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from kavka.console.look.format import visible
 from kavka.errors import ConnectionFailed
-from kavka.runtime.http_services import cut_after, in_own_thread, service_address
+from kavka.runtime.http.http_services import cut_after, in_own_thread, service_address
 
 TIMEOUT_S: Final = 8.0
 MOST_BYTES: Final = 4 * 1024 * 1024

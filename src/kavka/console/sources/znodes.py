@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.errors import ConnectionFailed, KavkaError
-from kavka.runtime.network import SocketNetwork
+from kavka.runtime.network.network import SocketNetwork
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.decide.connect_string import parse_connect_string
 from kavka.zookeeper.port import NoNode, Rejected, SessionExpired

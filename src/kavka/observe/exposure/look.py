@@ -32,8 +32,8 @@ from kavka.observe.exposure.broker_look import (
 )
 from kavka.observe.exposure.sightings import ClientAuth, Sightings, Unseen
 from kavka.observe.exposure.tls_look import lenient, look_at_tls, open_context, speaks_tls
-from kavka.runtime.network import SocketNetwork
-from kavka.runtime.tls_network import TlsNetwork
+from kavka.runtime.network.network import SocketNetwork
+from kavka.runtime.tls.tls_network import TlsNetwork
 
 DEFAULT_TIMEOUT_S: Final = 60.0
 Result = TypeVar("Result")
