@@ -79,6 +79,18 @@ def test_what_is_committed_is_read_back(tmp_path: Path) -> None:
     runs(scenario)
 
 
+def test_records_are_in_the_log_before_their_commit_is_waited_for(tmp_path: Path) -> None:
+    """So a coordinator can append several batches with no other record between them."""
+
+    async def scenario() -> None:
+        room = Room(tmp_path, OWN)
+        commits = [room.log.append(0, [RECORD]), room.log.append(0, [CoordinatorRecord(b"gone", None)])]
+        assert room.partition.log.log_end_offset == 2
+        assert [await commit for commit in commits] == [ErrorCode.NONE] * 2
+
+    runs(scenario)
+
+
 @pytest.mark.setting("offsets.topic.compression.codec")
 @pytest.mark.parametrize("codec", Compression)
 def test_batches_have_the_codec_that_is_asked_for_and_are_read_back(tmp_path: Path, codec: Compression) -> None:

@@ -29,7 +29,10 @@ LIMITS = GroupLimits(10, 1_800_000, 0, 100)
 
 
 class MemoryLog:
-    """`__consumer_offsets` in memory; `gate` holds appends back while it is closed, `commits_after_s` their answers."""
+    """`__consumer_offsets` in memory; `gate` holds appends back while it is closed, `commits_after_s` their answers.
+
+    With `keeps_failed` the log has what it answers `error` to, as a leader that does not know the outcome.
+    """
 
     def __init__(self) -> None:
         self.records: dict[int, list[CoordinatorRecord]] = {}
@@ -37,6 +40,7 @@ class MemoryLog:
         self.gate: asyncio.Event | None = None
         self.commits_after_s = 0.0
         self.error = ErrorCode.NONE
+        self.keeps_failed = False
         self.settled: asyncio.Future[bool] | None = None
 
     def ends(self, partition: int) -> tuple[int, int] | None:
@@ -49,21 +53,34 @@ class MemoryLog:
     def append(
         self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
     ) -> Awaitable[ErrorCode]:
-        return self._append(partition, records, producer_id, producer_epoch)
-
-    async def _append(
-        self, partition: int, records: Sequence[CoordinatorRecord], producer_id: int, producer_epoch: int
-    ) -> ErrorCode:
         if self.gate is not None:
-            await self.gate.wait()
-        if self.error is ErrorCode.NONE:
+            return self._append_later(partition, records, producer_id, producer_epoch, self.gate)
+        self._put(partition, records, producer_id, producer_epoch)
+        return self._commit(self.error)
+
+    async def _append_later(
+        self,
+        partition: int,
+        records: Sequence[CoordinatorRecord],
+        producer_id: int,
+        producer_epoch: int,
+        gate: asyncio.Event,
+    ) -> ErrorCode:
+        await gate.wait()
+        self._put(partition, records, producer_id, producer_epoch)
+        return await self._commit(self.error)
+
+    def _put(self, partition: int, records: Sequence[CoordinatorRecord], producer_id: int, producer_epoch: int) -> None:
+        if self.error is ErrorCode.NONE or self.keeps_failed:
             if producer_id >= 0:
                 self.open.setdefault(partition, []).append(OpenTransaction(producer_id, producer_epoch, records))
             else:
                 self.records.setdefault(partition, []).extend(records)
+
+    async def _commit(self, error: ErrorCode) -> ErrorCode:
         if self.commits_after_s:
             await asyncio.sleep(self.commits_after_s)
-        return self.error
+        return error
 
     async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
         yield list(self.records.get(partition, []))
@@ -725,6 +742,83 @@ def test_offsets_of_a_deleted_topic_go_before_those_of_one_that_is_made_again() 
                 found = one.offsets.fetch(name, "orders", 0)
                 assert found is not None
                 assert found.offset == 1
+
+    runs(scenario)
+
+
+@pytest.mark.parametrize("deletes", ["offsets", "topic"])
+def test_what_is_committed_after_a_deletion_of_several_batches_stays(
+    monkeypatch: pytest.MonkeyPatch, deletes: str
+) -> None:
+    """The later batches went into the log after the first was committed, and with them an offset of the topic that had
+    been made again meanwhile."""
+    monkeypatch.setattr("kavka.coordinator.groups.shard_writer.BATCH_BYTES", 50)
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        offsets = [OffsetToCommit("orders", partition, 7, 3, "") for partition in range(6)]
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, offsets))
+        log.commits_after_s = 0.02
+        if deletes == "offsets":
+            partitions = [("orders", partition) for partition in range(6)]
+            deleting: asyncio.Future[object] = asyncio.ensure_future(groups.offsets.delete("g", partitions))
+        else:
+            deleting = asyncio.ensure_future(groups.offsets.on_topics_deleted(["orders"]))
+        await asyncio.sleep(0.01)
+        again = [OffsetToCommit("orders", partition, 1, 3, "") for partition in range(0, 6, 2)]
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, again))
+        await deleting
+        for one in (groups, await coordinator(log)):
+            assert [(partition, c.offset) for _topic, partition, c in one.offsets.fetch_all("g")] == [
+                (0, 1),
+                (2, 1),
+                (4, 1),
+            ]
+
+    runs(scenario)
+
+
+def test_offsets_of_a_deleted_topic_are_gone_though_it_is_not_known_whether_their_tombstones_are_committed() -> None:
+    """As in Apache Kafka, which forgets them when it writes. Else the topic made again was read from the former
+    topic's offsets, until the next coordinator read the log."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)]))
+        log.error, log.keeps_failed = ErrorCode.REQUEST_TIMED_OUT, True
+        await groups.offsets.on_topics_deleted(["orders"])
+        for one in (groups, await coordinator(log)):
+            assert one.offsets.fetch_all("g") == []
+
+    runs(scenario)
+
+
+def test_offsets_of_a_topic_that_is_deleted_while_they_are_loaded_go_with_it() -> None:
+    """Apache Kafka leaves them: a topic made again under its name is read from the former topic's offsets."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        offsets = [OffsetToCommit("orders", partition, 7, 3, "") for partition in range(2)]
+        await (await coordinator(log, partitions=1)).offsets.commit(CommitRequest("g", "", None, -1, offsets))
+        log.settled = asyncio.get_running_loop().create_future()
+        groups = GroupCoordinator(
+            asyncio.get_running_loop(),
+            log,
+            group_surroundings()._replace(classic_limits=LIMITS),
+            offset_metadata_max_bytes=16,
+        )
+        groups.set_partition_count(1)
+        loading = asyncio.ensure_future(groups.load(0, leader_epoch=1))
+        await asyncio.sleep(0.01)
+        await groups.offsets.on_topics_deleted(["orders"])
+        log.settled.set_result(True)
+        await loading
+        # In the step in which the partition is served: what is committed from then on is of another topic.
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(1)]))
+        for one in (groups, await coordinator(log, partitions=1)):
+            assert [(partition, c.offset) for _topic, partition, c in one.offsets.fetch_all("g")] == [(0, 1)]
 
     runs(scenario)
 

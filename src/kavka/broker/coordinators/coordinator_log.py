@@ -4,7 +4,7 @@ Decides nothing but how much is read at a time. A record batch that cannot be re
 with what came before it, and is logged: what is further back in the log than the damage is served as it was. A disk
 that fails takes its log directory offline, and the partition with it.
 
-    I1  what is appended lies in the log in the order of the calls: `append` writes before it waits
+    I1  what is appended lies in the log in the order of the calls: `append` writes before it returns what waits
     I2  NONE is answered when the records are committed. REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND leave
         open whether they will be; after any other error they are not in the log
 
@@ -14,7 +14,7 @@ Source: Kafka's CoordinatorLoaderImpl, PartitionWriter and TransactionStateManag
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from kavka.broker.coordinators.committed_records import CommittedRecords
@@ -66,15 +66,15 @@ class CoordinatorLog:
         self._load_bytes = settings.load_bytes
         self._commit_timeout_ms = settings.commit_timeout_ms
 
-    async def append(
+    def append(
         self,
         partition: int,
         records: Sequence[CoordinatorRecord],
         *,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
-    ) -> ErrorCode:
-        """Appends the records as one batch; NONE when they are committed (I2).
+    ) -> Awaitable[ErrorCode]:
+        """Appends the records as one batch with this call (I1); NONE when they are committed (I2).
 
         With a producer they are part of its transaction, and count when its marker is reached. INVALID_PRODUCER_EPOCH
         then, where a marker of a later epoch is in the log already.
@@ -94,6 +94,9 @@ class CoordinatorLog:
             wall_ms=wall_ms,
             origin=AppendOrigin.COORDINATOR,
         )
+        return self._committed(partition, outcome)
+
+    async def _committed(self, partition: int, outcome: AppendOutcome) -> ErrorCode:
         if not self._replicas.is_committed(self._topic, partition, outcome):
             outcome = await self._replicas.await_committed(self._topic, partition, outcome, self._commit_timeout_ms)
         return outcome.error

@@ -1,7 +1,8 @@
 """ActiveGroupShard: the groups of one partition that is loaded here, with what the flows around them need.
 
-Keeps the order of appends (positions), the timer of each group, whose turn it is, the ends of transactions that
-were heard of while the log was being read, and up to where the state may have records that are not committed.
+Keeps the order of appends (positions), the timer of each group, whose turn it is, the ends of transactions and the
+deleted topics that were heard of while the log was being read, and up to where the state may have records that are not
+committed.
 
     I1  nobody is told of a state that is not committed: a write of unknown outcome is replayed, and so is what a new
         leader finds above its high watermark. Of a leader that is replaced it may be cut off, and the next coordinator
@@ -38,7 +39,7 @@ class Ending(NamedTuple):
 class ActiveGroupShard(ActiveShard):
     """`partition` of `__consumer_offsets`."""
 
-    __slots__ = ("_ends", "_open_until", "_position", "endings", "shard", "timers", "turns")
+    __slots__ = ("_ends", "_open_until", "_position", "deleted_topics", "endings", "shard", "timers", "turns")
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class ActiveGroupShard(ActiveShard):
         self.shard = shard
         self.timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         self.endings: list[Ending] = []
+        self.deleted_topics: dict[str, None] = {}
         self.turns = Turns()
         self._position = 0
 

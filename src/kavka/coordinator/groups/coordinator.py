@@ -161,6 +161,9 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         for ending in active.endings:
             shard.end_transaction(ending.producer_id, self.now_ms(), committed=ending.committed)
         active.endings.clear()
+        forgetting = self.offsets.on_loaded(active)
+        if forgetting is not None:
+            self.spawn(forgetting)
         self._report_strays(active)
         for consumers in shard.consumer_groups.values():
             consumers.watch_all(self._around.limits(consumers.group_id).session_timeout_ms, self.now_ms())

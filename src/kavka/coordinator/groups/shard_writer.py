@@ -9,7 +9,7 @@ Source: Kafka's CoordinatorRuntime.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Final, Protocol
 
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard
@@ -38,7 +38,7 @@ class OffsetsLog(ShardLog, Protocol):
     ) -> Awaitable[ErrorCode]:
         """Appends in order, as one batch, with acks=all; NONE once it is committed. With a producer, in a transaction.
 
-        The order of calls is the order of the log: what is awaited first writes before it waits for anything.
+        It appends with the call, so the order of calls is the order of the log. To await it is to wait for the commit.
         """
         ...
 
@@ -79,15 +79,34 @@ class ShardWriter:
         if decoded is not None:
             active.shard.replay(decoded, position, self._now_ms(), loading=loading)
 
-    async def write_in_batches(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> ErrorCode:
-        """As many as fit into a batch at a time; the first batch that fails ends it."""
-        for batch in batches(records):
-            if active.is_gone:
-                return ErrorCode.NOT_COORDINATOR
-            error = await self.write(active, batch)
-            if error is not ErrorCode.NONE:
-                return error
-        return ErrorCode.NONE
+    def delete(
+        self, active: ActiveGroupShard, tombstones: Sequence[CoordinatorRecord]
+    ) -> Coroutine[None, None, ErrorCode]:
+        """Appends the tombstones with this call, in as many batches as they need; returns what waits for the commit.
+
+        No other record comes between two batches: it would say more than what was known when this was decided, and a
+        tombstone behind it would take it back. What is gone is forgotten though the outcome is unknown, as in Apache
+        Kafka.
+        """
+        appended = [
+            (batch, active.next_position(), self._log.append(active.partition, batch)) for batch in batches(tombstones)
+        ]
+        return self._forget(active, appended)
+
+    async def _forget(
+        self,
+        active: ActiveGroupShard,
+        appended: Sequence[tuple[Sequence[CoordinatorRecord], int, Awaitable[ErrorCode]]],
+    ) -> ErrorCode:
+        answer = ErrorCode.NONE
+        for batch, position, commit in appended:
+            outcome = await commit
+            if outcome is ErrorCode.NONE or outcome in OUTCOME_UNKNOWN:
+                for record in batch:
+                    self.replay(active, record, position, loading=False)
+            if answer is ErrorCode.NONE:
+                answer = answer_for(outcome)
+        return answer
 
     async def write(
         self,

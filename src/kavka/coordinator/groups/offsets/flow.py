@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Final, Protocol
 
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Ending
@@ -167,19 +167,35 @@ class OffsetsFlow:
         """An error per partition, in order, once the others are gone. Raises `RequestError` for all."""
         active = self._find(group_id)
         errors, records = active.shard.delete_offsets(group_id, partitions)
-        error = await self._writer.write_in_batches(active, records)
+        error = await self._writer.delete(active, records)
         return [own if own is not ErrorCode.NONE else error for own in errors]
 
     async def on_topics_deleted(self, topics: Sequence[str]) -> None:
         """Deletes the offsets that groups committed for these topics.
 
-        In all partitions at once: what is committed for topics that are made again under these names stays.
+        In all partitions in this step: what is committed for topics that are made again under these names stays. A
+        partition whose log is being read forgets them in the step in which it is served.
         """
+        deleting = []
+        for active in self._shards():
+            if active.loading:
+                active.deleted_topics.update(dict.fromkeys(topics))
+            else:
+                deleting.append(self._forget(active, topics))
+        await asyncio.gather(*deleting)
 
-        async def forget(active: ActiveGroupShard) -> None:
-            await self._writer.write_in_batches(active, active.shard.forget_topics(topics))
+    def on_loaded(self, active: ActiveGroupShard) -> Coroutine[None, None, None] | None:
+        """The partition is served from this step on. Returns what is to be awaited beside; None if there is nothing."""
+        topics, active.deleted_topics = active.deleted_topics, {}
+        return self._forget(active, list(topics)) if topics else None
 
-        await asyncio.gather(*(forget(active) for active in self._shards() if not active.loading))
+    def _forget(self, active: ActiveGroupShard, topics: Sequence[str]) -> Coroutine[None, None, None]:
+        return self._await_forgotten(active.partition, self._writer.delete(active, active.shard.forget_topics(topics)))
+
+    async def _await_forgotten(self, partition: int, deleting: Coroutine[None, None, ErrorCode]) -> None:
+        error = await deleting
+        if error is not ErrorCode.NONE:
+            logger.warning("offsets of deleted topics perhaps not deleted", partition=partition, why=error.name)
 
     async def expire(self, retention_ms: int) -> None:
         """Deletes what is over its retention, and groups that nothing is left of."""
