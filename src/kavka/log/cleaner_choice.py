@@ -3,12 +3,18 @@
 Decides on what logs say of themselves and `now_ms`. It must not know files, threads, or how compaction works.
 
     first dirty offset   where the last pass ended; the log start where that is not known, or cannot be right
-    uncleanable from     the first of: the last stable offset, the active segment, the first dirty segment with a record
-                         younger than min.compaction.lag.ms; and from there back to the begin of its segment
+    uncleanable from     the first of: the last stable offset, the active segment, where the leader epochs are not on the
+                         disk yet, the first dirty segment with a record younger than min.compaction.lag.ms; and from
+                         there back to the begin of its segment
     dirty ratio          bytes between the two, of all bytes below the second
     must be cleaned      a dirty segment begins with a record older than max.compaction.lag.ms
 
 Among those that must be cleaned, or are over min.cleanable.dirty.ratio, the one with the highest ratio is next.
+
+The leader epochs are on the disk with the next flush. Compacted before, a segment may lose the first records of an
+epoch, which are all that says where it began: 1. a broker stops there without order; 2. its recovery places the epoch
+at the first record that is left; 3. it leads, and a former leader keeps records before that which it alone has. Apache
+Kafka writes an epoch down when it begins.
 
 Source: Kafka's LogCleanerManager (cleanableOffsets, grabFilthiestCompactedLog, maxCompactionDelay) and
 Cleaner.groupSegmentsBySize; KIP-354 for max.compaction.lag.ms.
@@ -61,7 +67,7 @@ def look_at(log: UnifiedLog, now_ms: int) -> LogToClean:
         first_dirty = log.log_start_offset
     ends = [segment.base_offset for segment in segments[1:]]
     dirty = [segment for segment, end in zip(segments[:-1], ends, strict=True) if end > first_dirty]
-    bound = min(log.last_stable_offset, segments[-1].base_offset)
+    bound = min(log.last_stable_offset, segments[-1].base_offset, log.swap.bound)
     if config.min_compaction_lag_ms > 0:
         youngest = now_ms - config.min_compaction_lag_ms
         bound = min([bound, *(segment.base_offset for segment in dirty if segment.age_from_ms > youngest)])

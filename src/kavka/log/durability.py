@@ -130,6 +130,12 @@ class Durability:
         the disk may have records again that nobody else has."""
         return high_watermark if self._cut is None else min(high_watermark, self._cut)
 
+    @property
+    def epochs_durable_to(self) -> Offset:
+        """Up to here a power cut takes no leader epoch from the checkpoint. Above, only the records tell where an epoch
+        began."""
+        return self.recovery_point if self.epochs_changed or self.flush_in_progress else _UNBOUNDED
+
     def is_flush_due(self, log_end_offset: Offset, active_base: Offset, config: LogConfig, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms asks for a flush, or a segment that was rolled or a truncation is not
         durable yet."""

@@ -20,6 +20,7 @@ from kavka.log.durability import Durability
 from kavka.log.log_segments import LogSegments, PendingRemoval
 from kavka.log.producer_snapshots import ProducerSnapshots
 from kavka.log.segment import SWAP_SUFFIX, LogDirectory, Segment
+from kavka.model import Offset
 
 
 class SegmentSwap:
@@ -40,6 +41,11 @@ class SegmentSwap:
     def is_under_way(self) -> bool:
         """Whether the segment of `begin` has neither its final names nor been taken back."""
         return self._cleaned is not None
+
+    @property
+    def bound(self) -> Offset:
+        """Up to here the log can do without the first records of its leader epochs: the disk has where they began."""
+        return self._durability.epochs_durable_to
 
     def holds(self, segments: Sequence[Segment]) -> bool:
         """Whether these still are consecutive segments of the log."""

@@ -44,6 +44,7 @@ class Logs:
             log.append_as_leader(bytearray(builder.build(ProducerStamp())), 0, NOW_MS)
         log.advance_high_watermark(log.log_end_offset)
         log.roll(NOW_MS)
+        log.flush(NOW_MS)
         return log
 
     def cleaner(self, run_blocking: Callable[[Callable[[], None]], Awaitable[None]]) -> LogCleaner:

@@ -74,15 +74,24 @@ class Store:
         self.logs.remove_paths(self.logs.take_removals(self.now_ms))
 
     def roll(self) -> None:
+        """Closes the segment. No more is flushed than compaction waits for."""
         self.log.roll(self.now_ms)
+        if self.log.swap.bound < self.log.log_end_offset:
+            self.log.flush(self.now_ms)
 
-    def put(self, *pairs: Pair, stamp: ProducerStamp | None = None, codec: Compression = Compression.NONE) -> None:
+    def put(
+        self,
+        *pairs: Pair,
+        stamp: ProducerStamp | None = None,
+        codec: Compression = Compression.NONE,
+        leader_epoch: int = 0,
+    ) -> None:
         data = pairs_batch(pairs, self.now_ms, stamp, codec)
         sent = batch_at(memoryview(data))
         assert sent is not None
         if sent.header.is_transactional:
             grant(self.log, sent.header)
-        self.log.append_as_leader(data, 0, self.now_ms)
+        self.log.append_as_leader(data, leader_epoch, self.now_ms)
         self.log.advance_high_watermark(self.log.log_end_offset)
 
     def fill(self, rounds: int = 12, *, first: int = 0) -> None:

@@ -95,6 +95,7 @@ def test_a_segment_that_ends_before_the_next_one_begins_is_clean_up_to_there(sto
     """Apache Kafka names a follower's segment for its first batch, so its logs have such gaps (KAFKA-8764)."""
     store.put((b"a", b"1"))
     store.put((b"a", b"2"))
+    store.log.flush(store.now_ms)
     store.log.roll(store.now_ms, 100)
     for base_offset in (100, 101):
         after_gap = batch([b"3"], key=b"a", base_offset=base_offset, leader_epoch=0)

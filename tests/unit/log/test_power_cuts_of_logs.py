@@ -49,11 +49,18 @@ class Life:
         self.store = self._start()
 
     def _start(self) -> Store:
-        return Store(Path("/logs"), filesystem=self.disk.port(process()))
+        self.process = process()
+        return Store(Path("/logs"), filesystem=self.disk.port(self.process))
 
     def cut(self) -> Store:
         """Power is lost, and comes back."""
         self.disk.power_cut()
+        self.store = self._start()
+        return self.store
+
+    def kill(self) -> Store:
+        """The process dies, and another one is started."""
+        self.process.is_killed = True
         self.store = self._start()
         return self.store
 
@@ -93,6 +100,45 @@ def test_a_power_cut_at_any_step_of_a_compaction_keeps_the_table(seed: int) -> N
         assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
         step += 1
     assert step > 20
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("is_cut", [False, True], ids=["kill", "power cut"])
+@pytest.mark.parametrize("flushed_to", [1, 3, 6])
+def test_a_compacted_log_knows_where_its_epochs_began_whenever_it_stops(
+    seed: int, flushed_to: int, is_cut: bool
+) -> None:
+    """1. An epoch begins, and its segment is closed. 2. A pass takes its first records before a flush writes down where
+    it began. 3. Recovery says that it began at the first record that is left, and a former leader keeps what it alone
+    has before that."""
+    life = Life(seed, "/logs")
+    store = life.store
+    for epoch in range(1, 7):
+        store.put((b"a", b"%d" % epoch), leader_epoch=epoch)
+        store.put((b"a", b"%d" % epoch), (b"b", b"%d" % epoch), leader_epoch=epoch)
+        store.put((b"c%d" % (epoch // 3), b"%d" % epoch), leader_epoch=epoch)
+        if epoch in (2, 3, 5):
+            store.log.roll(store.now_ms)
+        if epoch == flushed_to:
+            store.log.flush(store.now_ms)
+    expected = store.log.epoch_entries
+    asyncio.run(store.cleaner.clean_due())
+    found = (life.cut() if is_cut else life.kill()).log
+    assert found.epoch_entries == [entry for entry in expected if entry.start_offset < found.log_end_offset]
+
+
+def test_a_log_is_compacted_as_far_as_its_epochs_are_on_the_disk() -> None:
+    store = Life(0, "/logs").store
+    for epoch in (1, 2):
+        store.put((b"a", b"1"), leader_epoch=epoch)
+        store.log.roll(store.now_ms)
+    asyncio.run(store.cleaner.clean_due())
+    assert store.log.cleaned_to is None
+    store.log.flush(store.now_ms)
+    store.put((b"a", b"1"), leader_epoch=3)
+    store.log.roll(store.now_ms)
+    asyncio.run(store.cleaner.clean_due())
+    assert store.log.cleaned_to == 2
 
 
 @pytest.mark.parametrize("seed", SEEDS)
