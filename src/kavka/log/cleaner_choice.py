@@ -3,9 +3,9 @@
 Decides on what logs say of themselves and `now_ms`. It must not know files, threads, or how compaction works.
 
     first dirty offset   where the last pass ended; the log start where that is not known, or cannot be right
-    uncleanable from     the first of: the last stable offset, the active segment, where the leader epochs are not on the
-                         disk yet, the first dirty segment with a record younger than min.compaction.lag.ms; and from
-                         there back to the begin of its segment
+    uncleanable from     the first of: the last stable offset, the active segment, where the leader epochs are not on
+                         the disk yet, the first dirty segment with a record younger than min.compaction.lag.ms; and
+                         from there back to the begin of its segment
     dirty ratio          bytes between the two, of all bytes below the second
     must be cleaned      a dirty segment begins with a record older than max.compaction.lag.ms
 
