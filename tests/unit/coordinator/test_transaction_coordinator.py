@@ -151,6 +151,32 @@ def runs(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("epoch", [MAX_EPOCH - 1, MAX_EPOCH])
+def test_what_the_end_of_a_transaction_of_version_2_told_its_producer_holds_for_the_next_coordinator(
+    level: int, epoch: int
+) -> None:
+    """Its producer may end it so after transaction.version was lowered. Apache Kafka answers UNSUPPORTED_VERSION with
+    level 0, which ends the producer, and before KAFKA-20310 forgot the next producer id with every level."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        open_one = Transaction(
+            NAME, 7, epoch, TIMEOUT_MS, TransactionState.ONGOING, frozenset({A}), started_ms=1, updated_ms=1, version=2
+        )
+        log.records[0] = [transaction_record(open_one, transaction_version=2)]
+        room = await Room(log, version=level).loaded()
+        room.markers.gate = asyncio.Event()
+        told = await room.coordinator.end_transaction(NAME, ProducerIdAndEpoch(7, epoch), commit=True, version=2)
+        taken_over = await Room(log, version=level).loaded(leader_epoch=1)
+        await taken_over.until(TransactionState.COMPLETE_COMMIT)
+        assert taken_over.coordinator.describe(NAME).version == 2, "its markers are those of version 2 (KIP-1228)"
+        await taken_over.coordinator.add_partitions(NAME, told, (B,), version=2)
+        assert taken_over.state is TransactionState.ONGOING
+
+    runs(scenario)
+
+
 def test_a_transaction_from_its_begin_to_its_markers() -> None:
     async def scenario() -> None:
         room = await Room().loaded(leader_epoch=4)

@@ -4,7 +4,9 @@
     value  version i16, TransactionLogValue; null: the id is forgotten
 
 Value version 0 knows neither the producer ids before and after nor the transaction version; version 1 (flexible) does,
-and is written from transaction version 1 on: brokers of 3.9 read both.
+and is written from transaction version 1 on: brokers of 3.9 read both. So is a transaction of version 2 where the level
+is 0: only producers that saw level 2 make one, so all brokers read it. Its next coordinator must know which producer id
+its end gave, and that its markers have the epoch above that of its records. Apache Kafka refuses such an end.
 
 Source: Kafka's TransactionLog; written so that its dump-log decodes them.
 """
@@ -34,7 +36,7 @@ class TransactionRecord(NamedTuple):
 
 def transaction_record(transaction: Transaction, *, transaction_version: int) -> CoordinatorRecord:
     """The record of a transaction as it is to be."""
-    version = min(transaction_version, 1)
+    version = min(max(transaction_version, transaction.version), 1)
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(transaction.partitions):
         by_topic.setdefault(topic, []).append(partition)
