@@ -11,6 +11,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from kavka_spark.cores import told
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -41,7 +43,8 @@ def session(app_name: str = "kavka", **conf: str) -> SparkSession:
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    found = builder.getOrCreate()
+    with told(settings):
+        found = builder.getOrCreate()
     if SparkSession.getActiveSession() is None:
         found.createDataFrame([], "nothing int")  # The call of PySpark's that makes it the thread's session.
     return found

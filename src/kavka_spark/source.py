@@ -132,15 +132,17 @@ class KavkaReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         from kavka_spark.connections import connection
+        from kavka_spark.cores import task_slots
         from kavka_spark.read_tasks import as_tasks
 
-        options = self._options
+        options, cores = self._options, task_slots()
         opened = connection(options.connection)
         spans = opened.run(_spans(opened, options, self._bounds))
-        sizes = {} if options.min_partitions is not None else opened.run(_offset_bytes(opened, options, spans))
+        sizes = {} if options.min_partitions is not None else opened.run(_offset_bytes(opened, options, spans, cores))
         return list(
             as_tasks(
                 spans,
+                cores=cores,
                 min_partitions=options.min_partitions,
                 max_records=options.max_records_per_partition,
                 offset_bytes=sizes,
@@ -173,16 +175,16 @@ def read_task(options: SourceOptions, columns: tuple[str, ...], partition: Input
 
 
 async def _offset_bytes(
-    opened: WorkerConnection, options: SourceOptions, spans: list[OffsetRange]
+    opened: WorkerConnection, options: SourceOptions, spans: list[OffsetRange], cores: int
 ) -> dict[tuple[str, int], float]:
     """About how many bytes an offset takes, of the ranges that may share a task: few offsets may be large records.
 
-    A stream does not ask: its tasks are a function of its offsets.
+    A stream does not ask: that would delay each micro-batch.
     """
     from kavka_spark.read_tasks import may_share
     from kavka_spark.trigger_limits import HEAD_BYTES, sample_ranges
 
-    samples = await sample_ranges(opened, options, may_share(spans), sample_bytes=HEAD_BYTES)
+    samples = await sample_ranges(opened, options, may_share(spans, cores), sample_bytes=HEAD_BYTES)
     return {name: sample.size_bytes / sample.offsets for name, sample in samples.items()}
 
 

@@ -6,9 +6,10 @@ put off; what partitions are new, gone, or of another topic. It must not know ho
 Spark keeps one of these in one Python process for a query's life, and sends copies of it to the workers for `read`.
 
 Invariants
-  I1  `partitions` is a function of start, end and options alone: a micro-batch that is run again, in another process
-      too, has the same rows in the same tasks. The exactly-once sink rests on it. So a partition that is not in `start`
-      begins at 0, whatever its log still holds: what is missing is data loss, found where it is read.
+  I1  `partitions` is a function of start, end, options and cores alone: a micro-batch that is run again, in another
+      process too, has the same rows. With as many cores they are in the same tasks; for the exactly-once sink `stable`
+      sees to that. So a partition that is not in `start` begins at 0, whatever its log still holds: what is missing is
+      data loss, found where it is read.
   I2  No position goes back, unless the topic is another one with the same name, or its log was cut off and the options
       say to go on: what is written there then is new.
   I3  Under Trigger.AvailableNow nothing behind the target is read; the target is what was there when the run began.
@@ -38,6 +39,7 @@ from kavka.model import TopicPartition
 from kavka_spark import backfill
 from kavka_spark.backfill import Ranges
 from kavka_spark.connections import WorkerConnection, connection
+from kavka_spark.cores import task_slots
 from kavka_spark.errors import DataLossError, SubscriptionError
 from kavka_spark.offsets import Found, Offsets, edges, find_partitions, offsets_at, resolve
 from kavka_spark.read_tasks import NO_TOPIC_ID, OffsetRange, as_tasks
@@ -126,7 +128,12 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             spans.append(OffsetRange(name.topic, name.partition, first, last, topic_id))
         options = self._options
         return list(
-            as_tasks(spans, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
+            as_tasks(
+                spans,
+                cores=task_slots(),
+                min_partitions=options.min_partitions,
+                max_records=options.max_records_per_partition,
+            )
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from kavka_spark.cores import told
 from kavka_spark.pipelines import catalog
 from kavka_spark.pipelines.spec import PipelineSpec
 
@@ -54,7 +55,8 @@ def classic_session(settings: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with told(settings):
+        return builder.getOrCreate()
 
 
 def connect_session(settings: Mapping[str, str]) -> tuple[SparkSession, SparkSession]:

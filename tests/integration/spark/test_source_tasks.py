@@ -436,7 +436,11 @@ def test_a_first_micro_batch_that_is_run_again_begins_where_it_did(kavka_broker:
     assert len(set(stream.rows)) == len(stream.rows) == 26
 
 
-def test_large_records_of_few_offsets_are_read_by_tasks_of_their_own(kavka_broker: KavkaProcess, topic: str) -> None:
+@pytest.mark.parametrize(("cores", "shared"), [("1", [[0, 3], [1, 2]]), ("4", [[0], [1], [2], [3]])])
+def test_large_records_of_few_offsets_share_a_task_up_to_a_limit_of_bytes(
+    kavka_broker: KavkaProcess, topic: str, monkeypatch: pytest.MonkeyPatch, cores: str, shared: list[list[int]]
+) -> None:
+    monkeypatch.setenv("KAVKA_SPARK_CORES", cores)
     create_topic(kavka_broker.bootstrap, topic, 4)
     producer = Producer({"bootstrap.servers": kavka_broker.bootstrap, "message.max.bytes": 3_000_000})
     for number in range(8):
@@ -444,7 +448,7 @@ def test_large_records_of_few_offsets_are_read_by_tasks_of_their_own(kavka_broke
     producer.flush()
     reader = KavkaReader(options(kavka_broker.bootstrap, topic), ("partition", "offset", "value"))
     tasks = reader.partitions()
-    assert [[span.partition for span in task.spans] for task in tasks] == [[0, 1, 2], [3]]
+    assert [[span.partition for span in task.spans] for task in tasks] == shared
     assert len(rows(reader, tasks)) == 8
 
 

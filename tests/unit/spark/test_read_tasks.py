@@ -65,32 +65,66 @@ def test_tasks_are_as_many_as_sparks_own_source_makes(
 
 
 def test_nothing_to_read_is_one_task_that_reads_nothing() -> None:
-    assert [task.spans for task in as_tasks([])] == [()]
+    assert [task.spans for task in as_tasks([], cores=2)] == [()]
     spans = (OffsetRange("t", 0, 1, 2),)
     assert pickle.loads(pickle.dumps(ReadTask(spans))).spans == spans
 
 
-def test_small_ranges_share_a_task_because_a_task_costs_more_than_they_do() -> None:
-    sizes = (SHARED_OFFSETS, 1, 400, 599, 1, SHARED_OFFSETS + 1, 2)
+def partitions_of(tasks: list[ReadTask]) -> list[list[int]]:
+    return [[span.partition for span in task.spans] for task in tasks]
+
+
+def test_small_ranges_share_a_task_where_there_would_be_more_tasks_than_cores() -> None:
+    spans = [OffsetRange("t", number, 0, 100) for number in range(8)]
+    assert partitions_of(as_tasks(spans, cores=16)) == [[number] for number in range(8)]
+    assert partitions_of(as_tasks(spans, cores=8)) == [[number] for number in range(8)]
+    assert [len(task.spans) for task in as_tasks(spans, cores=4)] == [2, 2, 2, 2]
+    assert [len(task.spans) for task in as_tasks(spans, cores=1)] == [8]
+    assert len(as_tasks(spans, cores=1, min_partitions=2)) == len(spans)
+    assert all(sum(span.size for span in task.spans) <= 250 for task in as_tasks(spans, cores=1, max_records=250))
+
+
+def test_large_ranges_take_their_cores_and_small_ones_share_the_rest() -> None:
+    sizes = (SHARED_OFFSETS + 1, 10, 10, 1_000_000, 10, 10)
     spans = [OffsetRange("t", number, 7, 7 + size) for number, size in enumerate(sizes)]
-    assert [[span.partition for span in task.spans] for task in as_tasks(spans)] == [[0], [1, 2, 3], [4], [5], [6]]
-    assert len(as_tasks(spans, min_partitions=2)) == len(spans)
-    assert all(sum(span.size for span in task.spans) <= 100 for task in as_tasks(spans, max_records=100))
+    assert sorted(map(len, partitions_of(as_tasks(spans, cores=4)))) == [1, 1, 2, 2]
+    assert partitions_of(as_tasks(spans, cores=2)) == [[0], [1, 2, 4, 5], [3]]
+
+
+def test_ranges_share_a_task_up_to_a_limit_of_offsets_whatever_the_cores() -> None:
+    spans = [OffsetRange("t", number, 0, SHARED_OFFSETS // 2) for number in range(8)]
+    assert [len(task.spans) for task in as_tasks(spans, cores=1)] == [2, 2, 2, 2]
 
 
 def test_few_offsets_that_are_large_records_share_no_task() -> None:
     spans = [OffsetRange("t", number, 0, 2) for number in range(8)]
-    assert len(as_tasks(spans)) == 1
+    assert len(as_tasks(spans, cores=1)) == 1
     large = {("t", number): 5_000_000.0 for number in range(8)}
-    assert [task.spans for task in as_tasks(spans, offset_bytes=large)] == [(span,) for span in spans]
+    assert [task.spans for task in as_tasks(spans, cores=1, offset_bytes=large)] == [(span,) for span in spans]
     some = {("t", number): SHARED_BYTES / 4 for number in range(8)}
-    assert [len(task.spans) for task in as_tasks(spans, offset_bytes=some)] == [2, 2, 2, 2]
+    assert [len(task.spans) for task in as_tasks(spans, cores=1, offset_bytes=some)] == [2, 2, 2, 2]
 
 
-def test_a_range_alone_or_large_is_not_looked_into() -> None:
-    assert may_share([OffsetRange("t", 0, 0, 2), OffsetRange("t", 1, 0, SHARED_OFFSETS + 1)]) == []
+def test_tasks_that_are_shared_are_about_equal() -> None:
+    spans = [OffsetRange("t", number, 0, 100) for number in range(6)]
+    sizes = {("t", number): 10_000.0 if number < 2 else 1_000.0 for number in range(6)}
+    assert partitions_of(as_tasks(spans, cores=3, offset_bytes=sizes)) == [[0], [1], [2, 3, 4, 5]]
+
+
+@given(SIZES, st.integers(1, 10), st.one_of(st.none(), st.integers(100, 1_000_000)))
+def test_no_core_is_idle_because_ranges_share_a_task(sizes: list[int], cores: int, max_records: int | None) -> None:
+    spans = [OffsetRange("t", number, 3, 3 + size) for number, size in enumerate(sizes)]
+    whole = cut(spans, max_records=max_records)
+    tasks = as_tasks(spans, cores=cores, max_records=max_records)
+    assert len(tasks) >= max(min(cores, len(whole)), 1)
+    assert sorted(span for task in tasks for span in task.spans) == sorted(whole)
+
+
+def test_only_small_ranges_that_are_too_many_for_the_cores_are_looked_into() -> None:
+    assert may_share([OffsetRange("t", 0, 0, 2), OffsetRange("t", 1, 0, SHARED_OFFSETS + 1)], 1) == []
     small = [OffsetRange("t", number, 0, number) for number in range(3)]
-    assert may_share(small) == small[1:]
+    assert may_share(small, 1) == small[1:]
+    assert may_share(small, 2) == []
 
 
 def test_the_end_of_the_first_micro_batch_says_where_the_stream_began() -> None:
