@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
 from kavka.errors import ConfigError
+from kavka_spark.plain_errors import with_plain_errors
 from kavka_spark.push_down import filters_may_come
 from kavka_spark.source import COLUMNS
 
@@ -129,6 +130,7 @@ def log_options(options: Mapping[str, str]) -> LogOptions:
     )
 
 
+@with_plain_errors
 class KavkaLogSource(DataSource):
     """Segment files as Spark sees them."""
 
@@ -157,6 +159,7 @@ class _Pieces(InputPartition):
     pieces: list[LogPiece]
 
 
+@with_plain_errors
 class KavkaLogReader(DataSourceReader):
     """Plans the pieces of files, and reads them in the tasks."""
 
@@ -187,6 +190,7 @@ class KavkaLogReader(DataSourceReader):
             yield from read_piece(piece, self._options, self._columns)
 
 
+@with_plain_errors
 class FilteredLogReader(KavkaLogReader):
     """A reader that takes filters. Spark refuses such a reader if filter push-down is switched off."""
 

@@ -80,6 +80,8 @@ class Offsets(NamedTuple):
     @classmethod
     def from_json(cls, written: Mapping[str, Mapping[str, Any]]) -> Offsets:
         """Raises ValueError for other JSON."""
+        if not isinstance(written, Mapping) or not all(isinstance(each, Mapping) for each in written.values()):
+            raise ValueError(f"not offsets of topics: {written!r}")
         topics = {name: partitions for name, partitions in written.items() if name not in BESIDE}
         began_at = written.get(BEGAN_AT)
         return cls(

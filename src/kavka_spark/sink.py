@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from kavka_spark.errors import SinkError
+from kavka_spark.plain_errors import with_plain_errors
 from kavka_spark.sink_options import SinkOptions, sink_options
 from kavka_spark.sink_schema import SinkColumns, sink_columns
 
@@ -52,6 +53,7 @@ def stream_writer(schema: StructType, options: Mapping[str, str], overwrite: boo
     return KavkaStreamWriter(sink_columns(schema, parsed), parsed)
 
 
+@with_plain_errors
 class KavkaWriter(DataSourceArrowWriter):
     """Writes the partitions of a table."""
 
@@ -63,6 +65,7 @@ class KavkaWriter(DataSourceArrowWriter):
         return _write(iterator, self._columns, self._options)
 
 
+@with_plain_errors
 class KavkaStreamWriter(DataSourceStreamArrowWriter):
     """Writes micro-batches."""
 

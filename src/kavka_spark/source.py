@@ -29,6 +29,7 @@ from pyspark.sql.datasource import (
 
 from kavka.errors import ConfigError
 from kavka_spark.filter_bounds import Bounds
+from kavka_spark.plain_errors import or_refused, with_plain_errors
 from kavka_spark.push_down import filters_may_come
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ COLUMNS = {
 """The columns of Spark's "kafka" source, with its types; headers only with includeHeaders."""
 
 
+@with_plain_errors
 class KavkaSource(DataSource):
     """Kafka's topics as Spark sees them."""
 
@@ -90,7 +92,9 @@ class KavkaSource(DataSource):
         from kavka_spark.source_options import source_options
         from kavka_spark.stream_source import KavkaStreamReader
 
-        return KavkaStreamReader(source_options(self._options, streaming=True), checked_columns(schema))
+        return or_refused(
+            lambda: KavkaStreamReader(source_options(self._options, streaming=True), checked_columns(schema))
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from kavka_spark import sink
@@ -122,6 +126,7 @@ def checked_columns(schema: StructType) -> tuple[str, ...]:
     return tuple(columns)
 
 
+@with_plain_errors
 class KavkaReader(DataSourceReader):
     """A batch query: bounds are resolved once, in `partitions`."""
 
@@ -153,6 +158,7 @@ class KavkaReader(DataSourceReader):
         return read_task(self._options, self._columns, partition)
 
 
+@with_plain_errors
 class FilteredReader(KavkaReader):
     """A reader that takes filters. Spark refuses such a reader if filter push-down is switched off."""
 

@@ -42,6 +42,7 @@ from kavka_spark.connections import WorkerConnection, connection
 from kavka_spark.cores import task_slots
 from kavka_spark.errors import DataLossError, SubscriptionError
 from kavka_spark.offsets import Found, Offsets, edges, find_partitions, offsets_at, resolve
+from kavka_spark.plain_errors import with_plain_errors
 from kavka_spark.read_tasks import NO_TOPIC_ID, OffsetRange, as_tasks
 from kavka_spark.source import read_task
 from kavka_spark.source_options import (
@@ -72,6 +73,7 @@ OWN: Final = -1
 Json = dict[str, dict[str, Any]]
 
 
+@with_plain_errors
 class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The source of one streaming query."""
 
@@ -116,8 +118,8 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
         """See I1 and I5."""
-        ends = Offsets.from_json(end)
-        begins = ends.began_at or Offsets.from_json(start)
+        ends = _of_checkpoint(end)
+        begins = ends.began_at or _of_checkpoint(start)
         spans = []
         for name, last in sorted(ends.positions.items()):
             first = 0 if _is_new(name, begins, ends) else begins.positions[name]
@@ -177,9 +179,10 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     async def _next(self, opened: WorkerConnection, start: Json, *, limited: bool) -> Offsets:
         """Where the next micro-batch ends; `start` itself if there should be none yet."""
+        begin = _of_checkpoint(start)
+        self._check_topics(begin)
         if self._options.group_id is not None:
             await self._commit(opened, start)
-        begin = Offsets.from_json(start)
         self._latest = await self._current(opened, begin)
         end = self._latest if self._target is None else _not_beyond(self._latest, self._target, begin)
         began_at = self._began_at
@@ -325,6 +328,19 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 reason = "retention or a deletion of records has removed it; raise retention.ms, or read sooner"
                 self._on_loss(name, position, earliest[name], now.positions[name], reason)
 
+    def _check_topics(self, begin: Offsets) -> None:
+        """Refuses a checkpoint that has nothing to do with this query."""
+        if not begin.positions or any(_is_chosen(self._options, name) for name in begin.positions):
+            return
+        topics = ", ".join(sorted({name.topic for name in begin.positions}))
+        problem = (
+            f"the query of this checkpoint read {topics}, and this one reads none of it: give this query a "
+            "checkpointLocation of its own. With failOnDataLoss=false it goes on, with its topics from their beginning"
+        )
+        if self._options.fail_on_data_loss:
+            raise SubscriptionError(problem)
+        logger.warning("checkpoint of other topics", why=problem)
+
     def _on_loss(self, name: TopicPartition, wanted: int, earliest: int, latest: int, reason: str) -> None:
         lost = DataLossError(name.topic, name.partition, wanted, earliest, latest, reason)
         if self._options.fail_on_data_loss:
@@ -387,6 +403,17 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             logger.warning("offsets not committed", group=group_id, why=str(failure))
         else:
             self._committed = finished
+
+
+def _of_checkpoint(written: Json) -> Offsets:
+    """Raises `SubscriptionError` if another source has written it."""
+    try:
+        return Offsets.from_json(written)
+    except (AttributeError, TypeError, ValueError):
+        raise SubscriptionError(
+            f"the checkpoint holds {written}, which are not offsets of topics: it belongs to a query of another "
+            "source. To read topics, give this query a checkpointLocation of its own"
+        ) from None
 
 
 def _first_offsets(begin: Offsets, end: Offsets, began_at: Offsets | None) -> dict[TopicPartition, int]:

@@ -47,6 +47,22 @@ def running(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     raise AssertionError("unreachable")
 
 
+def failure(start: Callable[[], StreamingQuery], timeout_s: float = 100.0) -> str:
+    """What the query that `start` starts fails with."""
+    said = ""
+    for _ in range(ATTEMPTS):
+        query = start()
+        try:
+            has_ended = query.awaitTermination(timeout_s)
+        except StreamingQueryException as failed:
+            said = str(failed)
+            if TOO_BUSY not in said:
+                return said
+        else:
+            raise AssertionError("the query came to its end" if has_ended else f"no failure within {timeout_s} s")
+    return said
+
+
 def completed(project: PipelineProject, *words: str, verb: str = "run") -> None:
     """A run of a pipeline that has to complete."""
     for attempt in range(ATTEMPTS):

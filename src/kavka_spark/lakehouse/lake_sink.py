@@ -37,6 +37,7 @@ from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout
 from kavka_spark.lakehouse.merging import CHANGE_COLUMN, OF_CHANGES, Bucket, check_columns, merge
 from kavka_spark.lakehouse.progress import Step, next_step, noted
 from kavka_spark.lakehouse.table import Table
+from kavka_spark.plain_errors import with_plain_errors
 from kavka_spark.stable import TASK_COLUMN
 
 logger = Logger(__name__)
@@ -71,6 +72,7 @@ def row_columns(schema: StructType, options: LakeOptions) -> pa.Schema:
     return columns.append(pa.field(BUCKET_COLUMN, pa.int32())) if options.merge_keys else columns
 
 
+@with_plain_errors
 class LakeWriter(DataSourceArrowWriter):
     """Writes a table in one commit."""
 
@@ -92,6 +94,7 @@ class LakeWriter(DataSourceArrowWriter):
         """Does nothing (I2)."""
 
 
+@with_plain_errors
 class LakeStreamWriter(DataSourceStreamArrowWriter):
     """Writes micro-batches, each in one commit."""
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
 
+from kavka_spark.plain_errors import or_refused, with_plain_errors
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -32,6 +34,7 @@ class Target(Protocol):
         """The table as it is. Raises TableRefused if there is none."""
 
 
+@with_plain_errors
 class TableFormat(DataSource):
     """A sink, and the stream of a table's changes."""
 
@@ -54,6 +57,9 @@ class TableFormat(DataSource):
         return from_arrow_schema(change_columns(self.source().existing().layout.columns))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return or_refused(lambda: self._stream_reader(schema))
+
+    def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
         from kavka_spark.lakehouse.table_stream import TableStreamReader, check_columns, stream_options
 
         reader = TableStreamReader(self.source().existing, stream_options(self.given))

@@ -29,6 +29,7 @@ from kavka_spark.lakehouse.layout import MERGE_KEYS
 from kavka_spark.lakehouse.table import Table
 from kavka_spark.lakehouse.table_changes import CHANGE_TYPE, COMMIT_VERSION, ChangesTask, read_changes, tasks_of
 from kavka_spark.options import positive_int
+from kavka_spark.plain_errors import with_plain_errors
 
 BEFORE_ALL: Final = -1
 EARLIEST, LATEST = "earliest", "latest"
@@ -70,6 +71,7 @@ def check_columns(wanted: Sequence[str], known: Sequence[str]) -> None:
         )
 
 
+@with_plain_errors
 class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The changes of one table."""
 
@@ -114,6 +116,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
         """See I1."""
         table = self._look()
+        self._check(start, table)
         self._check(end, table)
         ahead = _after(table, start["version"])
         if end["version"] not in ahead and end != start:
@@ -139,6 +142,11 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"table": self._layout.table_id, "version": version}
 
     def _check(self, offset: Json, table: Table) -> None:
+        if not isinstance(offset, dict) or not {"table", "version"} <= offset.keys():
+            raise TableRefused(
+                f"the checkpoint holds {offset}, which is no version of a table: it belongs to a query of another "
+                "source. Give this query a checkpointLocation of its own"
+            )
         if offset["table"] != table.layout.table_id:
             raise TableRefused(
                 f"{table.name} was replaced: the checkpoint read the table {offset['table']}, and this one is "

@@ -34,6 +34,10 @@ _RAISED_IN_PYTHON: Final = re.compile(
     re.M | re.S,
 )
 """What follows a traceback: the exception's name without its module, and what it says."""
+_RAISED_PLAINLY: Final = re.compile(
+    r"\bkavka(?:_spark)?\.(?:\w+\.)*([A-Z]\w*: .*?)(?=\n\s*SQLSTATE: |\n=== |\n\s*at |\n\n|\s*\Z)", re.S
+)
+"""The same of kavka's own, which have no traceback."""
 _NAMED_FLOW: Final = re.compile(r"[Ff]low '?`?([\w.`]+)`?'?")
 _NEXT: Final = (
     ("TABLE_OR_VIEW_NOT_FOUND", "define a table of that name, or spell it as it is defined"),
@@ -115,7 +119,7 @@ def named_flow(text: str, definitions: Definitions) -> str:
 
 def plain(text: str) -> str:
     """The Python exception if there was one, or else the message without Java's stack; no longer than a screen."""
-    raised = _RAISED_IN_PYTHON.findall(text)
+    raised = _RAISED_IN_PYTHON.findall(text) or _RAISED_PLAINLY.findall(text)
     cut = _JAVA.search(text)
     short = text[: cut.start()] if cut is not None else text
     for _ in range(WRAPPINGS):

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from kavka_spark import session
+from tests.kit import busy_spark
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.spark_job import SMALL
 from tests.kit.topic_filler import create_topic, produce
@@ -46,6 +47,11 @@ def running(spark: SparkSession, bootstrap: str, topic: str, directory: Path, **
     )
 
 
+def going_on(spark: SparkSession, bootstrap: str, topic: str, directory: Path, **options: str) -> StreamingQuery:
+    """The same, when it has read something."""
+    return busy_spark.running(lambda: running(spark, bootstrap, topic, directory, **options))
+
+
 def wait_for(query: StreamingQuery, rows: int) -> None:
     deadline = time.monotonic() + 100
     while sum(progress.numInputRows for progress in query.recentProgress) < rows:
@@ -60,19 +66,42 @@ def failure_of(query: StreamingQuery) -> str:
     return str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"maxOffsetPerTrigger": "1"}, "has no option 'maxoffsetpertrigger'; did you mean 'maxOffsetsPerTrigger'?"),
+        ({"subscribe": "nowhere"}, "SubscriptionError: there is no topic 'nowhere'"),
+        ({"startingOffsets": "first"}, "option 'startingOffsets' is 'first', expected"),
+    ],
+)
+def test_a_mistake_is_told_in_a_sentence_without_a_traceback(
+    spark: SparkSession, kavka_broker: KavkaProcess, tmp_path: Path, options: dict[str, str], sentence: str
+) -> None:
+    given = {"kafka.bootstrap.servers": kavka_broker.bootstrap, "subscribe": "mistaken", **options}
+    said = [busy_spark.failure(lambda: running(spark, kavka_broker.bootstrap, "mistaken", tmp_path, **options))]
+    if "maxOffsetPerTrigger" not in options:
+        with pytest.raises(PySparkException) as caught:
+            spark.read.format("kavka").options(**given).load().count()
+        said.append(str(caught.value))
+    for each in said:
+        assert sentence in each
+        assert "Traceback" not in each
+
+
 def test_a_corrupt_batch_ends_the_query_with_its_place(
     spark: SparkSession, start_kavka: Callable[..., KavkaProcess], tmp_path: Path
 ) -> None:
     broker = start_kavka(data_dir=tmp_path / "data")
     create_topic(broker.bootstrap, "rotten", 1)
-    for _ in range(3):
-        produce(broker.bootstrap, "rotten", 10, partitions=1)
+    for rows in (10, 10, 1):  # A single record is one batch, however busy the machine is.
+        produce(broker.bootstrap, "rotten", rows, partitions=1)
     (segment,) = (tmp_path / "data").rglob("rotten-0/*.log")
     with segment.open("r+b") as file:
         file.seek(-5, 2)
         file.write(b"\xff")
-    said = failure_of(running(spark, broker.bootstrap, "rotten", tmp_path))
+    said = busy_spark.failure(lambda: running(spark, broker.bootstrap, "rotten", tmp_path))
     assert "corrupt record batch in rotten-0 at offset 20" in said
+    assert "Traceback" not in said
     assert "read on behind it with startingOffsets" in said
 
 
@@ -81,7 +110,7 @@ def test_records_that_age_out_while_the_query_runs_are_named(
 ) -> None:
     create_topic(kavka_broker.bootstrap, "ageing", 1)
     produce(kavka_broker.bootstrap, "ageing", 5_000, partitions=1)
-    query = running(spark, kavka_broker.bootstrap, "ageing", tmp_path, maxOffsetsPerTrigger="10")
+    query = going_on(spark, kavka_broker.bootstrap, "ageing", tmp_path, maxOffsetsPerTrigger="10")
     wait_for(query, 20)
     admin = AdminClient({"bootstrap.servers": kavka_broker.bootstrap})
     for done in admin.delete_records([Position("ageing", 0, 4_900)]).values():
@@ -99,7 +128,7 @@ def test_a_topic_that_is_deleted_under_the_query_is_named(
     topic = f"deleted-{made_anew}"
     create_topic(kavka_broker.bootstrap, topic, 1)
     produce(kavka_broker.bootstrap, topic, 20, partitions=1)
-    query = running(spark, kavka_broker.bootstrap, topic, tmp_path)
+    query = going_on(spark, kavka_broker.bootstrap, topic, tmp_path)
     wait_for(query, 20)
     admin = AdminClient({"bootstrap.servers": kavka_broker.bootstrap})
     admin.delete_topics([topic])[topic].result(30)
@@ -116,7 +145,7 @@ def test_partitions_that_are_added_while_the_query_runs_are_read_from_their_begi
 ) -> None:
     create_topic(kavka_broker.bootstrap, "grown", 1)
     produce(kavka_broker.bootstrap, "grown", 100, partitions=1)
-    query = running(spark, kavka_broker.bootstrap, "grown", tmp_path)
+    query = going_on(spark, kavka_broker.bootstrap, "grown", tmp_path)
     wait_for(query, 100)
     admin = AdminClient({"bootstrap.servers": kavka_broker.bootstrap})
     admin.create_partitions([NewPartitions("grown", 3)])["grown"].result(30)

@@ -452,6 +452,43 @@ def test_large_records_of_few_offsets_share_a_task_up_to_a_limit_of_bytes(
     assert len(rows(reader, tasks)) == 8
 
 
+OF_A_FILE_SOURCE = {"logOffset": 0}
+OF_A_TABLES_STREAM = {"table": "3f0c", "version": 7}
+
+
+@pytest.mark.parametrize("start", [OF_A_FILE_SOURCE, OF_A_TABLES_STREAM, 5, {"orders": {"first": 1}}, [1]])
+def test_a_checkpoint_of_another_source_is_refused_with_the_way_out(
+    kavka_broker: KavkaProcess, topic: str, start: Any
+) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    reader = Stream(kavka_broker.bootstrap, topic).reader
+    with pytest.raises(
+        SubscriptionError, match=r"not offsets of topics.*give this query a checkpointLocation of its own"
+    ):
+        reader.latestOffset(start, reader.getDefaultReadLimit())
+    with pytest.raises(SubscriptionError, match="not offsets of topics"):
+        reader.partitions(start, start)
+
+
+def test_a_checkpoint_of_a_query_over_other_topics_is_refused(kavka_broker: KavkaProcess, topic: str) -> None:
+    other = f"{topic}-other"
+    for name in (topic, other):
+        create_topic(kavka_broker.bootstrap, name, 1)
+        produce(kavka_broker.bootstrap, name, 10, partitions=1)
+    stream = Stream(kavka_broker.bootstrap, topic)
+    assert stream.drain() == [10]
+    moved = Stream(kavka_broker.bootstrap, other)
+    moved.at = stream.at
+    with pytest.raises(SubscriptionError, match=f"read {topic}, and this one reads none of it: give this query a"):
+        moved.micro_batch()
+    both = Stream(kavka_broker.bootstrap, f"{topic},{other}")
+    both.at = stream.at
+    assert both.drain() == [10]
+    anyway = Stream(kavka_broker.bootstrap, other, failOnDataLoss="false")
+    anyway.at = stream.at
+    assert anyway.drain() == [10]
+
+
 def test_a_limit_of_bytes_holds_about(kavka_broker: KavkaProcess, topic: str) -> None:
     create_topic(kavka_broker.bootstrap, topic, 2)
     produce(kavka_broker.bootstrap, topic, 1_000, partitions=2, size=1_000)
@@ -718,8 +755,8 @@ def test_a_topic_that_is_deleted_is_told_soon(kavka_broker: KavkaProcess, topic:
 def test_a_corrupt_batch_is_named(start_kavka: Callable[..., KavkaProcess], tmp_path: Path, topic: str) -> None:
     broker = start_kavka(data_dir=tmp_path / "data")
     create_topic(broker.bootstrap, topic, 1)
-    for _ in range(3):
-        produce(broker.bootstrap, topic, 10, partitions=1)
+    for rows_of_batch in (10, 10, 1):  # A single record is one batch, however busy the machine is.
+        produce(broker.bootstrap, topic, rows_of_batch, partitions=1)
     (segment,) = (tmp_path / "data").rglob(f"{topic}-0/*.log")
     with segment.open("r+b") as file:
         file.seek(-5, 2)

@@ -30,6 +30,16 @@ QUERY = "\n=== Streaming Query ===\nIdentifier: numbers [id = 1-2]\nCurrent Comm
             f"DataLossError: {LOST}",
         ),
         (
+            f"{FAILED}[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform "
+            f"latestOffset: kavka_spark.errors.DataLossError: {LOST}\n SQLSTATE: 38000{QUERY}",
+            f"DataLossError: {LOST}",
+        ),
+        (
+            "[PYTHON_DATA_SOURCE_ERROR] Failed to initialize Python data source reader: kavka.errors.ConfigError: the "
+            "kavka source has no option 'subscribed'; did you mean 'subscribe'?\n SQLSTATE: 38000",
+            "ConfigError: the kavka source has no option 'subscribed'; did you mean 'subscribe'?",
+        ),
+        (
             f"[PYTHON_EXCEPTION] An exception was thrown.\n{TRACEBACK}KeyError: 1\n\nDuring handling of the above "
             f"exception, another exception occurred:\n\n{TRACEBACK}ValueError: two\nlines\n\tat a.b.Main(Main.java:1)",
             "ValueError: two\nlines",

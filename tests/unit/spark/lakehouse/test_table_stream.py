@@ -212,6 +212,15 @@ def test_the_log_of_deltas_first_versions_may_be_gone(tmp_path: Path) -> None:
         drain(reader)
 
 
+def test_a_checkpoint_of_another_source_is_refused(lake: Lake) -> None:
+    query_on(lake).run(0, 0, 10)
+    reader = reader_of(lake)
+    with pytest.raises(TableRefused, match=r"another source.*checkpointLocation of its own"):
+        reader.latestOffset({"orders": {"0": 5}}, ReadAllAvailable())
+    with pytest.raises(TableRefused, match="another source"):
+        reader.partitions({"orders": {"0": 5}}, {"orders": {"0": 7}})
+
+
 def test_equal_rows_are_counted() -> None:
     a, b = {"x": 1, "y": [1.5, None]}, {"x": 2, "y": [float("nan")]}
     assert list(difference([a, a, b], [a, b, b], [])) == [("delete", a), ("insert", b)]

@@ -1,0 +1,104 @@
+"""What a user of Spark sees of an error of kavka's: what it says, without the lines of kavka's own code.
+
+Spark shows the traceback of a worker before the sentence that matters, also where an option is spelled wrongly. A
+worker process ends with the exception that it reports, so it can hide the traceback of this one alone. Other exceptions
+are shown as they are: those may be defects, in which the lines count. It must not import anything heavy.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from kavka.errors import KavkaError
+
+Class = TypeVar("Class", bound=type)
+
+SHOWN: Final = (
+    "schema",
+    "reader",
+    "streamReader",
+    "writer",
+    "streamWriter",
+    "pushFilters",
+    "partitions",
+    "read",
+    "initialOffset",
+    "prepareForTriggerAvailableNow",
+    "latestOffset",
+    "write",
+    "commit",
+    "abort",
+)
+"""What Spark calls of a source, a reader or a writer."""
+_HIDE: Final = "SPARK_HIDE_TRACEBACK"
+_RUNTIME: Final = ("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER")
+
+
+def with_plain_errors(given: Class) -> Class:
+    """A class whose methods that Spark calls show errors of kavka's plainly."""
+    for name in SHOWN:
+        method = vars(given).get(name)
+        if method is not None:
+            setattr(given, name, _plain(method))
+    return given
+
+
+def or_refused(make: Callable[[], DataSourceStreamReader]) -> DataSourceStreamReader:
+    """The reader, or one that refuses all with the error. Spark 4.3 hides an error of `streamReader` behind an
+    UnboundLocalError of its own."""
+    try:
+        return make()
+    except KavkaError as error:
+        return RefusedStream(error)
+
+
+def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*given: Any, **named: Any) -> Any:
+        with _hidden():
+            result = method(*given, **named)
+        return _each(result) if hasattr(result, "__next__") else result
+
+    return call
+
+
+def _each(rows: Iterator[Any]) -> Iterator[Any]:
+    with _hidden():
+        yield from rows
+
+
+@contextmanager
+def _hidden() -> Iterator[None]:
+    try:
+        yield
+    except KavkaError:
+        name, value = _RUNTIME
+        if os.environ.get(name) == value:
+            os.environ[_HIDE] = "1"
+        raise
+
+
+@with_plain_errors
+class RefusedStream(DataSourceStreamReader):
+    """A stream that cannot begin."""
+
+    def __init__(self, error: KavkaError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        raise self._error
