@@ -3,10 +3,10 @@
 It works with kavka and with Apache Kafka, through kavka's client. Spark finds the formats by the top-level modules
 pyspark_kavka*; this package does the work.
 
-    session             a Spark session with the right settings
+    session, cores      a Spark session with the right settings; how many tasks run at the same time
     source, stream_source, sink    what Spark asks of a source, a stream and a sink
     options, source_options, sink_options    what their options mean
-    errors              what can go wrong, with topic, partition and offset
+    errors, plain_errors    what can go wrong, with topic, partition and offset; how Spark shows it
 
     From topics to rows
     offsets             topics, timestamps and JSON as offsets
