@@ -14,6 +14,13 @@ RECORDS: Final = 10
 GROUP_RESOURCE: Final = 32
 
 
+def set_earliest(client: BrokerClient, group: str) -> None:
+    """The group begins with the first record."""
+    change = configs.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
+    resource = configs.AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group, configs=[change])
+    client.ask(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+
+
 class ShareGroup:
     """`name` is the group's and the topic's; nobody is a member yet."""
 
@@ -25,9 +32,5 @@ class ShareGroup:
             for number in range(RECORDS):
                 builder.append(int(time.time() * 1000), None, str(number).encode())
             assert client.produce(self.name, builder.build()).error_code == 0
-            change = configs.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
-            resource = configs.AlterConfigsResource(
-                resource_type=GROUP_RESOURCE, resource_name=self.name, configs=[change]
-            )
-            client.ask(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+            set_earliest(client, self.name)
             self.topic_id = client.topic_id(self.name)

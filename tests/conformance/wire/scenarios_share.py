@@ -188,7 +188,6 @@ def alter_share_group_offsets(session: WireSession, version: int) -> None:
     session.record("it is there then", describe(fresh, None), 1)
     session.record("and is listed", m.ListGroupsRequest(types_filter=["share"]), 5, keep=session.ours)
     session.record("and goes", m.DeleteGroupsRequest(groups_names=[fresh]), 2)
-    without_epochs(session, "what is there", "forwards, described", "behind the end, described", "it is there then")
     stable(session, session.name("classic"))
     session.record("a classic group", alter(session.name("classic"), {queue.topic: {0: 5}}), version)
 

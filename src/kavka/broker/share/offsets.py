@@ -72,7 +72,8 @@ class ShareOffsets:
                 continue
             # A position behind the end, where one may be set, has a negative lag, as in Kafka.
             lag = max(end - summary.start_offset - summary.complete_count, _LOWEST_LAG) if key in begun else -1
-            described[key] = ShareOffset(summary.start_offset, summary.leader_epoch, lag)
+            # A state that no leader has read yet is of none; clients are told 0 then, as by Kafka.
+            described[key] = ShareOffset(summary.start_offset, max(summary.leader_epoch, 0), lag)
         return described
 
     async def _summary(self, key: ShareKey) -> StateSummary:

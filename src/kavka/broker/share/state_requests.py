@@ -50,7 +50,7 @@ async def initialize(
                 topic_id=topic.topic_id,
                 partitions=await _each(topic.topic_id, topic.partitions, one, initialized.PartitionResult),
             )
-            for topic in message.topics
+            for topic in _asked(message)
         ]
     )
 
@@ -78,7 +78,7 @@ async def read(
                 topic_id=topic.topic_id,
                 partitions=await _each(topic.topic_id, topic.partitions, one, was_read.PartitionResult),
             )
-            for topic in message.topics
+            for topic in _asked(message)
         ]
     )
 
@@ -110,7 +110,7 @@ async def write(
                 topic_id=topic.topic_id,
                 partitions=await _each(topic.topic_id, topic.partitions, one, written.PartitionResult),
             )
-            for topic in message.topics
+            for topic in _asked(message)
         ]
     )
 
@@ -130,7 +130,7 @@ async def delete(
                 topic_id=topic.topic_id,
                 partitions=await _each(topic.topic_id, topic.partitions, one, deleted.PartitionResult),
             )
-            for topic in message.topics
+            for topic in _asked(message)
         ]
     )
 
@@ -167,10 +167,16 @@ async def summary(
                 topic_id=topic.topic_id,
                 partitions=await _each(topic.topic_id, topic.partitions, one, summarized.PartitionResult),
             )
-            for topic in message.topics
+            for topic in _asked(message)
         ],
         kavka_due_letters=due,
     )
+
+
+def _asked(message: Any) -> Sequence[Any]:
+    """The topics of a request; none of one that names no group, or a topic without partitions. Any: as `_each`."""
+    is_whole = message.group_id and all(topic.partitions for topic in message.topics)
+    return message.topics if is_whole else ()
 
 
 async def _each(
