@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from kavka.coordinator.groups.classic.decide.consumer_protocol import decode_assignment, encode_assignment
 from kavka.coordinator.groups.classic.decide.membership import GroupState, Leaver
+from kavka.coordinator.groups.consumer import flow
 from kavka.coordinator.groups.consumer.decide.heartbeat import HeartbeatAnswer
 from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
+from kavka.coordinator.shared.decide.topic_pattern import TopicPattern
 from kavka.errors import ErrorCode, RequestError
 from tests.kit.group_case import GROUP, REBALANCE_MS, SESSION_S, Case, told
 from tests.kit.group_surroundings import OffsetsLog
@@ -177,6 +179,71 @@ def test_a_regular_expression_follows_the_topics() -> None:
         assert group.regexes["t.*"].topics == {"t", "t2"}
         await case.beat("one", after.member_epoch, topics=["t"], topic_regex="", rebalance_timeout_ms=-1)
         assert group.regexes == {}
+
+    in_virtual_time(scenario)
+
+
+def test_a_topic_that_comes_soon_after_a_match_is_matched_when_its_time_has_come() -> None:
+    """An expression is matched every ten seconds at the most. A heartbeat within them had noted that the topics were
+    looked at, and the next match came after group.consumer.regex.refresh.interval.ms, ten minutes."""
+
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        one = await case.beat("one", topics=None, topic_regex="t.*")
+        one = await case.beat("one", one.member_epoch, owned=dict(one.assignment or {}))
+        await asyncio.sleep(3)
+        added = case.topics.put("t2", 1)
+        given: set[uuid.UUID] = set()
+        for _ in range(4):
+            await asyncio.sleep(3)
+            one = await case.beat("one", one.member_epoch)
+            given |= set(one.assignment or {})
+        assert added in given, "as Apache Kafka, which keeps the version of the last match"
+
+    in_virtual_time(scenario)
+
+
+def test_a_topic_that_comes_while_an_expression_is_matched_is_matched_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kavka.coordinator.groups.consumer.flow.NAMES_AT_ONCE", 1)
+
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        case.topics.put("other", 1)
+        one = await case.beat("one", topics=None, topic_regex="t.*")
+        one = await case.beat("one", one.member_epoch, owned=dict(one.assignment or {}))
+        await asyncio.sleep(11)
+        case.topics.put("more", 1)
+        beating = asyncio.ensure_future(case.beat("one", one.member_epoch))
+        await asyncio.sleep(0)
+        added = case.topics.put("t2", 1)
+        assert (await beating).assignment is None
+        await asyncio.sleep(11)
+        assert added in ((await case.beat("one", one.member_epoch)).assignment or {})
+
+    in_virtual_time(scenario)
+
+
+def test_expressions_are_matched_once_for_each_change_of_the_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    matches: list[str] = []
+    match = flow._matching
+
+    async def counted(pattern: TopicPattern, names: Sequence[str]) -> list[str]:
+        matches.append("match")
+        return list(await match(pattern, names))
+
+    monkeypatch.setattr(flow, "_matching", counted)
+
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        one = await case.beat("one", topics=None, topic_regex="t.*")
+        case.topics.put("other", 1)
+        for _ in range(20):
+            await asyncio.sleep(3)
+            await case.beat("one", one.member_epoch)
+        assert len(matches) == 2
 
     in_virtual_time(scenario)
 

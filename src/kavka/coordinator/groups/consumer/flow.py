@@ -119,8 +119,10 @@ class ConsumerGroupFlow:
         if group_id in active.shard.share_groups:
             raise _of_another_kind(group_id)  # without its turn, as `concerns`
 
+        matched: dict[str, int] = {}
+
         async def decide() -> tuple[Change, HeartbeatAnswer]:
-            return await self._decide(active, request, sees)
+            return await self._decide(active, request, sees, matched)
 
         try:
             answer = await self.in_turn(active, group_id, decide)
@@ -133,6 +135,7 @@ class ConsumerGroupFlow:
         group = self._on_heard(active, group_id, answer.member_id)
         if group is not None:
             group.untold.discard(answer.member_id)
+            group.matched_versions.update(matched)
             group.watch_revocation(answer.member_id, self._carrier.now_ms())
             self._carrier.arm(active, group_id, min(group.deadlines[answer.member_id].all()))
         return answer
@@ -146,7 +149,11 @@ class ConsumerGroupFlow:
         return group
 
     async def _decide(
-        self, active: ActiveGroupShard, request: ConsumerHeartbeat, sees: Callable[[str], bool] | None
+        self,
+        active: ActiveGroupShard,
+        request: ConsumerHeartbeat,
+        sees: Callable[[str], bool] | None,
+        matched: dict[str, int],
     ) -> tuple[Change, HeartbeatAnswer]:
         shard, group_id = active.shard, request.group_id
         group = shard.consumer_groups.get(group_id)
@@ -159,7 +166,7 @@ class ConsumerGroupFlow:
                 why = f"member {decision.answer.member_id} leaves"
                 return self._removal(group, [decision.answer.member_id], why), decision.answer
             return Change(decision.records), decision.answer
-        resolved = await self._resolve(group or ConsumerGroup(group_id), request.topic_regex, sees)
+        resolved = await self._resolve(group or ConsumerGroup(group_id), request.topic_regex, sees, matched)
         records: list[CoordinatorRecord] = []
         frozen: ClassicGroup | None = None
         if group is None:
@@ -207,11 +214,18 @@ class ConsumerGroupFlow:
     # -- regular expressions
 
     async def _resolve(
-        self, group: ConsumerGroup, wanted: str | None, sees: Callable[[str], bool] | None
+        self,
+        group: ConsumerGroup,
+        wanted: str | None,
+        sees: Callable[[str], bool] | None,
+        versions: dict[str, int],
     ) -> dict[str, ResolvedRegex]:
-        """Matches what is new, what is old, and what topics have changed under. Raises `RequestError`.
+        """Matches what is new, what is old, and what topics have changed under. Notes in `versions` against which
+        metadata. Raises `RequestError`.
 
         As in Kafka the member that asks leaves out what it may not know of, for all members with this expression.
+        Topics may change while names are matched, or too soon after a match for the next one: what counts is the
+        version that was matched, and not the one that the group was last compared with.
         """
         found: dict[str, ResolvedRegex] = {}
         topics, wall_ms = self._around.topics, self._around.wall_ms()
@@ -221,23 +235,27 @@ class ConsumerGroupFlow:
             if known is not None:
                 age_ms = wall_ms - known.timestamp_ms
                 is_old = not 0 <= age_ms < refresh_ms
-                is_changed = group.checked_version != topics.version and not 0 <= age_ms < MIN_REGEX_INTERVAL_MS
+                is_other = group.matched_versions.get(regex) != topics.version
+                is_changed = is_other and not 0 <= age_ms < MIN_REGEX_INTERVAL_MS
                 if not is_old and not is_changed:
                     continue
             try:
                 pattern = TopicPattern(regex)
             except InvalidPattern as refused:
                 if known is not None:
+                    versions[regex] = topics.version
                     continue  # Another broker took it: what it matched then goes on to count.
                 raise RequestError(
                     ErrorCode.INVALID_REGULAR_EXPRESSION,
                     f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {refused}.",
                 ) from refused
+            version = topics.version
             matched = await _matching(pattern, topics.names())
             seen = frozenset(matched if sees is None else filter(sees, matched))
-            resolved = ResolvedRegex(seen, topics.version, wall_ms)
+            resolved = ResolvedRegex(seen, version, wall_ms)
             if known is None or known.topics != resolved.topics or is_old:
                 found[regex] = resolved
+            versions[regex] = version
         return found
 
     # -- carrying out

@@ -200,6 +200,8 @@ class ConsumerGroup:
         """True if its log has a record of Kafka 4.0 that is no longer needed."""
         self.checked_version = -1
         """The version of the metadata that the group's epoch was last compared with."""
+        self.matched_versions: dict[str, int] = {}
+        """By expression the version of this broker's metadata in which it was matched to what `regexes` says."""
         self._static: dict[str, str] = {}
         self._owners: dict[tuple[uuid.UUID, int], str] = {}
 

@@ -432,6 +432,7 @@ def apply_to(group: ConsumerGroup, record: ConsumerGroupRecord) -> None:
                 group.put_member(ConsumerMember(member_id).with_subscription_of(known))
         case RegexRecord(_, regex, resolved):
             if resolved is None:
+                group.matched_versions.pop(regex, None)
                 group.regexes.pop(regex, None)
             else:
                 group.regexes[regex] = resolved
