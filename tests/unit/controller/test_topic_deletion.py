@@ -232,6 +232,25 @@ def test_garbage_in_a_topics_znode_holds_nobody_up_and_is_read_when_it_is_mended
     run(tmp_path, scenario)
 
 
+def test_a_state_that_could_not_be_read_is_forgotten_with_its_topic(tmp_path: Path) -> None:
+    """Else a topic that a tool makes under this name gets no leader for the partition, and no broker is told all topics
+    until another controller comes."""
+
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1)
+        await create(cluster, "t", [1])
+        await cluster.admin.set("/brokers/topics/t/partitions/0/state", b"\xff{")
+        cluster.kill(1)
+        await cluster.restart(1)
+        assert list(cluster[1].controller.context.malformed) == ["/brokers/topics/t/partitions/0/state"]
+        await delete(cluster, "t")
+        assert not cluster[1].controller.context.malformed
+        await cluster.admin.create("/brokers/topics/t", TopicAssignment("t", {0: [1]}, None).encode())
+        await until(lambda: cluster[1].inside.leads("t", 0) == (1, 0, [1]))
+
+    run(tmp_path, scenario)
+
+
 def test_a_topic_whose_znode_somebody_deleted_is_forgotten(tmp_path: Path) -> None:
     async def scenario(cluster: Brokers) -> None:
         await cluster.join(1)

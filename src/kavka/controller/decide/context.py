@@ -30,6 +30,7 @@ from kavka.controller.decide.state_machines import (
 )
 from kavka.logger import Logger
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
+from kavka.zookeeper.znode_paths import topic_path
 from kavka.zookeeper.znodes import BrokerRegistration, MalformedZNode, PartitionState, TopicAssignment
 
 logger = Logger(__name__)
@@ -214,3 +215,5 @@ class ControllerContext:
         if topic.topic_id is not None:
             self.topic_names.pop(topic.topic_id, None)
         self.topics_to_delete.pop(name, None)
+        for path in [path for path in self.malformed if path.startswith(f"{topic_path(name)}/")]:
+            del self.malformed[path]

@@ -123,6 +123,7 @@ class Leaders:
         for partition, node in zip(partitions, found, strict=True):
             self._context.states.pop(partition, None)
             if node is None:
+                self._context.malformed.pop(partition_state_path(partition), None)
                 continue
             data, stat = node
             try:
