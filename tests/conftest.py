@@ -23,6 +23,11 @@ from tests.kit.server_process import fork_servers
 # Kafka's default heap of 1 GB is for measurements; a test's broker holds a few megabytes of records.
 TEST_HEAP = "-Xmx512M -Xms256M"
 
+# A broker that serves a whole run looks for old records every five minutes, from 30 s after its start on. Many tests
+# write records that are years old, and would lose them now and then.
+NEVER_MS = 7 * 86_400_000
+NO_RETENTION = {"log.initial.task.delay.ms": str(NEVER_MS)}
+
 # Brokers of tests that do not ask for a console have none beside them: it takes a processor's half second each.
 os.environ.setdefault("KAVKA_NO_CONSOLE", "1")
 
@@ -198,7 +203,7 @@ def start_kavka(tmp_path: Path) -> Iterator[StartKavka]:
 def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     """One running Apache Kafka 3.9 with ZooKeeper for the whole run; skips where there is none. Mark tests `kafka`."""
     try:
-        kafka = ApacheKafka(tmp_path_factory.mktemp("apache-kafka") / "zk", heap=TEST_HEAP)
+        kafka = ApacheKafka(tmp_path_factory.mktemp("apache-kafka") / "zk", heap=TEST_HEAP, settings=NO_RETENTION)
     except PeerMissing as missing:
         pytest.skip(str(missing))
     with kafka:
@@ -209,7 +214,9 @@ def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKaf
 def apache_kafka_kraft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     """One running Apache Kafka 4.x in KRaft mode for the whole run; skips where there is none. Mark tests `kafka`."""
     try:
-        kafka = ApacheKafka(tmp_path_factory.mktemp("apache-kafka") / "kraft", mode="kraft", heap=TEST_HEAP)
+        kafka = ApacheKafka(
+            tmp_path_factory.mktemp("apache-kafka") / "kraft", mode="kraft", heap=TEST_HEAP, settings=NO_RETENTION
+        )
     except PeerMissing as missing:
         pytest.skip(str(missing))
     with kafka:

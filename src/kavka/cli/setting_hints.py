@@ -38,7 +38,11 @@ def setting_hint(message: str) -> Hint | None:
         return Hint(f"there is no setting {found[1]} of topics", _elsewhere(found[1]) or _meant(found[1]))
     if found := re.search(r"Unknown group config name: (\S+)", message):
         return Hint(f"there is no setting {found[1]} of groups", _group_setting_meant(found[1]))
-    if re.search(r"(?:Unexpected|Unknown|Unsupported) resource type:? (?:GROUP|UNKNOWN|32)\b", message):
+    if re.search(
+        r"(?:Unexpected|Unknown|Unsupported) resource type:? (?:GROUP|UNKNOWN|32)\b"
+        r"|^configuration of group '.*': This most likely occurs because of a request being malformed",  # 3.9.2
+        message,
+    ):
         return Hint("this cluster has no settings of groups", "kavka has them, and Apache Kafka from 4.0 on")
     if found := re.search(r"Invalid value (.*) for configuration (\S+?)(?:: (.*))?$", message, re.DOTALL):
         return _value_hint(found[2], found[1], found[3] or "not allowed")

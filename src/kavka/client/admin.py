@@ -347,7 +347,8 @@ class Admin:
             )
             answer = await self._cluster.ask(ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse, node_id=node_id)
             for result in answer.results:
-                raise_for(result.error_code, f"configuration of {result.resource_name!r}", result.error_message)
+                kind = "group " if result.resource_type == ResourceType.GROUP else ""
+                raise_for(result.error_code, f"configuration of {kind}{result.resource_name!r}", result.error_message)
             return answer
 
         found: dict[ConfigResource, list[ConfigEntry]] = {}

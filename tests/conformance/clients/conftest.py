@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.conformance.clients.waiting import wait_until
+from tests.conftest import NEVER_MS
 from tests.kit.process_cluster import ProcessCluster
 
 TopicFactory = Callable[..., str]
@@ -39,8 +40,11 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def kavka_three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """Three running brokers of kavka with default settings, and their ZooKeeper, for the whole run."""
-    with ProcessCluster(tmp_path_factory.mktemp("kavka-three"), defaults={}) as cluster:
+    """Three running brokers of kavka with default settings, and their ZooKeeper, for the whole run.
+
+    They never look for old records: those of the checks are years old."""
+    never = {"log.retention.check.interval.ms": str(NEVER_MS)}
+    with ProcessCluster(tmp_path_factory.mktemp("kavka-three"), defaults=never) as cluster:
         cluster.start()
         yield cluster
 
