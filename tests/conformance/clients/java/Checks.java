@@ -300,6 +300,24 @@ public final class Checks {
             settings.put(configs[i], configs[i + 1]);
         }
         await(admin.createTopics(List.of(topic.configs(settings))).all());
+        untilTheBrokerKnows(topic.name());
+    }
+
+    /** In KRaft mode the controller answers, and the broker hears of the topic a moment later. */
+    private void untilTheBrokerKnows(String topic) throws Exception {
+        long deadline = System.nanoTime() + TIMEOUT.toNanos();
+        while (true) {
+            try {
+                await(admin.describeTopics(List.of(topic)).allTopicNames());
+                return;
+            } catch (ExecutionException unknown) {
+                boolean isNew = unknown.getCause() instanceof UnknownTopicOrPartitionException;
+                if (!isNew || System.nanoTime() > deadline) {
+                    throw unknown;
+                }
+                Thread.sleep(20);
+            }
+        }
     }
 
     private static <T> T await(Future<T> future) throws Exception {

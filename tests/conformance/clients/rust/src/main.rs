@@ -211,12 +211,18 @@ async fn offsets_by_timestamp(client: &Client) -> Outcome {
 }
 
 /// A fetch at the end of the log is held until there is something.
+/// Over two connections: Apache Kafka handles the requests of one in turn, so that records would wait for their reader.
 async fn waits_for_records(client: &Client) -> Outcome {
     let partition = new_topic(client).await?;
+    let writer = said(
+        client
+            .partition_client(partition.topic(), 0, UnknownTopicHandling::Retry)
+            .await,
+    )?;
     let (waiting, writing) =
         tokio::join!(partition.fetch_records(0, 1..1_000_000, 20_000), async {
             tokio::time::sleep(Duration::from_millis(300)).await;
-            partition
+            writer
                 .produce(samples(3), Compression::NoCompression)
                 .await
         });
