@@ -18,6 +18,7 @@ from kavka.coordinator.groups.share.decide.heartbeat import ShareAnswer, ShareHe
 from kavka.coordinator.groups.share.flow import RETRY_MS, ShareSurroundings
 from kavka.errors import ErrorCode, RequestError
 from tests.kit.group_surroundings import HandMadeTopics, OffsetsLog, group_surroundings
+from tests.kit.one_by_one import OneByOne
 from tests.kit.virtual_time import in_virtual_time
 
 GROUP = "workers"
@@ -126,6 +127,58 @@ def test_states_whose_making_could_not_be_noted_are_asked_for_again() -> None:
         assert given(one) == []
         del case.states.initialize  # type: ignore[method-assign]
         await asyncio.sleep(RETRY_MS / 1000 + 0.01)
+        assert given(await case.beat("one", one.member_epoch)) == [0, 1]
+
+    in_virtual_time(scenario)
+
+
+def test_a_heartbeat_of_a_share_group_at_rest_looks_at_no_other_member() -> None:
+    """Else the heartbeats of a group cost the square of its members."""
+
+    async def scenario() -> None:
+        case = ShareCase()
+        await case.start()
+        await case.beat("one")
+        two = await case.beat("two")
+        one = await case.beat("one", 2)
+        for _ in range(2):
+            one, two = await case.beat("one", one.member_epoch), await case.beat("two", two.member_epoch)
+        group = case.groups.describe_share_group(GROUP)
+        assert group is not None
+        group.members, group.sessions, group.target = whole = (
+            OneByOne(group.members),
+            OneByOne(group.sessions),
+            OneByOne(group.target),
+        )
+        for _ in range(3):
+            await asyncio.sleep(LIMITS.heartbeat_interval_ms / 1000)
+            assert (await case.beat("one", one.member_epoch)).member_epoch == one.member_epoch
+            assert (await case.beat("two", two.member_epoch)).member_epoch == two.member_epoch
+        group.members, group.sessions, group.target = (each.whole() for each in whole)
+        case.topics.put("t", 3)
+        one = await case.beat("one", one.member_epoch)
+        assert case.states.asked[-1] == [2], "topics that change end the rest"
+        assert 2 in {*given(one), *given(await case.beat("two", two.member_epoch))}
+        await asyncio.sleep(LIMITS.session_timeout_ms / 1000 - 1)
+        await case.beat("one", one.member_epoch)
+        await asyncio.sleep(2)
+        assert list(group.members) == ["one"], "sessions end as before"
+        assert given(await case.beat("one", one.member_epoch)) == [0, 1, 2]
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("left", [1, 3])
+def test_a_share_group_that_waits_for_states_is_not_at_rest(left: int) -> None:
+    async def scenario() -> None:
+        case = ShareCase()
+        case.states.refused = frozenset({1})
+        await case.start()
+        one = await case.beat("one")
+        for _ in range(left):
+            one = await case.beat("one", one.member_epoch)
+        case.states.refused = frozenset()
+        await asyncio.sleep(LIMITS.initialize_retry_ms / 1000 + 1)
         assert given(await case.beat("one", one.member_epoch)) == [0, 1]
 
     in_virtual_time(scenario)

@@ -11,6 +11,7 @@ from kavka.coordinator.groups.classic.decide.membership import JoinProtocol, Joi
 from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from tests.kit.group_surroundings import OffsetsLog
+from tests.kit.one_by_one import OneByOne
 from tests.kit.streams_case import (
     APPLICATION,
     CHANGELOG,
@@ -59,6 +60,37 @@ def test_a_second_member_gets_tasks_only_when_the_first_has_given_them_back() ->
         assert given_back.member_epoch == 3
         assert active(await case.beat("two", two.member_epoch, has={})) == {"0": [2, 3]}
         assert case.group.state == "Stable"
+
+    in_virtual_time(scenario)
+
+
+def test_a_heartbeat_of_a_streams_group_at_rest_looks_at_no_other_member() -> None:
+    """Else the heartbeats of a group cost the square of its members."""
+
+    async def scenario() -> None:
+        case = StreamsCase()
+        await case.start()
+        await case.beat("one")
+        two = await case.beat("two")
+        await case.beat("one", 2, has={"0": [0, 1, 2, 3]})
+        await case.beat("one", 2, has={"0": [0, 1]})
+        await case.beat("two", two.member_epoch, has={})
+        group = case.group
+        assert group.state == "Stable"
+        group.members, group.deadlines, group.target = whole = (
+            OneByOne(group.members),
+            OneByOne(group.deadlines),
+            OneByOne(group.target),
+        )
+        for _ in range(3):
+            await asyncio.sleep(5)
+            for member, tasks in (("one", [0, 1]), ("two", [2, 3])):
+                assert (await case.beat(member, 3, has={"0": tasks})).member_epoch == 3
+        group.members, group.deadlines, group.target = (each.whole() for each in whole)
+        await asyncio.sleep(SESSION_S - 1)
+        await case.beat("one", 3, has={"0": [0, 1]})
+        await asyncio.sleep(2)
+        assert list(group.members) == ["one"], "sessions end as before"
 
     in_virtual_time(scenario)
 

@@ -143,6 +143,7 @@ class ShareGroupFlow:
             now = self._now(group_id)
             decision = decide_heartbeat(group, request, now)
             group.checked_version = -1 if decision.records else now.topics.version
+            group.rest_version = now.topics.version if decision.is_at_rest else -1
             if decision.to_initialize:
                 is_asking = True
                 group.asks_again_ms = now.now_ms + now.limits.initialize_retry_ms

@@ -108,7 +108,7 @@ class StreamsGroupFlow:
         if group is not None:
             group.untold.discard(member_id)
             group.watch_revocation(member_id, self._carrier.now_ms())
-            self._carrier.arm(active, group_id)
+            self._carrier.arm(active, group_id, min(group.deadlines[member_id].all()))
         return answer
 
     def _on_heard(self, active: ActiveGroupShard, group_id: str, member_id: str) -> StreamsGroup | None:
@@ -117,7 +117,6 @@ class StreamsGroupFlow:
         if group is None or member_id not in group.members:
             return None
         group.renew(member_id, self._around.limits(group_id).session_timeout_ms, self._carrier.now_ms())
-        self._carrier.arm(active, group_id)
         return group
 
     def _decide(self, active: ActiveGroupShard, request: StreamsHeartbeat) -> tuple[_Change, StreamsAnswer]:

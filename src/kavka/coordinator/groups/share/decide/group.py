@@ -72,6 +72,8 @@ class ShareGroup:
         """Until when each member must be heard of, in ms of the monotonic clock."""
         self.checked_version = -1
         """The version of the metadata that the group's epoch was last compared with."""
+        self.rest_version = -1
+        """The version of the metadata in which nothing is left to do for the group, as its records are; -1: unknown."""
         self.asks_again_ms: int | None = None
         """From when on states that were asked for, and are not there, are asked for again (monotonic); None if none
         were asked for, or another coordinator has asked."""

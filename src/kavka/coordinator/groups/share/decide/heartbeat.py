@@ -81,12 +81,14 @@ class ShareAnswer(NamedTuple):
 
 
 class ShareDecision(NamedTuple):
-    """`to_initialize` are partitions that need a state, of the group in `epoch`."""
+    """`to_initialize` are partitions that need a state, of the group in `epoch`. `is_at_rest`: nothing follows from the
+    next heartbeat that says nothing new, until the group's records or the topics change."""
 
     records: Sequence[CoordinatorRecord]
     answer: ShareAnswer
     epoch: int = 0
     to_initialize: Mapping[uuid.UUID, NamedPartitions] = {}
+    is_at_rest: bool = False
 
 
 def check_request(request: ShareHeartbeat) -> None:
@@ -119,6 +121,10 @@ def decide_heartbeat(group: ShareGroup, request: ShareHeartbeat, now: ShareNow) 
     records: list[CoordinatorRecord] = []
     if is_new or updated != before:
         records.append(member_record(group.group_id, updated))
+    elif group.rest_version == now.topics.version:
+        # Nothing can follow for the group: most heartbeats come then, and look at no other member.
+        after = _with_target(group, updated, group.assignment_epoch, group.target_of(updated.member_id), records)
+        return ShareDecision(records, _answer(request, before, after, now), group.epoch, is_at_rest=not records)
     members = {**group.members, updated.member_id: updated}
     read = {name for member in members.values() for name in member.topics}
     epoch, hashed = group.epoch, group.metadata_hash
@@ -136,27 +142,31 @@ def decide_heartbeat(group: ShareGroup, request: ShareHeartbeat, now: ShareNow) 
         targets = _assign(group, members, now)
         target = targets[updated.member_id]
         records.extend(_target_records(group, targets, epoch, now))
-    after = updated
-    if updated.epoch != target_epoch or updated.assigned != target:
-        after = replace(updated, epoch=target_epoch, previous_epoch=updated.epoch, assigned=target)
-        records.append(current_record(group.group_id, after))
-    to_initialize = _without_state(group, read, now)
+    after = _with_target(group, updated, target_epoch, target, records)
+    missing = _without_state(group, read, now)
+    to_initialize = _not_asked_for(group, missing, now)
     if to_initialize:
-        states = group.states
-        records.append(
-            states_record(
-                group.group_id,
-                states._replace(
-                    initializing=together(states.initializing, to_initialize),
-                    deleting={key: name for key, name in states.deleting.items() if key not in to_initialize},
-                ),
-            )
-        )
+        records.append(_asking(group, to_initialize))
+    is_at_rest = not records and not missing and epoch == target_epoch
+    return ShareDecision(records, _answer(request, before, after, now), epoch, to_initialize, is_at_rest)
+
+
+def _with_target(
+    group: ShareGroup, member: ShareMember, target_epoch: int, target: Assignment, records: list[CoordinatorRecord]
+) -> ShareMember:
+    """The member with its part of the target, and the record of it (I3)."""
+    if member.epoch == target_epoch and member.assigned == target:
+        return member
+    after = replace(member, epoch=target_epoch, previous_epoch=member.epoch, assigned=target)
+    records.append(current_record(group.group_id, after))
+    return after
+
+
+def _answer(request: ShareHeartbeat, before: ShareMember, after: ShareMember, now: ShareNow) -> ShareAnswer:
     is_told = request.member_epoch == JOINING_EPOCH or request.topics is not None or after.assigned != before.assigned
-    answer = ShareAnswer(
+    return ShareAnswer(
         after.member_id, after.epoch, now.limits.heartbeat_interval_ms, after.assigned if is_told else None
     )
-    return ShareDecision(records, answer, epoch, to_initialize)
 
 
 def _known_member(group: ShareGroup, request: ShareHeartbeat, limits: ShareGroupLimits) -> ShareMember:
@@ -225,15 +235,35 @@ def _target_records(
 
 
 def _without_state(group: ShareGroup, read: set[str], now: ShareNow) -> dict[uuid.UUID, NamedPartitions]:
-    """What is read, has no state, and was not asked for just now."""
-    is_asked = group.asks_again_ms is not None and now.now_ms < group.asks_again_ms
-    known = together(group.states.initialized, group.states.initializing) if is_asked else group.states.initialized
+    """What is read and has no state."""
     wanted: dict[uuid.UUID, NamedPartitions] = {}
     for name in sorted(read):
         topic = now.topics.topic(name)
         if topic is not None:
             wanted[topic.topic_id] = NamedPartitions(name, frozenset(range(topic.partition_count)))
-    return without(wanted, {topic_id: named.partitions for topic_id, named in known.items()})
+    return without(wanted, {topic_id: named.partitions for topic_id, named in group.states.initialized.items()})
+
+
+def _not_asked_for(
+    group: ShareGroup, missing: Mapping[uuid.UUID, NamedPartitions], now: ShareNow
+) -> Mapping[uuid.UUID, NamedPartitions]:
+    """What of it was not asked for just now."""
+    is_asked = group.asks_again_ms is not None and now.now_ms < group.asks_again_ms
+    if not is_asked:
+        return missing
+    return without(missing, {topic_id: named.partitions for topic_id, named in group.states.initializing.items()})
+
+
+def _asking(group: ShareGroup, to_initialize: Mapping[uuid.UUID, NamedPartitions]) -> CoordinatorRecord:
+    """The record that states of these are being made."""
+    states = group.states
+    return states_record(
+        group.group_id,
+        states._replace(
+            initializing=together(states.initializing, to_initialize),
+            deleting={key: name for key, name in states.deleting.items() if key not in to_initialize},
+        ),
+    )
 
 
 def initialized(group: ShareGroup, done: Mapping[uuid.UUID, frozenset[int]]) -> StatePartitions:

@@ -301,6 +301,7 @@ def is_deletion(record: ShareGroupRecord) -> bool:
 
 def apply_to(group: ShareGroup, record: ShareGroupRecord) -> None:
     """Changes the group as a committed record says."""
+    group.rest_version = -1
     match record:
         case ShareEpochRecord(_, int() as epoch, metadata_hash):
             group.epoch, group.metadata_hash = epoch, metadata_hash

@@ -198,7 +198,6 @@ def decide_heartbeat(group: StreamsGroup, request: StreamsHeartbeat, now: Stream
     delayed_until_ms = group.delayed_until_ms
     if not group.members and now.limits.initial_delay_ms > 0 and delayed_until_ms is None:
         delayed_until_ms = now.now_ms + now.limits.initial_delay_ms
-    members = {**group.members, updated.member_id: updated}
     target_epoch, target = group.assignment_epoch, group.target_of(updated.member_id)
     if delayed_until_ms is not None:
         statuses.append(_delayed("initial rebalance delay"))
@@ -206,7 +205,7 @@ def decide_heartbeat(group: StreamsGroup, request: StreamsHeartbeat, now: Stream
     elif epoch.epoch > target_epoch:
         if _is_time_to_assign(group, now):
             target_epoch = epoch.epoch
-            targets = assign(group, members, configured, now.limits)
+            targets = assign(group, _members_with(group, updated), configured, now.limits)
             target = targets[updated.member_id]
             records.extend(target_records(group, targets, Target(target_epoch, now.wall_ms)))
         else:
@@ -221,7 +220,6 @@ def decide_heartbeat(group: StreamsGroup, request: StreamsHeartbeat, now: Stream
         statuses.append(configured.status)
     statuses.extend(_shutdown(group, request))
     is_told = is_changed or request.member_epoch != before.epoch or after.member_id in group.untold
-    all_after = {**members, after.member_id: after}
     answer = StreamsAnswer(
         after.member_id,
         after.epoch,
@@ -232,10 +230,15 @@ def decide_heartbeat(group: StreamsGroup, request: StreamsHeartbeat, now: Stream
         0 if is_new_group else endpoint_epoch,
         None
         if endpoint_epoch == request.endpoint_epoch
-        else endpoints_of(all_after.values(), configured.subtopologies, now.topics),
+        else endpoints_of(_members_with(group, after).values(), configured.subtopologies, now.topics),
         configured.missing,
     )
     return Decision(records, answer, after, configured, delayed_until_ms, 0 if is_new_group else endpoint_epoch)
+
+
+def _members_with(group: StreamsGroup, member: StreamsMember) -> dict[str, StreamsMember]:
+    """The members as they are to be. Most heartbeats need no other member than their own."""
+    return {**group.members, member.member_id: member}
 
 
 def _known_member(group: StreamsGroup, request: StreamsHeartbeat, limits: StreamsGroupLimits) -> StreamsMember:
