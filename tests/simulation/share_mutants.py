@@ -167,7 +167,7 @@ SHARED: Final = (
         "locks are never over",
         "a member that hangs keeps its records for ever",
         "SH6 R20",
-        (f"{LEADERS}._on_time", "self._expire(led, self.now_ms())", "pass"),
+        (f"{LEADERS}._on_locks_over", "self._expire(led, self.now_ms())", "pass"),
     ),
     bug(
         "a new leader forgets what is done",

@@ -27,6 +27,10 @@ Loads their states, writes what was decided, and watches their locks. Decides no
     I9  a record that has a dead letter is archived after that is written, or cannot be. Who leads next writes those
         that are due. The start offset waits for them, nothing else does: they count among the records in flight, so
         that no more than those wait
+    I10 a lock that ended while this process stood still (stopped, or without a processor) is over only when what its
+        member had sent by then has been read. Else: 1. a member accepts in time; 2. the broker gets no processor until
+        the lock has ended; 3. timers come before connections, and the record is delivered once more; 4. where that
+        happens as often as it may be delivered, it is archived, though it was done each time
 
 Source: Kafka's SharePartitionManager and SharePartition.
 """
@@ -36,6 +40,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from kavka.broker.share.counts import ShareCounts
@@ -43,6 +48,7 @@ from kavka.broker.share.dead_letters import DeadLetterWriter, Grave
 from kavka.broker.share.group_settings import ShareSettings
 from kavka.broker.share.persister import SharePersister
 from kavka.coordinator.share_state.decide.records import ShareKey
+from kavka.coordinator.shared.standstill import after_reading, stood_still
 from kavka.decisions import RecordDecision
 from kavka.errors import ErrorCode, RecordsError, RequestError, StorageError
 from kavka.logger import Logger
@@ -115,6 +121,8 @@ class LedShare:
         """When its state was the stored one (I8), by the loop's clock."""
         self.waiting: dict[int, list[asyncio.Future[ErrorCode]]] = {}
         self.timer: asyncio.TimerHandle | None = None
+        self.is_reading_first = False
+        """What arrived during a standstill is read before locks end (I10)."""
         self.telling = Telling()
         self.lock_timeouts = 0
         """Records whose lock was over before their member had said anything."""
@@ -366,7 +374,7 @@ class ShareLeaders:
         """Sees to it that the first lock that is over is noticed. A deadline that moves away leaves the timer as it is:
         it finds nothing then, and is set anew."""
         deadline_ms = led.records.next_deadline_ms()
-        if led.is_dropped or deadline_ms is None:
+        if led.is_dropped or led.is_reading_first or deadline_ms is None:
             return
         delay_s = max(deadline_ms - self.now_ms(), 0) / 1000
         if led.timer is not None:
@@ -376,7 +384,17 @@ class ShareLeaders:
         led.timer = self._ports.loop.call_later(delay_s, self._on_time, led)
 
     def _on_time(self, led: LedShare) -> None:
-        led.timer = None
+        timer, led.timer = led.timer, None
+        if timer is not None and stood_still(self._ports.loop, timer):
+            led.is_reading_first = True
+            led.timer = after_reading(self._ports.loop, partial(self._on_locks_over, led))
+        else:
+            self._on_locks_over(led)
+
+    def _on_locks_over(self, led: LedShare) -> None:
+        led.timer, led.is_reading_first = None, False
+        if led.is_dropped:
+            return
         if not led.is_current():
             self._drop(led, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return

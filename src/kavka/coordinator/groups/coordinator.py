@@ -13,6 +13,9 @@ that).
         about to take it. The interleaving: 1. an empty group of the newer protocol gives its place up to a classic
         member; 2. a member of the newer protocol, which waited for its turn, makes the group anew; 3. the classic
         member joins; 4. the records of 2 are committed and end the classic group, and nobody answers the join
+    I4  a session that ended while this process stood still (stopped, or without a processor) is over only when what its
+        member had sent by then has been read. Else: 1. a member's heartbeat comes in time; 2. the broker gets no
+        processor until the session has ended; 3. timers come before connections, and all members are put out
 
 Source: Kafka's CoordinatorRuntime.
 """
@@ -58,6 +61,7 @@ from kavka.coordinator.groups.streams.decide.heartbeat import StreamsAnswer, Str
 from kavka.coordinator.groups.streams.flow import StreamsGroupFlow, StreamsSurroundings
 from kavka.coordinator.shared.active_shards import ActiveShards
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.shared.standstill import after_reading, stood_still
 from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
 from kavka.model import LeaderEpoch
@@ -542,7 +546,17 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         active.timers[group_id] = (deadline_ms, self._loop.call_later(delay_s, self._on_time, active, group_id))
 
     def _on_time(self, active: ActiveGroupShard, group_id: str) -> None:
+        armed = active.timers.get(group_id)
+        if armed is not None and stood_still(self._loop, armed[1]):  # I4
+            again = after_reading(self._loop, partial(self._on_deadline, active, group_id))
+            active.timers[group_id] = (armed[0], again)
+        else:
+            self._on_deadline(active, group_id)
+
+    def _on_deadline(self, active: ActiveGroupShard, group_id: str) -> None:
         active.timers.pop(group_id, None)
+        if active.is_gone:
+            return
         consumers = active.shard.consumer_groups.get(group_id)
         if consumers is not None:
             if consumers.overdue(self.now_ms()):

@@ -1,0 +1,37 @@
+"""After a standstill: what arrived while this process stood still is read before what is due is done.
+
+A process that was stopped, or had no processor, finds timers that are due and bytes that arrived before they were. An
+event loop runs timers first, or as soon as the bytes are read and before a request in them is carried out. Decides
+when that has happened. Must not know what is due.
+
+    I1  after so many turns of the loop, each of which reads what has arrived, requests of before the standstill have
+        been carried out, however slow the machine is: time alone would not show that
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+STOOD_STILL_S: Final = 0.1
+"""A timer that is so late tells that this process stood still. Then what arrived has as long to be read."""
+TURNS: Final = 20
+"""A request takes fewer, from its first byte to what it changes."""
+
+
+def stood_still(loop: asyncio.AbstractEventLoop, timer: asyncio.TimerHandle) -> bool:
+    """Whether this process did when the timer was due, which fires only now."""
+    return loop.time() - timer.when() > STOOD_STILL_S
+
+
+def after_reading(loop: asyncio.AbstractEventLoop, work: Callable[[], object]) -> asyncio.TimerHandle:
+    """Does the work once everything that has arrived is carried out. The handle cancels it until the turns begin."""
+
+    def turn(left: int) -> None:
+        if left:
+            loop.call_soon(turn, left - 1)
+        else:
+            work()
+
+    return loop.call_later(STOOD_STILL_S, turn, TURNS)
