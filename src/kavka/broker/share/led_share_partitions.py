@@ -27,7 +27,7 @@ Loads their states, writes what was decided, and watches their locks. Decides no
     I9  a record that has a dead letter is archived after that is written, or cannot be. Who leads next writes those
         that are due. The start offset waits for them, nothing else does: they count among the records in flight, so
         that no more than those wait
-    I10 a lock that ended while this process stood still (stopped, or without a processor) is over only when what its
+    I10  a lock that ended while this process stood still (stopped, or without a processor) is over only when what its
         member had sent by then has been read. Else: 1. a member accepts in time; 2. the broker gets no processor until
         the lock has ended; 3. timers come before connections, and the record is delivered once more; 4. where that
         happens as often as it may be delivered, it is archived, though it was done each time

@@ -545,16 +545,12 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         delay_s = max(deadline_ms - self.now_ms(), 0) / 1000
         active.timers[group_id] = (deadline_ms, self._loop.call_later(delay_s, self._on_time, active, group_id))
 
-    def _on_time(self, active: ActiveGroupShard, group_id: str) -> None:
-        armed = active.timers.get(group_id)
-        if armed is not None and stood_still(self._loop, armed[1]):  # I4
-            again = after_reading(self._loop, partial(self._on_deadline, active, group_id))
+    def _on_time(self, active: ActiveGroupShard, group_id: str, *, has_read: bool = False) -> None:
+        armed = active.timers.pop(group_id, None)
+        if armed is not None and not has_read and stood_still(self._loop, armed[1]):  # I4
+            again = after_reading(self._loop, partial(self._on_time, active, group_id, has_read=True))
             active.timers[group_id] = (armed[0], again)
-        else:
-            self._on_deadline(active, group_id)
-
-    def _on_deadline(self, active: ActiveGroupShard, group_id: str) -> None:
-        active.timers.pop(group_id, None)
+            return
         if active.is_gone:
             return
         consumers = active.shard.consumer_groups.get(group_id)
