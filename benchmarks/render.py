@@ -133,6 +133,10 @@ same load.
 `python -m benchmarks.run --before COMMIT` measures this checkout beside kavka at another commit, in turn in one run.
 Use it to show that a change costs nothing. The result is printed, and not kept here.
 
+`python -m benchmarks.instructions` does so on a busy machine: it counts the instructions that a broker takes for a
+small produce request (184,700 on 2026-11-27; 0.9 % more with `kavka.request.trace.sample=1000`, for which one request
+in 1,000 keeps its stages).
+
 `--peer kfake` and `--peer tansu` compare kavka with brokers of other projects, which do less. They are built with Go
 and Rust. `--peer floor` compares it with a program in C that does the least that can be done: how much of the machine
 a row leaves unused.
