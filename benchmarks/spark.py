@@ -5,7 +5,8 @@ does falls on both. What counts is the ratio of each round; its median is compar
 
     1 KiB, 100 B      a whole topic of four partitions into Spark's noop sink, all seven columns
     ..., value only   the same, and kavka asked for one column (the connector cannot be)
-    micro-batch       a stream of micro-batches of 400 rows: the time from trigger to trigger
+    micro-batch       a stream of micro-batches of 400 rows: the time from trigger to trigger; kavka's four partitions
+                      share two tasks, or one with KAVKA_SPARK_CORES=1
     ..., four tasks   the same, and each partition is read by a task of its own (minPartitions)
     sink, from kafka  the same micro-batches into a topic, read with the connector by both sinks
     sink, from kavka  the same, read with kavka
@@ -78,6 +79,12 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a quarter of the records")
     parser.add_argument("--broker", choices=("kafka", "kavka"), default="kafka")
     parser.add_argument("--micro-batches", type=int, default=30)
+    parser.add_argument(
+        "--unix-sockets",
+        action="store_true",
+        help="Spark's JVM and its Pythons over Unix sockets: over TCP Spark sets no TCP_NODELAY, so that its second "
+        "small write to a worker may wait 40 ms for the acknowledgement of the first",
+    )
     parser.add_argument("--rows", default="", help="only these, separated by semicolons; see above")
     parser.add_argument("--keep", action="store_true", help="write benchmarks/results/spark.json")
     arguments = parser.parse_args()
@@ -116,6 +123,7 @@ def run(arguments: argparse.Namespace, topics: list[Topic], streams: list[str], 
                 "spark.sql.shuffle.partitions": "2",
                 "spark.driver.memory": "2g",
                 "spark.log.level": "ERROR",
+                "spark.python.unix.domain.socket.enabled": str(arguments.unix_sockets).lower(),
             },
         )
         try:
