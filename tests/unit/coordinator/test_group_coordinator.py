@@ -723,6 +723,34 @@ def test_what_is_deleted_is_deleted_with_what_is_on_its_way_into_the_log(deletes
     runs(scenario)
 
 
+@pytest.mark.parametrize("deletes", ["group", "offsets", "topic"])
+def test_what_is_deleted_is_deleted_with_what_nobody_knows_to_be_committed(deletes: str) -> None:
+    """Else the next coordinator finds it in the log, and a topic made again is read from there."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        known = OffsetToCommit("orders", 1, 7, 3, "")
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [known]))
+        log.error, log.keeps_failed = ErrorCode.REQUEST_TIMED_OUT, True
+        refused = await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(8)]))
+        assert refused == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        log.error = ErrorCode.NONE
+        if deletes == "group":
+            await groups.delete_group("g")
+        elif deletes == "offsets":
+            assert await groups.offsets.delete("g", [("orders", 0), ("orders", 1)]) == [ErrorCode.NONE] * 2
+        else:
+            await groups.offsets.on_topics_deleted(["orders"])
+        for one in (groups, await coordinator(log)):
+            assert one.offsets.fetch_all("g") == []
+        tombstones = sum(record.value is None for records in log.records.values() for record in records)
+        await groups.offsets.on_topics_deleted(["orders"])
+        assert tombstones == sum(record.value is None for records in log.records.values() for record in records)
+
+    runs(scenario)
+
+
 def test_offsets_of_a_deleted_topic_go_before_those_of_one_that_is_made_again() -> None:
     """Each partition of the log had its tombstones after those of the one before were committed."""
 

@@ -60,6 +60,7 @@ from kavka.coordinator.groups.streams.decide.group import StreamsGroup
 from kavka.coordinator.groups.streams.decide.heartbeat import StreamsAnswer, StreamsHeartbeat
 from kavka.coordinator.groups.streams.flow import StreamsGroupFlow, StreamsSurroundings
 from kavka.coordinator.shared.active_shards import ActiveShards
+from kavka.coordinator.shared.decide.log_errors import answer_for
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.coordinator.shared.standstill import after_reading, stood_still
 from kavka.errors import ErrorCode, RequestError
@@ -499,7 +500,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             # It has become another group since the record was made: behind that one's records it would bring it back.
             self.deliver(write.effects)
             return
-        error = await self._writer.write(active, [write.record])
+        error = answer_for(await self._writer.write(active, [write.record]))
         self.deliver(write.effects)
         after = Effects()
         group.on_written(write.generation, error, self.now_ms(), after)

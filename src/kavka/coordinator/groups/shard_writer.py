@@ -108,22 +108,16 @@ class ShardWriter:
                 answer = answer_for(outcome)
         return answer
 
-    async def write(
-        self,
-        active: ActiveGroupShard,
-        records: Sequence[CoordinatorRecord],
-        *,
-        too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
-    ) -> ErrorCode:
-        """Writes the records as one batch, and replays them once they are committed."""
+    async def write(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+        """Writes the records as one batch, and replays them once they are committed. Returns what the log says."""
         if not records:
             return ErrorCode.NONE
         position = active.next_position()
-        error = answer_for(await self._log.append(active.partition, records), too_large)
-        if error is ErrorCode.NONE:
+        outcome = await self._log.append(active.partition, records)
+        if outcome is ErrorCode.NONE:
             for record in records:
                 self.replay(active, record, position, loading=False)
-        return error
+        return outcome
 
     async def write_change(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> ErrorCode:
         """Writes and replays the records of a group; those whose outcome is unknown are replayed, too.

@@ -81,9 +81,12 @@ class OffsetsFlow:
         # (`groups.offsets.decide.group_offsets`, I4).
         active.shard.offsets.begin(decision.offsets)
         try:
-            error = await self._writer.write(active, records, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+            outcome = await self._writer.write(active, records)
+            if outcome in OUTCOME_UNKNOWN:
+                active.shard.offsets.doubt(decision.offsets)
         finally:
             active.shard.offsets.finish(decision.offsets)
+        error = answer_for(outcome, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
         active.shard.forget_if_nothing(group_id)
         return [own if own is not ErrorCode.NONE else error for own in decision.errors]
 

@@ -14,6 +14,9 @@ Decides which offset holds for a partition. Must not know groups, members, the l
         followers; 2 the old one is over its retention, and its tombstone is appended; 3 both are committed, the commit
         is answered with success, and the offset is gone
 
+    I5  so does what was appended and nobody knows to be committed, until something later is known of its key: the next
+        coordinator finds it in the log, and would bring back what was deleted
+
 A position is the number of a record's append, in the order of the log.
 
 Source: KIP-98, KIP-447; Kafka's OffsetMetadataManager, KAFKA-16371.
@@ -59,6 +62,8 @@ class GroupOffsets:
         """How many pending keys a group has, over all transactions."""
         self._under_way: dict[str, Counter[OffsetKey]] = {}
         """By group, the keys of records that were appended outside of transactions and are not committed yet."""
+        self._in_doubt: dict[str, set[OffsetKey]] = {}
+        """By group, the keys of records that are in the log and perhaps committed (I5)."""
 
     # -- questions
 
@@ -94,9 +99,10 @@ class GroupOffsets:
         return list(self._committed)
 
     def keys_of(self, group_id: str) -> list[OffsetKey]:
-        """Everything that a group has committed, and what is pending for it, each once."""
+        """Everything that a group has committed, perhaps too, and what is pending for it, each once."""
         keys = {OffsetKey(group_id, topic, partition): None for topic, partition in self._committed.get(group_id, {})}
         keys.update(dict.fromkeys(self._under_way.get(group_id, ())))
+        keys.update(dict.fromkeys(sorted(self._in_doubt.get(group_id, ()))))
         if group_id in self._open:
             for waiting in self._pending.values():
                 keys.update((key, None) for key in waiting if key.group_id == group_id)
@@ -105,7 +111,7 @@ class GroupOffsets:
     def keys_of_topics(self, topics: Iterable[str]) -> Iterator[OffsetKey]:
         """What groups have committed, or may commit, for these topics."""
         gone = set(topics)
-        for group_id in dict.fromkeys((*self._committed, *self._open, *self._under_way)):
+        for group_id in dict.fromkeys((*self._committed, *self._open, *self._under_way, *self._in_doubt)):
             yield from (key for key in self.keys_of(group_id) if key.topic in gone)
 
     # -- changes
@@ -125,9 +131,19 @@ class GroupOffsets:
             if not keys:
                 del self._under_way[group_id]
 
+    def doubt(self, records: Sequence[OffsetRecord]) -> None:
+        """Records outside of transactions are in the log, and nobody will say whether they are committed (I5)."""
+        for group_id, topic, partition, _committed in records:
+            self._in_doubt.setdefault(group_id, set()).add(OffsetKey(group_id, topic, partition))
+
     def replay(self, record: OffsetRecord, position: int) -> None:
         """A record outside of transactions is committed."""
         key = OffsetKey(record.group_id, record.topic, record.partition)
+        doubts = self._in_doubt.get(key.group_id)
+        if doubts is not None:
+            doubts.discard(key)
+            if not doubts:
+                del self._in_doubt[key.group_id]
         if record.committed is None:
             # What was written over before its marker comes must not come back with it (I1).
             self._drop(key, position)
