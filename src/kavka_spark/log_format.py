@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
 from kavka.errors import ConfigError
+from kavka_spark.jvm_sockets import Acknowledging
 from kavka_spark.plain_errors import with_plain_errors
 from kavka_spark.push_down import filters_may_come
 from kavka_spark.source import COLUMNS
@@ -160,7 +161,7 @@ class _Pieces(InputPartition):
 
 
 @with_plain_errors
-class KavkaLogReader(DataSourceReader):
+class KavkaLogReader(Acknowledging, DataSourceReader):
     """Plans the pieces of files, and reads them in the tasks."""
 
     def __init__(self, options: LogOptions, columns: Sequence[str]) -> None:

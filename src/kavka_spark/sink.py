@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from kavka_spark.errors import SinkError
+from kavka_spark.jvm_sockets import Acknowledging
 from kavka_spark.plain_errors import with_plain_errors
 from kavka_spark.sink_options import SinkOptions, sink_options
 from kavka_spark.sink_schema import SinkColumns, sink_columns
@@ -54,7 +55,7 @@ def stream_writer(schema: StructType, options: Mapping[str, str], overwrite: boo
 
 
 @with_plain_errors
-class KavkaWriter(DataSourceArrowWriter):
+class KavkaWriter(Acknowledging, DataSourceArrowWriter):
     """Writes the partitions of a table."""
 
     def __init__(self, columns: SinkColumns, options: SinkOptions) -> None:
@@ -66,7 +67,7 @@ class KavkaWriter(DataSourceArrowWriter):
 
 
 @with_plain_errors
-class KavkaStreamWriter(DataSourceStreamArrowWriter):
+class KavkaStreamWriter(Acknowledging, DataSourceStreamArrowWriter):
     """Writes micro-batches."""
 
     def __init__(self, columns: SinkColumns, options: SinkOptions) -> None:

@@ -29,6 +29,7 @@ from pyspark.sql.datasource import (
 
 from kavka.errors import ConfigError
 from kavka_spark.filter_bounds import Bounds
+from kavka_spark.jvm_sockets import Acknowledging
 from kavka_spark.plain_errors import or_refused, with_plain_errors
 from kavka_spark.push_down import filters_may_come
 
@@ -127,7 +128,7 @@ def checked_columns(schema: StructType) -> tuple[str, ...]:
 
 
 @with_plain_errors
-class KavkaReader(DataSourceReader):
+class KavkaReader(Acknowledging, DataSourceReader):
     """A batch query: bounds are resolved once, in `partitions`."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:

@@ -41,6 +41,7 @@ from kavka_spark.backfill import Ranges
 from kavka_spark.connections import WorkerConnection, connection
 from kavka_spark.cores import task_slots
 from kavka_spark.errors import DataLossError, SubscriptionError
+from kavka_spark.jvm_sockets import Acknowledging
 from kavka_spark.offsets import Found, Offsets, edges, find_partitions, offsets_at, resolve
 from kavka_spark.plain_errors import with_plain_errors
 from kavka_spark.read_tasks import NO_TOPIC_ID, OffsetRange, as_tasks
@@ -74,7 +75,7 @@ Json = dict[str, dict[str, Any]]
 
 
 @with_plain_errors
-class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class KavkaStreamReader(Acknowledging, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The source of one streaming query."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
