@@ -88,6 +88,9 @@ RETRY_MS: Final = 1_000
 GATHER_MS: Final = 50
 """How long after the first broker was found unreachable the others are looked at: an operator who kills two of them at
 once needs some time in between, on a busy machine tens of milliseconds."""
+FIRST_ORDER_MS: Final = 500
+"""How long a term that begins with new leaders waits until brokers have taken them over, before it makes the orders for
+all partitions."""
 LOOK_MS: Final = 200
 """How long the controller then waits for the others. A broker that answers within it lives. One that refuses died in
 the same instant, and is part of the same event. For one that does neither (paused, cut off) its session decides."""
@@ -199,6 +202,10 @@ class ActiveController:
             changed = await self.leaders.initialise(new)
             changed += await self.leaders.react_on_former_lives(partitions)
             changed += await self.leaders.react(partitions)
+            if changed:
+                # Clients wait for these. With 100,000 partitions the orders for all take seconds to make.
+                first = await term.order(ClusterChange(partitions=tuple(changed), brokers_changed=True))
+                await first.wait(FIRST_ORDER_MS)
             await self.brokers.note_acted_on()
             changes = {order.topic_partition: order for order in changed}
             orders = [

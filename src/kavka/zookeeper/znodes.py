@@ -230,6 +230,12 @@ RECOVERING: Final = 1
 """leader_recovery_state of a partition whose leader was elected uncleanly."""
 
 
+_USUAL_STATE: Final = re.compile(
+    rb'\{"controller_epoch":(0|[1-9]\d{0,8}),"leader":(-1|0|[1-9]\d{0,8}),"version":1,"leader_epoch":(0|[1-9]\d{0,8}),'
+    rb'"isr":\[((?:0|[1-9]\d{0,8})(?:,(?:0|[1-9]\d{0,8}))*)\]\}'
+)
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """/brokers/topics/<T>/partitions/<P>/state: who leads. The znode's version is the partition epoch.
@@ -267,6 +273,12 @@ class PartitionState:
 
     @staticmethod
     def decode(partition: TopicPartition, data: bytes | None) -> PartitionState:
+        # As `encode` writes most of them: a quarter of json's time, and a controller reads all of a cluster's.
+        if data is not None and (usual := _USUAL_STATE.fullmatch(data)):
+            controller_epoch, leader, leader_epoch = map(int, usual.group(1, 2, 3))
+            return PartitionState(
+                BrokerId(leader), leader_epoch, tuple(map(BrokerId, map(int, usual[4].split(b",")))), controller_epoch
+            )
         znode = ZNodeObject(partition_state_path(partition), data)
         return PartitionState(
             leader=BrokerId(znode.integer("leader")),
@@ -715,6 +727,6 @@ class ZNodeObject:
         return tuple(TopicPartition(entry.text("topic"), entry.integer("partition")) for entry in entries)
 
     def _all_integers(self, name: str, values: list[Any]) -> list[int]:
-        if not all(type(value) is int for value in values):
+        if values and set(map(type, values)) != {int}:
             raise self.malformed(f"{name!r} holds other things than numbers: {values!r}")
         return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 
@@ -326,3 +327,32 @@ def test_an_unclean_stop_is_of_a_broker_and_an_epoch() -> None:
 def test_a_state_tells_its_leader_and_isr() -> None:
     state = PartitionState(BrokerId(1), 3, broker(1, 2), 5)
     assert state.leader_and_isr(9) == LeaderAndIsr(BrokerId(1), 3, broker(1, 2), 9)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"controller_epoch":7,"leader":1,"version":1,"leader_epoch":3,"isr":[1,2,3]}',
+        b'{"controller_epoch":0,"leader":-1,"version":1,"leader_epoch":0,"isr":[0]}',
+        b'{"controller_epoch":7,"leader":1,"version":1,"leader_epoch":3,"isr":[]}',
+        b'{"controller_epoch":2147483647,"leader":1,"version":1,"leader_epoch":2147483647,"isr":[2147483647]}',
+        b'{"controller_epoch":7,"leader":1,"version":1,"leader_recovery_state":1,"leader_epoch":3,"isr":[1]}',
+        b'{"controller_epoch": 7, "leader": 1, "version": 1, "leader_epoch": 3, "isr": [1, 2]}',
+        b'{"isr":[1,2],"leader":1,"version":1,"leader_epoch":3,"controller_epoch":7}',
+        b'{"controller_epoch":07,"leader":1,"version":1,"leader_epoch":3,"isr":[1]}',
+        b'{"controller_epoch":7,"leader":1,"version":1,"leader_epoch":3,"isr":[01]}',
+        b'{"controller_epoch":7,"leader":1,"version":1,"leader_epoch":3,"isr":[1,]}',
+        b'{"controller_epoch":7,"leader":1,"version":1,"leader_epoch":3000000000,"isr":[1]}',
+        b'{"controller_epoch":7,"leader":1,"version":1,"leader_epoch":3,"isr":[1]}\n',
+    ],
+)
+def test_a_state_in_the_usual_form_is_what_json_makes_of_it(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def decoded() -> PartitionState | str:
+        try:
+            return PartitionState.decode(T0, data)
+        except MalformedZNode as malformed:
+            return str(malformed)
+
+    found = decoded()
+    monkeypatch.setattr("kavka.zookeeper.znodes._USUAL_STATE", re.compile(rb"(?!)"))
+    assert found == decoded()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kavka.controller.decide.assignment import BrokerRack
 from kavka.controller.decide.state_machines import (
@@ -74,15 +74,15 @@ class KnownTopic:
 
     def replicas(self, partition: int) -> tuple[BrokerId, ...]:
         """The partition's replicas, the preferred leader first."""
-        return tuple(map(BrokerId, self.assignment.partitions[partition]))
+        return cast(tuple[BrokerId, ...], tuple(self.assignment.partitions[partition]))
 
     def adding(self, partition: int) -> tuple[BrokerId, ...]:
         """Replicas that a reassignment adds."""
-        return tuple(map(BrokerId, self.assignment.adding_replicas.get(partition, ())))
+        return cast(tuple[BrokerId, ...], tuple(self.assignment.adding_replicas.get(partition, ())))
 
     def removing(self, partition: int) -> tuple[BrokerId, ...]:
         """Replicas that a reassignment removes."""
-        return tuple(map(BrokerId, self.assignment.removing_replicas.get(partition, ())))
+        return cast(tuple[BrokerId, ...], tuple(self.assignment.removing_replicas.get(partition, ())))
 
 
 @dataclass(slots=True)

@@ -119,19 +119,21 @@ class Leaders:
     async def load(self, partitions: Sequence[TopicPartition]) -> None:
         """Reads the states of the partitions into the context; one without a state node, or with one that cannot be
         read, has none there."""
-        found = await self._zookeeper.get_many([partition_state_path(partition) for partition in partitions])
-        for partition, node in zip(partitions, found, strict=True):
-            self._context.states.pop(partition, None)
+        states, malformed = self._context.states, self._context.malformed
+        paths = list(map(partition_state_path, partitions))
+        found = await self._zookeeper.get_many(paths)
+        for partition, path, node in zip(partitions, paths, found, strict=True):
+            states.pop(partition, None)
             if node is None:
-                self._context.malformed.pop(partition_state_path(partition), None)
+                malformed.pop(path, None)
                 continue
             data, stat = node
             try:
-                self._context.states[partition] = KnownState(PartitionState.decode(partition, data), stat.version)
+                states[partition] = KnownState(PartitionState.decode(partition, data), stat.version)
                 self._stored_at[partition] = stat.mzxid
-                self._context.malformed.pop(partition_state_path(partition), None)
-            except MalformedZNode as malformed:
-                self._context.found_malformed(malformed)
+                malformed.pop(path, None)
+            except MalformedZNode as problem:
+                self._context.found_malformed(problem)
 
     async def initialise(self, partitions: Sequence[TopicPartition]) -> list[PartitionOrder]:
         """Gives each of the partitions its first leader, as far as a replica of it is alive.
