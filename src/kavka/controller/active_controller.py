@@ -88,9 +88,10 @@ RETRY_MS: Final = 1_000
 GATHER_MS: Final = 50
 """How long after the first broker was found unreachable the others are looked at: an operator who kills two of them at
 once needs some time in between, on a busy machine tens of milliseconds."""
+MANY_PARTITIONS: Final = 2_000
+"""From so many partitions on a term that begins sends orders for those with new leaders before those for all."""
 FIRST_ORDER_MS: Final = 500
-"""How long a term that begins with new leaders waits until brokers have taken them over, before it makes the orders for
-all partitions."""
+"""How long it then waits until brokers have carried out the first ones."""
 LOOK_MS: Final = 200
 """How long the controller then waits for the others. A broker that answers within it lives. One that refuses died in
 the same instant, and is part of the same event. For one that does neither (paused, cut off) its session decides."""
@@ -202,7 +203,7 @@ class ActiveController:
             changed = await self.leaders.initialise(new)
             changed += await self.leaders.react_on_former_lives(partitions)
             changed += await self.leaders.react(partitions)
-            if changed:
+            if changed and len(partitions) >= MANY_PARTITIONS:
                 # Clients wait for these. With 100,000 partitions the orders for all take seconds to make.
                 first = await term.order(ClusterChange(partitions=tuple(changed), brokers_changed=True))
                 await first.wait(FIRST_ORDER_MS)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kavka.controller import active_controller
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import ControllerSettings
 from kavka.controller.decide.topic_plans import TopicRequest
@@ -18,7 +19,7 @@ from kavka.model import NO_LEADER
 from kavka.protocol.api_keys import ApiKey
 from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult, Stat
 from kavka.zookeeper.znodes import ControllerNode
-from tests.unit.controller.scripted_brokers import Brokers, run, until
+from tests.unit.controller.scripted_brokers import Brokers, Member, run, until
 
 
 async def seat(cluster: Brokers) -> tuple[int, bytes | None]:
@@ -60,6 +61,41 @@ def test_a_killed_controller_is_followed_at_once_and_its_partitions_are_led_by_o
         assert other.controller.controller_id == successor.broker_id
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("many", "topics"),
+    [(1, [["t"], ["t", "u"]]), (active_controller.MANY_PARTITIONS, [["t", "u"]])],
+    ids=["many", "few"],
+)
+def test_among_many_partitions_those_with_another_leader_are_told_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int, topics: list[list[str]]
+) -> None:
+    monkeypatch.setattr(active_controller, "MANY_PARTITIONS", many)
+
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        await create(cluster, "t", [1, 2, 3])
+        await create(cluster, "u", [2, 3])
+        await watched(cluster)
+        cluster.kill(1)
+        await until(lambda: cluster[2].controller.is_active or cluster[3].controller.is_active)
+        await cluster.until_state("t", 2, [2, 3])
+        other = cluster[5 - cluster.controller.broker_id]
+        await until(lambda: len(told_in(other, epoch=2)) >= len(topics))
+        assert told_in(other, epoch=2) == topics
+        assert other.inside.leads("t", 0) == (2, 1, [2, 3])
+
+    run(tmp_path, scenario)
+
+
+def told_in(broker: Member, epoch: int) -> list[list[str]]:
+    """The topics of each order that the controller of this epoch sent to the broker."""
+    return [
+        sorted(topic.topic_name for topic in message.topic_states)
+        for message in broker.inside.told(ApiKey.LEADER_AND_ISR)
+        if message.controller_epoch == epoch
+    ]
 
 
 def test_of_many_successors_one_wins_and_the_epoch_rises_once(tmp_path: Path) -> None:
