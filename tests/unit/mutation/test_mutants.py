@@ -155,7 +155,9 @@ def test_a_run_tells_what_was_found_and_goes_on_where_it_was(tmp_path: Path) -> 
 
     for only in ("Throttle.is_throttled ReplaceOrWithAnd", " NumberReplacer 1: DEFAULT_WINDOW_MS"):
         first = ran("--only", only)
-        assert first.stdout.splitlines()[-1].split() == ["throttle", "1", "1", "0", "0", "0", "0"], first.stdout
+        measured = "".join(path.read_text() for path in tmp_path.rglob("covering/**/*.json"))
+        told = f"{first.stdout}\n{first.stderr}\n{measured}"
+        assert first.stdout.splitlines()[-1].split() == ["throttle", "1", "1", "0", "0", "0", "0"], told
         assert first.returncode == 0
     known = (tmp_path / "throttle.jsonl").read_text()
     assert '"outcome": "killed", "by": "tests/unit/replication/test_throttle.py::' in known
