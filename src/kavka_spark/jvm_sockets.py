@@ -13,13 +13,12 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import suppress
+from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
 _DESCRIPTORS: Final = Path("/proc/self/fd")
-_found: dict[int, list[int]] = {}
-"""By process: the descriptors of its sockets to the JVM. A worker has them for as long as it lives."""
 
 
 class Acknowledging:
@@ -34,20 +33,18 @@ def acknowledge() -> None:
     """Acknowledges what has arrived, and lets small writes leave at once."""
     if not hasattr(socket, "TCP_QUICKACK"):
         return
-    process = os.getpid()
-    if process not in _found:
-        _found.clear()
-        _found[process] = [each for each in _descriptors() if _with_socket(each)]
-    else:
-        for each in _found[process]:
-            _with_socket(each)
+    for each in _sockets(os.getpid()):
+        _with_socket(each)
 
 
-def _descriptors() -> list[int]:
+@cache
+def _sockets(process: int) -> list[int]:
+    """The descriptors of this process's sockets to the JVM. A worker has them for as long as it lives."""
     try:
-        return [int(each.name) for each in _DESCRIPTORS.iterdir()]
+        descriptors = [int(each.name) for each in _DESCRIPTORS.iterdir()]
     except OSError:
         return []
+    return [each for each in descriptors if _with_socket(each)]
 
 
 def _with_socket(descriptor: int) -> bool:

@@ -28,6 +28,7 @@ from pyspark.sql.types import StructType
 
 from kavka.logger import Logger
 from kavka_spark.errors import SinkError
+from kavka_spark.jvm_sockets import Acknowledging
 from kavka_spark.lakehouse.batch import Batch, read_batch
 from kavka_spark.lakehouse.data_files import FileWriter, WrittenFile
 from kavka_spark.lakehouse.errors import BatchRefused, CommitConflict, SchemaRefused
@@ -73,7 +74,7 @@ def row_columns(schema: StructType, options: LakeOptions) -> pa.Schema:
 
 
 @with_plain_errors
-class LakeWriter(DataSourceArrowWriter):
+class LakeWriter(Acknowledging, DataSourceArrowWriter):
     """Writes a table in one commit."""
 
     def __init__(self, prepare: Prepare, columns: pa.Schema, options: LakeOptions) -> None:
@@ -95,7 +96,7 @@ class LakeWriter(DataSourceArrowWriter):
 
 
 @with_plain_errors
-class LakeStreamWriter(DataSourceStreamArrowWriter):
+class LakeStreamWriter(Acknowledging, DataSourceStreamArrowWriter):
     """Writes micro-batches, each in one commit."""
 
     def __init__(self, prepare: Prepare, columns: pa.Schema, options: LakeOptions) -> None:

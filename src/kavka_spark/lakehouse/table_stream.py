@@ -24,6 +24,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from kavka.errors import ConfigError
+from kavka_spark.jvm_sockets import Acknowledging
 from kavka_spark.lakehouse.errors import TableRefused
 from kavka_spark.lakehouse.layout import MERGE_KEYS
 from kavka_spark.lakehouse.table import Table
@@ -72,7 +73,7 @@ def check_columns(wanted: Sequence[str], known: Sequence[str]) -> None:
 
 
 @with_plain_errors
-class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class TableStreamReader(Acknowledging, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The changes of one table."""
 
     def __init__(self, look: Callable[[], Table], options: StreamOptions) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kavka_spark import jvm_sockets
 from kavka_spark.jvm_sockets import Acknowledging
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="Linux has TCP_QUICKACK")
@@ -51,14 +52,18 @@ def is_prompt(connection: socket.socket) -> bool:
     return bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
 
 
+@pytest.fixture(autouse=True)
+def new_process() -> None:
+    """As in a worker that has seen no reader before."""
+    jvm_sockets._sockets.cache_clear()
+
+
 def arrives(reader: Reader) -> Reader:
-    """In a process that has seen no reader before: `_found` is of one process."""
     arrived: Reader = pickle.loads(pickle.dumps(reader))
     return arrived
 
 
-def test_a_reader_that_arrives_acknowledges_what_brought_it(connection: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka_spark.jvm_sockets._found", {})
+def test_a_reader_that_arrives_acknowledges_what_brought_it(connection: Pair) -> None:
     worker, _ = connection
     assert not is_prompt(worker)
 
@@ -68,8 +73,7 @@ def test_a_reader_that_arrives_acknowledges_what_brought_it(connection: Pair, mo
     assert worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_the_next_reader_does_so_again(connection: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka_spark.jvm_sockets._found", {})
+def test_the_next_reader_does_so_again(connection: Pair) -> None:
     worker, jvm = connection
     arrives(Reader("orders"))
     for _ in range(20):
@@ -84,10 +88,7 @@ def test_the_next_reader_does_so_again(connection: Pair, monkeypatch: pytest.Mon
     assert is_prompt(worker)
 
 
-def test_what_is_no_connection_of_this_machine_is_left_alone_and_no_descriptor_stays_open(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("kavka_spark.jvm_sockets._found", {})
+def test_what_is_no_connection_of_this_machine_is_left_alone_and_no_descriptor_stays_open() -> None:
     one, other = socket.socketpair()
     reading, writing = os.pipe()
     datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
