@@ -27,6 +27,7 @@ from tests.kit.broker_client import BrokerClient, framed
 from tests.kit.command_server import PROGRAM
 from tests.kit.kavka_process import answers_metadata
 from tests.kit.ports import free_port
+from tests.kit.process_cluster import eventually
 
 from benchmarks import PROJECT
 from benchmarks.commits import laid_out
@@ -81,11 +82,13 @@ def _counted(source: Path, requests: int, options: Sequence[str]) -> int:
         output = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = subprocess.Popen([*valgrind, *broker], env=environment, **output)
         try:
-            deadline = time.monotonic() + START_S
-            while not answers_metadata(port):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise SystemExit(f"kavka at {source} does not start under valgrind")
-                time.sleep(0.2)
+            eventually(
+                f"kavka at {source} starts under valgrind, or ends",
+                lambda: answers_metadata(port) or process.poll() is not None,
+                timeout_s=START_S,
+            )
+            if process.poll() is not None:
+                raise SystemExit(f"kavka at {source} does not start under valgrind")
             with BrokerClient(port) as client:
                 client.create_topic("small")
                 _produce(client, WARM_UP)

@@ -85,13 +85,13 @@ if TYPE_CHECKING:
 
 RETRY_MS: Final = 1_000
 """How long after a failure an event is handled again."""
-GATHER_MS: Final = 50
-"""How long after the first broker was found unreachable the others are looked at: an operator who kills two of them at
-once needs some time in between, on a busy machine tens of milliseconds."""
 MANY_PARTITIONS: Final = 2_000
 """From so many partitions on a term that begins sends orders for those with new leaders before those for all."""
 FIRST_ORDER_MS: Final = 500
 """How long it then waits until brokers have carried out the first ones."""
+GATHER_MS: Final = 50
+"""How long after the first broker was found unreachable the others are looked at: an operator who kills two of them at
+once needs some time in between, on a busy machine tens of milliseconds."""
 LOOK_MS: Final = 200
 """How long the controller then waits for the others. A broker that answers within it lives. One that refuses died in
 the same instant, and is part of the same event. For one that does neither (paused, cut off) its session decides."""
