@@ -71,6 +71,14 @@ def test_a_repartition_topic_has_the_most_partitions_of_what_is_written_into_it(
     assert [each.task_count for each in configured.subtopologies.values()] == [3, 3, 3]
 
 
+def test_a_topic_that_is_there_and_that_a_part_writes_to_has_as_many_tasks_as_partitions() -> None:
+    """Not as many as it would be given if it were to be created."""
+    application = topology(part("0", "large", sinks=["small"]), part("1", "small"))
+    configured = found(application, large=5, small=2)
+    assert configured.subtopologies is not None
+    assert configured.subtopologies["1"].task_count == 2
+
+
 def test_topics_that_are_there_must_have_the_expected_number_of_partitions() -> None:
     names = [topic.name for topic in COUNTS.subtopologies["1"].changelogs]
     configured = found(COUNTS, t=4, **{names[0]: 5})

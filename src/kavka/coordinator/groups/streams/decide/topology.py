@@ -270,8 +270,10 @@ def configure(topology: Topology, topics: Topics) -> Configured:
     """What the topology needs while topics are as they are now. Raises `RequestError` (STREAMS_INVALID_TOPOLOGY)."""
     check_topology(topology)
     try:
-        counts = _decide_counts(topology, topics)
-        parts = {name: _configured(topology.subtopologies[name], counts) for name in sorted(topology.subtopologies)}
+        decided, read = _decide_counts(topology, topics)
+        parts = {
+            name: _configured(topology.subtopologies[name], decided, read) for name in sorted(topology.subtopologies)
+        }
         _check_size(parts)
         missing = _missing(parts, topics)
     except _Refusal as refusal:
@@ -288,8 +290,9 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (f" and {more} additional topics" if more > 0 else "")
 
 
-def _decide_counts(topology: Topology, topics: Topics) -> dict[str, int]:
-    """Partitions of every topic that the application reads, and of its changelogs."""
+def _decide_counts(topology: Topology, topics: Topics) -> tuple[dict[str, int], dict[str, int]]:
+    """Partitions that internal topics are to have, and those of every topic that the application reads. A topic of the
+    user's that a part writes as a repartition topic keeps those that it has."""
     parts = topology.parts
     missing = sorted({name for part in parts for name in part.source_topics if topics.topic(name) is None})
     if missing:
@@ -302,13 +305,13 @@ def _decide_counts(topology: Topology, topics: Topics) -> dict[str, int]:
         return decided[name] if topic is None else topic.partition_count
 
     _copartition(parts, count, decided)
-    found = {name: count(name) for part in parts for name in part.sources()}
+    read = {name: count(name) for part in parts for name in part.sources()}
     for part in parts:
-        most = max((found[name] for name in part.sources()), default=0)
+        most = max((read[name] for name in part.sources()), default=0)
         if most == 0:
             raise _invalid(f"No source topics found for subtopology {part.subtopology_id}")
         decided.update((topic.name, most) for topic in part.changelogs)
-    return {**decided, **{name: found[name] for name in found if name not in decided}}
+    return decided, read
 
 
 def _repartition_counts(parts: Sequence[Subtopology], topics: Topics) -> dict[str, int]:
@@ -411,12 +414,12 @@ def _only(counts: set[int], told: Mapping[str, int]) -> int:
     return next(iter(counts))
 
 
-def _configured(part: Subtopology, counts: Mapping[str, int]) -> ConfiguredSubtopology:
+def _configured(part: Subtopology, decided: Mapping[str, int], read: Mapping[str, int]) -> ConfiguredSubtopology:
     def with_count(topic: InternalTopic) -> InternalTopic:
-        return topic._replace(partition_count=topic.partition_count or counts[topic.name])
+        return topic._replace(partition_count=topic.partition_count or decided[topic.name])
 
     return ConfiguredSubtopology(
-        max(counts[name] for name in part.sources()),
+        max(read[name] for name in part.sources()),
         part.source_topics,
         tuple(map(with_count, part.changelogs)),
         part.repartition_sinks,
