@@ -6,7 +6,8 @@ pyspark_kavka*; this package does the work.
     session, cores      a Spark session with the right settings; how many tasks run at the same time
     source, stream_source, sink    what Spark asks of a source, a stream and a sink
     options, source_options, sink_options    what their options mean
-    jvm_sockets         a worker acknowledges at once what Spark sends it
+    jvm_sockets, worker_garbage    a worker acknowledges at once what Spark sends it, and does not look through what it
+                        has loaded for garbage
     errors, plain_errors    what can go wrong, with topic, partition and offset; how Spark shows it
 
     From topics to rows

@@ -9,16 +9,12 @@ Invariants
       writes rows while the loop receives the next ones.
   I2  At most `KEPT_CLUSTERS` clusters stay connected; the one that was longest unused is closed for another.
   I3  A process that was forked inherits nothing: a socket that two processes read from gives both of them rubbish.
-  I4  What a worker has loaded is kept out of garbage collection: Spark's daemon collects after every task, which takes
-      55 ms of processor time with pyarrow, numpy and pandas loaded, and nothing frozen. It is frozen when the first
-      task begins, and again when the second does: the first one imports much (pandas) only once it has rows.
-  I5  A coroutine ends with the call that waits for it: where Spark's thread is interrupted, it is cancelled.
+  I4  A coroutine ends with the call that waits for it: where Spark's thread is interrupted, it is cancelled.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import threading
 from collections import OrderedDict
@@ -34,8 +30,6 @@ Result = TypeVar("Result")
 
 KEPT_CLUSTERS = 8
 """Clusters, or ways to reach one, that a worker process stays connected to."""
-FREEZES = 2
-"""So many tasks of a worker begin with freezing what is loaded."""
 KEPT_SIZES = 10_000
 """Partitions whose records' size a worker process remembers."""
 CLOSE_TIMEOUT_S = 5.0
@@ -83,8 +77,6 @@ class _Connections:
         self.lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._kept: OrderedDict[ConnectionOptions, WorkerConnection] = OrderedDict()
-        self._frozen_by: list[int] = []
-        """The tasks that froze what was loaded when they began."""
         threading.Thread(target=self._loop.run_forever, name="kavka connections", daemon=True).start()
 
     def get(self, options: ConnectionOptions) -> WorkerConnection:
@@ -92,25 +84,11 @@ class _Connections:
         if found is None:
             found = self._open(options)
             self._kept[options] = found
-        self._freeze()
         self._kept.move_to_end(options)
         while len(self._kept) > KEPT_CLUSTERS:
             _, unused = self._kept.popitem(last=False)
             asyncio.run_coroutine_threadsafe(unused.cluster.close(), self._loop).result(CLOSE_TIMEOUT_S)
         return found
-
-    def _freeze(self) -> None:
-        """I4, where this process is a worker of Spark's. What is loaded later is collected as ever."""
-        if len(self._frozen_by) == FREEZES:
-            return
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        if context is None or context.taskAttemptId() in self._frozen_by:
-            return
-        gc.collect()
-        gc.freeze()
-        self._frozen_by.append(context.taskAttemptId())
 
     def _open(self, options: ConnectionOptions) -> WorkerConnection:
         from kavka.runtime.network.client_network import client_network

@@ -1,6 +1,7 @@
 """A task's batches on their way to the brokers.
 
-Decides when a task hears that a batch failed, and what it is told. It must not know rows or transactions.
+Decides which go together, when a task hears that a batch failed, and what it is told. It must not know rows or
+transactions.
 
 Invariants
   I1  `finish` returns only when every batch sent is delivered; the first that is not raises `DeliveryError`, which
@@ -11,7 +12,8 @@ Invariants
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple, TypeAlias
 
 from kavka.client.deliveries import PendingBatch
 from kavka.client.producer import Producer
@@ -19,6 +21,10 @@ from kavka.errors import ErrorCode, KavkaError, RequestError
 from kavka.model import TopicPartition
 from kavka_spark.encoder import EncodedBatch
 from kavka_spark.errors import DeliveryError
+
+Batches: TypeAlias = list[tuple[str, EncodedBatch]]
+"""Topics, and a batch for one of their partitions."""
+GROUPED_BYTES: Final = 1 << 20
 
 
 class _Sent(NamedTuple):
@@ -34,7 +40,7 @@ class Deliveries:
         self._producer = producer
         self._pending: deque[_Sent] = deque()
 
-    async def send(self, batches: list[tuple[str, EncodedBatch]]) -> None:
+    async def send(self, batches: Batches) -> None:
         """Passes batches on and waits for room. Raises `DeliveryError`, also for batches of earlier calls."""
         for topic, encoded in batches:
             partition = TopicPartition(topic, encoded.partition)
@@ -45,6 +51,11 @@ class Deliveries:
                 raise DeliveryError(*partition, str(failure)) from failure
             self._pending.append(_Sent(partition, pending, encoded.largest_bytes))
         self._check_done()
+
+    async def send_last(self, batches: Batches) -> None:
+        """`send`, then `finish`."""
+        await self.send(batches)
+        await self.finish()
 
     async def finish(self) -> None:
         """Waits for all batches (I1)."""
@@ -63,6 +74,24 @@ class Deliveries:
             if failure is not None:
                 raise failure
         self._pending = waiting
+
+
+def in_groups(batches: Iterable[tuple[str, EncodedBatch]]) -> Iterator[tuple[Batches, bool]]:
+    """(some of the batches, whether they are the last ones). The last group comes once all batches are encoded, and may
+    be empty.
+
+    A group crosses to the loop's thread once, and what it has for one broker goes there in one request. A small
+    micro-batch is a few hundred rows for every partition: with a crossing for each batch it took twice as long.
+    """
+    group: Batches = []
+    size = 0
+    for topic, batch in batches:
+        group.append((topic, batch))
+        size += batch.records.payload_bytes
+        if size >= GROUPED_BYTES:
+            yield group, False
+            group, size = [], 0
+    yield group, True
 
 
 def _reason(failure: KavkaError, sent: _Sent) -> str:

@@ -43,7 +43,7 @@ from kavka.client.producer import Producer
 from kavka.client.settings import ProducerSettings
 from kavka.errors import KavkaError
 from kavka_spark.connections import WorkerConnection
-from kavka_spark.deliveries import Deliveries
+from kavka_spark.deliveries import Batches, Deliveries, in_groups
 from kavka_spark.errors import (
     BatchChangedError,
     StaleBatchError,
@@ -116,12 +116,17 @@ class ExactlyOnce:
     def _write(self, producer: Producer, rows: Iterator[pa.RecordBatch], encoder: RowEncoder, seen: Seen) -> None:
         producer.begin_transaction()
         deliveries = Deliveries(producer)
-        for chunk in rows:
-            for batches in encoder.encode(chunk):
-                self._connection.run(deliveries.send([batches]))
-        self._connection.run(self._commit(producer, deliveries, Marker(self._what.batch, encoder.digest), seen))
+        for batches, are_last in in_groups(batch for chunk in rows for batch in encoder.encode(chunk)):
+            if are_last:
+                marker = Marker(self._what.batch, encoder.digest)
+                self._connection.run(self._commit(producer, deliveries, batches, marker, seen))
+            else:
+                self._connection.run(deliveries.send(batches))
 
-    async def _commit(self, producer: Producer, deliveries: Deliveries, marker: Marker, seen: Seen) -> None:
+    async def _commit(
+        self, producer: Producer, deliveries: Deliveries, last: Batches, marker: Marker, seen: Seen
+    ) -> None:
+        await deliveries.send(last)
         task = self._what.task
         topic, partition = await self._markers.partition_of(task.query)
         sent = await producer.send(topic, marker.value, key=task.key, partition=partition)

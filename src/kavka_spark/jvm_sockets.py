@@ -18,15 +18,19 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
+from kavka_spark.worker_garbage import freeze_what_is_loaded
+
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
 class Acknowledging:
-    """A reader or writer whose arrival at a worker acknowledges what brought it."""
+    """A reader or writer whose arrival at a worker acknowledges what brought it. With it, all code of a task is
+    loaded that is loaded before there are rows."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         acknowledge()
+        freeze_what_is_loaded()
 
 
 def acknowledge() -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kavka.errors import KavkaError
+from kavka_spark.worker_garbage import in_worker
 
 Class = TypeVar("Class", bound=type)
 
@@ -37,7 +38,6 @@ SHOWN: Final = (
 )
 """What Spark calls of a source, a reader or a writer."""
 _HIDE: Final = "SPARK_HIDE_TRACEBACK"
-_RUNTIME: Final = ("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER")
 
 
 def with_plain_errors(given: Class) -> Class:
@@ -78,8 +78,7 @@ def _hidden() -> Iterator[None]:
     try:
         yield
     except KavkaError:
-        name, value = _RUNTIME
-        if os.environ.get(name) == value:
+        if in_worker():
             os.environ[_HIDE] = "1"
         raise
 

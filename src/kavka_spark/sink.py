@@ -24,6 +24,7 @@ from kavka_spark.jvm_sockets import Acknowledging
 from kavka_spark.plain_errors import with_plain_errors
 from kavka_spark.sink_options import SinkOptions, sink_options
 from kavka_spark.sink_schema import SinkColumns, sink_columns
+from kavka_spark.worker_garbage import freeze_what_is_loaded
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class WrittenTask(WriterCommitMessage):
 
 def writer(schema: StructType, options: Mapping[str, str], overwrite: bool) -> DataSourceArrowWriter:
     """The writer for df.write. Raises `ConfigError` or `SinkError` for unsuitable options or columns."""
+    freeze_what_is_loaded()
     if overwrite:
         raise SinkError(
             "mode('overwrite') does not work on a topic, whose records stay: use mode('append'), and delete the topic "
@@ -50,6 +52,7 @@ def stream_writer(schema: StructType, options: Mapping[str, str], overwrite: boo
 
     With outputMode("complete"), `overwrite`, every micro-batch appends the whole result, as with the "kafka" sink.
     """
+    freeze_what_is_loaded()
     parsed = sink_options(options, streaming=True)
     return KavkaStreamWriter(sink_columns(schema, parsed), parsed)
 

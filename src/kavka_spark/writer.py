@@ -27,7 +27,7 @@ from kavka.client.producer import Producer
 from kavka.client.settings import ProducerSettings
 from kavka.errors import ErrorCode, RequestError
 from kavka_spark.connections import WorkerConnection, connection
-from kavka_spark.deliveries import Deliveries
+from kavka_spark.deliveries import Deliveries, in_groups
 from kavka_spark.errors import SinkError
 from kavka_spark.exactly_once import ExactlyOnce
 from kavka_spark.layout_settlement import BatchOfTask
@@ -126,10 +126,8 @@ def _write_at_least_once(
         producer = kept[settings] = Producer(way.cluster, settings)
     deliveries = Deliveries(producer)
     try:
-        for chunk in rows:
-            for batch in encoder.encode(chunk):
-                way.run(deliveries.send([batch]))
-        way.run(deliveries.finish())
+        for batches, are_last in in_groups(batch for chunk in rows for batch in encoder.encode(chunk)):
+            way.run(deliveries.send_last(batches) if are_last else deliveries.send(batches))
     except BaseException:
         del kept[settings]
         way.run(producer.close(timeout_ms=0))

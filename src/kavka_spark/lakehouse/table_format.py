@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
 
 from kavka_spark.plain_errors import or_refused, with_plain_errors
+from kavka_spark.worker_garbage import freeze_what_is_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,6 +70,7 @@ class TableFormat(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from kavka_spark.lakehouse.lake_sink import LakeWriter, check_mode, row_columns
 
+        freeze_what_is_loaded()
         check_mode(overwrite, streaming=False)
         target = self.target(streaming=False)
         return LakeWriter(target, row_columns(schema, target.options), target.options)
@@ -76,6 +78,7 @@ class TableFormat(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from kavka_spark.lakehouse.lake_sink import LakeStreamWriter, check_mode, row_columns
 
+        freeze_what_is_loaded()
         check_mode(overwrite, streaming=True)
         target = self.target(streaming=True)
         return LakeStreamWriter(target, row_columns(schema, target.options), target.options)
