@@ -4,179 +4,29 @@ another member's session has outlived the group."""
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from kavka.broker.share.led_share_partitions import LeaderPorts, LedShare, ShareLeaders
-from kavka.broker.share.persister import StateSummary, StoredState
-from kavka.coordinator.share_state.decide.records import ShareKey, UpdateRecord, decode_share_state_record
-from kavka.coordinator.share_state.decide.shard import ShareStateShard, WriteNumber
-from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
-from kavka.model import TopicPartition
 from kavka.share.decide.acquired_records import LogBatch, Wish
-from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, ShareLimits, Write
-from kavka.share.decide.spans import RecordState, Span
-
-KEY = ShareKey("workers", uuid.UUID(int=1), 0)
-LIMITS = ShareLimits(deliveries=5, lock_ms=30_000, in_flight=100, given_up=RecordState.ARCHIVING)
-
-
-class _States:
-    """The states' coordinator, without a log of its own. Writes wait until `goes_on` is set."""
-
-    def __init__(self) -> None:
-        self._shard = ShareStateShard(500)
-        self._number = 0
-        self.goes_on = asyncio.Event()
-        self.goes_on.set()
-        self.may_be_read = asyncio.Event()
-        self.may_be_read.set()
-        self.summaries = 0
-        self.peers = SimpleNamespace(broker_id=1)
-        self.set(1, 0)
-
-    def set(self, state_epoch: int, start: int) -> None:
-        """What an administrator does."""
-        self._replay(self._shard.initialize(KEY, state_epoch, start, 0))
-
-    def make_again(self) -> None:
-        """The group is deleted, and made again: its epochs begin anew."""
-        self._replay(self._shard.delete(KEY))
-        self.set(1, 0)
-
-    async def read(self, key: ShareKey, leader_epoch: int, patience_s: float) -> StoredState:
-        state, record = self._shard.read(key, leader_epoch, 0)
-        if record is not None:
-            self._replay(record)
-        return StoredState(state.state_epoch, state.start_offset, state.batches)
-
-    async def summary(self, key: ShareKey, patience_s: float) -> StateSummary:
-        self.summaries += 1
-        asked = self._summary()
-        await self.may_be_read.wait()
-        return asked
-
-    def _summary(self) -> StateSummary:
-        state = self._shard.summary(KEY)
-        assert state is not None
-        return StateSummary(state.state_epoch, state.leader_epoch, state.start_offset, state.complete_count)
-
-    async def write(
-        self, key: ShareKey, write: Write, *, state_epoch: int, leader_epoch: int, patience_s: float
-    ) -> None:
-        await self.goes_on.wait()
-        update = UpdateRecord(key, 0, leader_epoch, write.start_offset, write.complete, write.batches)
-        self._number += 1
-        self._replay(self._shard.write(update, state_epoch, 0, WriteNumber(90, self._number)))
-
-    def _replay(self, record: CoordinatorRecord | None) -> None:
-        assert record is not None
-        decoded = decode_share_state_record(record)
-        assert decoded is not None
-        self._shard.replay(decoded)
-
-
-class _Writer:
-    """Writes dead letters when it is let."""
-
-    def __init__(self) -> None:
-        self.may_write = asyncio.Event()
-        self.begun: list[list[tuple[int, int]]] = []
-
-    async def bury(self, grave: Any, spans: Sequence[Span]) -> Sequence[Span]:
-        self.begun.append([(span.first, span.last) for span in spans])
-        await self.may_write.wait()
-        return spans if grave.is_current() else ()
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-
-class _Bench:
-    """A group on a broker; its only member has rejected two of three records."""
-
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.states, self.writer = _States(), _Writer()
-        log = SimpleNamespace(log_start_offset=0, log_end_offset=3, high_watermark=3)
-        hosted = SimpleNamespace(
-            topic_id=KEY.topic_id,
-            is_leader=True,
-            leader_epoch=4,
-            log=log,
-            topic_partition=TopicPartition("orders", 0),
-        )
-        replicas: Any = SimpleNamespace(
-            require_partition=lambda topic, index: hosted, fetch_purgatory=SimpleNamespace(check=lambda key: None)
-        )
-        self._tasks: set[asyncio.Task[None]] = set()
-
-        def spawn(work: Any) -> None:
-            task = loop.create_task(work)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-        settings: Any = SimpleNamespace(limits=LIMITS, reset="earliest")
-        ports: Any = LeaderPorts(
-            loop,
-            settings=lambda group_id: settings,
-            find_offset=None,  # type: ignore[arg-type]  # not asked for
-            wall_ms=lambda: 0,
-            write_timeout_s=lambda: 1.0,
-            spawn=spawn,
-            record=lambda decision: None,
-            dead_letters=lambda counts: self.writer,  # type: ignore[arg-type,return-value]
-        )
-        persister: Any = self.states
-        self.leaders = ShareLeaders(replicas, persister, ports)
-
-    async def find(self, since: float | None = None) -> LedShare:
-        """What a session gets that began at `since`; now, if nothing is said."""
-        found = self.leaders.find(KEY, "orders", self.now() if since is None else since)
-        return found if isinstance(found, LedShare) else await found
-
-    def now(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    async def reject(self) -> LedShare:
-        led = await self.find()
-        led.records.acquire("m", [LogBatch(0, 2, is_aborted=False)], Wish(500, 500), 0, LIMITS)
-        self.leaders.acknowledge(led, "m", [Acknowledgement(0, 1, [AcknowledgeType.REJECT])])
-        self.leaders.acknowledge(led, "m", [Acknowledgement(2, 2, [AcknowledgeType.ACCEPT])])
-        await settled()
-        return led
-
-    def leave(self) -> None:
-        """The last session of the group is over."""
-        self.leaders.release(KEY.group_id, "m")
-        self.leaders.forget(KEY.group_id)
-
-
-async def settled() -> None:
-    """What can be done without waiting for anybody is done."""
-    for _ in range(20):
-        await asyncio.sleep(0)
+from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType
+from tests.kit.share_leader_case import KEY, LIMITS, ShareLeaderCase, settled
 
 
 def test_dead_letters_that_are_being_written_are_not_begun_anew() -> None:
     async def play() -> None:
-        bench = _Bench()
-        before = await bench.reject()
-        assert bench.writer.begun == [[(0, 1)]]
-        bench.leave()
-        led = await bench.find()
+        case = ShareLeaderCase()
+        before = await case.reject()
+        assert case.writer.begun == [[(0, 1)]]
+        case.leave()
+        led = await case.find()
         await settled()
-        assert bench.writer.begun == [[(0, 1)]]
+        assert case.writer.begun == [[(0, 1)]]
         assert led is before
-        bench.writer.may_write.set()
+        case.writer.may_write.set()
         await settled()
         assert (led.records.start, led.is_dropped) == (3, False)
-        assert bench.leaders.led() == [led]
+        assert case.leaders.led() == [led]
 
     asyncio.run(play())
 
@@ -187,22 +37,22 @@ def test_positions_that_were_set_anew_meanwhile_are_found(change: str, *, is_wri
     """What is on its way still comes to its end, and is fenced, or is a dead letter of a record that was rejected."""
 
     async def play() -> None:
-        bench = _Bench()
+        case = ShareLeaderCase()
         if is_writing:
-            led = await bench.find()
-            bench.states.goes_on.clear()
+            led = await case.find()
+            case.states.goes_on.clear()
             led.records.acquire("m", [LogBatch(0, 2, is_aborted=False)], Wish(500, 500), 0, LIMITS)
-            bench.leaders.acknowledge(led, "m", [Acknowledgement(0, 2, [AcknowledgeType.ACCEPT])])
+            case.leaders.acknowledge(led, "m", [Acknowledgement(0, 2, [AcknowledgeType.ACCEPT])])
             await settled()
         else:
-            led = await bench.reject()
-        bench.leave()
+            led = await case.reject()
+        case.leave()
         if change == "set anew":
-            bench.states.set(2, 0)
+            case.states.set(2, 0)
         else:
-            bench.states.make_again()
-        bench.states.goes_on.set()
-        again = await bench.find()
+            case.states.make_again()
+        case.states.goes_on.set()
+        again = await case.find()
         assert again is not led
         assert led.is_dropped
         assert (again.records.start, again.records.end) == (0, 0)
@@ -212,17 +62,17 @@ def test_positions_that_were_set_anew_meanwhile_are_found(change: str, *, is_wri
 
 def test_who_leaves_again_before_the_state_was_looked_at_has_no_share_partition() -> None:
     async def play() -> None:
-        bench = _Bench()
-        led = await bench.reject()
-        bench.leave()
-        found = asyncio.get_running_loop().create_task(bench.find())
+        case = ShareLeaderCase()
+        led = await case.reject()
+        case.leave()
+        found = asyncio.get_running_loop().create_task(case.find())
         await asyncio.sleep(0)
-        bench.leave()
+        case.leave()
         with pytest.raises(RequestError) as refused:
             await found
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert led.is_unused
-        bench.writer.may_write.set()
+        case.writer.may_write.set()
         await settled()
         assert led.is_dropped
 
@@ -236,53 +86,53 @@ def test_who_comes_after_a_reset_gets_the_new_positions_although_an_old_session_
     fenced it."""
 
     async def play() -> None:
-        bench = _Bench()
-        began = bench.now()
-        led = await bench.find(began)
+        case = ShareLeaderCase()
+        began = case.now()
+        led = await case.find(began)
         led.records.acquire("m", [LogBatch(0, 2, is_aborted=False)], Wish(500, 500), 0, LIMITS)
-        bench.leaders.acknowledge(led, "m", [Acknowledgement(0, 2, [AcknowledgeType.ACCEPT])])
+        case.leaders.acknowledge(led, "m", [Acknowledgement(0, 2, [AcknowledgeType.ACCEPT])])
         await settled()
         if change == "set anew":
-            bench.states.set(2, 1)
+            case.states.set(2, 1)
         else:
-            bench.states.make_again()
+            case.states.make_again()
         await asyncio.sleep(0.001)
-        assert await bench.find(began) is led
-        again = await bench.find()
+        assert await case.find(began) is led
+        again = await case.find()
         assert again is not led
         assert led.is_dropped
         assert again.records.start == (1 if change == "set anew" else 0)
-        assert await bench.find(began) is again
+        assert await case.find(began) is again
 
     asyncio.run(play())
 
 
 def test_a_state_is_looked_at_once_for_each_session() -> None:
     async def play() -> None:
-        bench = _Bench()
-        led = await bench.find()
+        case = ShareLeaderCase()
+        led = await case.find()
         await asyncio.sleep(0.001)
-        second = bench.now()
+        second = case.now()
         for _ in range(3):
-            assert await bench.find(second) is led
-        assert bench.states.summaries == 1
+            assert await case.find(second) is led
+        assert case.states.summaries == 1
 
     asyncio.run(play())
 
 
 def test_a_session_of_before_is_served_while_the_state_is_looked_at_for_another() -> None:
     async def play() -> None:
-        bench = _Bench()
-        began = bench.now()
-        led = await bench.find(began)
+        case = ShareLeaderCase()
+        began = case.now()
+        led = await case.find(began)
         await asyncio.sleep(0.001)
-        bench.states.may_be_read.clear()
-        looking = bench.leaders.find(KEY, "orders", bench.now())
+        case.states.may_be_read.clear()
+        looking = case.leaders.find(KEY, "orders", case.now())
         await settled()
         assert isinstance(looking, asyncio.Task)
-        assert bench.leaders.find(KEY, "orders", began) is led
-        assert bench.leaders.loaded(KEY, "orders") is led
-        bench.states.may_be_read.set()
+        assert case.leaders.find(KEY, "orders", began) is led
+        assert case.leaders.loaded(KEY, "orders") is led
+        case.states.may_be_read.set()
         assert await looking is led
 
     asyncio.run(play())
@@ -290,20 +140,20 @@ def test_a_session_of_before_is_served_while_the_state_is_looked_at_for_another(
 
 def test_a_look_that_began_before_a_session_does_not_count_for_it() -> None:
     async def play() -> None:
-        bench = _Bench()
-        led = await bench.find()
+        case = ShareLeaderCase()
+        led = await case.find()
         await asyncio.sleep(0.001)
-        bench.states.may_be_read.clear()
-        first = bench.leaders.find(KEY, "orders", bench.now())
+        case.states.may_be_read.clear()
+        first = case.leaders.find(KEY, "orders", case.now())
         await settled()
-        bench.states.set(2, 1)
+        case.states.set(2, 1)
         await asyncio.sleep(0.001)
-        since = bench.now()
-        assert bench.leaders.find(KEY, "orders", since) is first
-        bench.states.may_be_read.set()
+        since = case.now()
+        assert case.leaders.find(KEY, "orders", since) is first
+        case.states.may_be_read.set()
         assert isinstance(first, asyncio.Task)
         assert await first is led
-        again = await bench.find(since)
+        again = await case.find(since)
         assert again.records.start == 1
 
     asyncio.run(play())

@@ -63,7 +63,8 @@ from kavka.share.decide.spans import RecordState
 logger = Logger(__name__)
 
 REFUSED_PAUSE_S: Final = 1.0
-"""How long after a refused write what must be written all the same is written again."""
+"""How long after a refused write the next one comes. Locks that are over, and dead letters, must be written all the same;
+at once, a broker does nothing else while the state is larger than its topic takes."""
 LOAD_PATIENCE_S: Final = 5.0
 """How long a state is asked for, before who waits for it is told to come again."""
 MAX_LED: Final = 20_000
@@ -433,7 +434,7 @@ class ShareLeaders:
         try:
             while led.records.has_unsent and not led.is_dropped:
                 error = await self._write(led, led.records.take_write())
-                if error is not ErrorCode.NONE and led.records.may_have_dead_letters:
+                if error is not ErrorCode.NONE and not led.is_dropped:
                     await asyncio.sleep(REFUSED_PAUSE_S)
         finally:
             led.is_writing = False
