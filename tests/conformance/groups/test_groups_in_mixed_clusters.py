@@ -100,13 +100,13 @@ def produce(cluster: ProcessCluster, count: int) -> None:
 
 
 def coordinator(cluster: ProcessCluster, group: str) -> int:
-    def found() -> int:
+    def found() -> tuple[int]:
         with BrokerClient(port(cluster, KAVKA)) as client:
             answer = client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4).coordinators[0]
         assert answer.error_code == 0, answer
-        return int(answer.node_id)
+        return (int(answer.node_id),)
 
-    return eventually("the group has a coordinator", found)
+    return eventually("the group has a coordinator", found)[0]
 
 
 def share_member(cluster: ProcessCluster, group: str) -> ShareMember:

@@ -63,8 +63,8 @@ from kavka.share.decide.spans import RecordState
 logger = Logger(__name__)
 
 REFUSED_PAUSE_S: Final = 1.0
-"""How long after a refused write the next one comes. Locks that are over, and dead letters, must be written all the same;
-at once, a broker does nothing else while the state is larger than its topic takes."""
+"""How long after a refused write the next one comes. Locks that are over, and dead letters, must be written all the
+same; without a pause a broker does nothing else while the state is larger than its topic takes."""
 LOAD_PATIENCE_S: Final = 5.0
 """How long a state is asked for, before who waits for it is told to come again."""
 MAX_LED: Final = 20_000
