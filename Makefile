@@ -24,8 +24,9 @@ SPARK_ROWS ?= 100000
 # Two hours; SOAK takes further arguments of soak.run, such as --seed 7.
 SOAK_SECONDS ?= 7200
 SOAK ?=
-# Arguments of soak.crowd, such as --connections 1000.
+# Arguments of soak.crowd and soak.siege, such as --connections 1000.
 CROWD ?=
+SIEGE ?=
 # Arguments of upgrade.rolling, such as --group-protocol consumer.
 UPGRADE ?=
 # Tests of benchmarks.partitions (shutdown, failover, many), and its options, such as --divisor 10.
@@ -43,7 +44,7 @@ EXPLORE ?= --explore all --minutes 5 --part $(shell expr $$(date +%s) / 86400 % 
 MUTANTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-console bench-growth bench-partitions bench-share bench-spark chaos chaos-spark soak crowd upgrade simulate explore mutants fuzz kill9 messages picture clean
+.PHONY: help setup check release-check test unit conformance upstream ecosystem demo site serve-site playground serve-playground bench bench-cluster bench-console bench-growth bench-partitions bench-share bench-spark chaos chaos-spark soak crowd siege upgrade simulate explore mutants fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -129,6 +130,9 @@ soak: setup ## mixed load with faults for SOAK_SECONDS: memory, descriptors, thr
 
 crowd: setup ## 10,000 connections that never log in, of nine kinds: memory of each, descriptors, and how soon a good client gets in (half an hour)
 	@$(PYTHON) -m tests.soak.crowd $(CROWD)
+
+siege: setup ## three secured brokers under all bad input at once, while good clients write, read and log in: nothing lost, nobody in, memory flat
+	@$(PYTHON) -m tests.soak.siege $(SIEGE)
 
 upgrade: setup ## what earlier builds left on disk; a cluster under load that goes from an earlier build to this one and back
 	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/upgrade

@@ -604,6 +604,20 @@ CASES: tuple[Case, ...] = (
         in_order=True,
     ),
     Case(
+        "CreateTopics, one of them named twice",
+        lambda: m.CreateTopicsRequest(
+            topics=[
+                create_topics_request.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+                for name in ("twice", "fresh", "twice")
+            ],
+            timeout_ms=10_000,
+            validate_only=True,
+        ),
+        7,
+        (((T, "fresh", CREATE),), ((T, "twice", DESCRIBE_CONFIGS),)),
+        in_order=True,
+    ),
+    Case(
         "DeleteTopics of nothing",
         lambda: m.DeleteTopicsRequest(topics=[delete_topics_request.DeleteTopicState(name=None)], timeout_ms=10_000),
         6,

@@ -42,7 +42,11 @@ def test_each_api_answers_what_it_may_and_no_more(tmp_path: Path) -> None:
     assert not paths(found["Metadata of all with nothing"], "topics")
 
 
-ASKED_BEFORE = {"DescribeProducers, some of them refused": {17}, "CreateTopics of KRaft's log": {42}}
+ASKED_BEFORE = {
+    "DescribeProducers, some of them refused": {17},
+    "CreateTopics of KRaft's log": {42},
+    "CreateTopics, one of them named twice": {42},
+}
 """What is wrong whoever asks."""
 IN_ORDER = {
     "DescribeUserScramCredentials of named ones with nothing": [31, 31, 31, 31],
@@ -52,6 +56,9 @@ IN_ORDER = {
     "DescribeGroups, some of them refused with Describe Group:g": [30, 30, 30, 0, 0],
     "CreateTopics of KRaft's log with nothing": [42, 0, 29, 29],
     "CreateTopics of KRaft's log with Create Topic:fresh": [42, 0, 0, 29],
+    "CreateTopics, one of them named twice with nothing": [42, 29, 29, 29, 42, 29],
+    "CreateTopics, one of them named twice with Create Topic:fresh": [42, 29, 0, 29, 42, 29],
+    "CreateTopics, one of them named twice with DescribeConfigs Topic:twice": [42, 0, 29, 29, 42, 0],
     "DeleteTopics of nothing with Delete Topic:orders": [29],
     "DeleteTopics, some of them refused with Delete Topic:gone": [29, 3, 29],
 }

@@ -6,7 +6,7 @@ id that exists and is denied is answered without its name.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.api.guards.guard import Then, sort_out, then_add
@@ -211,7 +211,8 @@ def create_topics(broker: ApiBroker, caller: Caller, message: CreateTopicsReques
             CreatableTopicResult(name=topic.name, error_code=_ELSEWHERE, configs=[]) for topic in message.topics
         ]
         return CreateTopicsResponse(topics=elsewhere)
-    times = Counter(topic.name for topic in message.topics)
+    wanted = [topic.name for topic in message.topics]
+    times = Counter(wanted)
     once = {name for name, count in times.items() if count == 1} - {CLUSTER_METADATA_TOPIC}
     allowed = once
     if not caller.may_on_cluster(Operation.CREATE, quietly=True) and not (
@@ -231,15 +232,21 @@ def create_topics(broker: ApiBroker, caller: Caller, message: CreateTopicsReques
     ]
     # A topic that is named twice stays, and so does KRaft's log: the handler refuses them, whoever asks.
     message.topics = [topic for topic in message.topics if topic.name in allowed or topic.name not in once]
-    place = {name: number for number, name in enumerate(times)}
 
     def change(answer: CreateTopicsResponse) -> CreateTopicsResponse:
         for topic in answer.topics:
-            if topic.error_code == ErrorCode.NONE and topic.name not in shown:
+            if topic.name in shown:
+                continue
+            if topic.error_code == ErrorCode.NONE:
                 topic.topic_config_error_code = _DENIED
                 topic.num_partitions = topic.replication_factor = -1
                 topic.configs = []
-        answer.topics = sorted([*answer.topics, *refused], key=lambda topic: place.get(topic.name, 0))
+            elif topic.name not in once and topic.name != CLUSTER_METADATA_TOPIC:
+                topic.topic_config_error_code = _DENIED
+        by_name: dict[str, deque[CreatableTopicResult]] = {}
+        for topic in [*answer.topics, *refused]:
+            by_name.setdefault(topic.name, deque()).append(topic)
+        answer.topics = [by_name[name].popleft() for name in wanted if by_name.get(name)]
         return answer
 
     return Then(change)
