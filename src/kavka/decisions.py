@@ -203,7 +203,7 @@ class RecordedDecision(NamedTuple):
     decision: Decision
 
 
-_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
 
 
 class _LastText:

@@ -20,7 +20,12 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     plan = quick_start(words)
     if plan is not None:
-        return start(plan)
+        status = start(plan)
+        if arguments is None:
+            from kavka.runtime.process import leave
+
+            leave(status)
+        return status
     from kavka.cli.app import run
 
     return run(words)

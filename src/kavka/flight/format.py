@@ -130,7 +130,7 @@ def encode_block(entries: bytes | bytearray, wall_ms: int, clock_ms: int) -> byt
     return HEADER.pack(MAGIC, len(payload), crc, wall_ms, clock_ms) + payload
 
 
-_JSON: Final = json.JSONEncoder(separators=(",", ":"))
+_JSON: Final = json.JSONEncoder(check_circular=False, separators=(",", ":"))
 
 
 def encode_fact(fact: Mapping[str, Any]) -> bytes:

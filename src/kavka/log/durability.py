@@ -161,7 +161,7 @@ class Durability:
             log_end_offset <= self.recovery_point
             and self._cut is None
             and not self.files
-            and not metadata.is_unsynced
+            and not (metadata.is_unsynced and log_end_offset)
             and not self.directory_changed
         )
 

@@ -700,6 +700,16 @@ class LogManager:
 
     # -- the end
 
+    def written_at_close(self) -> list[UnifiedLog]:
+        """The logs without records whose topic id `close` writes: it may be written ahead."""
+        return [log for log in self._logs.values() if log.metadata.is_unwritten and not log.log_end_offset]
+
+    def write_ahead(self, logs: Iterable[UnifiedLog]) -> None:
+        """Writes the topic ids of those that are still here. Raises `StorageError`."""
+        for log in logs:
+            if self.get(log.topic_partition) is log and log.failure is None and log.metadata.is_unwritten:
+                log.metadata.write_ahead()
+
     def close(self, now_ms: int, *, broker_epoch: int = -1) -> None:
         """Flushes and closes every log and marks the directories clean. Blocks.
 

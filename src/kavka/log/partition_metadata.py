@@ -22,18 +22,20 @@ from kavka.model import Offset, TopicPartition
 class PartitionMetadata:
     """The topic id of one log."""
 
-    __slots__ = ("_directory", "is_unsynced", "is_unwritten", "topic_id")
+    __slots__ = ("_ahead", "_directory", "is_unsynced", "is_unwritten", "topic_id")
 
     def __init__(
         self, directory: LogDirectory, topic_id: uuid.UUID | None, *, is_unwritten: bool, is_unsynced: bool
     ) -> None:
         """`is_unsynced`: after a kill it is unknown whether the file is durable."""
         self._directory = directory
+        self._ahead: str | None = None
+        """The file that `write_ahead` wrote."""
         self.topic_id = topic_id
         self.is_unwritten = is_unwritten
         """Whether the file does not have the topic id yet."""
         self.is_unsynced = is_unsynced
-        """Whether the file has the topic id, and a power cut may take it."""
+        """Whether the file has the topic id, and a power cut may take it. That harms no log without records."""
 
     @property
     def path(self) -> str:
@@ -51,15 +53,23 @@ class PartitionMetadata:
 
     def is_due(self, log_end_offset: Offset) -> bool:
         """Whether there are records and the topic id beside them is not durable yet."""
-        return self.is_unsynced or (self.is_unwritten and log_end_offset > 0)
+        return log_end_offset > 0 and (self.is_unsynced or self.is_unwritten)
 
     def write(self) -> None:
         """Writes the file, without a sync. Raises `StorageError`."""
+        self.write_ahead()
+        self.is_unwritten = False
+        self._directory.note()
+
+    def write_ahead(self) -> None:
+        """Writes what the log is closed with, so that `write` finds it there: until then nobody relies on it, and it
+        counts as unwritten. Raises `StorageError`."""
         assert self.topic_id is not None
+        if self._ahead == self.path:
+            return
         # Not beside and renamed: nobody reads it before a restart, and what a crash tears is malformed, not wrong.
         file = self._directory.filesystem.open(self.path, create=True)
         if file.size():
             file.truncate(0)
         file.append(format_partition_metadata(self.topic_id))
-        self.is_unwritten = False
-        self._directory.note()
+        self._ahead = self.path

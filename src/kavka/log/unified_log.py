@@ -81,7 +81,6 @@ class UnifiedLog:
         "_epochs",
         "_jitter",
         "_limits",
-        "_metadata",
         "_segments",
         "_snapshots",
         "cleaned_to",
@@ -89,6 +88,7 @@ class UnifiedLog:
         "high_watermark",
         "log_end_offset",
         "log_start_offset",
+        "metadata",
         "producers",
         "swap",
         "topic_partition",
@@ -125,12 +125,12 @@ class UnifiedLog:
         self._epochs = loaded.epochs
         self._snapshots = loaded.snapshots
         self._durability = Durability(directory, loaded, now_ms)
-        self._metadata = PartitionMetadata(
+        self.metadata = PartitionMetadata(
             directory,
             topic_id,
             is_unwritten=topic_id is not None and not topic_id_is_on_disk,
-            # Before the first flush after a kill nobody knows whether it is durable.
-            is_unsynced=topic_id is not None and loaded.recovery_point == 0 < loaded.log_end_offset,
+            # Before the first flush nobody knows whether it is durable: after a kill, or with the first records.
+            is_unsynced=topic_id is not None and topic_id_is_on_disk and loaded.recovery_point == 0,
         )
         directory.log = self
         self.swap = SegmentSwap(directory, self._segments, loaded.snapshots, self._durability)
@@ -658,25 +658,25 @@ class UnifiedLog:
 
     @property
     def topic_id(self) -> uuid.UUID | None:
-        return self._metadata.topic_id
+        return self.metadata.topic_id
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
         """Takes the id of its topic, which it did not know. It reaches the disk before the first batch.
 
         Raises `InconsistentMetadata` if it has another one.
         """
-        self._metadata.assign(topic_id, self.topic_partition)
+        self.metadata.assign(topic_id, self.topic_partition)
 
     def write_topic_id(self) -> None:
         """Writes partition.metadata if it is not written yet. `prepare_topic_id_sync` makes it durable soon."""
-        if self._metadata.is_unwritten:
-            self._metadata.write()
-            self._metadata.is_unsynced = self._durability.directory_changed = True
+        if self.metadata.is_unwritten:
+            self.metadata.write()
+            self.metadata.is_unsynced = self._durability.directory_changed = True
 
     @property
     def topic_id_due(self) -> bool:
         """True if there are records, their topic id is not durable yet, and a sync of it may begin."""
-        return self._metadata.is_due(self.log_end_offset) and not self.flush_in_progress and self.failure is None
+        return self.metadata.is_due(self.log_end_offset) and not self.flush_in_progress and self.failure is None
 
     def prepare_topic_id_sync(self) -> FlushTask | None:
         """What a worker must sync to make the topic id durable; else as `prepare_flush`."""
@@ -684,7 +684,7 @@ class UnifiedLog:
             return None
         with self._failing():
             self.write_topic_id()
-            return self._durability.prepare_for(self._metadata)
+            return self._durability.prepare_for(self.metadata)
 
     @property
     def recovery_point(self) -> Offset:
@@ -717,7 +717,7 @@ class UnifiedLog:
 
     @property
     def _records_are_durable(self) -> bool:
-        return self._durability.has_nothing_to_sync(self.log_end_offset, self._metadata)
+        return self._durability.has_nothing_to_sync(self.log_end_offset, self.metadata)
 
     def prepare_flush(self) -> FlushTask | None:
         """What a worker must sync to make the log durable; None if nothing is to be done or a flush is under way.
@@ -725,7 +725,7 @@ class UnifiedLog:
         if self.flush_in_progress or self.failure is not None or self.is_durable:
             return None
         with self._failing():
-            return self._durability.prepare(self.log_end_offset, self._segments, self._epochs, self._metadata)
+            return self._durability.prepare(self.log_end_offset, self._segments, self._epochs, self.metadata)
 
     def complete_flush(self, task: FlushTask, now_ms: int) -> None:
         """Notes that `task.sync()` returned."""
@@ -752,8 +752,8 @@ class UnifiedLog:
         with self._failing():
             if self.log_end_offset:
                 self.write_topic_id()
-            elif self._metadata.is_unwritten:
-                self._metadata.write()  # Nobody can take over what is not there, so it need not last.
+            elif self.metadata.is_unwritten:
+                self.metadata.write()  # Nobody can take over what is not there, so it need not last.
             self.producers.end_offset = self.log_end_offset
             if self.producers.producers or self._snapshots.offsets:
                 snapshot = self._snapshots.take(self.producers)

@@ -216,6 +216,51 @@ def test_a_flush_alone_is_enough(seed: int) -> None:
     assert (found(logs).topic_id, found(logs).log_end_offset) == (FORMER, 3)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("ahead", [False, True], ids=["at the stop", "ahead of it"])
+def test_the_topic_id_that_an_empty_log_was_closed_with_becomes_durable_with_the_first_records(
+    seed: int, ahead: bool
+) -> None:
+    machine = Machine.of(seed)
+    logs, _ = machine.start()
+    log = logs.get_or_create(ORDERS, FORMER, NOW_MS)
+    if ahead:
+        log.metadata.write_ahead()
+    logs.close(NOW_MS)
+    logs, _ = machine.start()
+    append(found(logs), batch(3))
+    found(logs).flush(NOW_MS)
+
+    logs, _ = machine.cut()
+
+    assert (found(logs).topic_id, found(logs).log_end_offset) == (FORMER, 3)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_topic_id_that_was_written_ahead_of_a_stop_is_as_durable_as_any_if_records_come_after_all(seed: int) -> None:
+    machine = Machine.of(seed)
+    logs, _ = machine.start()
+    log = logs.get_or_create(ORDERS, FORMER, NOW_MS)
+    log.metadata.write_ahead()
+    append(log, batch(3))
+    log.flush(NOW_MS)
+
+    logs, _ = machine.cut()
+
+    assert (found(logs).topic_id, found(logs).log_end_offset) == (FORMER, 3)
+
+
+def test_an_empty_log_is_closed_without_a_sync_of_its_own() -> None:
+    machine = Machine.of(1)
+    logs, _ = machine.start()
+    logs.get_or_create(ORDERS, FORMER, NOW_MS)
+    logs.close(NOW_MS)
+    logs, _ = machine.start()
+
+    assert found(logs).prepare_flush() is None
+    assert not found(logs).topic_id_due
+
+
 def test_the_topic_id_is_durable_before_a_flush_is_due() -> None:
     for seed in SEEDS:
         machine = Machine.of(seed)

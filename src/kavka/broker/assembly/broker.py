@@ -89,6 +89,7 @@ class Inner(NamedTuple):
     request_traces: Late[RequestTraces]
     connected_clients: Late[ConnectedClients]
     hand_over_decisions: Callable[[], Awaitable[None]]
+    write_ahead: Callable[[], Coroutine[None, None, None]]
 
 
 _T = TypeVar("_T")
@@ -259,6 +260,9 @@ class Broker:
         if self.inner.is_alone or not has_others():
             return
         if self.config.controlled_shutdown_enable:
+            self.inner.tasks.spawn(
+                self.inner.write_ahead()
+            )  # The controller has more to do meanwhile than this broker.
             from kavka.broker.membership.controlled_shutdown import leave_cluster
 
             await leave_cluster(

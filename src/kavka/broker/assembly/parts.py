@@ -289,6 +289,7 @@ def join(base: Base, opened: Opened) -> Running:
             late_request_traces(base, serving.metadata),
             late_connected_clients(fetch_sessions, serving.metadata, serving.replicas),
             decisions.hand_over,
+            maintenance.write_ahead,
         ),
     )
     control.local.open(broker)

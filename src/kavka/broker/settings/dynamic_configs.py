@@ -104,6 +104,9 @@ class DynamicConfigs:
         self._broker_id = broker_id
         self._overrides: dict[str, Mapping[str, str]] = {}
         self._topics: dict[str, TopicConfig] = {}
+        """Of topics that override something."""
+        self._plain: TopicConfig | None = None
+        """Of every other topic: there may be a hundred thousand of them."""
         self._on_topic_change = listeners.on_topic_change
         self._on_broker_change = listeners.on_broker_change
         self._on_topic_read = listeners.on_topic_read
@@ -171,6 +174,7 @@ class DynamicConfigs:
     async def _renew_broker(self) -> None:
         await self.load_broker()
         self._topics.clear()
+        self._plain = None
         self._on_broker_change(self.broker)
 
     async def _load_others(self) -> None:
@@ -337,9 +341,13 @@ class DynamicConfigs:
 
     def topic(self, name: str) -> TopicConfig:
         """The topic's effective settings, without those that cannot be used; these were logged when they were read."""
+        overrides = self._overrides.get(name)
+        if not overrides:
+            if self._plain is None:
+                self._plain = TopicConfig({}, self.broker)
+            return self._plain
         known = self._topics.get(name)
         if known is None:
-            overrides = self.overrides(name)
             try:
                 known = TopicConfig(overrides, self.broker)
             except ConfigError:

@@ -205,8 +205,10 @@ class FollowedPartitions:
             self._changed[topic_partition] = None
 
     def clear(self) -> None:
-        for topic_partition in list(self._states):
-            self.unfollow(topic_partition)
+        """`unfollow` for all."""
+        self._changed.update(dict.fromkeys(self._states))
+        for table in (self._states, self._by_name, self._by_id, self._asking, self._left_out):
+            table.clear()
 
     def _note(self, state: FetchState) -> None:
         """A partition's state changed: so does what is to be asked about it."""
