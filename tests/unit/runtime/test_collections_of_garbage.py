@@ -1,4 +1,4 @@
-"""When a process collects garbage: what it makes in large numbers it keeps, so it looks through all when it is quiet."""
+"""When a process looks for garbage among all that it keeps: seldom, and in a quiet moment."""
 
 from __future__ import annotations
 

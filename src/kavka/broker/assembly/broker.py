@@ -66,6 +66,13 @@ if TYPE_CHECKING:
     from kavka.zookeeper.port import ZooKeeper
 
 
+class Farewell(NamedTuple):
+    """What a broker does while it leaves the cluster, beside the hand-over of its partitions."""
+
+    write_ahead: Callable[[], Coroutine[None, None, None]]
+    hand_over_decisions: Callable[[], Awaitable[None]]
+
+
 class Inner(NamedTuple):
     """What the broker's own methods need, and no handler uses."""
 
@@ -88,8 +95,7 @@ class Inner(NamedTuple):
     quota_store: Late[QuotaStore]
     request_traces: Late[RequestTraces]
     connected_clients: Late[ConnectedClients]
-    hand_over_decisions: Callable[[], Awaitable[None]]
-    write_ahead: Callable[[], Coroutine[None, None, None]]
+    farewell: Farewell
 
 
 _T = TypeVar("_T")
@@ -261,14 +267,14 @@ class Broker:
             return
         if self.config.controlled_shutdown_enable:
             self.inner.tasks.spawn(
-                self.inner.write_ahead()
+                self.inner.farewell.write_ahead()
             )  # The controller has more to do meanwhile than this broker.
             from kavka.broker.membership.controlled_shutdown import leave_cluster
 
             await leave_cluster(
                 self.inner.controller_link, self.config, self.broker_id, lambda: self.broker_epoch, has_others
             )
-        await self.inner.hand_over_decisions()
+        await self.inner.farewell.hand_over_decisions()
 
     def answer_waiting(self) -> None:
         """Answers all requests that wait, so that their connections can end: the broker is about to stop."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.broker.assembly.broker import Broker, Inner
+from kavka.broker.assembly.broker import Broker, Farewell, Inner
 from kavka.broker.assembly.ends import Ends, Stage
 from kavka.broker.assembly.following import Following
 from kavka.broker.assembly.late_parts import (
@@ -288,8 +288,7 @@ def join(base: Base, opened: Opened) -> Running:
             late_quota_store(base),
             late_request_traces(base, serving.metadata),
             late_connected_clients(fetch_sessions, serving.metadata, serving.replicas),
-            decisions.hand_over,
-            maintenance.write_ahead,
+            Farewell(maintenance.write_ahead, decisions.hand_over),
         ),
     )
     control.local.open(broker)
