@@ -7,6 +7,7 @@ host               brokers of one machine as processes, started again when they 
                    host_control: the socket by which it is asked; host_metrics: one port for the metrics of all
 settings_file      settings that such a process is started with, for its eyes only
 process            signals that end a process in order, failures that end it at once
+garbage            when a process looks for garbage among all that it keeps
 loop               a broker's event loop, and how many descriptors it may have; loop_watch: when it stood still
 disk               the FileSystem port
 log_output         how log lines look
