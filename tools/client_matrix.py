@@ -2,7 +2,8 @@
 
 python tools/client_matrix.py record REPORT.xml... takes over what pytest's reports (--junitxml) tell of the checks of
 clients, into tests/conformance/clients/results.json, and writes the table; what the reports do not tell of stays as it
-was recorded before. Without arguments it writes the table; --check says whether the page has it, by its exit code.
+was recorded before: other clients, and columns of a client of which no check ran. Without arguments it writes the
+table; --check says whether the page has it, by its exit code.
 
 It decides which check belongs to which column, by the check's name; it runs nothing.
 """
@@ -15,10 +16,11 @@ import subprocess
 import sys
 import tomllib
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 if str(PROJECT) not in sys.path:
@@ -30,7 +32,9 @@ CLIENTS = PROJECT / "tests" / "conformance" / "clients"
 RESULTS = CLIENTS / "results.json"
 START, END = "<!-- clients: written by tools/client_matrix.py -->", "<!-- end of clients -->"
 
+PACKAGE = "tests.conformance.clients"
 COLUMNS = {
+    "Share groups": r"^share group",
     "Transactions": r"transaction|exact|fenced|abort|librdkafkas?_",
     "Groups": r"group|consumer protocol",
     "Administration": r"administered|describe|configs|deleted|listed|partitions.*added|topics refused|that_cannot_be"
@@ -38,7 +42,7 @@ COLUMNS = {
     "Records": r"",
 }
 """A check belongs to the first whose pattern is found in its name."""
-ORDER = ("Records", "Groups", "Transactions", "Administration")
+ORDER = ("Records", "Groups", "Share groups", "Transactions", "Administration")
 
 BROKERS = {"kavka-three-brokers": "three", "kafka-kraft": "Apache Kafka 4", "kafka-zk": "Apache Kafka 3.9"}
 """In the id of a test, the first that is found there; else it is one broker of kavka."""
@@ -55,6 +59,13 @@ MODULES = {
     "test_rskafka": "rskafka",
     "test_kcat": "kcat (librdkafka)",
 }
+SHARE_GROUPS = {
+    "test_share_groups": "test_java",
+    "test_share_scenarios": "test_java",
+    "test_share_confluent": "test_confluent_kafka",
+    "test_share_franz_go": "test_franz_go",
+}
+"""Modules with nothing but checks of share groups, and whose they are."""
 _BEFORE_CHECK = re.compile(r"^.*?(?:kavka-three-brokers|kavka|kafka-kraft|kafka-zk)-")
 
 TRANSACTIONS = {"librdkafka": "test_confluent_kafka", "kafka_python": "test_kafka_python", "aiokafka": "test_aiokafka"}
@@ -76,17 +87,27 @@ class Outcome:
 def outcomes(report: Path) -> Iterable[Outcome]:
     """What a report tells of checks of clients; what was skipped is not told."""
     for case in ElementTree.parse(report).iter("testcase"):
-        module = case.get("classname", "").rpartition(".")[2]
+        package, _, module = case.get("classname", "").rpartition(".")
         name, _, parameters = case.get("name", "").partition("[")
         if module == "test_transactions":
             owner = next((owner for owner in TRANSACTIONS if name.startswith(f"test_{owner}")), "")
             module = TRANSACTIONS.get(owner, "")
-        if module not in MODULES or case.find("skipped") is not None or name.startswith("test_every_check_of"):
+        is_of_share_groups = package == PACKAGE and module in SHARE_GROUPS
+        module = SHARE_GROUPS.get(module, module)
+        if (
+            package != PACKAGE
+            or module not in MODULES
+            or case.find("skipped") is not None
+            or name.startswith("test_every_check_of")
+        ):
             continue
         parameters = parameters.removesuffix("]")
         brokers = next((kind for part, kind in BROKERS.items() if part in parameters), "one")
         of_kafka = re.search(r"kafka-(?:clients|streams)-([0-9.]+)-", parameters)
         check = _BEFORE_CHECK.sub("", parameters) if name == module else name.removeprefix("test_")
+        if is_of_share_groups:
+            named = _BEFORE_CHECK.sub("", parameters)
+            check = f"share group {check if named == parameters else named}"
         passed = case.find("failure") is None and case.find("error") is None
         yield Outcome(
             MODULES[module], of_kafka[1] if of_kafka else _version(module), brokers, _column(check), check, passed
@@ -99,6 +120,9 @@ def _column(check: str) -> str:
 
 def _version(module: str) -> str:
     match module:
+        case "test_java":  # Only checks of share groups do not name their version.
+            found = re.search(r"<kafka.version>(.+)</kafka.version>", (CLIENTS / "share" / "pom.xml").read_text())
+            return found[1] if found else ""
         case "test_confluent_kafka" | "test_aiokafka" | "test_kafka_python":
             return version(module.removeprefix("test_").replace("_", "-"))
         case "test_franz_go" | "test_sarama":
@@ -119,25 +143,33 @@ def _version(module: str) -> str:
 
 
 def record(reports: Iterable[Path]) -> None:
-    """Takes over what the reports tell: of a client against some brokers all that was known before goes."""
+    """Takes over what the reports tell: of a client against some brokers, columns of which they tell nothing stay."""
     told = [outcome for report in reports for outcome in outcomes(report)]
-    rows: dict[tuple[str, str, str], dict[str, object]] = {}
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in json.loads(RESULTS.read_text()) if RESULTS.exists() else []:
         rows[row["client"], row["version"], row["brokers"]] = row
-    for outcome in told:
-        versions = {one.version for one in told if one.client == outcome.client}
-        for key in [key for key in rows if key[0] == outcome.client and key[1] not in versions]:
-            del rows[key]  # of a release that is no longer tested
+    for client in {outcome.client for outcome in told}:
+        # Checks of share groups run with the newest release only: the others tell which ones are tested.
+        versions = {one.version for one in told if one.client == client and one.column != "Share groups"}
+        for key in [key for key in rows if key[0] == client and versions and key[1] not in versions]:
+            del rows[key]
     for key in {(outcome.client, outcome.version, outcome.brokers) for outcome in told}:
         own = [outcome for outcome in told if (outcome.client, outcome.version, outcome.brokers) == key]
-        checks = {
-            column: [sum(one.passed for one in own if one.column == column), sum(one.column == column for one in own)]
-            for column in ORDER
-        }
-        failed = sorted(one.check for one in own if not one.passed)
-        rows[key] = {"client": key[0], "version": key[1], "brokers": key[2], "checks": checks, "failed": failed}
+        rows[key] = _row(key, own, rows.get(key, {"checks": {}, "failed": []}))
     lines = [json.dumps(rows[key]) for key in sorted(rows)]
     RESULTS.write_text("[\n  " + ",\n  ".join(lines) + "\n]\n")
+
+
+def _row(key: tuple[str, str, str], own: Sequence[Outcome], before: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of a client against some brokers, with the checks that have run now."""
+    checks: dict[str, list[int]] = {}
+    failed = [one.check for one in own if not one.passed]
+    for column in ORDER:
+        run = [one.passed for one in own if one.column == column]
+        checks[column] = [sum(run), len(run)] if run else before["checks"].get(column, [0, 0])
+        if not run:
+            failed += [check for check in before["failed"] if _column(check) == column]
+    return {"client": key[0], "version": key[1], "brokers": key[2], "checks": checks, "failed": sorted(failed)}
 
 
 def table() -> str:
@@ -147,7 +179,9 @@ def table() -> str:
     for client in MODULES.values():
         for release in sorted({key[1] for key in rows if key[0] == client}, reverse=True):
             own = [rows[key] for brokers in ("one", "three") if (key := (client, release, brokers)) in rows]
-            cells = [" + ".join(filter(None, (_cell(row["checks"][column]) for row in own))) for column in ORDER]
+            cells = [
+                " + ".join(filter(None, (_cell(row["checks"].get(column, [0, 0])) for row in own))) for column in ORDER
+            ]
             lines.append(f"| {client} | {release} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -14,8 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from tests.apache_kafka import ApacheKafka
-from tests.kit.kavka_process import KavkaProcess
+from tests.conformance.clients.share_brokers import SHARE_BROKERS, serving
 
 RECORDS = 60
 PATIENCE_S = 60.0
@@ -82,12 +81,7 @@ def work(bootstrap: str) -> None:
         consumer.close()
 
 
-def test_two_members_of_librdkafka_on_kavka(tmp_path: Path) -> None:
-    with KavkaProcess(tmp_path / "kavka") as broker:
-        work(broker.bootstrap)
-
-
-@pytest.mark.kafka
-def test_two_members_of_librdkafka_on_apache_kafka(tmp_path: Path) -> None:
-    with ApacheKafka(tmp_path / "kafka", mode="kraft") as broker:
-        work(broker.bootstrap)
+@pytest.mark.parametrize("brokers", SHARE_BROKERS)
+def test_two_members(brokers: str, tmp_path: Path) -> None:
+    with serving(brokers, tmp_path) as bootstrap:
+        work(bootstrap)

@@ -12,9 +12,8 @@ from typing import Final
 
 import pytest
 
-from tests.apache_kafka import ApacheKafka
 from tests.conformance.clients.check_program import run_checks, set_up
-from tests.kit.process_cluster import ProcessCluster
+from tests.conformance.clients.share_brokers import APACHE_KAFKA, THREE, serving
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1_200)]
 
@@ -25,14 +24,6 @@ SETTINGS: Final = {
     "auto.create.topics.enable": "false",
     "group.share.min.record.lock.duration.ms": "1000",
     "log.cleaner.backoff.ms": "500",
-}
-KAFKA_SETTINGS: Final = {
-    **SETTINGS,
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
 }
 SCENARIOS: Final = (
     "implicit",
@@ -80,18 +71,12 @@ def run(bootstrap: str) -> dict[str, str]:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param("kavka", id="kavka"), pytest.param("kafka", id="kafka-4.3", marks=pytest.mark.kafka)],
+    params=[pytest.param(THREE, id=THREE), pytest.param(APACHE_KAFKA, id=APACHE_KAFKA, marks=pytest.mark.kafka)],
 )
 def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """On kavka there are three brokers: most states are at another one than the leader of their partition."""
-    directory = tmp_path_factory.mktemp("share-scenarios")
-    if request.param == "kavka":
-        with ProcessCluster(directory, defaults=SETTINGS) as cluster:
-            cluster.start()
-            yield run(cluster.bootstrap)
-        return
-    with ApacheKafka(directory, mode="kraft", settings=KAFKA_SETTINGS, heap="-Xmx768M -Xms256M") as broker:
-        yield run(broker.bootstrap)
+    """What was wrong on three brokers of kavka, or on Apache Kafka."""
+    with serving(request.param, tmp_path_factory.mktemp("share-scenarios"), SETTINGS) as bootstrap:
+        yield run(bootstrap)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -2,6 +2,7 @@
 //
 // checks HOST:PORT,... (every broker) prints a line of JSON for each check: {"check", "ok", "detail"}.
 // checks secured TOPIC PAUSE writes and reads with the login that standard input has (secured.go).
+// checks HOST:PORT,... share does the same for share groups (share.go).
 // checks HOST:PORT,... guess prints which release of Kafka each broker is, as kminion and kadm guess it.
 package main
 
@@ -65,7 +66,11 @@ func main() {
 	if len(os.Args) > 2 && os.Args[2] == "guess" {
 		os.Exit(guess())
 	}
-	for _, each := range checks() {
+	chosen := checks()
+	if len(os.Args) > 2 && os.Args[2] == "share" {
+		chosen = shareChecks()
+	}
+	for _, each := range chosen {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		detail := ""
 		if err := each.run(ctx); err != nil {
