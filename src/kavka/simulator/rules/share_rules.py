@@ -359,11 +359,12 @@ class ShareRules:
 
     def _check_sessions(self, broker: SimulatedBroker, room: ShareRoom) -> None:
         assert self.bounds is not None
-        self._view.require("SH12", len(room.sessions) <= self.bounds.sessions, f"{len(room.sessions)} sessions")
+        if len(room.sessions) > self.bounds.sessions:
+            self._view.broken("SH12", f"{len(room.sessions)} sessions")
         for session in room.sessions:
             context = self._connections.get((broker.broker_id, broker.life, session.group_id, session.member_id))
-            text = f"{broker.node}: the session of {session.member_id} outlives its connection"
-            self._view.require("SH6", context is None or not context.has_ended or session.epoch == 1, text)
+            if context is not None and context.has_ended and session.epoch != 1:
+                self._view.broken("SH6", f"{broker.node}: the session of {session.member_id} outlives its connection")
 
     def _on_loaded(self, led: LedShare) -> _Led:
         """SH2: what is done by the state's log is not given out by who reads it."""
@@ -385,14 +386,17 @@ class ShareRules:
     def _check_locks(self, broker: SimulatedBroker, known: _Led, room: ShareRoom) -> None:
         assert self.bounds is not None
         held = [span for span in known.spans if span.is_held]
+        if not held:
+            known.overdue = 0
+            return
         for span in held:
-            is_there = room.sessions.has(known.led.key.group_id, span.member)
-            self._view.require("SH6", is_there, f"{known.led.key}: {span} is held without a session")
+            if not room.sessions.has(known.led.key.group_id, span.member):
+                self._view.broken("SH6", f"{known.led.key}: {span} is held without a session")
         now_ms = 0.0 if broker.loop is None else 1_000 * broker.loop.time()
         is_over = any(span.deadline_ms + ROUNDING_MS < now_ms for span in held)
         known.overdue = known.overdue + 1 if is_over else 0
-        text = f"{known.led.key} at {broker.node}: locks outlast their time: {held}"
-        self._view.require("SH6", known.overdue < BEAT_STEPS, text)
+        if known.overdue >= BEAT_STEPS:
+            self._view.broken("SH6", f"{known.led.key} at {broker.node}: locks outlast their time: {held}")
 
     def _on_change(self, broker: SimulatedBroker, known: _Led, spans: list[Span]) -> None:
         before, after = _by_offset(known.spans), _by_offset(spans)
