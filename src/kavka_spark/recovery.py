@@ -24,6 +24,12 @@ MOST_METADATA_BYTES: Final = 1 << 20
 MOST_SHOWN: Final = 20
 
 
+class NoCheckpoint(ConfigError):
+    """What is no checkpoint of a query."""
+
+    next_step: Final = "name the query's checkpointLocation. Of one in a store copy metadata, offsets and commits here"
+
+
 class Checkpoint(NamedTuple):
     """What is known of a query besides its markers. Of a batch job with an id nothing but that is."""
 
@@ -50,16 +56,14 @@ class Advice(NamedTuple):
 
 
 def read_checkpoint(directory: Path) -> Checkpoint:
-    """Raises ConfigError for what is no checkpoint of a query."""
+    """Raises NoCheckpoint."""
     file = directory / "metadata"
     try:
         with file.open("rb") as opened:
             query = json.loads(opened.read(MOST_METADATA_BYTES))["id"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as problem:
-        raise ConfigError(
-            f"{directory} is no checkpoint of a query on this machine ({type(problem).__name__} {problem}). "
-            "Of one in a store copy metadata, offsets and commits here"
-        ) from problem
+        why = problem.strerror if isinstance(problem, OSError) else f"{file.name} is damaged: {problem}"
+        raise NoCheckpoint(f"{directory} is no checkpoint of a query on this machine: {why}") from problem
     return Checkpoint(str(query), _last_batch(directory / "offsets"), _last_batch(directory / "commits"))
 
 

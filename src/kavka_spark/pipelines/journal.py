@@ -3,7 +3,8 @@
 Decides the events and their fields. Written by the driver's process, read by whoever tells of it, also while it is
 written and also after either was killed.
 
-I1  An event is one line, written at once; a torn last line (the writer was killed) is none.
+I1  An event is one line, written at once; a torn last line (the writer was killed) is none. A line that was damaged is
+    none either: the others tell what they told.
 I2  No more than `KEPT` journals are left of earlier runs.
 
     event         fields besides at (seconds since 1970) and event
@@ -78,8 +79,21 @@ class JournalReader:
             return
         whole = data[: data.rfind(b"\n") + 1]
         self._position += len(whole)
-        for line in whole.splitlines():
-            yield json.loads(line)
+        for line in whole.split(b"\n"):
+            event = _event(line)
+            if event is not None:
+                yield event
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    is_event = (
+        isinstance(event, dict) and isinstance(event.get("event"), str) and isinstance(event.get("at"), float | int)
+    )
+    return event if is_event else None
 
 
 def new_journal_path(state: Path) -> Path:

@@ -44,8 +44,15 @@ class Runner:
         self._has_ended = False
 
     def __enter__(self) -> Runner:
-        self._take_lock()
-        self._journal = new_journal_path(self._spec.state)
+        """Raises SpecError where another driver works on the storage, or nothing can be written beside it."""
+        try:
+            self._take_lock()
+            self._journal = new_journal_path(self._spec.state)
+        except OSError as problem:
+            raise SpecError(
+                f"{problem.filename or self._spec.state} cannot be written: {problem.strerror}",
+                f"{self._spec.path.name} names another storage, or this user is allowed to write it",
+            ) from problem
         self._reader = JournalReader(self._journal)
         with log_path(self._journal).open("wb") as log:
             self._process = subprocess.Popen(
@@ -94,7 +101,9 @@ class Runner:
             yield None
             time.sleep(LOOK_S)
         if not self._has_ended:
-            problem = f"Spark's driver ended with {self.status}and left no message"
+            status = self.status or 0
+            ended = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+            problem = f"Spark's driver {ended} and left no message"
             yield {"event": "problem", "problem": f"{problem}; its last ones:\n{self.log_tail()}"}
 
     def ask_to_stop(self) -> None:
@@ -145,7 +154,7 @@ def is_running(state: Path) -> bool:
     """Whether a driver on this machine works on this pipeline."""
     try:
         lock = os.open(state / _LOCK, os.O_RDWR)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

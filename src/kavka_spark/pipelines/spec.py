@@ -170,11 +170,13 @@ def _read_yaml(file: Path) -> object:
         return yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as problem:
         raise SpecError(f"{file} cannot be read: {problem.strerror}") from problem
-    except yaml.YAMLError as problem:
+    except UnicodeDecodeError as problem:
+        raise SpecError(f"{file} is not text in UTF-8: {problem}", "save it as UTF-8") from problem
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:  # ValueError: a day that no month has
         mark = getattr(problem, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         what = getattr(problem, "problem", None) or str(problem)
-        raise SpecError(f"{file}{line} is not valid YAML: {what}") from problem
+        raise SpecError(f"{file}{line} is not valid YAML: {what}", "write texts in quotes") from problem
 
 
 def _with_own_file(file: Path, fields: object, own: Path) -> object:
@@ -194,16 +196,28 @@ def parse_spec(file: Path, fields: object) -> PipelineSpec:
     for key in ("name", "storage"):
         if not isinstance(fields.get(key), str) or not fields[key]:
             raise SpecError(f"{file}: {key} is missing", f"write `{key}: ...`, a text")
+    for key in ("catalog", "database", "schema"):
+        if not isinstance(fields.get(key, ""), str):
+            raise SpecError(f"{file}: {key} is {fields[key]}", "write a name, in quotes")
     return PipelineSpec(
         file,
         fields["name"],
-        storage_uri(file.parent, fields["storage"]),
+        _storage(file, fields["storage"]),
         _globs(file, fields.get("libraries")),
         fields.get("catalog"),
         fields.get("database", fields.get("schema")),
         _configuration(file, fields.get("configuration")),
         _own_settings(file, fields.get(OWN_KEY), _configuration(file, fields.get("configuration")).get(BOOTSTRAP)),
     )
+
+
+def _storage(file: Path, storage: str) -> str:
+    try:
+        uri = storage_uri(file.parent, storage)
+        urlparse(uri)
+    except ValueError as problem:
+        raise SpecError(f"{file}: storage is {storage}: {problem}", "write a folder or a URI") from problem
+    return uri
 
 
 def storage_uri(root: Path, storage: str) -> str:

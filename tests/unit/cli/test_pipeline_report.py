@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kavka.cli.output import Failure
+from kavka.cli.output import WRONG_USAGE, Failure
 from kavka.cli.pipelines.pipeline_report import BAR, Run, Teller, bar, show_status
-from kavka.cli.pipelines.spark import need_spark
+from kavka.cli.pipelines.spark import need_spark, recover
 from kavka.installation import install_command
 from kavka_spark.pipelines.journal import Journal, new_journal_path
 from kavka_spark.pipelines.order import Order
@@ -87,3 +87,36 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.Mon
     with pytest.raises(Failure) as missing:
         need_spark()
     assert missing.value.next_step == install_command("spark")
+
+
+def test_a_journal_that_was_damaged_still_tells_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = _spec(tmp_path)
+    path = new_journal_path(spec.state)
+    journal = Journal(path)
+    journal.write("began", mode="run", pid=1, pipeline="orders")
+    journal.write("run began", run=1)
+    journal.close()
+    with path.open("ab") as damaged:
+        damaged.write(b"\x00\xff\x00 no event\n[1]\n{}\n" + b"[" * 100_000 + b"\n")
+    journal = Journal(path)
+    journal.write("run ended", run=1, outcome="completed", seconds=1.0)
+    journal.close()
+    show_status(spec, as_json=False)
+    assert "completed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("made", ["nothing", "an empty folder", "a file", "no JSON"])
+def test_what_is_no_checkpoint_is_told_in_a_sentence(tmp_path: Path, made: str) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    match made:
+        case "a file":
+            checkpoint.write_text("rows")
+        case "an empty folder":
+            checkpoint.mkdir()
+        case "no JSON":
+            checkpoint.mkdir()
+            (checkpoint / "metadata").write_bytes(b"\xff\x00")
+    with pytest.raises(Failure, match="is no checkpoint of a query on this machine") as refused:
+        recover(checkpoint)
+    assert refused.value.status == WRONG_USAGE
+    assert "copy metadata, offsets and commits here" in refused.value.next_step

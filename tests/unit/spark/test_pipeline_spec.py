@@ -120,6 +120,36 @@ def test_broken_yaml_is_told_with_its_line(tmp_path: Path) -> None:
         read_spec(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("contents", "problem"),
+    [
+        (b"name: caf\xe9\nstorage: s\n", "is not text in UTF-8"),
+        (b"name: 2021-13-45\nstorage: s\n", "is not valid YAML: month must be in 1..12"),
+        (b"name: n\nstorage: " + b"[" * 10_000, "is not valid YAML"),
+        (b"name: n\nstorage: 's3a://[/x'\n", "storage is s3a://[/x"),
+        (b"name: n\nstorage: s\ncatalog: [a]\n", "catalog is ['a']"),
+        (b"name: n\nstorage: s\ndatabase: 5\n", "database is 5"),
+    ],
+    ids=["latin-1", "a date", "nested too deeply", "a broken address", "a list", "a number"],
+)
+def test_a_file_that_cannot_be_a_spec_is_told_in_a_sentence(tmp_path: Path, contents: bytes, problem: str) -> None:
+    (tmp_path / "pipeline.yml").write_bytes(contents)
+    with pytest.raises(SpecError, match=r"pipeline\.yml") as refused:
+        read_spec(tmp_path)
+    assert problem in str(refused.value)
+
+
+def test_a_storage_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("a file")
+    spec = parse_spec(tmp_path / "pipeline.yml", {"name": "n", "storage": "s"})
+    with (
+        pytest.raises(SpecError, match="s/_kavka cannot be written: Not a directory"),
+        Runner(spec, Order("p", "", "run")),
+    ):
+        pass
+    assert not is_running(spec.state)
+
+
 def test_the_command_line_goes_over_the_file() -> None:
     spec = parse_spec(FILE, {"name": "orders", "storage": "s", "configuration": {"a": "1", "spark.b": "2"}})
     changed = spec.with_changes("other:9092", ["a=3", "c=x=y"])

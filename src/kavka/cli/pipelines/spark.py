@@ -86,9 +86,12 @@ def recover(
     if (checkpoint is None) == (job is None):
         usage("expected a checkpoint, or --id")
     need_spark()
-    from kavka_spark.recovery import Checkpoint, advise, read_checkpoint
+    from kavka_spark.recovery import Checkpoint, NoCheckpoint, advise, read_checkpoint
 
-    known = Checkpoint(str(job)) if checkpoint is None else read_checkpoint(checkpoint)
+    try:
+        known = Checkpoint(str(job)) if checkpoint is None else read_checkpoint(checkpoint)
+    except NoCheckpoint as problem:
+        usage(str(problem), problem.next_step)
     progress = with_cluster(bootstrap, lambda cluster: _progress(cluster, topic, known.query))
     advice = advise(known, progress)
     if as_json:
