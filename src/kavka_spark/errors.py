@@ -55,6 +55,21 @@ class BadRecordError(KavkaError):
         )
 
 
+class RegistryAwayError(KavkaError):
+    """A schema registry that does not answer. No record counts as bad for that."""
+
+    def __init__(self, number: int, reason: str) -> None:
+        super().__init__(number, reason)
+        self.number = number
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"schema {self.number} could not be fetched: {self.reason}. No record counts as bad for that: start the "
+            "registry, and run the query again"
+        )
+
+
 class DeliveryError(KavkaError):
     """Records that a partition did not accept, or that it may have accepted."""
 

@@ -61,7 +61,7 @@ def or_refused(make: Callable[[], DataSourceStreamReader]) -> DataSourceStreamRe
 def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(*given: Any, **named: Any) -> Any:
-        with _hidden():
+        with shown_plainly():
             result = method(*given, **named)
         return _each(result) if hasattr(result, "__next__") else result
 
@@ -69,12 +69,13 @@ def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _each(rows: Iterator[Any]) -> Iterator[Any]:
-    with _hidden():
+    with shown_plainly():
         yield from rows
 
 
 @contextmanager
-def _hidden() -> Iterator[None]:
+def shown_plainly() -> Iterator[None]:
+    """What is called in here shows errors of kavka's plainly."""
     try:
         yield
     except KavkaError:

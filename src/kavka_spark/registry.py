@@ -25,6 +25,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from kavka.errors import ConfigError
 from kavka.schema_registry.avro import AvroType, NotAvro, parse_avro
 from kavka.schema_registry.client import RegistryClient, RegistryFailed, SubjectVersion
+from kavka_spark.plain_errors import shown_plainly
 from kavka_spark.schema_decoder import RecordDecoder, Wanted
 from kavka_spark.schema_encoder import RecordEncoder, Settled
 from kavka_spark.schema_types import ColumnType, column_type
@@ -76,8 +77,7 @@ def from_registry(
         )
 
     def decode(values: pa.Array) -> pa.Array:
-        decoder: RecordDecoder = _kept(wanted, lambda: RecordDecoder(wanted))
-        return decoder.decode(values)
+        return decode_column(wanted, values)
 
     return _applied(decode, returns, column)
 
@@ -97,10 +97,23 @@ def to_registry(column: str | Column, registry: str, *, subject: str, schema: st
     settled = Settled(subject, found.number, found.text, tuple(found.references.items()))
 
     def encode(values: pa.Array) -> pa.Array:
-        encoder: RecordEncoder = _kept(settled, lambda: RecordEncoder(settled))
-        return encoder.encode(values)
+        return encode_column(settled, values)
 
     return _applied(encode, T.BinaryType(), column)
+
+
+def decode_column(wanted: Wanted, values: pa.Array) -> pa.Array:
+    """In a worker."""
+    with shown_plainly():
+        decoder: RecordDecoder = _kept(wanted, lambda: RecordDecoder(wanted))
+        return decoder.decode(values)
+
+
+def encode_column(settled: Settled, values: pa.Array) -> pa.Array:
+    """In a worker."""
+    with shown_plainly():
+        encoder: RecordEncoder = _kept(settled, lambda: RecordEncoder(settled))
+        return encoder.encode(values)
 
 
 def _applied(work: Callable[[Any], Any], returns: T.DataType, column: str | Column) -> Column:

@@ -33,7 +33,7 @@ from kavka.schema_registry.avro import AvroType, NotAvro, parse_avro
 from kavka.schema_registry.avro_compatibility import misfits
 from kavka.schema_registry.client import RegistryClient, RegistryFailed, SchemaUnknown
 from kavka.schema_registry.formats import Schema, SchemaMismatch, decode_with, fastavro_schema
-from kavka_spark.errors import BadRecordError
+from kavka_spark.errors import BadRecordError, RegistryAwayError
 from kavka_spark.schema_types import without_other_logical_types
 
 MAGIC: Final = 0
@@ -83,7 +83,7 @@ class RecordDecoder:
 
     def decode(self, column: pa.Array) -> pa.Array:
         """Values of the wanted type; where bad records are kept, structs of value, error and schema id. Raises
-        BadRecordError."""
+        BadRecordError, and RegistryAwayError where a schema is needed that no registry gives."""
         values: list[Any] = []
         errors: list[str | None] = []
         numbers: list[int | None] = []
@@ -141,9 +141,9 @@ class RecordDecoder:
                 return self._client.fetch(number)
             except SchemaUnknown as problem:
                 raise SchemaMismatch(f"the registry has no schema {number}") from problem
-            except RegistryFailed:
+            except RegistryFailed as problem:
                 if attempt == TRIES - 1:
-                    raise
+                    raise RegistryAwayError(number, str(problem)) from problem
             time.sleep(pause_s)
             pause_s *= 2
         raise AssertionError("the last try returns or raises")

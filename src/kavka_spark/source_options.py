@@ -88,6 +88,9 @@ REFUSED = {
 LATEST = -1
 EARLIEST = -2
 """The values in JSON of offsets, as for Spark's source."""
+LONGEST = (1 << 63) - 1
+LONGEST_DIGITS = 100
+"""Digits of a number that are looked at."""
 
 FETCH_BYTES = 4 * 1024 * 1024
 MAX_FETCH_BYTES = 64 * 1024 * 1024
@@ -317,7 +320,7 @@ def _bound(given: Mapping[str, str], side: str, default: Edge) -> Bound:
     and that before offsets, as for Spark's source."""
     everywhere = given.get(f"{side}timestamp")
     if everywhere is not None:
-        if not everywhere.strip().isdigit():
+        if not _is_long(everywhere.strip()):
             raise ConfigError(f"option '{side}Timestamp' is {everywhere!r}, expected milliseconds since 1970")
         return AtTimestamps({}, int(everywhere))
     by_time = given.get(f"{side}offsetsbytimestamp")
@@ -356,7 +359,7 @@ def _backfill_bound(given: Mapping[str, str], name: str) -> Bound:
     text = given[name].strip()
     if text.lower() == "earliest":
         return Edge.EARLIEST
-    return AtTimestamps({}, int(text)) if text.isdigit() else AtOffsets(_by_partition(text, name, lowest=0))
+    return AtTimestamps({}, int(text)) if _is_long(text) else AtOffsets(_by_partition(text, name, lowest=0))
 
 
 def _by_partition(text: str, name: str, *, lowest: int) -> dict[TopicPartition, int]:
@@ -366,7 +369,8 @@ def _by_partition(text: str, name: str, *, lowest: int) -> dict[TopicPartition, 
         if not isinstance(partitions, dict):
             raise _wrong_json(name, text, example)
         for partition, number in partitions.items():
-            if not partition.isdigit() or isinstance(number, bool) or not isinstance(number, int) or number < lowest:
+            is_number = isinstance(number, int) and not isinstance(number, bool) and lowest <= number <= LONGEST
+            if not is_number or not _is_long(partition):
                 raise _wrong_json(name, text, example)
             found[TopicPartition(topic, int(partition))] = number
     if not found:
@@ -377,7 +381,7 @@ def _by_partition(text: str, name: str, *, lowest: int) -> dict[TopicPartition, 
 def _json(text: str, name: str, example: str) -> dict[str, object]:
     try:
         parsed = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _wrong_json(name, text, example) from error
     if not isinstance(parsed, dict):
         raise _wrong_json(name, text, example)
@@ -387,6 +391,11 @@ def _json(text: str, name: str, example: str) -> dict[str, object]:
 def _wrong_json(name: str, text: str, example: str) -> ConfigError:
     words = ", or earliest or latest" if name.endswith("Offsets") else ""
     return ConfigError(f"option {name!r} is {text[:200]!r}, expected JSON such as {example}{words}")
+
+
+def _is_long(text: str) -> bool:
+    """Whether it is a whole number, 0 or more, that 64 bits hold."""
+    return len(text) < LONGEST_DIGITS and text.isdecimal() and int(text) <= LONGEST
 
 
 def _is_count(number: object) -> bool:

@@ -57,6 +57,10 @@ _NEXT: Final = (
         "Spark gives a Python ten seconds to start, and the machine was too busy, or cannot start one: run it again, "
         "or ask `kavka spark doctor`",
     ),
+    (
+        "CAST_INVALID_INPUT",
+        "a record does not fit a cast: with try_cast it is NULL, which an expectation drops or quarantines (@expect)",
+    ),
     ("ConnectionFailed", "are the brokers up? use -b HOST:PORT for others"),
 )
 

@@ -70,5 +70,13 @@ def test_a_python_that_did_not_start_in_time_is_told_with_what_to_do(tmp_path: P
     assert problem.next_step.startswith("Spark gives a Python ten seconds to start")
 
 
+def test_a_record_that_fits_no_cast_is_told_with_what_makes_it_an_expectation(tmp_path: Path) -> None:
+    spec = PipelineSpec(path=tmp_path / "pipeline.yml", name="orders", storage="file:///s")
+    problem = told(
+        f"{FAILED}[CAST_INVALID_INPUT] The value 'abc' cannot be cast. SQLSTATE: 22018", spec, None, "orders"
+    )
+    assert "with try_cast it is NULL, which an expectation drops or quarantines" in problem.next_step
+
+
 def test_what_is_told_is_no_longer_than_a_screen() -> None:
     assert len(plain("x" * 10_000)) < LONGEST + 10

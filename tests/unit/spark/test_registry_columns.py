@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import io
 import json
+import os
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +20,8 @@ from hypothesis import strategies as st
 from kavka.errors import ConfigError
 from kavka.schema_registry.avro import parse_avro
 from kavka_spark import schema_decoder
-from kavka_spark.errors import BadRecordError, SinkError
+from kavka_spark.errors import BadRecordError, RegistryAwayError, SinkError
+from kavka_spark.registry import decode_column, encode_column
 from kavka_spark.schema_decoder import RecordDecoder, Wanted
 from kavka_spark.schema_encoder import RecordEncoder, Settled
 from kavka_spark.schema_types import column_type
@@ -115,11 +117,25 @@ def test_a_registry_that_is_away_is_no_bad_record(
     server.raw["/schemas/ids/1"] = (status, body)
     data = pa.array([framed(1, OLD, {"a": 7})], pa.binary())
     found = decoder(server, OLD)
-    with pytest.raises(Exception, match=f"answered {status}"):
+    with pytest.raises(RegistryAwayError, match=f"schema 1 could not be fetched: .*answered {status}"):
         found.decode(data)
     assert server.asked == ["/schemas/ids/1"] * schema_decoder.TRIES
     del server.raw["/schemas/ids/1"]
     assert found.decode(data).to_pylist()[0]["value"] == {"a": 7}
+
+
+def test_spark_shows_a_bad_record_without_lines_of_kavkas(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER")
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+    with pytest.raises(BadRecordError):
+        decode_column(Wanted(server.address, "s", OLD, (), pa.struct([("a", pa.int32())]), False), pa.array([b"bad"]))
+    assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+    with pytest.raises(SinkError):
+        encode_column(Settled("s", 1, OLD, ()), pa.array([{"a": None}], pa.struct([("a", pa.int32())])))
+    assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
 
 
 def test_what_is_remembered_of_unknown_ids_is_bounded(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
