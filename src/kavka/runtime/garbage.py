@@ -5,7 +5,8 @@ A broker that becomes the controller of a hundred thousand partitions reads thei
 It looked through all of them several times while the cluster waited for leaders.
 
 So new objects are looked through as before, and all objects by themselves never. Once as many new ones have come as
-the interpreter would wait for, this waits until the process has little to do, but not longer than PATIENCE_S.
+the interpreter would wait for, this waits until the process has little to do, but neither longer than PATIENCE_S nor
+for more than AT_MOST times as many.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ YOUNG: Final = 10
 """After so many such looks those that stayed meanwhile are looked through, too."""
 MIDDLE: Final = 20
 """After so many of these a full collection is due: 1,000,000 objects that stayed."""
+AT_MOST: Final = 5
+"""After so many times as many it waits no longer: what closed connections have left must not fill the memory."""
 NEVER: Final = 1 << 30
 LOOK_S: Final = 0.5
 """Over so long it is measured how busy the process is."""
@@ -84,7 +87,7 @@ class FullCollections:
             return
         now = self._loop.time()
         is_quiet = self._cpu_s() - self._used_s <= QUIET * (now - self._looked_at)
-        if is_quiet or now - self._waits_since >= PATIENCE_S:
+        if is_quiet or now - self._waits_since >= PATIENCE_S or gc.get_count()[2] >= AT_MOST * MIDDLE:
             gc.collect()
             self._is_due = False
         else:

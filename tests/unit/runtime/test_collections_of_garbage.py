@@ -90,8 +90,8 @@ def full_collections() -> int:
 
 
 def burst() -> list[list[int]]:
-    """Objects that stay, many more than make a full collection due."""
-    return [[number] for number in range(200 * 3 * 4 * 4)]
+    """Objects that stay, more than make a full collection due."""
+    return [[number] for number in range(200 * 3 * 8)]
 
 
 def test_a_start_makes_many_objects_and_is_not_stopped_to_look_for_garbage_among_them() -> None:
@@ -120,6 +120,14 @@ def test_a_process_that_is_never_quiet_collects_after_a_while_all_the_same(loop:
     for _ in range(round(PATIENCE_S / LOOK_S) - 1):
         loop.pass_by(busy=1.0)
     assert full_collections() == before
+    loop.pass_by(busy=1.0)
+    assert full_collections() == before + 1
+    assert len(kept) > 0
+
+
+def test_very_many_objects_do_not_wait(loop: Loop) -> None:
+    before = full_collections()
+    kept = [burst() for _ in range(10)]
     loop.pass_by(busy=1.0)
     assert full_collections() == before + 1
     assert len(kept) > 0
