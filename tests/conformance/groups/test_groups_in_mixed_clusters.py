@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.api_versions_request import ApiVersionsRequest
+from kavka.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kavka.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -35,12 +36,12 @@ pytestmark = [pytest.mark.kafka, pytest.mark.thorough, pytest.mark.timeout(500)]
 
 KAFKA, KAVKA, SECOND = 0, 1, 2
 GROUP_RESOURCE = 32
+OFFSETS_PARTITIONS = 6
 NEW_KINDS = {68, 69, *range(76, 80), *range(83, 93)}
 """The APIs of consumer, share and streams groups."""
 TOPIC = "jobs"
 SETTINGS = {
-    "offsets.topic.num.partitions": "6",
-    "offsets.topic.replication.factor": "2",
+    "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
     "share.coordinator.state.topic.num.partitions": "3",
     "share.coordinator.state.topic.replication.factor": "2",
     "share.coordinator.state.topic.min.isr": "1",
@@ -48,21 +49,26 @@ SETTINGS = {
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[ProcessCluster]:
-    """Two brokers of kavka, at work; a third, of Apache Kafka, that has not started yet."""
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProcessCluster]:
+    """Two brokers of kavka, at work; a third, of Apache Kafka, that has not started yet. The parameter is how many of
+    them keep what group coordinators write."""
+    settings = {**SETTINGS, "offsets.topic.replication.factor": str(request.param)}
     try:
-        brokers = ProcessCluster(tmp_path, brokers=3, own_kinds={KAFKA: "kafka"}, zookeeper="kavka", settings=SETTINGS)
+        brokers = ProcessCluster(tmp_path, brokers=3, own_kinds={KAFKA: "kafka"}, zookeeper="kavka", settings=settings)
     except PeerMissing as missing:
         pytest.skip(str(missing))
     with brokers:
         brokers.start_zookeeper()
         for broker_id in (KAVKA, SECOND):
             brokers.start_broker(broker_id)
-        admin = AdminClient({"bootstrap.servers": brokers.bootstrap})
-        topic = NewTopic(TOPIC, 1, replica_assignment=[[KAVKA, SECOND]])
-        for created in admin.create_topics([topic]).values():
-            created.result(60)
         yield brokers
+
+
+def create(cluster: ProcessCluster, *replicas: int) -> None:
+    """The topic, with these replicas, the first of which leads."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for created in admin.create_topics([NewTopic(TOPIC, 1, replica_assignment=[list(replicas)])]).values():
+        created.result(60)
 
 
 def port(cluster: ProcessCluster, broker_id: int) -> int:
@@ -169,7 +175,26 @@ def cluster_end(cluster: ProcessCluster) -> int:
     return int(high)
 
 
+def leave(cluster: ProcessCluster) -> None:
+    """The old broker stops in order."""
+    assert cluster.brokers[KAFKA].stop() in (0, 143)
+    eventually("the old broker is no longer registered", lambda: KAFKA not in cluster.registered())
+
+
+def old_broker_leads(cluster: ProcessCluster) -> None:
+    """It coordinates the groups in those partitions of which it is the preferred leader."""
+
+    def leads() -> bool:
+        with BrokerClient(port(cluster, cluster.controller())) as client:
+            client.ask(ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=10_000), 2)
+        return any(cluster.state("__consumer_offsets", index).leader == KAFKA for index in range(OFFSETS_PARTITIONS))
+
+    eventually("the old broker coordinates groups", leads)
+
+
+@pytest.mark.parametrize("cluster", [2], indirect=True)
 def test_newer_kinds_of_groups_rest_while_an_old_broker_is_there(cluster: ProcessCluster) -> None:
+    create(cluster, KAVKA, SECOND)
     both_advertise(cluster, NEW_KINDS)
     produce(cluster, 10)
     begins_at_the_start(cluster, "workers")
@@ -189,8 +214,7 @@ def test_newer_kinds_of_groups_rest_while_an_old_broker_is_there(cluster: Proces
     for group in ("classic-1", "classic-2", "classic-3"):
         classic_group_reads(cluster, group, 10)
 
-    assert cluster.brokers[KAFKA].stop() in (0, 143)
-    eventually("the old broker is no longer registered", lambda: KAFKA not in cluster.registered())
+    leave(cluster)
     both_advertise(cluster, NEW_KINDS)
     for group in ("classic-1", "classic-2", "classic-3"):
         classic_group_reads(cluster, group, 0)
@@ -199,3 +223,42 @@ def test_newer_kinds_of_groups_rest_while_an_old_broker_is_there(cluster: Proces
         member.join_assigned(TOPIC)
     assert take(cluster, "workers", (4, 5), (7, 10)) == [(4, 5, 2), (7, 9, 2), (10, 10, 1)]
     assert streams_member(cluster, "app").join(topology).member_epoch > 0
+
+
+@pytest.mark.parametrize("cluster", [3], indirect=True)
+def test_an_old_broker_that_coordinates_groups_passes_over_newer_kinds(cluster: ProcessCluster) -> None:
+    """It was there when the coordinators' topic was made, so that it has replicas, and comes back when they hold
+    records of share groups and of streams groups."""
+    topology = Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=[TOPIC])])
+    cluster.start_broker(KAFKA, timeout_s=120)
+    cluster.wait_until_all_know()
+    create(cluster, KAVKA, SECOND, KAFKA)
+    produce(cluster, 10)
+    names = [f"group-{number}" for number in range(12)]
+    for name in names:
+        classic_group_reads(cluster, name, 10)
+
+    leave(cluster)
+    both_advertise(cluster, NEW_KINDS)
+    for name in names:
+        begins_at_the_start(cluster, f"share-{name}")
+        with share_member(cluster, f"share-{name}") as member:
+            member.join_assigned(TOPIC)
+        assert take(cluster, f"share-{name}", (0, 4)) == [(0, 9, 1)]
+        assert streams_member(cluster, f"app-{name}").join(topology).member_epoch > 0
+
+    cluster.start_broker(KAFKA, timeout_s=120)
+    both_advertise(cluster, set())
+    old_broker_leads(cluster)
+    assert KAFKA in {coordinator(cluster, f"share-{name}") for name in names}
+    for name in names:
+        classic_group_reads(cluster, name, 0)
+
+    leave(cluster)
+    both_advertise(cluster, NEW_KINDS)
+    for name in names:
+        classic_group_reads(cluster, name, 0)
+        with share_member(cluster, f"share-{name}") as member:
+            member.join_assigned(TOPIC)
+        assert take(cluster, f"share-{name}", (5, 9)) == [(5, 9, 2)]
+        assert streams_member(cluster, f"app-{name}").join(topology).member_epoch > 1
