@@ -72,11 +72,12 @@ def section(rows: Mapping[str, Row]) -> Iterator[str]:
     yield 'Python workers. Targets are for the median of the rounds\' ratios. "value only" shows what `columns=value`'
     yield "saves. kavka-log is a format that the connector has not: its first query in a session stands beside the same"
     yield "one later.\n"
-    yield "A Python worker uses 9 ms of processor time for a task of a micro-batch, which is what several tasks, and"
-    yield "those of the sink, take longer than the connector's. Tasks waited 42 ms more for their input: Spark's JVM"
-    yield "reaches its workers over TCP and sets no TCP_NODELAY, so that its second small write waits until the first"
-    yield "is acknowledged. A worker with kavka's formats acknowledges at once. `--unix-sockets` measures without TCP"
-    yield "(`spark.python.unix.domain.socket.enabled`).\n"
+    yield "A Python worker uses 5 ms of processor time for a task of a micro-batch, most of it because nothing of its"
+    yield "code is in the processor's caches any more when a trigger comes. That, and a request to a broker, is what"
+    yield "several tasks, and those of the sink, take longer than the connector's. Tasks waited 42 ms more for their"
+    yield "input: Spark's JVM reaches its workers over TCP and sets no TCP_NODELAY, so that its second small write"
+    yield "waits until the first is acknowledged. A worker with kavka's formats acknowledges at once. `--unix-sockets`"
+    yield "measures without TCP (`spark.python.unix.domain.socket.enabled`).\n"
     yield "| what | figure | kavka | connector | ratio | target | |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for name, row in rows.items():

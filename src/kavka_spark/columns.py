@@ -12,11 +12,14 @@ Source: Spark's Kafka integration guide; pyspark.sql.pandas.types.to_arrow_schem
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
 
 import pyarrow as pa
 
 HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS = "headers"
+KEPT_SCHEMAS: Final = 64
 
 SOURCE_TYPES: dict[str, pa.DataType] = {
     "key": pa.binary(),
@@ -58,6 +61,12 @@ def schema(columns: Sequence[str], include_headers: bool = False) -> pa.Schema:
     names = list(columns)
     if include_headers and HEADERS not in names:
         names.append(HEADERS)
+    return _schema(tuple(names))
+
+
+@lru_cache(maxsize=KEPT_SCHEMAS)
+def _schema(names: tuple[str, ...]) -> pa.Schema:
+    """A decoder asks for one for each range that it reads, and queries read few sets of columns."""
     unknown = [name for name in names if name not in TYPES]
     if unknown or len(set(names)) != len(names):
         raise ValueError(f"expected different columns out of {', '.join(TYPES)}, found {', '.join(names)}")

@@ -43,12 +43,18 @@ def acknowledge() -> None:
 
 @cache
 def _sockets(process: int) -> list[int]:
-    """The descriptors of this process's sockets to the JVM. A worker has them for as long as it lives."""
+    """Descriptors of this process's sockets to the JVM. A worker has them for as long as it lives; of those that stand
+    for one socket, which PySpark duplicates for each task, it is the lowest."""
     try:
-        descriptors = [int(each.name) for each in _DESCRIPTORS.iterdir()]
+        descriptors = sorted(int(each.name) for each in _DESCRIPTORS.iterdir())
     except OSError:
         return []
-    return [each for each in descriptors if _with_socket(each)]
+    found: dict[int, int] = {}
+    for each in descriptors:
+        if _with_socket(each):
+            with suppress(OSError):  # Another thread may have closed it.
+                found.setdefault(os.fstat(each).st_ino, each)
+    return list(found.values())
 
 
 def _with_socket(descriptor: int) -> bool:

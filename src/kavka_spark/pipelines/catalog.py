@@ -27,7 +27,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from kavka_spark.pipelines.spec import PipelineSpec, local_path
+from kavka_spark.pipelines.problems import plain
+from kavka_spark.pipelines.spec import PipelineSpec, SpecError, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,17 +78,29 @@ def restore(spark: SparkSession, spec: PipelineSpec) -> list[str]:
         return []
     if spec.database is not None and spec.catalog in (None, CATALOG):
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {CATALOG}.`{spec.database}`")
-    names = []
+    files = sorted((spec.state / FOLDER).glob("*.sql"))
     with TemporaryDirectory() as nothing:
-        for path in sorted((spec.state / FOLDER).glob("*.sql")):
-            database, name = path.stem.split(".", 1)
-            statement, location = _parts(path.read_text(encoding="utf-8"))
-            spark.sql(f"CREATE DATABASE IF NOT EXISTS {CATALOG}.`{database}`")
-            spark.sql(f"{statement}\nLOCATION '{_quoted(Path(nothing, path.stem).as_uri())}'")
-            _make_managed(spark, database, name, location)
-            names.append(name)
+        names = [_restored(spark, path, Path(nothing)) for path in files]
     _take_in_orphans(spark, spec)
     return names
+
+
+def _restored(spark: SparkSession, path: Path, nothing: Path) -> str:
+    """Creates the table of one file; returns its name. Raises SpecError where the file does not say which."""
+    from pyspark.errors import PySparkException
+
+    try:
+        database, name = path.stem.split(".", 1)
+        statement, location = _parts(path.read_text(encoding="utf-8"))
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {CATALOG}.`{database}`")
+        spark.sql(f"{statement}\nLOCATION '{_quoted((nothing / path.stem).as_uri())}'")
+    except (PySparkException, ValueError) as problem:
+        raise SpecError(
+            f"{path} does not hold the CREATE TABLE of {path.stem}: {plain(str(problem))}",
+            "take it from a backup, or remove it: the table is then taken in with the columns that its files have",
+        ) from problem
+    _make_managed(spark, database, name, location)
+    return name
 
 
 def _take_in_orphans(spark: SparkSession, spec: PipelineSpec) -> None:

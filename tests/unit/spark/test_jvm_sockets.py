@@ -88,6 +88,17 @@ def test_the_next_reader_does_so_again(connection: Pair) -> None:
     assert is_prompt(worker)
 
 
+def test_a_socket_that_has_several_descriptors_is_asked_once(connection: Pair) -> None:
+    worker, _ = connection
+    copies = [os.dup(worker.fileno()) for _ in range(2)]  # As PySpark makes them for each task, and closes them.
+    arrives(Reader("orders"))
+    asked = jvm_sockets._sockets(os.getpid())
+    assert worker.fileno() in asked
+    assert not set(copies) & set(asked)
+    for descriptor in copies:
+        os.close(descriptor)
+
+
 def test_what_is_no_connection_of_this_machine_is_left_alone_and_no_descriptor_stays_open() -> None:
     one, other = socket.socketpair()
     reading, writing = os.pipe()
