@@ -6,6 +6,7 @@ import asyncio
 import gc
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,9 +44,11 @@ class _States:
 class ShareCase:
     """A coordinator of one partition, with a topic t of two partitions."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: ShareGroupLimits = LIMITS) -> None:
         self.log = OffsetsLog(delay_s=0.001)
         self.states = _States()
+        self.limits = limits
+        self.now_ms = 0
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -56,13 +59,14 @@ class ShareCase:
             self.log,
             group_surroundings(topics),
             offset_metadata_max_bytes=16,
-            share=ShareSurroundings(topics, lambda _group: LIMITS, lambda: True, lambda: 0, states),
+            share=ShareSurroundings(topics, lambda _group: self.limits, lambda: True, lambda: self.now_ms, states),
         )
         self.groups.set_partition_count(1)
         await self.groups.load(0, leader_epoch=0)
 
-    async def beat(self, member: str, epoch: int = 0) -> ShareAnswer:
-        topics = ["t"] if epoch == 0 else None
+    async def beat(self, member: str, epoch: int = 0, topics: Sequence[str] | None = None) -> ShareAnswer:
+        if topics is None and epoch == 0:
+            topics = ["t"]
         return await self.groups.share_heartbeat(
             ShareHeartbeat(GROUP, member, epoch, None, topics, "client", "/127.0.0.1")
         )
@@ -236,5 +240,26 @@ def test_an_administrator_who_goes_away_leaves_no_exception_that_nobody_hears_of
         assert case.log.error is ErrorCode.NONE, "the write was tried, and refused"
         gc.collect()
         assert not unheard
+
+    in_virtual_time(scenario)
+
+
+def test_a_member_is_not_told_to_read_what_it_has_unsubscribed_from_while_the_next_assignment_waits() -> None:
+    """As in Apache Kafka 4.3: what it subscribes to besides, it gets with the next assignment."""
+
+    async def scenario() -> None:
+        case = ShareCase(replace(LIMITS, assignment_interval_ms=1_000))
+        await case.start()
+        t, other = case.topics.topic("t"), case.topics.put("other", 1)
+        assert t is not None
+        one = await case.beat("one")
+        assert one.assignment == {t.topic_id: {0, 1}}
+        only_other = await case.beat("one", one.member_epoch, ["other"])
+        assert only_other.assignment == {}
+        assert (await case.beat("one", only_other.member_epoch)).assignment is None
+        both = await case.beat("one", only_other.member_epoch, ["other", "t"])
+        assert both.assignment == {t.topic_id: {0, 1}}
+        case.now_ms = 1_000
+        assert (await case.beat("one", both.member_epoch)).assignment == {t.topic_id: {0, 1}, other: {0}}
 
     in_virtual_time(scenario)

@@ -6,6 +6,7 @@ first. Changes nothing: replaying the records does. Must not know the log, futur
     I1  a request that is refused writes nothing
     I2  a partition is assigned only once its state is there
     I3  a member gets its target at once, with the next answer: partitions are shared, so nobody gives one back first
+    I4  a member is told of no topic that it has unsubscribed from, whatever the target says: it may be of before
 
     member epoch  what it asks
     0             to join, or to join again
@@ -123,7 +124,8 @@ def decide_heartbeat(group: ShareGroup, request: ShareHeartbeat, now: ShareNow) 
         records.append(member_record(group.group_id, updated))
     elif group.rest_version == now.topics.version:
         # Nothing can follow for the group: most heartbeats come then, and look at no other member.
-        after = _with_target(group, updated, group.assignment_epoch, group.target_of(updated.member_id), records)
+        target = _read_by(updated, group.target_of(updated.member_id), now.topics)
+        after = _with_target(group, updated, group.assignment_epoch, target, records)
         return ShareDecision(records, _answer(request, before, after, now), group.epoch, is_at_rest=not records)
     members = {**group.members, updated.member_id: updated}
     read = {name for member in members.values() for name in member.topics}
@@ -142,7 +144,7 @@ def decide_heartbeat(group: ShareGroup, request: ShareHeartbeat, now: ShareNow) 
         targets = _assign(group, members, now)
         target = targets[updated.member_id]
         records.extend(_target_records(group, targets, epoch, now))
-    after = _with_target(group, updated, target_epoch, target, records)
+    after = _with_target(group, updated, target_epoch, _read_by(updated, target, now.topics), records)
     missing = _without_state(group, read, now)
     to_initialize = _not_asked_for(group, missing, now)
     if to_initialize:
@@ -160,6 +162,18 @@ def _with_target(
     after = replace(member, epoch=target_epoch, previous_epoch=member.epoch, assigned=target)
     records.append(current_record(group.group_id, after))
     return after
+
+
+def _read_by(member: ShareMember, target: Assignment, topics: Topics) -> Assignment:
+    """What of it the member reads (I4). A topic that is not known here, or not yet, stays until the next target."""
+    names = {topic_id: topics.name(topic_id) for topic_id in target}
+    if all(name is None or name in member.topics for name in names.values()):
+        return target
+    return {
+        topic_id: partitions
+        for topic_id, partitions in target.items()
+        if (name := names[topic_id]) is None or name in member.topics
+    }
 
 
 def _answer(request: ShareHeartbeat, before: ShareMember, after: ShareMember, now: ShareNow) -> ShareAnswer:
