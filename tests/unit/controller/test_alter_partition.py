@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
-from kavka.controller.decide.isr_proposals import Accepted, Proposal, ProposalRefused, Unchanged, Verdict, judge
+from kavka.controller.decide.isr_proposals import (
+    Accepted,
+    Proposal,
+    ProposalRefused,
+    Unchanged,
+    Verdict,
+    judge,
+    verdict_decision,
+)
 from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
@@ -129,6 +137,23 @@ def test_a_recovering_leader_ends_its_recovery_and_does_not_begin_it_again() -> 
     assert verdict.state.leader_recovery_state == RECOVERED
     refused = judge(proposal(1, 2, 3, recovery=RECOVERING), context(recovery=RECOVERING), version=3)
     assert code(refused) is ErrorCode.INVALID_REQUEST
+    alone = judge(proposal(1, recovery=RECOVERING), context(recovery=RECOVERING), version=3)
+    assert isinstance(alone, Accepted), "it goes on recovering without the other member"
+    assert code(judge(proposal(1, recovery=RECOVERING), context(), version=3)) is ErrorCode.INVALID_REQUEST
+
+
+def test_a_refusal_is_told_with_the_state_that_stays() -> None:
+    known = context()
+    before = known.states[T0].state
+    asked = proposal(1, 2, 3, leader=2)
+    verdict = judge(asked, known, version=3)
+    told = verdict_decision(asked, verdict, before, at_ms=7, broker_id=BrokerId(1), controller_epoch=4)
+    assert told is not None
+    assert told.kind is DecisionKind.ISR_CHANGE_REFUSED
+    assert told.before == told.after == {"leader": 1, "leader_epoch": 5, "isr": (1, 2)}
+    unknown = verdict_decision(asked, verdict, None, at_ms=7, broker_id=BrokerId(1), controller_epoch=4)
+    assert unknown is not None
+    assert (unknown.before, unknown.after) == ({}, {})
 
 
 def test_a_topic_that_is_being_deleted_changes_no_more() -> None:

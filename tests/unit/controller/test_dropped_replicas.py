@@ -68,3 +68,14 @@ def test_a_replica_that_is_wanted_again_is_not_deleted() -> None:
     assign(context, 1)
     register(context, 12)
     assert replicas.take_due() == [], "it is no longer a dropped replica of the former reassignment"
+
+
+def test_one_that_is_gone_with_its_topic_does_not_hold_up_the_others() -> None:
+    context, replicas = dropped_from_2()
+    gone = Replica(TopicPartition("gone", 0), BrokerId(2))
+    others = DroppedReplicas(context)
+    for replica in (gone, ON_2):
+        others.on_dropped(replica, EPOCH)
+    register(context, 11)
+    assert others.take_due() == [Due(ON_2, EPOCH)]
+    assert replicas.take_due() == [Due(ON_2, EPOCH)]

@@ -227,6 +227,14 @@ def test_nothing_is_given_to_a_broker_that_cannot_take_it(spoil: Callable[[Contr
     assert not any(each.to_elect for each in balances(context, limit_percent=10, reassigning=False))
 
 
+def test_a_topic_that_is_being_deleted_does_not_hide_those_after_it() -> None:
+    context = cluster({0: AWAY})
+    context.topics = {"deleted": context.topics["t"], **context.topics}
+    context.topics_to_delete["deleted"] = None
+    (balance,) = balances(context, limit_percent=10, reassigning=False)
+    assert balance.to_elect == (T0,)
+
+
 def test_nothing_is_given_back_while_partitions_move() -> None:
     (balance,) = balances(cluster({0: AWAY}), limit_percent=10, reassigning=True)
     assert (balance.to_elect, balance.left_out) == ((), {T0: LeftOut.REASSIGNMENT})

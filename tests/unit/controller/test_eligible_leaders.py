@@ -198,3 +198,15 @@ def test_an_elr_that_a_lower_min_insync_replicas_made_void_leads_nothing_and_is_
     assert result is not None
     kept = with_elr(before, result.state, staying=ids(*REPLICAS), needed=1)
     assert kept.eligible_leader_replicas == ()
+
+
+def test_where_nobody_needs_to_be_in_sync_nobody_stays_eligible_and_the_elr_that_was_kept_goes() -> None:
+    """min.insync.replicas of a topic may be 1, and `needed` 0 where it has no replicas that stay: the ELR is kept."""
+    result = change(state(2, (2,), (1,)), (1, 2), needed=0)
+    assert led(result) == (2, (2,))
+    assert result is not None
+    assert "no longer eligible: [1]" in result.why
+
+
+def test_of_several_members_without_a_known_leader_the_first_is_waited_for() -> None:
+    assert led(change(state(NO_LEADER, (2, 3)), (1,), unclean=(2, 3))) == (NO_LEADER, (2,))

@@ -18,6 +18,7 @@ UPGRADE, SAFE, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, Upgrade
 def test_without_anything_set_all_that_all_brokers_support_is_in_force() -> None:
     assert levels_in_force(NOTHING_SET, [KAVKA, KAVKA]) == {"group.version": 1, "transaction.version": 2}
     assert levels_in_force(NOTHING_SET, [KAVKA, OLDER]) == {"transaction.version": 1}
+    assert levels_in_force(NOTHING_SET, [OLDER, KAVKA]) == {"transaction.version": 1}
     assert levels_in_force(NOTHING_SET, [KAVKA, APACHE]) == {}
     assert levels_in_force(NOTHING_SET, []) == {}
 
@@ -48,6 +49,18 @@ def test_a_default_may_be_written_down() -> None:
     assert pinned.features == {"group.version": 1}
 
 
+def test_the_default_may_be_written_down_by_a_downgrade_too_which_lowers_nothing() -> None:
+    pinned = updated(NOTHING_SET, FeatureUpdate("transaction.version", 2, SAFE), [KAVKA])
+    assert pinned.features == {"transaction.version": 2}
+
+
+def test_the_lowest_level_that_a_broker_supports_is_one_of_them() -> None:
+    some = {"share.version": (1, 2)}
+    assert updated(NOTHING_SET, FeatureUpdate("share.version", 1, SAFE), [some]).features == {"share.version": 1}
+    with pytest.raises(RequestError, match=r"supports share\.version from 2 to 3, not 1"):
+        updated(NOTHING_SET, FeatureUpdate("share.version", 1, SAFE), [{"share.version": (2, 3)}])
+
+
 def test_a_feature_is_switched_off_and_on_again() -> None:
     off = updated(NOTHING_SET, FeatureUpdate("group.version", 0, UNSAFE), [KAVKA])
     assert off == FeatureNode(enabled=True, held_at_zero=("group.version",))
@@ -72,6 +85,15 @@ def test_a_feature_that_no_broker_knows_is_called_that() -> None:
 def test_a_level_that_nobody_supports_any_more_can_be_removed() -> None:
     node = FeatureNode(enabled=True, features={"tomorrow.version": 7})
     assert updated(node, FeatureUpdate("tomorrow.version", 0, SAFE), [KAVKA]) == NOTHING_SET
+
+
+def test_a_refusal_names_what_is_wrong() -> None:
+    for update, why in (
+        (FeatureUpdate("", 1, UPGRADE), "must not be empty"),
+        (FeatureUpdate("group.version", -1, SAFE), "level -1 of group.version is below 1"),
+    ):
+        with pytest.raises(RequestError, match=why):
+            updated(NOTHING_SET, update, [KAVKA])
 
 
 @pytest.mark.parametrize(

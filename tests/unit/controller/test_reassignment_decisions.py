@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.controller.decide.election import Elected, PartitionChange
+from kavka.controller.decide.reasons import PartitionView, Stamp, reassignment_decision
 from kavka.controller.decide.reassignment import (
     ReassignmentRefused,
     ReplicaAssignment,
@@ -19,8 +20,9 @@ from kavka.controller.decide.reassignment import (
     settle,
     with_assigned,
 )
+from kavka.decisions import Decision
 from kavka.errors import ErrorCode
-from kavka.model import NO_LEADER, BrokerId
+from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.znodes import PartitionState, TopicAssignment
 
 LIVE = tuple(map(BrokerId, range(1, 8)))
@@ -56,6 +58,36 @@ def test_a_wish_becomes_the_assignment_to_begin_with(
     current: ReplicaAssignment, target: tuple[int, ...] | None, planned: ReplicaAssignment
 ) -> None:
     assert plan_reassignment(current, target, LIVE) == planned
+
+
+def test_broker_0_is_a_broker_and_a_negative_number_is_none() -> None:
+    planned = plan_reassignment(REST, (0, 1, 2), ids(0, 1, 2, 3))
+    assert planned == ReplicaAssignment(ids(0, 1, 2, 3), ids(0), ids(3))
+    refused = plan_reassignment(REST, (-1, 1, 2), ids(-1, 1, 2, 3))
+    assert isinstance(refused, ReassignmentRefused)
+    assert "Invalid broker id in replica list" in refused.message
+
+
+def told(before: ReplicaAssignment, after: ReplicaAssignment, known: PartitionState | None = None) -> Decision:
+    view = PartitionView(TopicPartition("t", 0), known, LIVE)
+    return reassignment_decision(Stamp(7, BrokerId(1), 4), view, before, after)
+
+
+def test_a_reassignment_is_told_with_what_becomes_of_the_former_wish_and_of_the_replicas() -> None:
+    onward = plan_reassignment(ON_THE_WAY, (5, 1), LIVE)
+    assert isinstance(onward, ReplicaAssignment)
+    assert told(ON_THE_WAY, onward).why == "the partition moves from (1, 2, 3) to (5, 1), no longer to (4, 1)"
+    assert told(REST, ON_THE_WAY).why == "the partition moves from (1, 2, 3) to (4, 1)"
+    assert told(ON_THE_WAY, ReplicaAssignment(ids(4, 1))).why == (
+        "all of (4, 1) are in sync; the replicas on (2, 3) are deleted"
+    )
+    added = ReplicaAssignment(ids(1, 2, 3, 4), ids(4))
+    assert told(added, ReplicaAssignment(ids(1, 2, 3, 4))).why == "all of (1, 2, 3, 4) are in sync"
+
+
+def test_a_reassignment_is_told_in_the_epoch_of_the_partitions_leader() -> None:
+    assert told(REST, ON_THE_WAY).leader_epoch == -1, "it has no state"
+    assert told(REST, ON_THE_WAY, state(1, 1, 2, 3)).leader_epoch == 7
 
 
 @given(st.lists(st.integers(1, 7), unique=True, min_size=1), st.lists(st.integers(1, 7), unique=True, min_size=1))

@@ -51,6 +51,56 @@ def test_racks_are_used_evenly() -> None:
     assert leaders == [0, 1, 2, 3, 4, 5]
 
 
+RACKS = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
+"""As in the example of Kafka's AdminUtils: in turn they are brokers 0, 3, 1, 5, 4, 2."""
+
+
+def on_racks(count: int, *, first: int = 0, start: int = 0) -> dict[int, tuple[int, ...]]:
+    brokers = [BrokerRack(BrokerId(broker_id), rack) for broker_id, rack in RACKS.items()]
+    found = assign_replicas_from(brokers, count, 3, first_partition=first, start=start)
+    return {partition: tuple(replicas) for partition, replicas in found.items()}
+
+
+def test_replicas_on_racks_lie_where_kafka_puts_them() -> None:
+    assert on_racks(12) == {
+        0: (0, 3, 1),
+        1: (3, 1, 5),
+        2: (1, 5, 4),
+        3: (5, 4, 2),
+        4: (4, 2, 0),
+        5: (2, 0, 3),
+        6: (0, 4, 2),
+        7: (3, 2, 0),
+        8: (1, 0, 3),
+        9: (5, 3, 1),
+        10: (4, 1, 5),
+        11: (2, 5, 4),
+    }
+
+
+def test_partitions_that_are_added_go_on_with_the_round_over_racks() -> None:
+    assert on_racks(3, first=6) == {6: (0, 4, 2), 7: (3, 2, 0), 8: (1, 0, 3)}
+
+
+def test_another_start_shifts_leaders_by_one_place_and_followers_by_whole_racks() -> None:
+    assert on_racks(4, start=2) == {0: (1, 4, 0), 1: (5, 2, 3), 2: (4, 0, 1), 3: (2, 3, 5)}
+
+
+def test_a_single_broker_has_every_partition_on_its_own() -> None:
+    """The round of one broker ends with each partition."""
+    assert assign_replicas_from(brokers(7), 3, 1, first_partition=0, start=0) == {0: (7,), 1: (7,), 2: (7,)}
+
+
+def test_partitions_from_a_fixed_start_are_refused_as_others() -> None:
+    with pytest.raises(RequestError, match="larger than available brokers: 1"):
+        assign_replicas_from(brokers(1), 1, 2, first_partition=0, start=0)
+
+
+def test_partitions_that_are_added_by_hand_must_follow_those_that_are_there() -> None:
+    with pytest.raises(RequestError, match=r"partitions must follow partition 2: \[4\]"):
+        check_manual_assignment({4: [1]}, {1}, first_partition=3)
+
+
 def test_a_rack_is_used_twice_when_all_are_used() -> None:
     assignment = assign_replicas_from(brokers(0, 1, 2, 3, racks="aabb"), 4, 3, first_partition=0, start=0)
     for replicas in assignment.values():

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from kavka.controller.decide.reasons import refused_move_decision
 from kavka.controller.decide.state_machines import (
     PARTITION_MOVES,
     REPLICA_MOVES,
@@ -95,3 +96,24 @@ def test_counts_follow_every_move() -> None:
     table.forget([T1, T1])
     assert table.count(P.NEW) == 0
     assert table.keys(P.NEW) == []
+
+
+def test_what_is_forgotten_is_in_no_state_and_is_not_counted() -> None:
+    table = partition_states()
+    table.move([T0, T1], P.NEW)
+    table.forget([T0])
+    assert (table.state(T0), table.keys(P.NEW), table.count(P.NEW)) == (P.NON_EXISTENT, [T1], 1)
+    table.forget([T0])
+    assert table.count(P.NON_EXISTENT) == 0
+    assert table.keys(P.NON_EXISTENT) == []
+
+
+def test_a_refused_move_is_told_of_the_partition_or_of_the_replica() -> None:
+    of_partition = partition_states().move([T0], P.ONLINE).refused[0]
+    told = refused_move_decision(of_partition, at_ms=7, broker_id=BrokerId(1))
+    assert told.partition == T0
+    assert told.why.startswith("partition: ")
+    of_replica = replica_states().move([Replica(T1, BrokerId(3))], R.ONLINE).refused[0]
+    told = refused_move_decision(of_replica, at_ms=7, broker_id=BrokerId(1))
+    assert told.partition == T1
+    assert told.why.startswith("replica of broker 3: ")

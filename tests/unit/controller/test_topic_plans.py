@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import uuid
 
 import pytest
+import structlog
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
-from kavka.controller.decide.state_machines import PartitionStatus, ReplicaStatus
+from kavka.controller.decide.state_machines import PartitionStatus, Replica, ReplicaStatus
 from kavka.controller.decide.topic_plans import (
     MAX_MULTI_BYTES,
     MAX_PARTITIONS_PER_REQUEST,
@@ -31,7 +33,7 @@ from kavka.controller.decide.topic_plans import (
 from kavka.errors import ConfigError, ErrorCode
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import Check, Create, Delete, SetData, request_size_bytes
-from kavka.zookeeper.znodes import PartitionState, TopicAssignment
+from kavka.zookeeper.znodes import MalformedZNode, PartitionState, TopicAssignment
 from tests.unit.controller.cluster_support import registration
 
 RULES = TopicRules()
@@ -88,6 +90,7 @@ def test_legal_names(name: str) -> None:
 def test_dots_and_underscores_collide() -> None:
     assert colliding_topics("a_b.c", ["a.b_c", "a_b.c", "abc", "a_b_c"]) == ["a.b_c", "a_b_c"]
     assert colliding_topics("abc", ["a.c"]) == []
+    assert colliding_topics("a.b", ["a_b"]) == ["a_b"]
     context = cluster(1)
     with_topic(context, "a.b")
     assert plan(context, TopicRequest("a_b")) == Refusal(
@@ -159,8 +162,10 @@ def test_a_request_has_a_limit_of_partitions() -> None:
     assert [isinstance(one, Refusal) for one in limited] == [False, True, False, True]
     assert isinstance(limited[1], Refusal)
     assert limited[1].code is ErrorCode.POLICY_VIOLATION
+    assert limited[1].message.startswith(f"{2 * half + 1} partitions are more than")
     context = cluster(1)
     with_topic(context, "t")
+    assert not isinstance(plan_partitions(PartitionsRequest("t", MAX_PARTITIONS_PER_REQUEST + 1), context), Refusal)
     refused = plan_partitions(PartitionsRequest("t", MAX_PARTITIONS_PER_REQUEST + 2), context)
     assert isinstance(refused, Refusal)
     assert refused.code is ErrorCode.POLICY_VIOLATION
@@ -198,6 +203,17 @@ def test_every_multi_is_guarded_and_fits() -> None:
     assert [batch[1:] for batch in guarded_multis([huge, huge], epoch_version=9)] == [[huge], [huge]]
 
 
+def test_a_multi_is_filled_to_its_limit_and_no_further() -> None:
+    guard = Check("/controller_epoch", 9)
+    small = Create("/s", b"")
+    room = MAX_MULTI_BYTES - request_size_bytes(guard) - request_size_bytes(small)
+    fits = Create("/x", b"x" * (room - request_size_bytes(Create("/x", b""))))
+    assert request_size_bytes(fits) == room
+    assert list(guarded_multis([small, fits], epoch_version=9)) == [[guard, small, fits]]
+    larger = Create("/x", (fits.data or b"") + b"x")
+    assert list(guarded_multis([small, larger], epoch_version=9)) == [[guard, small], [guard, larger]]
+
+
 def test_growth() -> None:
     context = cluster(1, 2)
     known = with_topic(context, "t", partition_count=2, replication_factor=2)
@@ -218,6 +234,9 @@ def test_growth() -> None:
     by_hand = plan_partitions(PartitionsRequest("t", 3, [[2, 1]]), context)
     assert not isinstance(by_hand, Refusal)
     assert by_hand.assignment.partitions[2] == (2, 1)
+    two = plan_partitions(PartitionsRequest("t", 4, [[2, 1], [1, 2]]), context)
+    assert not isinstance(two, Refusal)
+    assert (two.assignment.partitions[2], two.assignment.partitions[3]) == ((2, 1), (1, 2))
 
 
 @pytest.mark.parametrize(
@@ -305,3 +324,37 @@ def test_the_context_follows_topics() -> None:
     assert context.states == {}
     assert context.partitions.keys(PartitionStatus.NEW) == []
     assert context.replicas.count(ReplicaStatus.NEW) == 0
+
+
+def test_the_context_forgets_a_topics_id_and_its_failed_replicas_with_it() -> None:
+    context = cluster(1)
+    known = with_topic(context, "t")
+    assert known.topic_id is not None
+    t0 = Replica(TopicPartition("t", 0), BrokerId(1))
+    context.failed_replicas[t0] = None
+    context.remove_topic("t")
+    assert context.topic_name(known.topic_id) is None
+    assert context.failed_replicas == {}
+
+
+def test_a_topic_that_is_made_anew_under_its_name_is_known_by_its_new_id_alone() -> None:
+    context = cluster(1)
+    before = with_topic(context, "t")
+    after = KnownTopic(TopicAssignment("t", {0: (1,)}, uuid.UUID(int=9)), 1)
+    context.set_topic(after)
+    assert before.topic_id is not None
+    assert context.topic_name(before.topic_id) is None
+    assert context.topic_name(uuid.UUID(int=9)) == "t"
+    context.set_topic(KnownTopic(TopicAssignment("t", {0: (1,)}, None), 2))
+    assert context.topic_names == {}, "an older controller wrote it without an id"
+
+
+def test_a_znode_that_cannot_be_read_is_logged_once_for_each_content() -> None:
+    context = cluster(1)
+    with structlog.testing.capture_logs() as lines:
+        for detail in ("no JSON", "no JSON", "'leader' is missing", "'leader' is missing"):
+            context.found_malformed(MalformedZNode("/brokers/topics/t", detail))
+    assert [(line["event"], line["why"].rpartition(": ")[2]) for line in lines] == [
+        ("znode cannot be read", "no JSON"),
+        ("znode cannot be read", "'leader' is missing"),
+    ]

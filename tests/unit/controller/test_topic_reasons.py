@@ -29,3 +29,10 @@ def test_a_topic_is_told_with_its_partitions(partitions: int, added: list[int], 
         "partitions": partitions,
         "replication_factor": 2,
     }
+
+
+def test_the_factor_is_that_of_the_first_new_partition() -> None:
+    assignment = TopicAssignment("orders", {0: (1,), 1: (1, 2), 2: (1, 2, 3)}, None)
+    new = [TopicPartition("orders", number) for number in (1, 2)]
+    decision = topic_decision(Stamp(1_000, BrokerId(1), 7), DecisionKind.TOPIC_CREATED, assignment, new)
+    assert decision.evidence["replication_factor"] == 2
