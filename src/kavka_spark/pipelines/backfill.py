@@ -38,6 +38,7 @@ class FlowBackfill:
     flow: str
     since: str
     to: str = ""
+    _seen: set[str] = field(default_factory=set)
     _taken: set[str] = field(default_factory=set)
     _quarantined: set[str] = field(default_factory=set)
 
@@ -45,6 +46,7 @@ class FlowBackfill:
         """Gives the order to the stream that a flow reads, if it is about this flow. Raises `BackfillRefused`."""
         name, function = short_name(flow.name), getattr(flow.func, "__name__", "")
         of = str(getattr(flow.func, QUARANTINE_OF, ""))
+        self._seen.add(name)
         if of:
             self._quarantined.add(of)
         if self.flow not in (name, of):
@@ -74,7 +76,8 @@ class FlowBackfill:
         """After all flows were defined; `sinks` has the options of those to which flows write, by lower-case names.
         Raises `BackfillRefused`."""
         if self.flow not in self._taken:
-            raise BackfillRefused(f"there is no flow {self.flow}, or it is made of SQL")
+            found = ", ".join(sorted(self._seen)) or "none"
+            raise BackfillRefused(f"there is no flow {self.flow} in Python, where the flows are {found}")
         if any(sinks.get(flow, {}).get("mergekeys") for flow in self._taken):
             raise BackfillRefused(
                 f"{self.flow} writes to a table of merged changes, in which an older change would replace a newer one. "

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +25,7 @@ from pyspark.pipelines.graph_element_registry import GraphElementRegistry, graph
 from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTable, Table, TemporaryView
 
 from kavka_spark.pipelines.progress import short_name
-from kavka_spark.pipelines.spec import PipelineSpec
+from kavka_spark.pipelines.spec import PipelineSpec, SpecError
 from kavka_spark.pipelines.sql_definitions import Kind, SqlDefinition, SqlProblem, sql_definitions
 from kavka_spark.stream_plans import Step, nodes
 
@@ -101,6 +102,19 @@ class Definitions:
             if short_name(each.definition.name) == target and each.definition.kind != "flow":
                 return each.definition.kind
         return "streaming table"
+
+    def check_tables(self, names: Iterable[str]) -> None:
+        """Raises `SpecError` for a name that no table and no materialized view has: SDP would leave out all flows, and
+        report a completed run."""
+        targets = {short_name(name) for name in (*self.outputs, *(each.target for each in self.places.values()))}
+        tables = sorted(name for name in targets if self.kind_of(name) in ("streaming table", "materialized view"))
+        spelled = {name.lower(): name for name in tables}
+        for name in names:
+            plain = name.replace("`", "").lower().rpartition(".")[2]
+            if plain not in spelled:
+                near = get_close_matches(plain, spelled, 1)
+                hint = f"did you mean {spelled[near[0]]}? " if near else ""
+                raise SpecError(f"there is no table {name}", f"{hint}The tables are {', '.join(tables) or 'none'}")
 
     def refuse_shared_files(self) -> None:
         """Raises `DefinitionProblem` for files that two flows would write to.

@@ -46,6 +46,10 @@ _NEXT: Final = (
     ("DATA_SOURCE_NOT_FOUND", 'is the format installed? `kavka spark doctor` checks it for "kavka"'),
     ("STREAMING_RUN_NEWER_CONCURRENT_UPDATE", "another run of this pipeline is under way"),
     ("INCOMPATIBLE_TABLE_CHANGE", "`kavka pipeline run --full-refresh TABLE` computes it again from the start"),
+    (
+        "MALFORMED_LOG_FILE",
+        "take the file from a backup, or `kavka pipeline run --full-refresh TABLE` starts again from nothing",
+    ),
     ("StreamingQuery checkpoint", "`kavka pipeline run --full-refresh TABLE` starts again from nothing"),
     (
         "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION",

@@ -95,6 +95,7 @@ class TriggeredRuns:
         failed: dict[str, str] = {}
         try:
             load_definitions(self._spec, registry, self._spark, lambda: _as_sdp_reads(self._spark, graph))
+            registry.definitions.check_tables((*self._order.refresh, *self._order.full_refresh))
             if backfill is not None:
                 backfill.check({each.flow: each.options for each in sinks_in(registry.definitions)})
             self._journal.write("defined", flows=registry.definitions.as_json(self._spec.root))

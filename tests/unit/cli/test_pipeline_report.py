@@ -120,3 +120,17 @@ def test_what_is_no_checkpoint_is_told_in_a_sentence(tmp_path: Path, made: str) 
         recover(checkpoint)
     assert refused.value.status == WRONG_USAGE
     assert "copy metadata, offsets and commits here" in refused.value.next_step
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_a_backfill_that_failed_is_not_said_to_have_had_nothing_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], has_failed: bool
+) -> None:
+    order = Order("p", "", "run", backfill=("nope", "earliest", ""))
+    teller = Teller(_spec(tmp_path), order, as_json=False, quiet=True)
+    teller.take({"event": "run began", "run": 1, "at": 0.0})
+    if has_failed:
+        teller.take({"event": "problem", "problem": "there is no flow nope"})
+    teller.take({"event": "run ended", "outcome": "failed" if has_failed else "completed", "seconds": 2.0})
+    teller.end()
+    assert ("nothing to fill in" in capsys.readouterr().out) is not has_failed

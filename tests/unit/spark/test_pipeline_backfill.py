@@ -72,8 +72,10 @@ def test_a_flow_is_not_filled_in_without_its_quarantine() -> None:
         order.check({})
     with pytest.raises(BackfillRefused, match="the function orders defines the flow renamed"):
         FlowBackfill("orders", "earliest").take(_flow("renamed", "orders"), _frame(_source()))
-    with pytest.raises(BackfillRefused, match="there is no flow orders"):
-        FlowBackfill("orders", "earliest").check({})
+    order = FlowBackfill("ordres", "earliest")
+    order.take(_flow("orders"), _frame(_source()))
+    with pytest.raises(BackfillRefused, match="there is no flow ordres in Python, where the flows are orders"):
+        order.check({})
 
 
 def test_a_flow_into_a_table_of_changes_is_refused_before_its_checkpoint_holds_the_range() -> None:

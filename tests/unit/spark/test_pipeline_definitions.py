@@ -12,7 +12,7 @@ from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import KEPT, Journal, JournalReader, journals, new_journal_path
 from kavka_spark.pipelines.problems import plain, problem_of
 from kavka_spark.pipelines.progress import Figures, source_lag
-from kavka_spark.pipelines.spec import parse_spec
+from kavka_spark.pipelines.spec import SpecError, parse_spec
 from kavka_spark.pipelines.sql_definitions import SqlProblem, sql_definitions
 
 SQL = """-- a comment; with a semicolon
@@ -196,3 +196,13 @@ def test_two_flows_into_the_same_files_are_refused_because_spark_would_lose_rows
 
 def test_a_table_with_transactions_of_its_own_takes_several_flows() -> None:
     _two_flows("CREATE STREAMING TABLE t USING delta").refuse_shared_files()
+
+
+def test_a_table_to_refresh_that_is_not_defined_is_refused_with_the_near_one_and_all_others() -> None:
+    definitions = _two_flows("CREATE STREAMING TABLE t; CREATE MATERIALIZED VIEW per_day AS SELECT 1")
+    definitions.check_tables(["t", "PER_DAY", "spark_catalog.default.t", "`per_day`"])
+    with pytest.raises(SpecError, match="there is no table per_dya") as refused:
+        definitions.check_tables(["t", "per_dya"])
+    assert refused.value.next_step == "did you mean per_day? The tables are per_day, t"
+    with pytest.raises(SpecError, match="there is no table a"):
+        definitions.check_tables(["a"])  # A flow.

@@ -167,7 +167,7 @@ class Teller:
                     table.add(f"{topic}-{partition}", _number(first), _number(end), _number(at - first))
         if table.rows:
             show(table)
-        else:
+        elif self.problem is None:
             print(f"{flow} had nothing to fill in.")
 
     def _show_definitions(self, flows: list[dict[str, Any]]) -> None:
