@@ -249,7 +249,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         end_retry_ms=_number(given, "fetchoffset.retryintervalms") or 1_000,
         poll_timeout_ms=_number(given, "kafkaconsumer.polltimeoutms") or POLL_TIMEOUT_MS,
         group_id=given.get("kavka.group.id") or None,
-        backfill=_backfill(given),
+        backfill=backfill_of(given),
         topic_ids=boolean(given, "kavka.offsets.topic.ids", default=True),
     )
 
@@ -334,8 +334,10 @@ def _bound(given: Mapping[str, str], side: str, default: Edge) -> Bound:
     return AtOffsets(_by_partition(text, f"{side}Offsets", lowest=EARLIEST))
 
 
-def _backfill(given: Mapping[str, str]) -> Backfill | None:
-    """`earliest`, ms since 1970, or offsets by partition; to the stream's beginning, to a time, or to offsets."""
+def backfill_of(given: Mapping[str, str]) -> Backfill | None:
+    """From `earliest`, ms since 1970, or offsets by partition; to the stream's beginning, to a time, or to offsets.
+
+    Raises `ConfigError`."""
     if "kavka.backfill.from" not in given:
         if "kavka.backfill.to" in given:
             raise ConfigError("option 'kavka.backfill.to' needs 'kavka.backfill.from': earliest, a time, or offsets")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.output import WRONG_USAGE, Failure
+from kavka.cli.pipelines.pipeline import backfill
 from kavka.cli.pipelines.pipeline_report import BAR, Run, Teller, bar, show_status
 from kavka.cli.pipelines.spark import need_spark, recover
 from kavka.installation import install_command
@@ -134,3 +135,21 @@ def test_a_backfill_that_failed_is_not_said_to_have_had_nothing_to_do(
     teller.take({"event": "run ended", "outcome": "failed" if has_failed else "completed", "seconds": 2.0})
     teller.end()
     assert ("nothing to fill in" in capsys.readouterr().out) is not has_failed
+
+
+@pytest.mark.parametrize(
+    ("since", "to", "problem"),
+    [
+        ('{"orders": {"x": 1}}', None, "kavka.backfill.from' is .*, expected JSON"),
+        ("earliest", '{"orders": 5}', "kavka.backfill.to' is .*, expected JSON"),
+        ("2026-11-02", "2026-11-01", "before 'kavka.backfill.from'"),
+    ],
+)
+def test_ranges_that_cannot_be_are_refused_before_spark_starts(
+    tmp_path: Path, since: str, to: str | None, problem: str
+) -> None:
+    (tmp_path / "pipeline.yml").write_text("name: orders\nstorage: storage\n")
+    with pytest.raises(Failure, match=problem) as refused:
+        backfill(str(tmp_path), "orders", since=since, to=to)
+    assert refused.value.status == WRONG_USAGE
+    assert not (tmp_path / "storage").exists()

@@ -206,6 +206,7 @@ def backfill(
 
     order = _order(pipeline, "run", bootstrap, settings)
     sides = (_backfill_side("--from", since), "" if to is None else _backfill_side("--to", to))
+    _check_backfill(*sides)
     _tell(replace(order, backfill=(flow, *sides)), as_json=as_json, quiet=quiet)
 
 
@@ -330,6 +331,17 @@ def _backfill_side(option: str, text: str) -> str:
     if text.strip() == "earliest" and option == "--from":
         return "earliest"
     return text if text.lstrip().startswith("{") else str(parse_time(text))
+
+
+def _check_backfill(since: str, to: str) -> None:
+    """Says in a second what the source would refuse once Spark has started."""
+    from kavka.errors import ConfigError
+    from kavka_spark.source_options import backfill_of
+
+    try:
+        backfill_of({"kavka.backfill.from": since} | ({"kavka.backfill.to": to} if to else {}))
+    except ConfigError as problem:
+        usage(str(problem))
 
 
 def _list_examples(examples: dict[str, str], *, as_json: bool) -> None:
