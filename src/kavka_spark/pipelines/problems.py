@@ -65,6 +65,8 @@ _NEXT: Final = (
         "CAST_INVALID_INPUT",
         "a record does not fit a cast: with try_cast it is NULL, which an expectation drops or quarantines (@expect)",
     ),
+    ("JAVA_GATEWAY_EXITED", "is there a Java that Spark can use? `kavka spark doctor` checks it"),
+    ("Cannot run program", "do the workers have a Python? `kavka spark doctor` checks PYSPARK_PYTHON"),
     ("ConnectionFailed", "are the brokers up? use -b HOST:PORT for others"),
 )
 
