@@ -300,6 +300,9 @@ class Broker:
             "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in self.ports.items()),
             "inter.broker.listener.name": "PLAINTEXT",
             "socket.listen.backlog.size": str(BACKLOG),
+            # Rings in mapped files: they fill with what connections do, and count as memory.
+            "kavka.flight.recorder.bytes": str(1 << 20),
+            "kavka.decisions.ring.bytes": str(1 << 17),
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,
             "listener.name.sasl_ssl.plain.sasl.jaas.config": jaas,
