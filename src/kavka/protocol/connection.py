@@ -85,6 +85,7 @@ class ConnectionContext:
     """
 
     __slots__ = (
+        "__weakref__",
         "_ended",
         "_held",
         "client_host",

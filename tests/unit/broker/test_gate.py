@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any, cast
+from weakref import ref
 
 import pytest
 
@@ -109,3 +111,17 @@ def test_after_the_session_a_client_may_authenticate_again(world: World) -> None
     world.log_in()
     assert world.ask(ApiKey.METADATA, 4, MetadataRequest(topics=[])) == Response((b"served",))
     assert world.gates.counts["SASL"].expired == 0
+
+
+def test_a_closed_connection_and_its_gate_are_gone_without_a_look_for_garbage() -> None:
+    world = World()
+    context = ConnectionContext("other", "10.0.0.1", 2, "SASL")
+    context.gate = gate = world.gates.new(context)
+    place, there = ref(context), ref(gate)
+    gc.disable()
+    try:
+        del context, gate
+        assert place() is None
+        assert there() is None
+    finally:
+        gc.enable()

@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import ref
 
 from kavka.broker.api_table import SERVED
 from kavka.broker.authentication.failed_authentications import Attempt, Failures
@@ -184,7 +185,19 @@ class Gates:
 class SaslGate:
     """The gate of one connection (`protocol.connection.Gate`)."""
 
-    __slots__ = ("_context", "_counts", "_held", "_ports", "_saw_newer", "_server", "_turn", "is_open")
+    __slots__ = (
+        "__weakref__",
+        "_context",
+        "_counts",
+        "_held",
+        "_host",
+        "_listener",
+        "_ports",
+        "_saw_newer",
+        "_server",
+        "_turn",
+        "is_open",
+    )
 
     limit_name = "sasl.server.max.receive.size"
 
@@ -198,7 +211,10 @@ class SaslGate:
     ) -> None:
         self.is_open = False
         self._held = held
-        self._context = context
+        self._context = ref(context)
+        """Its connection has this gate: where each kept the other, closed connections would stay in memory until all
+        garbage is looked for, which a broker seldom does."""
+        self._host, self._listener = context.client_host, context.listener_name
         self._counts = counts
         self._ports = ports
         self._saw_newer = False
@@ -254,13 +270,13 @@ class SaslGate:
     # -- guessing (I5)
 
     def _wait_ms(self) -> int:
-        context, ports = self._context, self._ports
-        if context.listener_name in ports.unhurried:
+        ports = self._ports
+        if self._listener in ports.unhurried:
             return 0
-        return ports.guessing.wait_ms(context.client_host, context.listener_name, self._now_ms())
+        return ports.guessing.wait_ms(self._host, self._listener, self._now_ms())
 
     def _hold(self, request: Request, serve: Handler) -> Outcome:
-        place = (group_of(self._context.client_host), self._context.listener_name)
+        place = (group_of(self._host), self._listener)
         if not self._held.has_room(place, len(request.body)):
             return self._failed(self._server.on_broken(FailureReason.TOO_MANY), None)
         # Its own bytes: a view would keep the buffer that all connections share.
@@ -272,12 +288,12 @@ class SaslGate:
         me = asyncio.current_task()
         assert me is not None, "the processor makes a task of it"
         self._held.add(place, len(request.body))
-        self._context.hold(me)  # Nobody waits for a client that is gone.
+        request.context.hold(me)  # Nobody waits for a client that is gone.
         try:
             while wait_ms := self._wait_ms():  # noqa: ASYNC110  # it is known for how long
                 await asyncio.sleep(wait_ms / 1000)
         finally:
-            self._context.release(me)
+            request.context.release(me)
             self._held.remove(place, len(request.body))
         outcome = self._before(request, serve)
         return outcome if isinstance(outcome, Response) else await outcome
@@ -385,11 +401,12 @@ class SaslGate:
     def _on_step(self, reaction: Reaction) -> None:
         """A token was good; it may have been the last one."""
         server, counts = self._server, self._counts
-        if server.phase is not Phase.OPEN:
-            return
-        self._context.is_by_token = server.is_by_token
+        context = self._context()
+        if server.phase is not Phase.OPEN or context is None:
+            return  # Of a connection that is gone nobody has a request left.
+        context.is_by_token = server.is_by_token
         if not self.is_open:
-            self._context.principal = f"User:{server.user}"
+            context.principal = f"User:{server.user}"
             self.is_open = True
             counts.succeeded += 1
             counts.succeeded_without_again += not self._saw_newer
@@ -424,12 +441,12 @@ class SaslGate:
 
     def _count(self, reaction: Reaction) -> None:
         assert reaction.failure is not None
-        server, context = self._server, self._context
+        server = self._server
         if self.is_open:
             self._counts.failed_again += 1
         else:
             self._counts.failed += 1
-        attempt = Attempt(context.client_host, context.listener_name, server.mechanism, self.is_open)
+        attempt = Attempt(self._host, self._listener, server.mechanism, self.is_open)
         now_ms, ports = self._now_ms(), self._ports
         slowed_ms = 0
         if attempt.listener not in ports.unhurried and reaction.failure.reason not in NO_GUESSES:
