@@ -138,6 +138,7 @@ class Producer:
         """Requests under way, by broker."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._dispatch_soon = False
         self._room: list[asyncio.Future[None]] = []
         self._producer: tuple[int, int] | None = None
@@ -754,9 +755,10 @@ class Producer:
     def _set_timer(self, at: float) -> None:
         """Dispatches at the loop's time `at`, or earlier where that was asked before."""
         if self._timer is not None:
-            if self._timer.when() <= at:
+            if self._timer_at <= at:
                 return
             self._timer.cancel()
+        self._timer_at = at  # uvloop's handle of what is due at once does not tell.
         self._timer = asyncio.get_running_loop().call_at(at, self._on_timer)
 
 

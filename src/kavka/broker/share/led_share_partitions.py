@@ -48,7 +48,7 @@ from kavka.broker.share.dead_letters import DeadLetterWriter, Grave
 from kavka.broker.share.group_settings import ShareSettings
 from kavka.broker.share.persister import SharePersister
 from kavka.coordinator.share_state.decide.records import ShareKey
-from kavka.coordinator.shared.standstill import after_reading, stood_still
+from kavka.coordinator.shared.standstill import after_reading, due_at, stood_still
 from kavka.decisions import RecordDecision
 from kavka.errors import ErrorCode, RecordsError, RequestError, StorageError
 from kavka.logger import Logger
@@ -379,7 +379,7 @@ class ShareLeaders:
             return
         delay_s = max(deadline_ms - self.now_ms(), 0) / 1000
         if led.timer is not None:
-            if led.timer.when() <= self._ports.loop.time() + delay_s:
+            if due_at(led.timer) <= self._ports.loop.time() + delay_s:
                 return
             led.timer.cancel()
         led.timer = self._ports.loop.call_later(delay_s, self._on_time, led)
