@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kavka.coordinator.transactions.decide.records import decode_transaction_record, transaction_record
 from kavka.coordinator.transactions.decide.shard import TransactionShard, Transition
 from kavka.coordinator.transactions.decide.state import (
     MAX_EPOCH,
@@ -471,3 +472,63 @@ def test_states_have_kafkas_names_and_numbers() -> None:
         (6, "Dead"),
         (7, "PrepareEpochFence"),
     ]
+
+
+def test_an_exhausted_epoch_is_remembered_for_who_names_it() -> None:
+    """Who asks with that epoch and does not hear the answer asks with it again (KIP-360)."""
+    exhausted = known(COMPLETE_COMMIT, epoch=MAX_EPOCH)
+    named = init(shard(exhausted), (7, MAX_EPOCH)).transaction
+    unnamed = init(shard(exhausted)).transaction
+    assert named is not None
+    assert unnamed is not None
+    assert (named.producer_id, named.producer_epoch, named.last_epoch) == (NEW_ID, 0, MAX_EPOCH)
+    assert (unnamed.producer_id, unnamed.producer_epoch, unnamed.last_epoch) == (NEW_ID, 0, -1)
+
+
+def test_a_last_epoch_is_that_of_the_former_producer_id_and_of_nobody_else() -> None:
+    moved = known(EMPTY, epoch=0, previous_producer_id=3)
+    assert refusal(init, shard(moved), (OTHERS_ID, MAX_EPOCH)) is ErrorCode.PRODUCER_FENCED
+    assert refusal(init, shard(moved), (3, 4)) is ErrorCode.PRODUCER_FENCED
+    exhausted = known(EMPTY, epoch=MAX_EPOCH, previous_producer_id=3)
+    assert refusal(init, shard(exhausted), (OTHERS_ID, MAX_EPOCH)) is ErrorCode.PRODUCER_FENCED
+
+
+def test_another_producer_does_not_end_a_transaction_of_epoch_0() -> None:
+    fresh = known(COMPLETE_COMMIT, epoch=0, version=2, previous_producer_id=3)
+    for producer in ((OTHERS_ID, 0), (OTHERS_ID, MAX_EPOCH), (3, 0)):
+        assert refusal(end, shard(fresh), producer, version=2) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert end(shard(fresh), (3, MAX_EPOCH), version=2).transaction is None, "its end was decided before"
+
+
+def test_an_end_keeps_the_last_epoch_before_version_2_and_makes_one_with_it() -> None:
+    before = end(shard(known(ONGOING, last_epoch=4))).transaction
+    after = end(shard(known(ONGOING, last_epoch=4)), version=2).transaction
+    assert before is not None
+    assert after is not None
+    assert (before.producer_epoch, before.last_epoch) == (5, 4)
+    assert (after.producer_epoch, after.last_epoch) == (6, 5)
+
+
+def test_an_end_keeps_the_time_of_the_beginning_and_an_abort_of_nothing_begins_at_once() -> None:
+    ended = end(shard(known(ONGOING)), version=2).transaction
+    nothing = end(shard(known(COMPLETE_COMMIT)), commit=False, version=2).transaction
+    assert ended is not None
+    assert nothing is not None
+    assert (ended.started_ms, nothing.started_ms) == (NOW_MS - 10, NOW_MS)
+
+
+def test_of_the_last_epoch_there_is_no_next_one() -> None:
+    with pytest.raises(InvariantViolation, match="which is the last"):
+        known(EMPTY, epoch=MAX_EPOCH).with_next_epoch(TIMEOUT_MS, None, NOW_MS, 0)
+
+
+@pytest.mark.parametrize(("version", "kept"), [(0, (-1, -1)), (1, (3, 8)), (2, (3, 8))])
+def test_producer_ids_before_and_after_stand_in_records_that_have_fields_for_them(
+    version: int, kept: tuple[int, int]
+) -> None:
+    transaction = known(PREPARE_COMMIT, previous_producer_id=3, next_producer_id=8)
+    record = transaction_record(transaction, transaction_version=version)
+    found = decode_transaction_record(record.key, record.value)
+    assert found is not None
+    assert found.transaction is not None
+    assert (found.transaction.previous_producer_id, found.transaction.next_producer_id) == kept
