@@ -58,7 +58,7 @@ MENDED: Final = (
             (
                 Change(
                     f"{LOG}.write_topic_id",
-                    "self._metadata.is_unsynced = self._durability.directory_changed = True",
+                    "self.metadata.is_unsynced = self._durability.directory_changed = True",
                     "pass",
                 ),
             ),
