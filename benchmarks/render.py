@@ -169,9 +169,9 @@ that a controlled shutdown took it. The broker that stops writes what its empty 
 controller works, and its process ends without taking ten thousand partitions' objects apart, which took about a second.
 
 In three of the six runs the writer then waited 11 to 13 s, from the moment at which the broker closed its connections.
-What is likely: it asked another broker who leads, one that had not carried out all of its orders yet, was sent back to
-the broker that had gone, and tried to connect for librdkafka's ten seconds. That is not shown yet, and neither is what
-made one return take 11.3 s.
+librdkafka's log of another run shows how such a wait comes about: half a second after the broker had gone, another one,
+which had not carried out all of its orders yet, still named it as the leader, and the client tried to reach it, later
+each time. What made one return take 11.3 s is not known.
 
 What is behind rows that fall short (2026-11-27, Python 3.11, Intel Xeon, on a busy machine: so instructions and CPU
 seconds, no times):
