@@ -266,9 +266,8 @@ class Broker:
         if self.inner.is_alone or not has_others():
             return
         if self.config.controlled_shutdown_enable:
-            self.inner.tasks.spawn(
-                self.inner.farewell.write_ahead()
-            )  # The controller has more to do meanwhile than this broker.
+            # The controller has more to do meanwhile than this broker.
+            self.inner.tasks.spawn(self.inner.farewell.write_ahead())
             from kavka.broker.membership.controlled_shutdown import leave_cluster
 
             await leave_cluster(

@@ -125,13 +125,16 @@ class LogMaintenance:
             task.cancel()
 
     async def write_ahead(self) -> None:
-        """Writes what the logs would be closed with, a little at a time: before a stop, while others are at work."""
+        """Writes what the logs would be closed with, a little at a time: before a stop, while others are at work.
+
+        Nobody relies on it yet: after a failure the rest is left to the close, which tries again and says so.
+        """
         waiting = self._logs.written_at_close()
         for start in range(0, len(waiting), WRITTEN_AHEAD_AT_ONCE):
             try:
                 self._logs.write_ahead(waiting[start : start + WRITTEN_AHEAD_AT_ONCE])
-            except StorageError as failure:
-                self._on_storage_error(failure)
+            except StorageError:
+                return
             await asyncio.sleep(0)
 
     async def _every(self, interval_ms: IntervalMs, work: Work) -> None:
