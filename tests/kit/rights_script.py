@@ -93,8 +93,8 @@ def add(admin: BrokerClient, creations: Iterable[create_acls_request.AclCreation
     return [result.error_code for result in answer.results]
 
 
-def remove_all(admin: BrokerClient, host: str) -> Any:
-    """Removes every entry for a host."""
+def remove_all(admin: BrokerClient, host: str | None = None) -> Any:
+    """Removes every entry for a host; None: for any."""
     every = delete_acls_request.DeleteAclsFilter(
         resource_type_filter=1,
         resource_name_filter=None,

@@ -23,7 +23,6 @@ from kavka.protocol.messages import (
     add_partitions_to_txn_request,
     create_acls_request,
     create_topics_request,
-    delete_acls_request,
     describe_configs_request,
     metadata_request,
 )
@@ -36,7 +35,7 @@ from tests.kit import token_script
 from tests.kit.broker_client import BrokerClient
 from tests.kit.ports import free_port
 from tests.kit.process_cluster import eventually
-from tests.kit.rights_script import add, codes, wait_for_coordinators
+from tests.kit.rights_script import add, codes, remove_all, wait_for_coordinators
 from tests.kit.sasl_script import Wire
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
@@ -87,19 +86,6 @@ def drawn(dice: random.Random) -> list[create_acls_request.AclCreation]:
             )
         )
     return found
-
-
-def remove_everything(admin: BrokerClient) -> None:
-    every = delete_acls_request.DeleteAclsFilter(
-        resource_type_filter=ResourceType.ANY,
-        resource_name_filter=None,
-        pattern_type_filter=PatternType.ANY,
-        principal_filter=None,
-        host_filter=None,
-        operation=Operation.ANY,
-        permission_type=Permission.ANY,
-    )
-    assert admin.ask(m.DeleteAclsRequest(filters=[every]), 3).filter_results[0].error_code == 0
 
 
 def _questions() -> Iterator[tuple[ApiKey, int, Message]]:
@@ -182,7 +168,7 @@ def shown(port: int, plaintext_port: int) -> list[dict[str, Any]]:
             assert set(add(admin, drawn(random.Random(number)))) == {0}
             with token_script.logged_in(port, "alice") as alice:
                 found.append(rights(alice))
-            remove_everything(admin)
+            assert remove_all(admin).filter_results[0].error_code == 0
     return found
 
 
