@@ -10,6 +10,8 @@ does falls on both. What counts is the ratio of each round; its median is compar
     ..., four tasks   the same, and each partition is read by a task of its own (minPartitions)
     sink, from kafka  the same micro-batches into a topic, read with the connector by both sinks
     sink, from kavka  the same, read with kavka
+    live ...          each of these four, of a stream that waits for its records: from the acknowledgement of 400 that
+                      are written until the commit of their micro-batch (spark_live.py)
 
     kavka-log         a session's first query over log files beside the same query later; the connector has none
 
@@ -37,6 +39,7 @@ from tests.kit.official_connector import VERSION, connector_jars
 from tests.kit.topic_filler import create_topic, produce
 
 from benchmarks.render import RESULTS, render
+from benchmarks.spark_live import Writer, latency_ms
 from benchmarks.spark_results import Row, keep, section
 from kavka_spark import session
 
@@ -53,6 +56,7 @@ PARTS = ("triggerExecution", "addBatch", "latestOffset", "walCommit", "commitOff
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 FORMATS = ("kafka", "kavka")
 STREAMS = ("micro-batch", "micro-batch, four tasks", "sink, from kafka", "sink, from kavka")
+LIVE = tuple(f"live {name}" for name in STREAMS)
 LOG = "kavka-log"
 
 
@@ -91,11 +95,11 @@ def main() -> int:
     share = 4 if arguments.quick else 1
     topics = [Topic("1 KiB", "large", 1024, 1_000_000 // share), Topic("100 B", "small", 100, 4_000_000 // share)]
     wanted = [name.strip() for name in arguments.rows.split(";") if name.strip()]
-    unknown = set(wanted) - {LOG, *STREAMS, *(topic.name for topic in topics)}
+    unknown = set(wanted) - {LOG, *STREAMS, *LIVE, *(topic.name for topic in topics)}
     if unknown or arguments.rounds < 1 or arguments.micro_batches < 1:
         parser.error(f"no row {', '.join(sorted(unknown))}" if unknown else "rounds and micro-batches are 1 at least")
     topics = [topic for topic in topics if not wanted or topic.name in wanted]
-    streams = [name for name in STREAMS if not wanted or name in wanted]
+    streams = [name for name in (*STREAMS, *LIVE) if not wanted or name in wanted]
     try:
         run(arguments, topics, streams, with_log=not wanted or LOG in wanted)
     except (PeerMissing, ProcessFailed) as failure:
@@ -130,10 +134,11 @@ def run(arguments: argparse.Namespace, topics: list[Topic], streams: list[str], 
             if with_log:
                 results[LOG] = first_and_warm(spark, Path(directory), arguments.rounds)
                 show_and_keep(results, kept_for)
-            if streams:
+            if streams:  # The rows about sinks write to a topic that it makes.
                 fill_trickle(bootstrap, arguments.micro_batches)
             for name in streams:
-                results[name] = micro_batches(spark, bootstrap, name, arguments.rounds, Path(directory))
+                measured = live if name in LIVE else micro_batches
+                results[name] = measured(spark, bootstrap, name, arguments.rounds, Path(directory))
                 show_and_keep(results, kept_for)
             for topic in topics:
                 results[topic.name] = whole_topic(spark, bootstrap, topic, arguments.rounds)
@@ -238,11 +243,34 @@ def micro_batches(spark: SparkSession, bootstrap: str, row: str, rounds: int, di
     return Row(what=what, machine=machine, candidates=taken)
 
 
-def stream(spark: SparkSession, bootstrap: str, row: str, name: str) -> DataStreamWriter:
-    """`name` is the source's format, or the sink's in the rows about sinks."""
+def live(spark: SparkSession, bootstrap: str, row: str, rounds: int, directory: Path) -> Row:
+    """Streams that wait for records, in turn; of each the median wait for a micro-batch."""
+    taken: dict[str, dict[str, list[float]]] = {name: {"wait_ms": []} for name in FORMATS}
+    machine = circumstances()
+    what = row.removeprefix("live ")
+    for number in range(rounds + 1):
+        for name in FORMATS:
+            topic = f"{row}-{name}-{number}".replace(" ", "-").replace(",", "")
+            create_topic(bootstrap, topic, PARTITIONS)
+            checkpoint = directory / topic
+            writer = stream(spark, bootstrap, what, name, topic=topic).option("checkpointLocation", str(checkpoint))
+            records = Writer(bootstrap, topic, PARTITIONS)
+            waits = latency_ms(writer.start, checkpoint, records, rows=MICRO_BATCH_ROWS)
+            print(f"  {row}, {name}: median {statistics.median(waits):.0f}, longest {max(waits):.0f} ms", flush=True)
+            if number:
+                taken[name]["wait_ms"].append(statistics.median(waits))
+    what = what.replace("micro-batch", f"a micro-batch of {MICRO_BATCH_ROWS} rows")
+    return Row(what=f"live: {what}", machine=machine, candidates=taken)
+
+
+def stream(spark: SparkSession, bootstrap: str, row: str, name: str, *, topic: str = "") -> DataStreamWriter:
+    """`name` is the source's format, or the sink's in the rows about sinks. Without `topic` it reads the one that is
+    full, and ends with it."""
     servers = {"kafka.bootstrap.servers": bootstrap}
     source = row.rpartition(" ")[2] if row.startswith("sink") else name
-    options = {"subscribe": "trickle", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(MICRO_BATCH_ROWS)}
+    options = {"subscribe": topic or "trickle", "startingOffsets": "earliest"}
+    if not topic:
+        options["maxOffsetsPerTrigger"] = str(MICRO_BATCH_ROWS)
     if row.endswith("four tasks"):
         options["minPartitions"] = str(PARTITIONS)
     rows = spark.readStream.format(source).options(**servers, **options).load()
@@ -250,7 +278,7 @@ def stream(spark: SparkSession, bootstrap: str, row: str, name: str) -> DataStre
         writer = rows.select("key", "value").writeStream.format(name).options(**servers, topic="trickled")
     else:
         writer = rows.writeStream.format("noop")
-    return writer.trigger(availableNow=True)
+    return writer if topic else writer.trigger(availableNow=True)
 
 
 def circumstances() -> dict[str, str]:
