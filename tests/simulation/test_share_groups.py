@@ -33,6 +33,20 @@ def test_a_seed_with_a_share_group_breaks_no_rule(seed: int) -> None:
     assert not result.violation, f"{result.violation}\n{result.detail}"
 
 
+@pytest.mark.parametrize(
+    ("seed", "found"),
+    [
+        (640, "a topic was deleted while a broker was dead, and the core was to lead it"),
+        (1227, "a leader changed while all was read, and a state was on its way to a follower"),
+        (1452, "a producer that slept was taken for one that waits for its answer"),
+    ],
+)
+def test_a_seed_that_the_simulator_itself_failed_does_not_fail_any_more(seed: int, found: str) -> None:
+    result = run_seed(seed, hours=0.005, sharing=True)
+
+    assert not result.violation, f"{found}: {result.violation}\n{result.detail}"
+
+
 def test_a_plan_is_what_it_was_where_nobody_asks_for_share_groups() -> None:
     assert all(Plan.draw(seed).sharers == 0 for seed in range(20))
 

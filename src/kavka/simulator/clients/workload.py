@@ -47,6 +47,9 @@ FETCH_WAIT_MS: Final = 3_000
 """How long a consumer's fetch waits for records: Kafka's half second makes long polls most of what happens, and nothing
 of it depends on how long they are."""
 MONITOR_PAUSE_S: Final = 10.0
+LONGEST_PAUSE_S: Final = 30.0
+"""Between two writes of a producer. It looks only then whether it is to go on: one that sleeps for longer than a record
+may wait for its answer would be taken for one that gets none."""
 READER: Final = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, fetch_max_wait_ms=FETCH_WAIT_MS)
 
 
@@ -141,7 +144,7 @@ class Clients:
         producer = Producer(cluster, settings, now_ms=lambda: WALL_CLOCK_START_MS + self._scheduler.now_ms)
         waiting: dict[asyncio.Task[None], None] = {}
         while self.is_writing:
-            await asyncio.sleep(random.expovariate(1 / mean_pause_s))
+            await asyncio.sleep(min(random.expovariate(1 / mean_pause_s), LONGEST_PAUSE_S))
             partitions = self.partitions()
             partition = partitions[int(random.random() * len(partitions))]
             for _ in range(1 + int(random.random() * 4)):

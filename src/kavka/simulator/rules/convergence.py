@@ -24,10 +24,16 @@ if TYPE_CHECKING:
 
 def missing_of_core(observer: Observer, brokers: Mapping[int, SimulatedBroker], core: Collection[int]) -> list[str]:
     """Each partition has a leader in the core that knows that it leads, all of the core's replicas are in sync, and no
-    others are."""
-    missing = []
+    others are. What is being deleted is gone, or waits for brokers outside the core and is gone from those within."""
+    doomed = [path.removeprefix(f"{DELETE_TOPICS_PATH}/") for path in observer.paths_below(DELETE_TOPICS_PATH)]
+    waiting = {each.topic for each, replicas in observer.assigned.items() if not set(replicas) <= set(core)}
+    missing = [f"topic {name} is not deleted, the core is {core}" for name in doomed if name not in waiting]
     for partition, stored in observer.stored.items():
         here = set(observer.assigned[partition]) & set(core)
+        if partition.topic in doomed:
+            left = [broker_id for broker_id in sorted(here) if _hosts(brokers[broker_id], partition)]
+            missing += [f"{partition}: is being deleted, and still at brokers {left}"] if left else []
+            continue
         if stored.state.leader not in here or set(stored.state.isr) != here:
             missing.append(f"{partition}: {stored.state}, replicas {observer.assigned[partition]}, the core is {core}")
             continue
@@ -36,6 +42,10 @@ def missing_of_core(observer: Observer, brokers: Mapping[int, SimulatedBroker], 
         if found is None or not found.is_leader:
             missing.append(f"{partition}: broker {stored.state.leader} does not know that it leads")
     return missing
+
+
+def _hosts(broker: SimulatedBroker, partition: TopicPartition) -> bool:
+    return broker.broker is not None and broker.broker.replicas.partition(*partition) is not None
 
 
 def missing(observer: Observer, brokers: Mapping[int, SimulatedBroker]) -> list[str]:
