@@ -27,3 +27,15 @@ def test_a_marker_is_known_as_none_of_the_records(outcome: ControlType) -> None:
 
     assert [readable.is_marker(ORDERS, offset) for offset in range(3)] == [False, True, False]
     assert readable.is_aborted(ORDERS, 0) is (outcome is ControlType.ABORT)
+
+
+def test_the_marker_of_a_transaction_that_wrote_nothing_here_is_no_part_of_an_aborted_one() -> None:
+    """A partition was added to a transaction that was aborted before its first record. The log has no such transaction,
+    and its leader gives the marker out, as one of a committed transaction; members take it for a gap."""
+    marker = build_marker(EndTransactionMarker(ControlType.ABORT, 0), producer_id=7, producer_epoch=0, timestamp=0)
+    readable = Readable()
+
+    readable.on_committed(ORDERS, iterate_batches(memoryview(marker)))
+
+    assert readable.is_marker(ORDERS, 0)
+    assert not readable.is_aborted(ORDERS, 0)

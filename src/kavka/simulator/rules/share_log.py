@@ -52,7 +52,7 @@ class Kept:
     states: dict[Offset, _Told] = field(default_factory=dict)
     said: set[tuple[Offset, _Told, int]] = field(default_factory=set)
     begin: Offset = UNKNOWN_START
-    """The first start."""
+    """The start with which the state was made; -1: where its leader had the group begin."""
 
     def live(self) -> dict[Offset, _Told]:
         """From the start on."""
@@ -99,7 +99,9 @@ class ShareLog:
                 self._epochs(key, kept, state.state_epoch, state.leader_epoch)
                 if state.state_epoch > kept.state_epoch:
                     self._put_away(key)
-            self.kept[key] = Kept(state.state_epoch, state.leader_epoch, state.start_offset, begin=state.start_offset)
+            is_leaders = kept is not None and kept.state_epoch == state.state_epoch and state.leader_epoch >= 0
+            begin = UNKNOWN_START if is_leaders else state.start_offset
+            self.kept[key] = Kept(state.state_epoch, state.leader_epoch, state.start_offset, begin=begin)
             return
         self._epochs(key, kept, state.state_epoch, state.leader_epoch)
         before = dict(kept.states)

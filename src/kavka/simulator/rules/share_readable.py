@@ -52,7 +52,9 @@ class Readable:
             self._markers.setdefault(partition, set()).update(offsets)
             ended, marker = open_.pop(header.producer_id, set()), read_marker(batch)
             if marker is not None and marker.control_type is ControlType.ABORT:
-                aborted.update(ended, offsets)
+                # The marker of a transaction that wrote nothing here is given out, as those of committed ones are: no
+                # log knows that it had a transaction, and members take it for a gap.
+                aborted.update(ended, offsets if ended else ())
 
     def is_open(self, partition: TopicPartition, offset: Offset) -> bool:
         """Whether it is behind the last stable offset."""

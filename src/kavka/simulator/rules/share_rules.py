@@ -144,8 +144,8 @@ class ShareRules:
         self._done: dict[tuple[ShareKey, Offset], int] = {}
         """What who held it has accepted, whether it was told so or not, or was archived for a reason; and in which
         state epoch."""
-        self._set: dict[ShareKey, tuple[int, Offset]] = {}
-        """Where administrators have set states anew: how often, and the start last."""
+        self._set: dict[ShareKey, int] = {}
+        """How often administrators have set states anew, as far as that was looked at."""
         self._begun: dict[tuple[int, int, str, str], dict[ShareKey, int]] = {}
         """How often states had been set anew when a session was asked for."""
         self.dead_letters: Counter[tuple[str, int, Offset]] = Counter()
@@ -186,7 +186,7 @@ class ShareRules:
                 self._view.require("SH17", is_right, f"{key} is deleted, and its topic is there")
             for key, kept in self.log.kept.items():
                 times = self.log.times_set(key)
-                if times > self._set.get(key, (0, 0))[0]:
+                if times > self._set.get(key, 0):
                     self._on_set(key, times, kept)
                 for offset, (_state, count) in kept.live().items():
                     text = f"{key}: {offset} counts {count} deliveries, there were {self.deliveries[key, offset]}"
@@ -194,7 +194,7 @@ class ShareRules:
 
     def _on_set(self, key: ShareKey, times: int, kept: Kept) -> None:
         """An administrator has set the state anew: what lies from its start on is to be done once more."""
-        self._set[key] = times, max(kept.start, 0)
+        self._set[key] = times
         self.moves["set anew"] += 1
         for done, epoch in list(self._done.items()):
             if done[0] == key and done[1] >= kept.start and (epoch < kept.state_epoch or kept.start < 0):
@@ -367,9 +367,10 @@ class ShareRules:
                 self._view.broken("SH6", f"{broker.node}: the session of {session.member_id} outlives its connection")
 
     def _on_loaded(self, led: LedShare) -> _Led:
-        """SH2: what is done by the state's log is not given out by who reads it."""
+        """SH2, SH4: what is done by the state's log is not given out by who reads it. A process that stood still after
+        it had read may not know yet that another one leads; what it gives out, it cannot store."""
         kept, spans = self.log.kept.get(led.key), list(led.records.spans)
-        if kept is not None and kept.state_epoch == led.state_epoch:
+        if kept is not None and kept.state_epoch == led.state_epoch and kept.leader_epoch <= led.leader_epoch:
             low, name = led.hosted.log.log_start_offset, led.key
             begin = min(max(kept.start, low), led.hosted.log.log_end_offset)
             text = f"{name}: {led.records.start} is where it begins in epoch {led.leader_epoch}, stored is {kept.start}"
@@ -378,8 +379,7 @@ class ShareRules:
             found = {offset for span in spans for offset in range(span.first, span.last + 1) if _is_due(span)}
             lost = {offset for offset in due - found if begin <= offset < led.hosted.log.log_end_offset}
             text = f"{name}: the dead letters of {sorted(lost)} are due, and nobody knows in epoch {led.leader_epoch}"
-            is_newest = kept.leader_epoch <= led.leader_epoch
-            self._view.require("SH14", not lost or not is_newest or self._is_excused(led.key), text)
+            self._view.require("SH14", not lost or self._is_excused(led.key), text)
         self.moves["loaded"] += 1
         return _Led(led, led.records.start, spans)
 
@@ -623,7 +623,8 @@ class ShareRules:
         values: Mapping[TopicPartition, Mapping[Offset, bytes]],
         log_starts: Mapping[TopicPartition, Offset],
     ) -> None:
-        """SH3, against what a reader found in the end, for a group that began at the beginning."""
+        """SH3, against what a reader found in the end, for a group that began at the beginning, or where an
+        administrator has set it. That may be the first that is known of its state, before any leader has read it."""
         for partition, found in values.items():
             topic_id = self._view.topic_id(partition.topic)
             key = ShareKey(group_id, topic_id, partition.partition) if topic_id is not None else None
@@ -631,8 +632,7 @@ class ShareRules:
             if key is None or kept is None or self._is_excused(key) or self._view.allows_loss(partition):
                 continue
             for offset in found:
-                begin = max(log_starts.get(partition, 0), self._set.get(key, (0, 0))[1])
-                if offset < begin or offset >= kept.start:
+                if offset < max(log_starts.get(partition, 0), kept.begin) or offset >= kept.start:
                     continue
                 is_done = (key, offset) in self._done
                 state = kept.states.get(offset)
