@@ -31,6 +31,7 @@ class _States:
 
     def __init__(self) -> None:
         self.asked: list[list[int]] = []
+        self.takes_s = 0.0
         self.refused: frozenset[int] = frozenset()
 
     async def initialize(
@@ -38,6 +39,7 @@ class _States:
     ) -> Mapping[uuid.UUID, frozenset[int]]:
         made = {topic_id: frozenset(wanted) - self.refused for topic_id, wanted in topics.items()}
         self.asked.extend(sorted(wanted) for wanted in topics.values())
+        await asyncio.sleep(self.takes_s)
         return {topic_id: partitions for topic_id, partitions in made.items() if partitions}
 
 
@@ -261,5 +263,80 @@ def test_a_member_is_not_told_to_read_what_it_has_unsubscribed_from_while_the_ne
         assert both.assignment == {t.topic_id: {0, 1}}
         case.now_ms = 1_000
         assert (await case.beat("one", both.member_epoch)).assignment == {t.topic_id: {0, 1}, other: {0}}
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("takes_s", [0.0, 0.1])
+def test_states_are_made_once_for_members_who_join_together(takes_s: float) -> None:
+    """They were made twice, and the second making took back where the group begins, which a leader had stored."""
+
+    async def scenario() -> None:
+        case = ShareCase()
+        await case.start()
+        case.states.takes_s = takes_s
+        answers = await asyncio.gather(case.beat("one"), case.beat("two"))
+        assert case.states.asked == [[0, 1]]
+        assert sorted(map(given, answers)) == [[0], [1]], "who joins is answered when the states are there"
+
+    in_virtual_time(scenario)
+
+
+def test_states_that_take_long_are_not_asked_for_again_meanwhile() -> None:
+    async def scenario() -> None:
+        case = ShareCase(replace(LIMITS, initialize_retry_ms=1_000))
+        await case.start()
+        case.states.takes_s = 5.0
+        one = await case.beat("one")
+        assert given(one) == []
+        await case.beat("one", one.member_epoch)
+        assert case.states.asked == [[0, 1]]
+        await asyncio.sleep(5.0)
+        assert given(await case.beat("one", one.member_epoch)) == [0, 1]
+
+    in_virtual_time(scenario)
+
+
+def test_who_did_not_hear_of_its_present_epoch_is_told_its_assignment_again() -> None:
+    """It had partitions that it never knew of, and nobody read them. Apache Kafka 4.3 does not tell it either."""
+
+    async def scenario() -> None:
+        case = ShareCase()
+        await case.start()
+        one = await case.beat("one")
+        await case.beat("two")
+        lost = await case.beat("one", one.member_epoch)
+        assert lost.member_epoch > one.member_epoch
+        again = await case.beat("one", one.member_epoch)
+        assert again.assignment is not None
+        assert again.assignment == lost.assignment
+        assert (await case.beat("one", again.member_epoch)).assignment is None, "it has heard"
+
+    in_virtual_time(scenario)
+
+
+def test_a_new_coordinator_tells_each_member_its_assignment() -> None:
+    async def scenario() -> None:
+        case = ShareCase()
+        await case.start()
+        one = await case.beat("one")
+        case.groups.unload(0)
+        await case.groups.load(0, leader_epoch=1)
+        assert given(await case.beat("one", one.member_epoch)) == [0, 1]
+        assert (await case.beat("one", one.member_epoch)).assignment is None
+
+    in_virtual_time(scenario)
+
+
+def test_a_member_is_told_of_what_was_written_though_its_answer_was_a_failure() -> None:
+    async def scenario() -> None:
+        case = ShareCase()
+        case.log = OffsetsLog(delay_s=0.001, keeps_failed=True)
+        await case.start()
+        one = await case.beat("one")
+        await case.beat("two")
+        case.log.error = ErrorCode.REQUEST_TIMED_OUT
+        assert await case.refused("one", one.member_epoch) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert len(given(await case.beat("one", one.member_epoch))) == 1
 
     in_virtual_time(scenario)

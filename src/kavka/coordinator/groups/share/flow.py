@@ -11,6 +11,9 @@ Decides nothing: `decide.heartbeat` does, from the committed state. Must not kno
         member is assigned a partition that nobody can load
     I5  states that could not be made, or whose making could not be noted, are asked for again with the next heartbeat,
         and not before RETRY_MS. group.share.initialize.retry.interval.ms is for those of which nothing is heard
+    I6  a state is not asked for while it is being made, which the group notes before its next turn: 1. a member joins,
+        and has states made; 2. another one joins right after it, and has them made, too; 3. the first one is assigned
+        a partition, whose leader stores where the group begins; 4. the second making takes that back
 
 Source: Kafka's GroupMetadataManager and GroupCoordinatorService.
 """
@@ -24,7 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Work
 from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
-from kavka.coordinator.groups.share.decide.group import NamedPartitions, ShareGroup, ShareGroupLimits
+from kavka.coordinator.groups.share.decide.group import NamedPartitions, ShareGroup, ShareGroupLimits, together
 from kavka.coordinator.groups.share.decide.heartbeat import (
     LEAVING_EPOCH,
     ShareAnswer,
@@ -106,7 +109,7 @@ class ShareGroupFlow:
     def __init__(self, carrier: Carrier, around: ShareSurroundings) -> None:
         self._carrier = carrier
         self._around = around
-        self._making: dict[str, set[asyncio.Task[bool]]] = {}
+        self._making: dict[str, dict[asyncio.Task[bool], Mapping[uuid.UUID, NamedPartitions]]] = {}
 
     # -- requests
 
@@ -118,24 +121,35 @@ class ShareGroupFlow:
         if request.member_epoch == LEAVING_EPOCH:
             return await self._leave(active, request)
         decision = await self._beat(active, request)
-        if not decision.to_initialize:
-            return decision.answer
-        making = self._carrier.spawn(self._initialize(active, request.group_id, decision.epoch, decision.to_initialize))
-        self._making.setdefault(request.group_id, set()).add(making)
-        making.add_done_callback(lambda done: self._on_made(request.group_id, done))
-        done, _late = await asyncio.wait([making], timeout=STATES_S)
-        if not done or making.cancelled() or not making.result() or active.is_gone:
-            return decision.answer
+        group_id, wanted = request.group_id, decision.to_initialize
+        if wanted:
+            making = self._carrier.spawn(self._initialize(active, group_id, decision.epoch, wanted))
+            self._making.setdefault(group_id, {})[making] = wanted
+            making.add_done_callback(lambda done: self._on_made(group_id, done))
+        awaited = [making] if wanted else list(self._making.get(group_id, ())) if request.member_epoch == 0 else []
+        if not awaited:
+            return self._told(active, group_id, decision.answer)
+        done, _late = await asyncio.wait(awaited, timeout=STATES_S)
+        if active.is_gone or not any(not each.cancelled() and each.result() for each in done):
+            return self._told(active, group_id, decision.answer)
         # As if it had sent its next heartbeat now; what it would be told of before, it is told of too (I3).
         later = request._replace(member_epoch=decision.answer.member_epoch)
         try:
-            return (await self._beat(active, later)).answer
+            answer = (await self._beat(active, later)).answer
         except RequestError:
-            return decision.answer  # It is a member, whatever came between.
+            return decision.answer  # It is a member, whatever came between; and what did, it is told of next time.
+        return self._told(active, group_id, answer)
+
+    def _told(self, active: ActiveGroupShard, group_id: str, answer: ShareAnswer) -> ShareAnswer:
+        """The answer, which goes out now."""
+        group = active.shard.share_groups.get(group_id)
+        if group is not None:
+            group.untold.discard(answer.member_id)
+        return answer
 
     async def _beat(self, active: ActiveGroupShard, request: ShareHeartbeat) -> ShareDecision:
         group_id = request.group_id
-        is_asking = is_committed = False
+        is_asking = False
 
         def decide() -> tuple[Sequence[CoordinatorRecord], ShareDecision]:
             nonlocal is_asking
@@ -144,25 +158,27 @@ class ShareGroupFlow:
             decision = decide_heartbeat(group, request, now)
             group.checked_version = -1 if decision.records else now.topics.version
             group.rest_version = now.topics.version if decision.is_at_rest else -1
-            if decision.to_initialize:
-                is_asking = True
-                group.asks_again_ms = now.now_ms + now.limits.initialize_retry_ms
+            if request.member_id in group.members:
+                group.untold.add(request.member_id)  # until the answer goes out
+            is_asking = bool(decision.to_initialize)
             return decision.records, decision
 
+        def settle(group: ShareGroup) -> None:
+            # The group may have been made by these very records (I6).
+            if is_asking:
+                group.asks_again_ms = self._carrier.now_ms() + self._around.limits(group_id).initialize_retry_ms
+
         try:
-            decision = await self._in_turn(active, group_id, decide)
+            decision = await self._in_turn(active, group_id, decide, settle)
             active.require_committed()
-            is_committed = True
-        except RequestError as refused:
-            if refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        except BaseException as failure:
+            if is_asking:
+                is_asking = False
+                self._ask_again_in(active, group_id, 0)  # Nobody asks for it (I5).
+            if isinstance(failure, RequestError) and failure.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 # It could not be written; but the member is there, and must not be removed for its silence.
                 self._on_heard(active, group_id, request.member_id)
             raise
-        finally:
-            if is_asking:
-                # The group may have been made by these very records. What could not be written, nobody asks for (I5).
-                retry_ms = self._around.limits(group_id).initialize_retry_ms
-                self._ask_again_in(active, group_id, retry_ms if is_committed else 0)
         self._on_heard(active, group_id, request.member_id)
         return decision
 
@@ -338,7 +354,7 @@ class ShareGroupFlow:
 
     def _on_made(self, group_id: str, done: asyncio.Task[bool]) -> None:
         making = self._making[group_id]
-        making.discard(done)
+        del making[done]
         if not making:
             del self._making[group_id]
 
@@ -370,30 +386,41 @@ class ShareGroupFlow:
 
     def _now(self, group_id: str) -> ShareNow:
         around = self._around
-        return ShareNow(around.wall_ms(), self._carrier.now_ms(), around.topics, around.limits(group_id))
+        making: dict[uuid.UUID, NamedPartitions] = {}
+        for wanted in self._making.get(group_id, {}).values():
+            making = together(making, wanted)
+        return ShareNow(around.wall_ms(), self._carrier.now_ms(), around.topics, around.limits(group_id), making)
 
     async def _in_turn(
         self,
         active: ActiveGroupShard,
         group_id: str,
         decide: Callable[[], tuple[Sequence[CoordinatorRecord], _T]],
+        settle: Callable[[ShareGroup], None] = lambda _group: None,
     ) -> _T:
-        """Decides in the group's turn, writes what was decided, and returns the answer. Raises `RequestError`."""
+        """Decides in the group's turn, writes what was decided, and returns the answer. `settle`: what else is known
+        once that is committed, before the next turn. Raises `RequestError`."""
 
         async def decide_work() -> tuple[Work | None, _T]:
             records, answer = decide()
-            return (lambda: self._carry_out(active, group_id, records)) if records else None, answer
+            return (lambda: self._carry_out(active, group_id, records, settle)) if records else None, answer
 
         return await active.in_turn(group_id, decide_work, self._carrier.spawn)
 
     async def _carry_out(
-        self, active: ActiveGroupShard, group_id: str, records: Sequence[CoordinatorRecord]
+        self,
+        active: ActiveGroupShard,
+        group_id: str,
+        records: Sequence[CoordinatorRecord],
+        settle: Callable[[ShareGroup], None],
     ) -> ErrorCode:
         before = active.shard.share_groups.get(group_id)
         epoch = 0 if before is None else before.epoch
         error = await self._carrier.write_change(active, records)
         group = active.shard.share_groups.get(group_id)
         if group is not None and not active.is_gone:
+            if error is ErrorCode.NONE:
+                settle(group)
             if group.epoch > epoch:
                 self._around.on_rebalance()
             group.watch_all(self._carrier.now_ms() + self._around.limits(group_id).session_timeout_ms)

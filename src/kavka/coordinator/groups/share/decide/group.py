@@ -70,6 +70,8 @@ class ShareGroup:
         self.states = StatePartitions()
         self.sessions: dict[str, int] = {}
         """Until when each member must be heard of, in ms of the monotonic clock."""
+        self.untold: set[str] = set()
+        """Members that may not know their assignment: the answer with it failed, or came from another broker."""
         self.checked_version = -1
         """The version of the metadata that the group's epoch was last compared with."""
         self.rest_version = -1
@@ -109,9 +111,11 @@ class ShareGroup:
             self.sessions[member_id] = until_ms
 
     def watch_all(self, until_ms: int) -> None:
-        """Who is not watched yet has a whole session from now on."""
+        """The log is read to its end, or has changed: who is not watched yet has a whole session from now on."""
         for member_id in self.members:
-            self.sessions.setdefault(member_id, until_ms)
+            if member_id not in self.sessions:
+                self.untold.add(member_id)
+                self.sessions[member_id] = until_ms
 
     def next_deadline_ms(self) -> int | None:
         return min(self.sessions.values(), default=None)
@@ -129,6 +133,7 @@ class ShareGroup:
     def remove_member(self, member_id: str) -> None:
         self.members.pop(member_id, None)
         self.sessions.pop(member_id, None)
+        self.untold.discard(member_id)
 
 
 def together(

@@ -7,6 +7,9 @@ first. Changes nothing: replaying the records does. Must not know the log, futur
     I2  a partition is assigned only once its state is there
     I3  a member gets its target at once, with the next answer: partitions are shared, so nobody gives one back first
     I4  a member is told of no topic that it has unsubscribed from, whatever the target says: it may be of before
+    I5  what a member may not know is in the next answer: a write of unknown outcome counts although its answer was a
+        failure, a new coordinator cannot know which answers arrived, and who comes with its former epoch has not heard
+        of its present one. Apache Kafka leaves it out, and nobody reads the partition until something else changes
 
     member epoch  what it asks
     0             to join, or to join again
@@ -64,12 +67,13 @@ class ShareHeartbeat(NamedTuple):
 
 
 class ShareNow(NamedTuple):
-    """What holds at the moment of a decision; `now_ms` is the monotonic clock."""
+    """What holds at the moment of a decision; `now_ms` is the monotonic clock. `making`: states that are being made."""
 
     wall_ms: int
     now_ms: int
     topics: Topics
     limits: ShareGroupLimits
+    making: Mapping[uuid.UUID, NamedPartitions] = {}
 
 
 class ShareAnswer(NamedTuple):
@@ -126,7 +130,7 @@ def decide_heartbeat(group: ShareGroup, request: ShareHeartbeat, now: ShareNow) 
         # Nothing can follow for the group: most heartbeats come then, and look at no other member.
         target = _read_by(updated, group.target_of(updated.member_id), now.topics)
         after = _with_target(group, updated, group.assignment_epoch, target, records)
-        return ShareDecision(records, _answer(request, before, after, now), group.epoch, is_at_rest=not records)
+        return ShareDecision(records, _answer(group, request, after, now), group.epoch, is_at_rest=not records)
     members = {**group.members, updated.member_id: updated}
     read = {name for member in members.values() for name in member.topics}
     epoch, hashed = group.epoch, group.metadata_hash
@@ -150,7 +154,7 @@ def decide_heartbeat(group: ShareGroup, request: ShareHeartbeat, now: ShareNow) 
     if to_initialize:
         records.append(_asking(group, to_initialize))
     is_at_rest = not records and not missing and epoch == target_epoch
-    return ShareDecision(records, _answer(request, before, after, now), epoch, to_initialize, is_at_rest)
+    return ShareDecision(records, _answer(group, request, after, now), epoch, to_initialize, is_at_rest)
 
 
 def _with_target(
@@ -176,8 +180,15 @@ def _read_by(member: ShareMember, target: Assignment, topics: Topics) -> Assignm
     }
 
 
-def _answer(request: ShareHeartbeat, before: ShareMember, after: ShareMember, now: ShareNow) -> ShareAnswer:
-    is_told = request.member_epoch == JOINING_EPOCH or request.topics is not None or after.assigned != before.assigned
+def _answer(group: ShareGroup, request: ShareHeartbeat, after: ShareMember, now: ShareNow) -> ShareAnswer:
+    before = group.members.get(after.member_id)
+    is_told = (
+        before is None
+        or request.member_epoch != before.epoch  # Also who joins again: its epoch is 0.
+        or request.topics is not None
+        or after.assigned != before.assigned
+        or after.member_id in group.untold
+    )
     return ShareAnswer(
         after.member_id, after.epoch, now.limits.heartbeat_interval_ms, after.assigned if is_told else None
     )
@@ -261,7 +272,8 @@ def _without_state(group: ShareGroup, read: set[str], now: ShareNow) -> dict[uui
 def _not_asked_for(
     group: ShareGroup, missing: Mapping[uuid.UUID, NamedPartitions], now: ShareNow
 ) -> Mapping[uuid.UUID, NamedPartitions]:
-    """What of it was not asked for just now."""
+    """What of it was not asked for just now, and is not being made."""
+    missing = without(missing, {topic_id: named.partitions for topic_id, named in now.making.items()})
     is_asked = group.asks_again_ms is not None and now.now_ms < group.asks_again_ms
     if not is_asked:
         return missing
