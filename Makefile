@@ -105,7 +105,7 @@ bench-cluster: setup ## three brokers of each in turn: throughput, failover, 10,
 
 bench-share: setup ## share groups of kavka and of Apache Kafka 4.3, in turn: one broker, then three with the leader killed (a quarter of an hour)
 	@$(PYTHON) -m benchmarks.run share
-	@$(PYTHON) -m benchmarks.cluster share
+	@$(PYTHON) -m benchmarks.cluster share --peer kraft
 
 bench-partitions: setup ## five brokers with 50,000 to 200,000 replicas: shutdown, failover, start, memory (long; PARTITIONS="--divisor 10")
 	@$(PYTHON) -m benchmarks.partitions $(PARTITIONS)

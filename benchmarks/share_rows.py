@@ -24,6 +24,7 @@ SIZE: Final = 1024
 FIRST_RECORDS: Final = 5
 KILLED: Final = 5
 IDLE_MEMBERS: Final = 500
+JOINING_AT_ONCE: Final = 50
 """Each with a connection of its own: within the 1,024 files that a process may have open by default."""
 PATIENCE_S: Final = 90.0
 WITHOUT_SHARE_GROUPS: Final = "zk"
@@ -108,9 +109,9 @@ def _idle(life: Life, port: int) -> Measurement:
     members = [ShareMember(port, f"idle-{number}") for number in range(IDLE_MEMBERS)]
     try:
         memory = life.candidate.resident_bytes()
-        for member in members:
-            member.join_assigned(group.name)
-            member.fetch(group.topic_id, wait_ms=0)
+        with ThreadPoolExecutor(JOINING_AT_ONCE) as pool:  # Apache Kafka assigns a new group's partitions after 5 s.
+            for _ in pool.map(lambda member: _settle(member, group), members):
+                pass
         memory = life.candidate.resident_bytes() - memory
         before, began = life.candidate.cpu_seconds(), time.perf_counter()
         for member in members:
@@ -126,6 +127,11 @@ def _idle(life: Life, port: int) -> Measurement:
         "broker_cpu_us_each": used / IDLE_MEMBERS * 1e6,
     }
     return Measurement("share_idle", figures)
+
+
+def _settle(member: ShareMember, group: ShareGroup) -> None:
+    member.join_assigned(group.name)
+    member.fetch(group.topic_id, wait_ms=0)
 
 
 def _until(what: str, found: Callable[[], object]) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 from kavka.protocol.messages import incremental_alter_configs_request as configs
 from kavka.records.builder import BatchBuilder
 from tests.kit.broker_client import BrokerClient
+from tests.kit.process_cluster import eventually
 
 RECORDS: Final = 10
 GROUP_RESOURCE: Final = 32
@@ -31,6 +32,8 @@ class ShareGroup:
             builder = BatchBuilder()
             for number in range(RECORDS):
                 builder.append(int(time.time() * 1000), None, str(number).encode())
-            assert client.produce(self.name, builder.build()).error_code == 0
+            data = builder.build()
+            # Apache Kafka answers that it made a topic before its broker leads it.
+            eventually("the records are written", lambda: client.produce(self.name, data).error_code == 0)
             set_earliest(client, self.name)
             self.topic_id = client.topic_id(self.name)
