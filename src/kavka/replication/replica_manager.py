@@ -289,6 +289,14 @@ class ReplicaManager:
             if not number % PARTITIONS_AT_ONCE:
                 await asyncio.sleep(0)
 
+    def on_brokers_gone(self) -> None:
+        """Brokers are alive no more: what waits for their replicas outside of the ISR goes on."""
+        now_ms = self.now_ms()
+        for partition in list(self._partitions.values()):
+            is_behind = partition.is_leader and partition.log.high_watermark < partition.log.log_end_offset
+            if is_behind and partition.raise_high_watermark(now_ms):
+                self.on_high_watermark_advanced(partition)
+
     @property
     def unsettled_count(self) -> int:
         """How many partitions the timer's next look for who lags has to see (I5)."""

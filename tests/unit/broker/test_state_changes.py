@@ -231,6 +231,7 @@ class Room:
         controller_epoch: int = CONTROLLER_EPOCH,
         broker_epoch: int = BROKER_EPOCH,
         kind: int = 0,
+        live: Sequence[int] = (OWN, OTHER, THIRD),
     ) -> ErrorCode:
         """UpdateMetadata: partition -> leader of one topic."""
         states = [
@@ -252,7 +253,7 @@ class Room:
                         endpoints=[UpdateMetadataEndpoint(host="here", port=9000 + broker_id, listener="PLAINTEXT")],
                         rack=None,
                     )
-                    for broker_id in (OWN, OTHER, THIRD)
+                    for broker_id in live
                 ],
             )
         )
@@ -549,6 +550,20 @@ def test_brokers_and_the_controller_are_known_from_the_first_message_on(tmp_path
         assert [broker.broker_id for broker in room.metadata.brokers()] == [OWN, OTHER, THIRD]
         assert room.metadata.endpoint(BrokerId(OTHER), "PLAINTEXT") == Endpoint("here", 9000 + OTHER)
         assert room.metadata.controller_id == THIRD
+
+    runs(tmp_path, scenario)
+
+
+def test_what_waits_for_a_replica_goes_on_when_its_broker_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[bool] = []
+
+    async def scenario(room: Room) -> None:
+        monkeypatch.setattr(room.replicas, "on_brokers_gone", lambda: looked_at.append(room.metadata.is_alive(OTHER)))
+        for live, looks in [((OWN, OTHER), 0), ((OWN, OTHER, THIRD), 0), ((OWN, THIRD), 1), ((OWN, THIRD), 1)]:
+            assert await room.publish({0: OWN}, live=live) is ErrorCode.NONE
+            assert looked_at == [False] * looks
 
     runs(tmp_path, scenario)
 

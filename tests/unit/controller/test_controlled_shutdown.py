@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -114,58 +113,6 @@ def test_what_a_leaving_broker_has_is_handed_over_a_part_at_a_time(
         assert [inside.leads(name, 0) for name in led] == [(3, 1, [3])] * 3
         assert len(inside.told(ApiKey.LEADER_AND_ISR)) == before + 2
         await until(lambda: len(cluster[2].inside.told(ApiKey.STOP_REPLICA)) == 1)
-
-    run(tmp_path, scenario)
-
-
-def test_the_answer_waits_until_those_who_take_over_have_carried_it_out(tmp_path: Path) -> None:
-    async def scenario(cluster: Brokers) -> None:
-        await cluster.join(1, 2, 3)
-        await create(cluster, t=[2, 3])
-        await cluster.settled()
-        cluster[3].inside.running.clear()
-        controller = cluster[1].controller
-        asking = asyncio.ensure_future(controller.controlled_shutdown(BrokerId(2), cluster[2].epoch))
-        await cluster.until_state("t", 3, [3])
-        await until(lambda: cluster[2].inside.metadata("t", 0) == (3, 1, [3]))
-        later = TopicRequest("later", assignment={0: [1]})
-        (created,) = await controller.topics.create_topics([later], timeout_ms=50)
-        assert created.code is ErrorCode.NONE, "the controller decides on while an answer waits"
-        assert not asking.done(), "broker 3 does not lead yet, and nobody can be told to go there"
-        cluster[3].inside.running.set()
-        assert await asking == []
-        assert cluster[3].inside.leads("t", 0) == (3, 1, [3])
-        assert cluster[3].inside.metadata("t", 0) == (3, 1, [3])
-
-    run(tmp_path, scenario)
-
-
-def test_a_broker_that_answers_nothing_is_waited_for_in_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controlled_shutdown, "MAX_WAIT_MS", 50)
-
-    async def scenario(cluster: Brokers) -> None:
-        await cluster.join(1, 2, 3)
-        await create(cluster, t=[2, 3], other=[2, 1])
-        await cluster.settled()
-        cluster[3].inside.running.clear()
-        controller = cluster[1].controller
-        assert await controller.controlled_shutdown(BrokerId(2), cluster[2].epoch) == []
-        assert await cluster.state("t") == PartitionState(BrokerId(3), 1, ids(3), 1)
-
-    run(tmp_path, scenario)
-
-
-def test_a_broker_that_dies_meanwhile_is_not_waited_for(tmp_path: Path) -> None:
-    async def scenario(cluster: Brokers) -> None:
-        await cluster.join(1, 2, 3)
-        await create(cluster, t=[2, 3])
-        await cluster.settled()
-        cluster[3].inside.running.clear()
-        asking = asyncio.ensure_future(cluster[1].controller.controlled_shutdown(BrokerId(2), cluster[2].epoch))
-        await cluster.until_state("t", 3, [3])
-        cluster.kill(3)
-        async with asyncio.timeout(1):
-            assert await asking == []
 
     run(tmp_path, scenario)
 

@@ -382,7 +382,32 @@ def test_an_ineligible_replica_holds_the_high_watermark_no_more_until_it_fetches
     replica.fetch(C)
     replica.append(1)
     replica.fetch(B)
-    assert replica.high_watermark == 1, "it lives"
+    assert replica.high_watermark == 2, "with this fetch it may have stopped: it cannot be proposed before the pause"
+    replica.now_ms += REFUSED_PROPOSAL_PAUSE_MS
+    replica.append(1)
+    replica.fetch(B)
+    assert replica.high_watermark == 3
+    assert replica.fetch(C).proposal is not None
+    replica.append(1)
+    replica.fetch(B)
+    assert replica.high_watermark == 3, "it lives"
+
+
+def test_a_refused_replica_that_is_behind_is_waited_for_again_after_the_pause(tmp_path: Path) -> None:
+    """It could not catch up with a high watermark that never waits for it."""
+    replica = Replica(tmp_path)
+    replica.lead([A, B])
+    replica.fetch(B)
+    proposal = replica.fetch(C).proposal
+    assert proposal is not None
+    replica.partition.on_isr_rejected(proposal, None, ErrorCode.INELIGIBLE_REPLICA, now_ms=replica.now_ms)
+    replica.append(2)
+    replica.fetch(B)
+    replica.now_ms += REFUSED_PROPOSAL_PAUSE_MS
+    replica.fetch(C)
+    replica.append(1)
+    replica.fetch(B)
+    assert replica.high_watermark == 2, "replica C has these two, and holds the third"
 
 
 def test_refusals_are_recorded_once_a_second_with_their_number(tmp_path: Path) -> None:

@@ -830,3 +830,25 @@ def test_appends_to_several_partitions_wait_at_the_same_time(tmp_path: Path) -> 
         )
 
     in_loop(scenario)
+
+
+def test_who_dies_outside_of_the_isr_holds_nothing_back_any_more(tmp_path: Path) -> None:
+    """The high watermark waits for a replica that is about to join. Nothing else would look until the limit is over."""
+
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead((A,))
+        waiting(room.fetch(B, 0, 0))
+        waiting(room.fetch(C, 0, 0))
+        outcome = room.append()
+        committed = asyncio.ensure_future(room.replicas.await_committed("orders", 0, outcome, 60_000))
+        waiting(room.fetch(B, 1, 0))
+        await asyncio.sleep(0)
+        assert room.partition.log.high_watermark == 0, "C is so close that it may join"
+        del room.brokers.statuses[C]
+        room.replicas.on_brokers_gone()
+        assert (await committed) is outcome
+        assert room.partition.log.high_watermark == 1
+        assert room.partitions[1].log.high_watermark == 0, "nothing waits there"
+
+    in_loop(scenario)

@@ -133,8 +133,11 @@ class MetadataCache:
 
     # -- what the controller says
 
-    def set_brokers(self, brokers: Iterable[BrokerMetadata]) -> None:
+    def set_brokers(self, brokers: Iterable[BrokerMetadata]) -> bool:
+        """Takes over who is alive. Returns whether somebody is not any more."""
+        former = self._brokers
         self._brokers = {broker.broker_id: broker for broker in brokers}
+        return not former.keys() <= self._brokers.keys()
 
     def set_topic(self, topic: TopicMetadata) -> None:
         known = self._topics.get(topic.name)

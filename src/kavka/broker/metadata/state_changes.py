@@ -390,7 +390,8 @@ class StateChanges:
                 return refusal
             metadata = self._metadata
             metadata.controller_id = BrokerId(max(request.controller_id, NO_LEADER))
-            metadata.set_brokers(broker_of(broker) for broker in request.live_brokers)
+            if metadata.set_brokers(broker_of(broker) for broker in request.live_brokers):
+                self._replicas.on_brokers_gone()
             if self._recorder is not None:
                 self._recorder.on_live_brokers(BrokerId(broker.id) for broker in request.live_brokers)
             if self._fetchers is not None:

@@ -5,34 +5,23 @@ request on the broker counts as shutting down, until it is registered with anoth
 no ISR. A follower is told to stop fetching when it has left the ISR. The answer names the partitions that no
 other broker can take over: they remain with the broker.
 
-The answer comes when the brokers that take connections have carried out their orders, or when they had long enough. A
-broker that is gone before they have is still named as the leader by the others: clients connect to it again and again,
-with ever longer pauses. Apache Kafka answers when the orders are queued.
-
 Source: Kafka's KafkaController.doControlledShutdown; KIP-380, KIP-841.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from typing import Final
 
 from kavka.controller.decide.context import KnownState
 from kavka.controller.decide.controlled_shutdown import Leaving
 from kavka.controller.decide.election import PartitionChange
 from kavka.controller.decide.reasons import broker_decision
-from kavka.controller.orders.delivery import Delivery
 from kavka.controller.orders.orders import ClusterChange, StopOrder
 from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import PARTITIONS_PER_WRITE, Leaders
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition
-
-MAX_WAIT_MS: Final = 2_000
-WAIT_PER_PART_MS: Final = 1_000
-"""How long the answer waits for the brokers at the most, and how much longer for each PARTITIONS_PER_WRITE."""
 
 
 class ControlledShutdown:
@@ -60,33 +49,24 @@ class ControlledShutdown:
                 )
             is_first = broker_id not in self._context.shutting_down
             self._context.shutting_down[broker_id] = registered
-            deliveries = await self._hand_over(broker_id)
+            await self._hand_over(broker_id)
             remaining = self._led(broker_id)
             if is_first or not remaining:
                 self._record(broker_id, remaining)
-        await self._wait(deliveries)
-        return remaining
+            return remaining
 
-    async def _wait(self, deliveries: Sequence[Delivery]) -> None:
-        loop = asyncio.get_running_loop()
-        ends_at = loop.time() + (MAX_WAIT_MS + WAIT_PER_PART_MS * len(deliveries)) / 1000
-        for delivery in deliveries:
-            await delivery.wait(max(0, int((ends_at - loop.time()) * 1000)))
-
-    async def _hand_over(self, broker_id: BrokerId) -> list[Delivery]:
+    async def _hand_over(self, broker_id: BrokerId) -> None:
         context = self._context
         partitions = [
             partition
             for partition in context.states
             if partition.topic not in context.topics_to_delete and self._is_shared(partition, broker_id)
         ]
-        # A part at a time: the brokers carry out the first thousand while the next are decided and written.
-        return [
+        for start in range(0, len(partitions), PARTITIONS_PER_WRITE):
+            # A part at a time: the brokers carry out the first thousand while the next are decided and written.
             await self._hand_over_some(broker_id, partitions[start : start + PARTITIONS_PER_WRITE])
-            for start in range(0, len(partitions), PARTITIONS_PER_WRITE)
-        ]
 
-    async def _hand_over_some(self, broker_id: BrokerId, partitions: Sequence[TopicPartition]) -> Delivery:
+    async def _hand_over_some(self, broker_id: BrokerId, partitions: Sequence[TopicPartition]) -> None:
         context = self._context
         followed = [partition for partition in partitions if context.states[partition].state.leader != broker_id]
         live, shutting_down = tuple(context.reachable_broker_ids()), tuple(context.shutting_down)
@@ -110,7 +90,7 @@ class ControlledShutdown:
             else order
             for order in orders
         ]
-        return await self._term.order(ClusterChange(partitions=tuple(orders), stops=tuple(stops)))
+        await self._term.order(ClusterChange(partitions=tuple(orders), stops=tuple(stops)))
 
     def _is_shared(self, partition: TopicPartition, broker_id: BrokerId) -> bool:
         replicas = self._context.topics[partition.topic].replicas(partition.partition)

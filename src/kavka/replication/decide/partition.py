@@ -777,7 +777,10 @@ class Partition:
 
     def _waits_to_join(self, replica: RemoteReplica, end_offset: Offset, now_ms: int) -> bool:
         """True if a replica outside of the ISR is so close that the high watermark waits for it; otherwise it could
-        never catch up with a rising high watermark. A replica that may not join must not hold it back (KAFKA-15021)."""
+        never catch up with a rising high watermark. A replica that may not join must not hold it back (KAFKA-15021).
+        One that was refused may have stopped with its last fetch: it holds nothing until it fetches after the pause."""
+        if replica.last_fetch_ms < self._may_propose_ms:
+            return False
         return self._rules.lag_policy.is_in_sync(replica, end_offset, now_ms) and replica.is_eligible(
             self._rules.eligibility.status(replica.broker_id)
         )
