@@ -39,6 +39,7 @@ def test_a_seed_with_a_share_group_breaks_no_rule(seed: int) -> None:
         (640, "a topic was deleted while a broker was dead, and the core was to lead it"),
         (1227, "a leader changed while all was read, and a state was on its way to a follower"),
         (1452, "a producer that slept was taken for one that waits for its answer"),
+        (4192, "a member never asked again for an assignment that came with an answer that was lost"),
     ],
 )
 def test_a_seed_that_the_simulator_itself_failed_does_not_fail_any_more(seed: int, found: str) -> None:

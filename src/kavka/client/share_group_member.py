@@ -12,7 +12,8 @@ share consumer asks it which partitions to fetch.
 Invariants
   I1  While it is a member, a heartbeat goes out at the interval that the coordinator asks for; sooner while it has no
       partition yet, because the coordinator gives them with a later heartbeat.
-  I2  The topics are named in the first heartbeat of a membership, and else left out: null means "as before".
+  I2  The topics are named in the first heartbeat of a membership and after one that failed, and else left out: null
+      means "as before". The answer that was lost may have had the assignment, which is told again to who names them.
 
 Source: KIP-932; Kafka's ShareMembershipManager and ShareHeartbeatRequestManager.
 """
@@ -56,6 +57,7 @@ class ShareGroupMember:
         self._beats: asyncio.Task[None] | None = None
         self._on_change = on_change
         self._interval_s = FIRST_LOOK_S
+        self._is_unsure = False  # whether the last heartbeat failed
         self.member_id = _new_member_id(cluster)
         self.epoch = JOINING_EPOCH
         self.assignment: dict[UUID, tuple[int, ...]] = {}
@@ -116,13 +118,14 @@ class ShareGroupMember:
 
     async def _beat(self) -> None:
         """One heartbeat. Raises for its error, after what it means for the membership was noted."""
-        is_first = self.epoch == JOINING_EPOCH
+        is_whole = self.epoch == JOINING_EPOCH or (self._is_unsure and self.epoch != LEAVING_EPOCH)
+        self._is_unsure = True
         request = ShareGroupHeartbeatRequest(
             group_id=self._group_id,
             member_id=self.member_id,
             member_epoch=self.epoch,
-            rack_id=self._rack if is_first else None,
-            subscribed_topic_names=self._topics if is_first else None,
+            rack_id=self._rack if is_whole else None,
+            subscribed_topic_names=self._topics if is_whole else None,
         )
         try:
             if self._coordinator is None:
@@ -141,6 +144,7 @@ class ShareGroupMember:
                 self.epoch = JOINING_EPOCH
                 self._take({})
             raise
+        self._is_unsure = False
         self._interval_s = max(answer.heartbeat_interval_ms / 1000, FIRST_LOOK_S)
         if self.epoch != LEAVING_EPOCH:
             self.epoch = answer.member_epoch

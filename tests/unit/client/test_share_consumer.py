@@ -282,6 +282,23 @@ def test_a_member_that_is_not_known_any_more_joins_again_with_its_topics() -> No
     assert [each.subscribed_topic_names for each in joins] == [["t"], ["t"]]
 
 
+@pytest.mark.parametrize("failure", [DROP, beaten.ShareGroupHeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)])
+def test_after_a_heartbeat_that_failed_the_next_one_says_everything_again(failure: object) -> None:
+    """The lost answer may have had an assignment: the coordinator tells it again only to who says its topics."""
+
+    def lost(request: Any, version: int) -> object:
+        return failure
+
+    async def scenario(fake: FakeShareGroup, consumer: ShareConsumer) -> None:
+        fake.faults[ApiKey.SHARE_GROUP_HEARTBEAT].append(lost)
+        while len(fake.asked(ApiKey.SHARE_GROUP_HEARTBEAT)) < 4:
+            await consumer.poll(timeout_ms=5)
+
+    beats = [each for each in run(scenario).asked(ApiKey.SHARE_GROUP_HEARTBEAT) if each.member_epoch >= 0]
+    assert [each.subscribed_topic_names for each in beats[:4]] == [["t"], None, ["t"], None]
+    assert [each.member_epoch for each in beats[:4]] == [0, 1, 1, 2]
+
+
 def test_a_membership_that_is_refused_for_good_fails_the_poll() -> None:
     async def scenario(fake: FakeShareGroup, consumer: ShareConsumer) -> None:
         refusal = beaten.ShareGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
