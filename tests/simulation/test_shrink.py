@@ -79,6 +79,17 @@ def test_what_needs_no_fault_is_left_without_any() -> None:
     assert shrunk.found.name == "R1 without any fault"
 
 
+@pytest.mark.parametrize("brokers", [1, 2])
+@pytest.mark.parametrize("clients", ["members", "transactors", "sharers", "streamers"])
+def test_a_calm_plan_of_fewer_brokers_breaks_no_rule(brokers: int, clients: str) -> None:
+    """Else whatever got stuck would be made smaller to that."""
+    plan = replace(Plan(1, brokers=brokers), **{clients: 2})  # type: ignore[arg-type]  # each is a number
+
+    result = run_plan(plan, hours=0.003, schedule=[])
+
+    assert not result.violation, f"{result.violation}\n{result.detail}"
+
+
 def test_another_rule_is_another_bug() -> None:
     """Without its settings it breaks R2: that is no smaller form of what broke R1."""
 

@@ -75,7 +75,13 @@ OPERATOR_SESSION_MS: Final = 6_000
 def _settings(brokers: int, *, secured: bool, sharing: bool, streaming: bool) -> dict[str, str]:
     """Of each of so many brokers."""
     groups = (share_settings(brokers) if sharing else {}) | (dict(STREAMING) if streaming else {})
-    return {**SETTINGS, **(SECURED if secured else {}), **groups}
+    # Where a plan says nothing of them: a group of fewer than three brokers would have no coordinator.
+    replicas = str(min(3, brokers))
+    replicated = {
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+    }
+    return {**SETTINGS, **replicated, **(SECURED if secured else {}), **groups}
 
 
 def _has_eligible_leaders(settings: Mapping[str, str]) -> bool:
