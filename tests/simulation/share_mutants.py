@@ -190,7 +190,7 @@ SHARED: Final = (
         "a snapshot of what was",
         "the write that comes with a snapshot is in no record",
         "SH9 SH10 SH3",
-        (f"{SHARD}._change", "after = _merged(state, update)._replace(", "after = state._replace("),
+        (f"{SHARD}._change", "_again(_merged(state, update), wall_ms)", "_again(state, wall_ms)"),
     ),
     bug(
         "too much of the log is cut",

@@ -123,3 +123,14 @@ def test_a_leader_that_has_the_group_begin_behind_the_first_record_breaks_a_rule
 
     with pytest.raises(Violation, match="SH3"):
         _find(rules, 0)
+
+
+def test_a_start_that_is_forgotten_without_its_state_s_deletion_breaks_a_rule() -> None:
+    """In a later epoch too: the group would begin wherever its settings say."""
+    deletion = snapshot_record(KEY, None)
+    rules = _rules()
+    rules.on_deletion_asked(KEY.group_id)
+    _commit(rules, _made(1, UNKNOWN_START), _written(0, 4), deletion, _made(2, UNKNOWN_START), _written(0, 6))
+
+    with pytest.raises(Violation, match="SH4"):
+        _commit(rules, _made(3, UNKNOWN_START, leader_epoch=0))

@@ -4,7 +4,7 @@ Decides whether the records of `__share_group_state` follow from one another: it
 coordinator does, and compares. Must not know leaders, members or requests.
 
     SH2   what is acknowledged or archived stays so
-    SH4   the start offset falls only where an administrator sets it
+    SH4   the start offset falls only where an administrator sets it, and is forgotten only with its state
     SH9   leader epochs and state epochs do not fall
     SH10  a snapshot is what the records before it come to
     SH14  what waits for its dead letter is archived next, and nothing else
@@ -97,6 +97,9 @@ class ShareLog:
         if kept is None or state.state_epoch > kept.state_epoch or kept.start == UNKNOWN_START:
             if kept is not None:
                 self._epochs(key, kept, state.state_epoch, state.leader_epoch)
+                is_forgotten = state.start_offset == UNKNOWN_START != kept.start
+                text = f"{key}: the start {kept.start} is forgotten in epoch {state.state_epoch}, and was not deleted"
+                self._view.require("SH4", not is_forgotten, text)
                 if state.state_epoch > kept.state_epoch:
                     self._put_away(key)
             is_leaders = kept is not None and kept.state_epoch == state.state_epoch and state.leader_epoch >= 0

@@ -15,6 +15,10 @@ Decides whether a request counts, and which record it leads to. State changes on
     I7  a numbered write changes no state that no leader has read. Else: 1. a leader's write is on its way; 2. the group
         is deleted, and made again under its name, with the epochs that it had; 3. the write arrives, and the new group
         passes over records that it never saw. Kafka does not notice
+    I8  who asks for a state without a start makes one where there is none, and undoes no position. Else: 1. a group's
+        coordinator asks for a state, hears nothing, and asks again; 2. the state is made, and its leader has the group
+        begin; 3. the other request arrives, and the start is forgotten; 4. the group begins once more, by its
+        share.auto.offset.reset: at the end of the log, behind records that nobody was given. Kafka does not notice
 
 Source: Kafka's ShareCoordinatorShard.
 """
@@ -71,12 +75,15 @@ class ShareStateShard:
     # -- requests
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: Offset, wall_ms: int) -> CoordinatorRecord:
-        """A state that restarts. Raises `RequestError`: FENCED_STATE_EPOCH, INVALID_REQUEST."""
+        """A state that restarts; or is stored once more as it is, if it has begun and no start is asked for (I8): who
+        asked is answered once that is committed. Raises `RequestError`: FENCED_STATE_EPOCH, INVALID_REQUEST."""
         self._check_readable(key)
         _check_start(start_offset)
         known = self.states.get(key)
         if known is not None and state_epoch != NO_EPOCH and known.state_epoch > state_epoch:
             raise RequestError(ErrorCode.FENCED_STATE_EPOCH)
+        if known is not None and known.start_offset != UNKNOWN_START and start_offset == UNKNOWN_START:
+            return snapshot_record(key, _again(known, wall_ms))
         snapshot_epoch = 0 if known is None else known.snapshot_epoch + 1
         leader_epoch = NO_EPOCH if known is None else known.leader_epoch
         complete = UNKNOWN_COUNT if start_offset == UNKNOWN_START else 0
@@ -137,9 +144,7 @@ class ShareStateShard:
         state = self.states.get(key)
         if state is None or key in self.unreadable:
             return None
-        return snapshot_record(
-            key, state._replace(snapshot_epoch=state.snapshot_epoch + 1, created_ms=wall_ms, written_ms=wall_ms)
-        )
+        return snapshot_record(key, _again(state, wall_ms))
 
     def summary(self, key: ShareKey) -> ShareState | None:
         """The state; None if there is none. Raises `RequestError` (I4)."""
@@ -180,10 +185,7 @@ class ShareStateShard:
         if state.updates < self._updates_per_snapshot:
             batches = combined((), update.batches, update.start_offset)
             return update_record(update._replace(batches=batches))
-        after = _merged(state, update)._replace(
-            snapshot_epoch=state.snapshot_epoch + 1, created_ms=wall_ms, written_ms=wall_ms
-        )
-        return snapshot_record(update.key, after)
+        return snapshot_record(update.key, _again(_merged(state, update), wall_ms))
 
     # -- the log
 
@@ -212,6 +214,11 @@ class ShareStateShard:
 def _check_start(start_offset: Offset) -> None:
     if start_offset < UNKNOWN_START:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"A group cannot begin at offset {start_offset}.")
+
+
+def _again(state: ShareState, wall_ms: int) -> ShareState:
+    """The same state, as the next snapshot has it."""
+    return state._replace(snapshot_epoch=state.snapshot_epoch + 1, created_ms=wall_ms, written_ms=wall_ms)
 
 
 def _merged(state: ShareState, update: UpdateRecord) -> ShareState:
