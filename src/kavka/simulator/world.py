@@ -402,7 +402,8 @@ class World:
         if len(self.sharers):
             shared = [partition for partition in self.observer.stored if partition.topic in self.sharers.topics]
             ends = {partition: self.observer.bound(partition) for partition in shared}
-            found += self.sharers.missing(shared) + self.observer.shares.missing(SHARERS, ends)
+            found += self.sharers.missing(shared)
+            found += self.observer.shares.missing(SHARERS, ends, self.observer.log_starts())
             found += self.observer.shares.unsettled(SHARERS, self.brokers.values(), self.zookeeper)
             found += self.observer.shares.left_over(self.brokers.values())
         counts = {READING: len(partitions), COUNTING: REPARTITIONS}

@@ -185,18 +185,15 @@ class _Member:
             await self._cluster.refresh_quietly()
 
     async def _beat(self) -> None:
-        is_whole = self._epoch == 0
+        is_new = self._epoch == 0
 
         async def ask() -> ShareGroupHeartbeatResponse:
-            nonlocal is_whole
-            subscribed = list(self._topics) if is_whole else None
-            is_whole = True  # If this one's answer is lost, an assignment may be: only a whole request has it again.
             node_id = await self._cluster.find_coordinator(GROUP)
             request = ShareGroupHeartbeatRequest(
                 group_id=GROUP,
                 member_id=self._id,
                 member_epoch=self._epoch,
-                subscribed_topic_names=subscribed,
+                subscribed_topic_names=list(self._topics) if is_new else None,
             )
             answer = await self._cluster.ask(
                 ApiKey.SHARE_GROUP_HEARTBEAT, request, ShareGroupHeartbeatResponse, node_id=node_id

@@ -594,14 +594,17 @@ class ShareRules:
 
     # -- at the end
 
-    def missing(self, group_id: str, expected: Mapping[TopicPartition, Offset]) -> list[str]:
-        """SH13: what is not done yet of these partitions, which end there."""
+    def missing(
+        self, group_id: str, expected: Mapping[TopicPartition, Offset], log_starts: Mapping[TopicPartition, Offset]
+    ) -> list[str]:
+        """SH13: what is not done yet of these partitions, which end there. Of a log that was emptied nothing is left to
+        do, and its leader stores the new start with the next record, as in Kafka."""
         found = []
         for partition, end in expected.items():
             topic_id = self._view.topic_id(partition.topic)
             key = None if topic_id is None else ShareKey(group_id, topic_id, partition.partition)
             kept = None if key is None else self.log.kept.get(key)
-            if kept is None or kept.start < end:
+            if kept is None or max(kept.start, log_starts.get(partition, 0)) < end:
                 start = None if kept is None else kept.start
                 found.append(f"share group {group_id}: {partition} is done up to {start}, it ends at {end}")
         return found
