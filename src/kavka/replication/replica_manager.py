@@ -307,7 +307,7 @@ class ReplicaManager:
         if resigned is not None:
             self._record_all(resigned.decisions)
             self._complete_waiting(partition)
-        elif partition in self.produce_purgatory.watched and partition.raise_high_watermark(now_ms):
+        elif partition.raise_high_watermark(now_ms):
             self.on_high_watermark_advanced(partition)
         proposal = partition.propose_shrink(now_ms)
         if proposal is not None and self._find_hosted(proposal) is partition:
@@ -328,7 +328,10 @@ class ReplicaManager:
             return False
         end_offset = partition.log.log_end_offset
         replicas = (partition.remote_replica(one) for one in partition.state.isr if one != partition.local_broker_id)
-        return all(replica is not None and replica.log_end_offset == end_offset for replica in replicas)
+        # With all of them the high watermark may wait for a replica that is about to join, and readers for it.
+        return partition.log.high_watermark == end_offset and all(
+            replica is not None and replica.log_end_offset == end_offset for replica in replicas
+        )
 
     def _find_hosted(self, proposal: IsrProposal) -> Partition | None:
         return self._partitions.get(proposal.topic_partition)

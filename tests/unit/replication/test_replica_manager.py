@@ -15,7 +15,7 @@ from kavka.errors import ErrorCode, StorageError
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
-from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected
+from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, PendingExpand
 from kavka.replication.decide.lag_policy import TimeLagPolicy
 from kavka.replication.decide.partition import ACKS_ALL, Partition
 from kavka.replication.decide.partition_rules import PartitionRules
@@ -850,5 +850,35 @@ def test_who_dies_outside_of_the_isr_holds_nothing_back_any_more(tmp_path: Path)
         assert (await committed) is outcome
         assert room.partition.log.high_watermark == 1
         assert room.partitions[1].log.high_watermark == 0, "nothing waits there"
+
+    in_loop(scenario)
+
+
+def test_readers_do_not_wait_for_a_replica_outside_of_the_isr_that_fetches_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With acks=1 no request waits for the record. Its readers wait for the timer, and not for the next record."""
+
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead((A,))
+        waiting(room.fetch(B, 0, 0))
+        pending = room.partition.isr_state
+        assert isinstance(pending, PendingExpand)
+        waiting(room.fetch(C, 0, 0))
+        stored = LeaderAndIsr(A, 1, (A, B), 1)
+        room.partition.on_isr_committed(pending.proposal, stored, now_ms=room.replicas.now_ms())
+        room.append(acks=1)
+        waiting(room.fetch(B, 1, 0))
+        consumed = waiting(room.consume(0, wait_ms=10_000))
+        await room.replicas.shrink_isrs()
+        assert room.partition.log.high_watermark == 0, "C may join"
+        lagging_ms = room.replicas.now_ms() + LAG_MS + 1
+        monkeypatch.setattr(room.replicas, "now_ms", lambda: lagging_ms)
+        await room.replicas.shrink_isrs()
+        assert room.partition.log.high_watermark == 1
+        (answer,) = await consumed
+        assert answer.size_bytes
+        await room.replicas.shrink_isrs()
 
     in_loop(scenario)
