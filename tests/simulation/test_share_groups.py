@@ -49,6 +49,17 @@ def test_a_seed_that_failed_once_breaks_no_rule_any_more(seed: int, found: str) 
     assert not result.violation, f"{found}: {result.violation}\n{result.detail}"
 
 
+def test_a_member_reads_again_of_a_partition_that_had_no_leader_while_others_had_one() -> None:
+    """Three of five brokers die at once: partitions of which they are the replicas have no leader for a while. The
+    simulated member saw nothing go wrong, and never asked who leads them since."""
+    kills = [Strike(2_000, "kill", {"broker": broker, "back_ms": 15_000, "regardless": True}) for broker in (1, 2, 3)]
+
+    result = run_plan(Plan(3, brokers=5, partitions=6, sharers=2), hours=24 / 3_600, schedule=kills)
+
+    assert not result.violation, f"{result.violation}\n{result.detail}"
+    assert result.faults == {"kill": 3}
+
+
 def test_a_plan_is_what_it_was_where_nobody_asks_for_share_groups() -> None:
     assert all(Plan.draw(seed).sharers == 0 for seed in range(20))
 

@@ -171,9 +171,11 @@ class _Member:
             await self._beat()
             self._beat_at_s = now_s + HEARTBEAT_S
         by_leader: dict[int, dict[tuple[UUID, int], None]] = {}
+        lacks_leader = False
         for topic_id, index in self.assigned:
             topic = next((each for each in self._cluster.topics.values() if each.topic_id == topic_id), None)
             leader = -1 if topic is None else self._cluster.leader(TopicPartition(topic.name, index))
+            lacks_leader = lacks_leader or leader < 0
             if leader >= 0:
                 by_leader.setdefault(leader, {})[topic_id, index] = None
         if not by_leader:
@@ -182,6 +184,8 @@ class _Member:
         turns = [self._serve(leader, wanted) for leader, wanted in by_leader.items()]
         if not all(await asyncio.gather(*turns)):
             await asyncio.sleep(RETRY_S / 2)
+            await self._cluster.refresh_quietly()
+        elif by_leader and lacks_leader:  # Nothing goes wrong where nobody is asked.
             await self._cluster.refresh_quietly()
 
     async def _beat(self) -> None:

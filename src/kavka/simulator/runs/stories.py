@@ -409,7 +409,7 @@ STORIES: Final[Mapping[str, Story]] = {
         ),
     ),
     "share group": Story(
-        _plan(seed=5, sharers=2),  # a seed that shows the bugs of `share_mutants`
+        _plan(seed=1, sharers=2),  # a seed that shows the bugs of `share_mutants`
         6.0,
         (strike(1_500, "share member crashes", place=0, ms=1_000), strike(3_500, "share member disconnects", place=1)),
         (
@@ -424,7 +424,7 @@ STORIES: Final[Mapping[str, Story]] = {
     ),
     # Its session ends while it sleeps; when it wakes, locks are over that it still knows, of records that others have.
     "a share group's leader asleep": Story(
-        _plan(seed=6, sharers=2),
+        _plan(seed=13, sharers=2),  # as above
         11.0,
         (strike(2_500, "pause", broker=LEADER, ms=6_000),),
         (
