@@ -128,3 +128,27 @@ def test_a_write_from_before_its_deletion_changes_no_state_that_was_made_again()
         shard.write(ACCEPTED, 1, 0, WriteNumber(90, 8))
     assert fenced.value.code == ErrorCode.FENCED_STATE_EPOCH
     assert shard.states[KEY].start_offset == 0
+
+
+def test_nor_one_that_somebody_has_read_since() -> None:
+    """It was read by the same leader, in the same leader epoch; the numbers are forgotten with the former state."""
+    shard = ShareStateShard(500)
+    replay(shard, shard.initialize(KEY, 5, 0, 0))
+    replay(shard, shard.read(KEY, 3, 0)[1])
+    replay(shard, shard.delete(KEY))
+    replay(shard, shard.initialize(KEY, 1, 0, 0))
+    replay(shard, shard.read(KEY, 3, 0)[1])
+    with pytest.raises(RequestError) as fenced:
+        shard.write(ACCEPTED, 5, 0, WriteNumber(90, 8))
+    assert fenced.value.code == ErrorCode.FENCED_STATE_EPOCH
+    assert shard.states[KEY].start_offset == 0
+
+
+def test_a_leader_that_has_read_a_position_that_was_lost_with_its_coordinator_reads_again() -> None:
+    """An administrator set it, and was told of a failure: what the next coordinator has is of the epoch before. The
+    leader's write would have the group pass over all before that position."""
+    shard = led()
+    with pytest.raises(RequestError) as fenced:
+        shard.write(UpdateRecord(KEY, 0, 3, 50, 0, ()), 2, 0, WriteNumber(90, 7))
+    assert fenced.value.code == ErrorCode.FENCED_STATE_EPOCH
+    assert shard.states[KEY].start_offset == 0

@@ -14,7 +14,10 @@ Decides whether a request counts, and which record it leads to. State changes on
         given the partition away and got it back meanwhile does not know them any more
     I7  a numbered write changes no state that no leader has read. Else: 1. a leader's write is on its way; 2. the group
         is deleted, and made again under its name, with the epochs that it had; 3. the write arrives, and the new group
-        passes over records that it never saw. Kafka does not notice
+        passes over records that it never saw. Kafka does not notice. Nor one of an earlier epoch than its own: 1. a
+        position is set, but that is lost with this coordinator; 2. the share-partition's leader has read it meanwhile;
+        3. its next write would have the group pass over all before that position, though who set it was told of a
+        failure. The same holds for a write that was on its way while the group was deleted, and made and read again
     I8  who asks for a state without a start makes one where there is none, and undoes no position. Else: 1. a group's
         coordinator asks for a state, hears nothing, and asks again; 2. the state is made, and its leader has the group
         begin; 3. the other request arrives, and the start is forgotten; 4. the group begins once more, by its
@@ -115,17 +118,22 @@ class ShareStateShard:
                 raise RequestError(
                     ErrorCode.INVALID_REQUEST, f"The state would have {count} batches, more than {MOST_BATCHES}."
                 )
-        self._check_number(update, number)
+        self._check_number(update, state_epoch, number)
         leader_epoch = max(update.leader_epoch, state.leader_epoch)
         return self._change(
             state, update._replace(snapshot_epoch=state.snapshot_epoch, leader_epoch=leader_epoch), wall_ms
         )
 
-    def _check_number(self, update: UpdateRecord, number: WriteNumber | None) -> None:
+    def _check_number(self, update: UpdateRecord, state_epoch: int, number: WriteNumber | None) -> None:
         if number is None:
             return
-        if self.states[update.key].leader_epoch == NO_EPOCH:
+        state = self.states[update.key]
+        if state.leader_epoch == NO_EPOCH:
             raise RequestError(ErrorCode.FENCED_STATE_EPOCH, "The state was made anew, and no leader has read it yet.")
+        if state.state_epoch != state_epoch:
+            raise RequestError(
+                ErrorCode.FENCED_STATE_EPOCH, f"The state is of epoch {state.state_epoch}, the write of {state_epoch}."
+            )
         epoch, last = self._last_writes.get(update.key, (update.leader_epoch, number))
         if epoch == update.leader_epoch and number < last:
             raise RequestError(
