@@ -184,8 +184,8 @@ MUTANTS = [
             # The timer does not even look at such a partition: that goes, too.
             Change(
                 "kavka.replication.replica_manager:ReplicaManager._is_settled",
-                "all(replica is not None and replica.log_end_offset == end_offset for replica in replicas)",
-                "False",
+                "replica is not None and replica.log_end_offset == end_offset for replica in replicas",
+                "False for _ in (None,)",
             ),
         ),
         ("S22",),
