@@ -154,6 +154,7 @@ SHARED: Final = (
         "SH7",
         (f"{PARTITION}:SharePartition._check_held", "if span.member != member:", "if False:"),
         is_shown=False,
+        story=LEFT,
     ),
     bug(
         "done is done again",
