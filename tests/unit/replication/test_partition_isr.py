@@ -410,6 +410,23 @@ def test_a_refused_replica_that_is_behind_is_waited_for_again_after_the_pause(tm
     assert replica.high_watermark == 2, "replica C has these two, and holds the third"
 
 
+def test_a_refused_replica_is_waited_for_from_its_first_fetch_after_the_pause(tmp_path: Path) -> None:
+    replica = Replica(tmp_path)
+    replica.lead([A, B], replicas=(A, B, C, D))
+    replica.fetch(B)
+    proposal = replica.fetch(C).proposal
+    assert proposal is not None
+    replica.partition.on_isr_rejected(proposal, None, ErrorCode.INELIGIBLE_REPLICA, now_ms=replica.now_ms)
+    for pause_ms, expected in [(REFUSED_PROPOSAL_PAUSE_MS - 1, 1), (1, 1)]:
+        replica.now_ms += pause_ms
+        replica.fetch(D)
+        assert replica.fetch(C).proposal is None, "one proposal at a time"
+        replica.append(1)
+        replica.fetch(B)
+        replica.fetch(D)
+        assert replica.high_watermark == expected
+
+
 def test_refusals_are_recorded_once_a_second_with_their_number(tmp_path: Path) -> None:
     replica = Replica(tmp_path)
     replica.lead()
