@@ -33,12 +33,12 @@ class Writer:
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
-        self._topic, self._partitions = topic, partitions
+        self.topic, self._partitions = topic, partitions
 
     def write(self, rows: int) -> None:
         """Returns when all are acknowledged."""
         for number in range(rows):
-            self._producer.produce(self._topic, b"v".ljust(100, b"."), b"k", partition=number % self._partitions)
+            self._producer.produce(self.topic, b"v".ljust(100, b"."), b"k", partition=number % self._partitions)
         assert self._producer.flush(PATIENCE_S) == 0
 
 
@@ -51,7 +51,7 @@ def latency_ms(start: Callable[[], StreamingQuery], checkpoint: Path, writer: Wr
             time.sleep(PAUSES_S[number % len(PAUSES_S)])
             writer.write(rows)
             began = time.perf_counter()
-            while _committed(checkpoint) < rows * (number + 1):
+            while _committed(checkpoint, writer.topic) < rows * (number + 1):
                 if (failure := query.exception()) is not None:
                     raise failure
                 assert time.perf_counter() < began + PATIENCE_S, "the stream does not go on"
@@ -62,10 +62,10 @@ def latency_ms(start: Callable[[], StreamingQuery], checkpoint: Path, writer: Wr
     return waits[WARMING:]
 
 
-def _committed(checkpoint: Path) -> int:
-    """Rows in all micro-batches that are committed, by the offsets at which the last of them ends."""
+def _committed(checkpoint: Path, topic: str) -> int:
+    """Rows of the topic in all micro-batches that are committed, by the offsets at which the last of them ends."""
     done = [int(entry.name) for entry in (checkpoint / "commits").glob("[0-9]*")]
     if not done:
         return 0
-    (offsets,) = json.loads((checkpoint / "offsets" / str(max(done))).read_text().splitlines()[-1]).values()
-    return sum(offsets.values())
+    offsets = json.loads((checkpoint / "offsets" / str(max(done))).read_text().splitlines()[-1])
+    return sum(offsets[topic].values())
