@@ -292,9 +292,9 @@ class ReplicaManager:
     def on_brokers_gone(self) -> None:
         """Brokers are alive no more: what waits for their replicas outside of the ISR goes on."""
         now_ms = self.now_ms()
-        for partition in list(self._partitions.values()):
-            is_behind = partition.is_leader and partition.log.high_watermark < partition.log.log_end_offset
-            if is_behind and partition.raise_high_watermark(now_ms):
+        for partition in list(self._unsettled):
+            is_hosted = self._partitions.get(partition.topic_partition) is partition
+            if is_hosted and partition.raise_high_watermark(now_ms):
                 self.on_high_watermark_advanced(partition)
 
     @property
@@ -320,8 +320,8 @@ class ReplicaManager:
 
     def _is_settled(self, partition: Partition) -> bool:
         """Whether the next look would find nothing, unless an append, an order, or a fetch from before the end comes
-        first: it is not led here, or nobody waits and the whole ISR has all records. A follower that has all of them
-        does not lag, however long ago it fetched (I1 of lag_policy.py)."""
+        first: it is not led here, or all records are committed, and the whole ISR has them. A follower that has all of
+        them does not lag, however long ago it fetched (I1 of lag_policy.py)."""
         if not partition.is_leader or self._partitions.get(partition.topic_partition) is not partition:
             return True
         if partition in self.produce_purgatory.watched or not isinstance(partition.isr_state, CommittedIsr):

@@ -29,6 +29,7 @@ from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Work
 from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
 from kavka.coordinator.groups.share.decide.group import NamedPartitions, ShareGroup, ShareGroupLimits, together
 from kavka.coordinator.groups.share.decide.heartbeat import (
+    JOINING_EPOCH,
     LEAVING_EPOCH,
     ShareAnswer,
     ShareDecision,
@@ -122,11 +123,14 @@ class ShareGroupFlow:
             return await self._leave(active, request)
         decision = await self._beat(active, request)
         group_id, wanted = request.group_id, decision.to_initialize
+        awaited: list[asyncio.Task[bool]] = []
         if wanted:
             making = self._carrier.spawn(self._initialize(active, group_id, decision.epoch, wanted))
             self._making.setdefault(group_id, {})[making] = wanted
             making.add_done_callback(lambda done: self._on_made(group_id, done))
-        awaited = [making] if wanted else list(self._making.get(group_id, ())) if request.member_epoch == 0 else []
+            awaited = [making]
+        elif request.member_epoch == JOINING_EPOCH:
+            awaited = list(self._making.get(group_id, ()))
         if not awaited:
             return self._told(active, group_id, decision.answer)
         done, _late = await asyncio.wait(awaited, timeout=STATES_S)
