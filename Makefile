@@ -113,7 +113,7 @@ bench-partitions: setup ## five brokers with 50,000 to 200,000 replicas: shutdow
 bench-growth: setup ## what each connection, partition, group, member, topic, replica and record costs when there are many (ten minutes)
 	@$(PYTHON) -m benchmarks.growth
 
-bench-spark: setup ## kavka's Spark source beside Spark's own Kafka connector, in turn in one session (a quarter of an hour)
+bench-spark: setup ## kavka's Spark source beside Spark's own Kafka connector, in turn in one session (more than half an hour)
 	@$(PYTHON) -m benchmarks.spark --keep
 
 bench-console: setup ## the console under 500 tabs, 200 visitors, 100 abandoned searches and 40 slow bodies: pages, memory (half a minute, on a quiet machine)

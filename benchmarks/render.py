@@ -168,7 +168,7 @@ objects that stay, looked through all of its objects while the others waited, fo
 that a controlled shutdown took it. The broker that stops writes what its empty logs are closed with while the
 controller works, and its process ends without taking ten thousand partitions' objects apart, which took about a second.
 
-Before that day's last change the writer waited 11 to 14 s more often than not. All brokers were idle meanwhile, and
+Before that day's last change the writer waited 10 to 14 s more often than not. All brokers were idle meanwhile, and
 `kavka why` of the partition named the cause: a broker that leaves follows the new leader until it stops, and catches
 up. It may not join the ISR, but the leader had the high watermark wait for it, as for any replica that is about to
 join, until it lagged. A replica that was refused is not waited for any more. What is left is the time until the others

@@ -24,8 +24,8 @@ SIZE: Final = 1024
 FIRST_RECORDS: Final = 5
 KILLED: Final = 5
 IDLE_MEMBERS: Final = 500
-JOINING_AT_ONCE: Final = 50
 """Each with a connection of its own: within the 1,024 files that a process may have open by default."""
+JOINING_AT_ONCE: Final = 50
 PATIENCE_S: Final = 90.0
 WITHOUT_SHARE_GROUPS: Final = "zk"
 
@@ -110,8 +110,7 @@ def _idle(life: Life, port: int) -> Measurement:
     try:
         memory = life.candidate.resident_bytes()
         with ThreadPoolExecutor(JOINING_AT_ONCE) as pool:  # Apache Kafka assigns a new group's partitions after 5 s.
-            for _ in pool.map(lambda member: _settle(member, group), members):
-                pass
+            list(pool.map(lambda member: _settle(member, group), members))
         memory = life.candidate.resident_bytes() - memory
         before, began = life.candidate.cpu_seconds(), time.perf_counter()
         for member in members:

@@ -39,7 +39,7 @@ from tests.kit.official_connector import VERSION, connector_jars
 from tests.kit.topic_filler import create_topic, produce
 
 from benchmarks.render import RESULTS, render
-from benchmarks.spark_live import Writer, latency_ms
+from benchmarks.spark_live import WARMING, Writer, latency_ms
 from benchmarks.spark_results import Row, keep, section
 from kavka_spark import session
 
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 PARTITIONS = 4
 MICRO_BATCH_ROWS = 400
 LOGGED_RECORDS = 100_000
-WARMING = 3
-"""Micro-batches at the start of a stream that do not count."""
 PARTS = ("triggerExecution", "addBatch", "latestOffset", "walCommit", "commitOffsets", "queryPlanning")
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 FORMATS = ("kafka", "kavka")
@@ -226,41 +224,47 @@ def fill_trickle(bootstrap: str, count: int) -> None:
 
 
 def micro_batches(spark: SparkSession, bootstrap: str, row: str, rounds: int, directory: Path) -> Row:
-    """Streams of small micro-batches, in turn; of each the median, without its first ones."""
-    taken: dict[str, dict[str, list[float]]] = {name: {"wall_ms": []} for name in FORMATS}
-    machine = circumstances()
-    for number in range(rounds + 1):
-        for name in FORMATS:
-            checkpoint = directory / f"{row}-{name}-{number}"
-            query = stream(spark, bootstrap, row, name).option("checkpointLocation", str(checkpoint)).start()
-            query.awaitTermination()
-            durations = [p.durationMs for p in query.recentProgress if p.numInputRows][WARMING:]
-            parts = {part: statistics.median(each.get(part, 0) for each in durations) for part in PARTS}
-            print(f"  {row}, {name}: {parts}", flush=True)
-            if number:
-                taken[name]["wall_ms"].append(parts["triggerExecution"])
-    what = row.replace("micro-batch", f"a micro-batch of {MICRO_BATCH_ROWS} rows")
-    return Row(what=what, machine=machine, candidates=taken)
+    """Streams of small micro-batches of a topic that is full; of each the median, without its first ones."""
+
+    def run_one(name: str, number: int) -> float:
+        checkpoint = directory / f"{row}-{name}-{number}"
+        query = stream(spark, bootstrap, row, name).option("checkpointLocation", str(checkpoint)).start()
+        query.awaitTermination()
+        durations = [p.durationMs for p in query.recentProgress if p.numInputRows][WARMING:]
+        parts = {part: statistics.median(each.get(part, 0) for each in durations) for part in PARTS}
+        print(f"  {row}, {name}: {parts}", flush=True)
+        return parts["triggerExecution"]
+
+    return in_turn(row, rounds, "wall_ms", run_one)
 
 
 def live(spark: SparkSession, bootstrap: str, row: str, rounds: int, directory: Path) -> Row:
-    """Streams that wait for records, in turn; of each the median wait for a micro-batch."""
-    taken: dict[str, dict[str, list[float]]] = {name: {"wait_ms": []} for name in FORMATS}
+    """Streams that wait for records; of each the median wait for a micro-batch."""
+
+    def run_one(name: str, number: int) -> float:
+        topic = f"{row}-{name}-{number}".replace(" ", "-").replace(",", "")
+        create_topic(bootstrap, topic, PARTITIONS)
+        checkpoint = directory / topic
+        query = stream(spark, bootstrap, row.removeprefix("live "), name, topic=topic)
+        writer = query.option("checkpointLocation", str(checkpoint))
+        waits = latency_ms(writer.start, checkpoint, Writer(bootstrap, topic, PARTITIONS), rows=MICRO_BATCH_ROWS)
+        print(f"  {row}, {name}: median {statistics.median(waits):.0f}, longest {max(waits):.0f} ms", flush=True)
+        return statistics.median(waits)
+
+    return in_turn(row, rounds, "wait_ms", run_one)
+
+
+def in_turn(row: str, rounds: int, figure: str, run_one: Callable[[str, int], float]) -> Row:
+    """Streams of both formats, in turn: `run_one` gives the figure of the stream of a format in a round."""
+    taken: dict[str, dict[str, list[float]]] = {name: {figure: []} for name in FORMATS}
     machine = circumstances()
-    what = row.removeprefix("live ")
     for number in range(rounds + 1):
         for name in FORMATS:
-            topic = f"{row}-{name}-{number}".replace(" ", "-").replace(",", "")
-            create_topic(bootstrap, topic, PARTITIONS)
-            checkpoint = directory / topic
-            writer = stream(spark, bootstrap, what, name, topic=topic).option("checkpointLocation", str(checkpoint))
-            records = Writer(bootstrap, topic, PARTITIONS)
-            waits = latency_ms(writer.start, checkpoint, records, rows=MICRO_BATCH_ROWS)
-            print(f"  {row}, {name}: median {statistics.median(waits):.0f}, longest {max(waits):.0f} ms", flush=True)
+            found = run_one(name, number)
             if number:
-                taken[name]["wait_ms"].append(statistics.median(waits))
-    what = what.replace("micro-batch", f"a micro-batch of {MICRO_BATCH_ROWS} rows")
-    return Row(what=f"live: {what}", machine=machine, candidates=taken)
+                taken[name][figure].append(found)
+    what = row.replace("live ", "live: ").replace("micro-batch", f"a micro-batch of {MICRO_BATCH_ROWS} rows")
+    return Row(what=what, machine=machine, candidates=taken)
 
 
 def stream(spark: SparkSession, bootstrap: str, row: str, name: str, *, topic: str = "") -> DataStreamWriter:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOOK_S: Final = 0.001
 PATIENCE_S: Final = 60
 WARMING: Final = 3
-"""Writes at the start of a stream that do not count."""
+"""Micro-batches, each of one write here, at the start of a stream that do not count."""
 WRITES: Final = 30
 PAUSES_S: Final = (0.10, 0.17, 0.13, 0.20, 0.11, 0.16, 0.19)
 """Between a commit and the next records, in turn: never in step with how often Spark looks for some."""
