@@ -378,7 +378,7 @@ class ReplicaManager:
 
     # -- appending
 
-    def append(
+    def append(  # noqa: PLR0913 - called for every partition of every request: no value is made for its arguments
         self,
         topic: str,
         index: int,
@@ -387,15 +387,18 @@ class ReplicaManager:
         required_acks: int,
         wall_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        topic_id: uuid.UUID | None = None,
     ) -> AppendOutcome:
         """Appends to one partition's log and returns at once, for any `required_acks`.
 
         With acks=all, the caller then calls `await_committed`. `wall_ms` is the time that the log may stamp the
-        records with.
+        records with. `topic_id`: whose records they are, of which what is hosted may be a namesake.
         """
         partition = self._partitions.get((topic, index))
         if partition is None:
             return AppendOutcome(self.absence(topic, index))
+        if topic_id is not None and partition.topic_id.int not in (topic_id.int, 0):
+            return AppendOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
         traffic = self.traffic.topics.get(topic) or self.traffic.of(topic)
         traffic.produces += 1
         try:

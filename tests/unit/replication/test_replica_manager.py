@@ -535,6 +535,28 @@ def test_what_is_sent_to_a_throttled_follower_counts_once_also_where_its_fetch_w
     in_loop(scenario)
 
 
+def test_records_of_a_topic_do_not_go_into_another_of_its_name(tmp_path: Path) -> None:
+    """1. A topic is deleted, and made again under its name; 2. this broker leads the new one, and has not been told of
+    the deletion; 3. a producer that knows only the former one names it by its id."""
+
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead((A,))
+
+        def append(topic_id: uuid.UUID | None) -> ErrorCode:
+            return room.replicas.append(
+                "orders", 0, batch(), required_acks=1, wall_ms=1_700_000_000_000, topic_id=topic_id
+            ).error
+
+        assert append(uuid.UUID(int=99)) is ErrorCode.UNKNOWN_TOPIC_ID
+        assert room.partition.log.log_end_offset == 0
+        assert (append(TOPIC_ID), append(None)) == (ErrorCode.NONE, ErrorCode.NONE)
+        room.replicas.identify(room.partition, uuid.UUID(int=0))
+        assert append(TOPIC_ID) is ErrorCode.NONE, "of what is here no id is known yet"
+
+    in_loop(scenario)
+
+
 @pytest.mark.parametrize(
     ("topic_id", "index", "error"),
     [

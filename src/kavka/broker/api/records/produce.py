@@ -4,6 +4,8 @@ Behaviour   The checks, in this order: the topic and the partition exist; the re
             partition; acks is -1, 0 or 1; only Kafka's own tools write to internal topics; this broker leads; acks=all
             finds min.insync.replicas; there is exactly one batch, every record in it is valid, and it is not larger
             than max.message.bytes (kavka.records.validation). Each partition has its own answer.
+            A topic that is named by its id is that one: between a deletion and the making of another topic under its
+            name, what this broker has and what it knows of the cluster may be of different topics.
             acks=0 gets no answer. Where one of its partitions fails, the broker closes the connection, so that the
             client looks for the leader again. acks=all waits in the purgatory until the high watermark has passed the
             records. Before a batch begins a transaction in its partition, the broker asks the transaction's coordinator
@@ -30,7 +32,7 @@ from kavka.broker.transactions.produce import Unverified, unverified_batches, ve
 from kavka.errors import NO_ERROR, ErrorCode, RecordsError
 from kavka.model import TopicPartition
 from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Response
-from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
+from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kavka.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 _ADMIN_CLIENT_ID = "__admin_client"
 """Kafka's own tools write to internal topics under this client id."""
 _ACKS = (-1, 0, 1)
+_FIRST_VERSION_WITH_TOPIC_IDS = 13
 _NOTHING: Mapping[TopicPartition, AppendOutcome] = {}
 _LOW_ATTRIBUTES_OFFSET = CRC_START + 1
 """The attributes are two bytes; all flags are in the second."""
@@ -118,14 +121,14 @@ def _append_all(
     topics = []
     for topic in message.topic_data:
         name: str | None = topic.name
-        if version >= 13:
+        if version >= _FIRST_VERSION_WITH_TOPIC_IDS:
             name = broker.metadata.topic_name(topic.topic_id)
         answers = []
         for data in topic.partition_data:
             if refused and name is not None and (name, data.index) in refused:
                 outcome = refused[TopicPartition(name, data.index)]
             else:
-                outcome = _append(broker, request, message, name, data, wall_ms)
+                outcome = _append(broker, request, message, topic, name, data, wall_ms)
                 if request.trace is not None and outcome.error is NO_ERROR and name is not None:
                     request.trace.appended(name, data.index, outcome.base_offset, outcome.committed_at)
                     if isinstance(data.records, memoryview):
@@ -152,10 +155,11 @@ def _append_all(
     return response
 
 
-def _append(
+def _append(  # noqa: PLR0913 - called for every partition of every request: no value is made for its arguments
     broker: RecordsBroker,
     request: Request,
     message: ProduceRequest,
+    named: TopicProduceData,
     topic: str | None,
     data: PartitionProduceData,
     wall_ms: int,
@@ -178,7 +182,10 @@ def _append(
             return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION)
     except RecordsError as refused:
         return AppendOutcome(refused.code, message=refused.message)
-    outcome = broker.replicas.append(topic, data.index, records, required_acks=message.acks, wall_ms=wall_ms)
+    topic_id = named.topic_id if request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS else None
+    outcome = broker.replicas.append(
+        topic, data.index, records, required_acks=message.acks, wall_ms=wall_ms, topic_id=topic_id
+    )
     if outcome.error is NO_ERROR:
         broker.connected_clients.wrote(request, topic, data.index, records, wall_ms)
     return outcome
