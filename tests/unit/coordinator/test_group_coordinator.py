@@ -32,6 +32,7 @@ class MemoryLog:
     """`__consumer_offsets` in memory; `gate` holds appends back while it is closed, `commits_after_s` their answers.
 
     With `keeps_failed` the log has what it answers `error` to, as a leader that does not know the outcome.
+    `uncommitted`: how many records at the end of each partition are not committed yet.
     """
 
     def __init__(self) -> None:
@@ -41,11 +42,12 @@ class MemoryLog:
         self.commits_after_s = 0.0
         self.error = ErrorCode.NONE
         self.keeps_failed = False
+        self.uncommitted = 0
         self.settled: asyncio.Future[bool] | None = None
 
     def ends(self, partition: int) -> tuple[int, int] | None:
         count = len(self.records.get(partition, ()))
-        return count, count
+        return count - self.uncommitted, count
 
     async def settle(self, partition: int) -> bool:
         return self.settled is None or await self.settled
@@ -819,6 +821,40 @@ def test_offsets_of_a_deleted_topic_are_gone_though_it_is_not_known_whether_thei
         await groups.offsets.on_topics_deleted(["orders"])
         for one in (groups, await coordinator(log)):
             assert one.offsets.fetch_all("g") == []
+
+    runs(scenario)
+
+
+@pytest.mark.parametrize("deletes", ["group", "offsets"])
+def test_what_may_come_back_is_not_said_to_be_gone(deletes: str) -> None:
+    """Who asked for the deletion hears of a failure, and asks again. There is nothing left to delete, but the
+    tombstones may be cut off with this leader."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log, partitions=1)
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)]))
+
+        async def deleted() -> ErrorCode:
+            try:
+                if deletes == "group":
+                    await groups.delete_group("g")
+                else:
+                    return (await groups.offsets.delete("g", [("orders", 0)]))[0]
+            except RequestError as refused:
+                return refused.code
+            return ErrorCode.NONE
+
+        log.error, log.keeps_failed, log.uncommitted = ErrorCode.REQUEST_TIMED_OUT, True, 1
+        assert await deleted() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        log.error = ErrorCode.NONE
+        assert await deleted() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        with pytest.raises(RequestError) as refused:  # Its reader would begin elsewhere.
+            groups.offsets.fetch("g", "orders", 0)
+        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        log.uncommitted = 0
+        assert groups.offsets.fetch("g", "orders", 0) is None
+        assert await deleted() is (ErrorCode.GROUP_ID_NOT_FOUND if deletes == "group" else ErrorCode.NONE)
 
     runs(scenario)
 

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from kavka.coordinator.groups.decide.shard import GroupShard
 from kavka.coordinator.groups.turns import Turns
 from kavka.coordinator.shared.active_shards import ActiveShard
+from kavka.coordinator.shared.uncommitted import Uncommitted
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import LeaderEpoch, Offset
 
@@ -39,7 +40,7 @@ class Ending(NamedTuple):
 class ActiveGroupShard(ActiveShard):
     """`partition` of `__consumer_offsets`."""
 
-    __slots__ = ("_ends", "_open_until", "_position", "deleted_topics", "endings", "shard", "timers", "turns")
+    __slots__ = ("_position", "_uncommitted", "deleted_topics", "endings", "shard", "timers", "turns")
 
     def __init__(
         self,
@@ -50,8 +51,7 @@ class ActiveGroupShard(ActiveShard):
     ) -> None:
         """`ends`: the log's high watermark and its end; None if it is not led here."""
         super().__init__(partition, leader_epoch)
-        self._ends = ends
-        self._open_until: Offset | None = None
+        self._uncommitted = Uncommitted(ends)
         self.shard = shard
         self.timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         self.endings: list[Ending] = []
@@ -66,19 +66,12 @@ class ActiveGroupShard(ActiveShard):
 
     def on_uncommitted(self) -> None:
         """Records were replayed, or are about to be, of which it is not known whether they are committed."""
-        ends = self._ends()
-        if ends is not None and ends[0] < ends[1]:
-            self._open_until = ends[1]
+        self._uncommitted.note()
 
     def require_committed(self) -> None:
         """Before somebody is told what the state is (I1). Raises `RequestError` (COORDINATOR_NOT_AVAILABLE) while it
         has records that are not committed."""
-        if self._open_until is None:
-            return
-        ends = self._ends()
-        if ends is None or ends[0] < self._open_until:
-            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        self._open_until = None
+        self._uncommitted.require_none()
 
     async def in_turn(
         self,

@@ -460,7 +460,12 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         await self._consumers.in_turn(active, group_id, partial(self._decide_deletion, active, group_id))
 
     async def _decide_deletion(self, active: ActiveGroupShard, group_id: str) -> tuple[Change, None]:
-        records = active.shard.delete_group(group_id)
+        try:
+            records = active.shard.delete_group(group_id)
+        except RequestError as refused:
+            if refused.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                active.require_committed()  # It may come back.
+            raise
         return Change(records, active.shard.groups.get(group_id)), None
 
     # -- carrying out

@@ -101,6 +101,8 @@ class ShardWriter:
         answer = ErrorCode.NONE
         for batch, position, commit in appended:
             outcome = await commit
+            if outcome in OUTCOME_UNKNOWN:
+                active.on_uncommitted()
             if outcome is ErrorCode.NONE or outcome in OUTCOME_UNKNOWN:
                 for record in batch:
                     self.replay(active, record, position, loading=False)

@@ -6,7 +6,8 @@ sockets, the wire format of requests, or which broker leads what.
     I1  an answer that depends on a record goes out after it is committed
     I2  changes of one share-partition take turns: the next is decided when the one before is replayed
     I3  a record whose outcome is unknown is replayed, and who asked gets an error: it lies in this leader's log, so it
-        is either committed, or lost together with its leadership. Sent again, it changes nothing more
+        is either committed, or lost together with its leadership. Sent again, it changes nothing more. Nobody is told
+        what the state is before it is committed, nor that there is nothing to do (`shared.uncommitted`)
     I4  the log begins no later than the oldest state (`decide.pruning`)
     I5  states of deleted topics go, each in its turn. Who says that a topic is deleted knows it: a topic of which this
         broker has not heard may be a new one
@@ -36,6 +37,7 @@ from kavka.coordinator.share_state.decide.shard import ShareStateShard, WriteNum
 from kavka.coordinator.shared.active_shards import ActiveShard, ActiveShards, ShardLog
 from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.shared.uncommitted import Uncommitted
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
 from kavka.metrics import Histogram
@@ -84,11 +86,14 @@ class DueLetters(NamedTuple):
 class _Active(ActiveShard):
     """Share-partitions of one partition that is led here."""
 
-    __slots__ = ("pruning", "shard", "turns")
+    __slots__ = ("pruning", "shard", "turns", "uncommitted")
 
-    def __init__(self, partition: int, leader_epoch: LeaderEpoch, shard: ShareStateShard) -> None:
+    def __init__(
+        self, partition: int, leader_epoch: LeaderEpoch, shard: ShareStateShard, uncommitted: Uncommitted
+    ) -> None:
         super().__init__(partition, leader_epoch)
         self.shard = shard
+        self.uncommitted = uncommitted
         self.turns = Turns()
         self.pruning = Pruning()
 
@@ -110,7 +115,8 @@ class ShareCoordinator(ActiveShards[_Active]):
     # -- which partitions are here
 
     def _new_shard(self, partition: int, leader_epoch: LeaderEpoch) -> _Active:
-        return _Active(partition, leader_epoch, ShareStateShard(self._ports.updates_per_snapshot()))
+        shard = ShareStateShard(self._ports.updates_per_snapshot())
+        return _Active(partition, leader_epoch, shard, Uncommitted(partial(self._log.ends, partition)))
 
     def _on_read(self, active: _Active, found: Sequence[CoordinatorRecord] | OpenTransaction) -> None:
         if not isinstance(found, OpenTransaction):
@@ -175,7 +181,9 @@ class ShareCoordinator(ActiveShards[_Active]):
     def summary(self, key: ShareKey) -> ShareState | None:
         """The state; None if there is none."""
         self._check(key)
-        return self._find(str(key)).shard.summary(key)
+        active = self._find(str(key))
+        active.uncommitted.require_none()
+        return active.shard.summary(key)
 
     # -- topics that are gone
 
@@ -260,6 +268,7 @@ class ShareCoordinator(ActiveShards[_Active]):
                 raise RequestError(ErrorCode.NOT_COORDINATOR)
             record, answer = decide(active.shard)
             if record is None:
+                active.uncommitted.require_none()
                 return answer
             task = self._loop.create_task(self._write(active, key, record))
             self._writes.add(task)
@@ -282,6 +291,7 @@ class ShareCoordinator(ActiveShards[_Active]):
             if outcome is ErrorCode.NONE:
                 committed = _replay(active, record)
             elif outcome in OUTCOME_UNKNOWN:
+                active.uncommitted.note()
                 _replay(active, record)
             return answer_for(outcome)
         finally:

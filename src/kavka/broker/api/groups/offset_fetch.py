@@ -131,6 +131,13 @@ def _group(
         broker.groups.offsets.check_fetch(group_id, group.member_id, group.member_epoch)
         unstable = pending(group_id)
         found = broker.groups.offsets.fetch_all(group_id) if group.topics is None else []
+        asked = [(topic, _name(broker, topic.name, topic.topic_id, by_id=by_id)) for topic in group.topics or ()]
+        offsets = {
+            (name, index): broker.groups.offsets.fetch(group_id, name, index) or _NOTHING
+            for topic, name in asked
+            if name is not None
+            for index in topic.partition_indexes
+        }
     except RequestError as refused:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=refused.code, topics=[])
     answer = OffsetFetchResponseGroup(group_id=group_id, error_code=ErrorCode.NONE, topics=[])
@@ -151,14 +158,13 @@ def _group(
             ]
             answer.topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions))
         return answer
-    for topic in group.topics:
-        known = _name(broker, topic.name, topic.topic_id, by_id=by_id)
+    for topic, known in asked:
         error = ErrorCode.UNKNOWN_TOPIC_ID if known is None else ErrorCode.NONE
         partitions = [
             _partition(
                 OffsetFetchResponsePartitions,
                 index,
-                _NOTHING if known is None else broker.groups.offsets.fetch(group_id, known, index) or _NOTHING,
+                _NOTHING if known is None else offsets[known, index],
                 error,
                 is_unstable=(known, index) in unstable,
             )

@@ -149,7 +149,13 @@ class OffsetsFlow:
             group.check_fetch(member_id, member_epoch)
 
     def fetch(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        return self._find(group_id, empty_allowed=True).shard.offsets.get(group_id, topic, partition)
+        """The offset; None if there is none. Raises `RequestError`, also where its deletion may still be undone: who
+        finds no offset begins elsewhere."""
+        active = self._find(group_id, empty_allowed=True)
+        found = active.shard.offsets.get(group_id, topic, partition)
+        if found is None:
+            active.require_committed()
+        return found
 
     def fetch_all(self, group_id: str) -> list[tuple[str, int, CommittedOffset]]:
         """All offsets of a group, by topic and partition. Raises `RequestError`."""
@@ -170,6 +176,8 @@ class OffsetsFlow:
         """An error per partition, in order, once the others are gone. Raises `RequestError` for all."""
         active = self._find(group_id)
         errors, records = active.shard.delete_offsets(group_id, partitions)
+        if not records:
+            active.require_committed()
         error = await self._writer.delete(active, records)
         return [own if own is not ErrorCode.NONE else error for own in errors]
 
