@@ -101,8 +101,8 @@ SHARE_RECORDS = {
         {"name": "Runs", "type": "[]KavkaShareRun", "versions": "0+", "fields": SHARE_RUN},
     ],
 }
-WRITE_NUMBER = {
-    "name": "KavkaWriteNumber",
+NUMBER = {
+    "name": "KavkaNumber",
     "type": "int64",
     "versions": "0+",
     "taggedVersions": "0+",
@@ -110,7 +110,8 @@ WRITE_NUMBER = {
     "default": "-1",
     "ignorable": True,
 }
-WRITER_EPOCH = {**WRITE_NUMBER, "name": "KavkaBrokerEpoch", "tag": FIRST_OWN_TAG + 1}
+BROKER_EPOCH = {**NUMBER, "name": "KavkaBrokerEpoch", "tag": FIRST_OWN_TAG + 1}
+COORDINATOR_EPOCH = {**NUMBER, "name": "KavkaCoordinatorEpoch", "type": "int32", "tag": FIRST_OWN_TAG + 2}
 DUE_LETTERS_ASKED = {**RECORDS_ONLY, "name": "KavkaDueLetters"}
 DUE_LETTERS = {
     **SHARE_RECORDS,
@@ -159,18 +160,24 @@ CLIENTS = {
     ],
 }
 HAS_MORE_CLIENTS = {**RECORDS_ONLY, "name": "KavkaHasMoreClients", "tag": FIRST_OWN_TAG + 1}
+OF_A_LEADER = [(("topics", "partitions"), each) for each in (NUMBER, BROKER_EPOCH)]
+OF_A_COORDINATOR = [(("topics", "partitions"), each) for each in (NUMBER, BROKER_EPOCH, COORDINATOR_EPOCH)]
 OWN_FIELDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
+    "DeleteShareGroupStateRequest": OF_A_COORDINATOR,
     "DescribeClusterRequest": [((), CLIENTS_OF)],
     "DescribeClusterResponse": [((), CLIENTS), ((), HAS_MORE_CLIENTS)],
     "DescribeShareGroupOffsetsRequest": [((), RECORDS_ONLY)],
     "DescribeShareGroupOffsetsResponse": [((), RECORDS_ONLY), (("groups", "topics", "partitions"), SHARE_RECORDS)],
+    "InitializeShareGroupStateRequest": OF_A_COORDINATOR,
+    "ReadShareGroupStateRequest": OF_A_LEADER,
     "ReadShareGroupStateSummaryRequest": [((), DUE_LETTERS_ASKED)],
     "ReadShareGroupStateSummaryResponse": [((), DUE_LETTERS)],
-    "WriteShareGroupStateRequest": [(("topics", "partitions"), WRITE_NUMBER), (("topics", "partitions"), WRITER_EPOCH)],
+    "WriteShareGroupStateRequest": OF_A_LEADER,
 }
 """By message: the arrays in which a field stands, and the field, in the form of Kafka's tables. What a share group's
 leaders know of records that are in flight, and which clients read and write at a broker: no API of Kafka's tells it.
-Which groups have dead letters that are due. And the order in which one leader writes."""
+Which groups have dead letters that are due. And the order in which one leader, or one coordinator of groups, asks for
+something to be done to a state."""
 
 INT32_MAX = 2**31 - 1
 PRIMITIVES = {

@@ -56,6 +56,8 @@ def _offsets_of_topic(**name: str) -> list[dict[str, Any]]:
 
 _BY_NAME, _BY_ID = _offsets_of_topic(name="topic-*"), _offsets_of_topic(topic_id="<id of topic-*>")
 _TOLD_ONCE = "three bytes of a request, sent again and again, would bring thousands of offsets each"
+_LATE = "of the numbered requests that brokers of kavka send none is taken after a later one"
+_NOT_THERE = "the request that would have made it came late"
 _DELETED_ANYWAY = "a state of a topic that is gone can be deleted, too; Kafka's keeper does that by itself"
 
 DIFFERENCES = (
@@ -362,6 +364,78 @@ DIFFERENCES = (
         r".*\.leader_epoch",
         3,
         "a leader that writes without having read leads all the same; with Kafka its predecessor may go on writing",
+    ),
+    Difference(
+        "share_group_subscriptions",
+        "another",
+        r"\.member_epoch",
+        2,
+        "the answer waits for the states of new partitions, and has them; Kafka's member gets them 5 s later",
+    ),
+    Difference(
+        "share_group_subscriptions",
+        "another",
+        r"\.assignment\.topic_partitions",
+        [{"topic_id": "<id of second-*>", "partitions": [0, 1]}],
+        "as the row above",
+    ),
+    Difference(
+        "share_group_epochs",
+        "the former|the former again",
+        r"\.assignment",
+        {
+            "topic_partitions": [
+                {"topic_id": "<id of second-*>", "partitions": [0]},
+                {"topic_id": "<id of topic-*>", "partitions": [0]},
+            ]
+        },
+        "who comes with its former epoch has not heard of its present one; with Kafka it has to name its topics",
+    ),
+    *(
+        Difference("write_share_group_state_late", step, rf".*\.{field}", value, _LATE)
+        for step, code in (("late", 42), ("before anybody has read|of a later state|of the state before", 124))
+        for field, value in (("error_code", code), ("error_message", "<text>"))
+    ),
+    *(
+        Difference("write_share_group_state_late", step, r".*\.start_offset", start, _LATE)
+        for step, start in (
+            ("before anybody has read, read|of the state before, read", 0),
+            ("late, read|of a later state, read", 4),
+        )
+    ),
+    Difference("write_share_group_state_late", "late, read", r".*\.state_batches", [], _LATE),
+    *(
+        Difference("initialize_share_group_state_late", step, rf".*\.{field}", value, reason)
+        for step, start, offsets, reason in (
+            ("without a start again, read", 4, (5, 6), "who asks for a state without a start undoes no position"),
+            ("set again, read", 9, (10, 10), "a numbered request sets a position once"),
+        )
+        for field, value in (
+            ("start_offset", start),
+            (
+                "state_batches",
+                [
+                    {
+                        "first_offset": offsets[0],
+                        "last_offset": offsets[1],
+                        "delivery_state": 2,
+                        "delivery_count": 1,
+                    }
+                ],
+            ),
+        )
+    ),
+    *(
+        Difference("delete_share_group_state_late", "late|made late(, read)?", rf".*\.{field}", value, _LATE)
+        for field, value in (("error_code", 42), ("error_message", "<text>"))
+    ),
+    *(
+        Difference("delete_share_group_state_late", "made late, read", rf".*\.{field}", 0, _NOT_THERE)
+        for field in ("state_epoch", "start_offset")
+    ),
+    *(
+        Difference("delete_share_group_state_late", "late, read", rf".*\.{field}", value, _LATE)
+        for field, value in (("error_code", 0), ("error_message", None), ("state_epoch", 4), ("start_offset", -1))
     ),
 )
 

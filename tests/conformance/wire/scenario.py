@@ -84,6 +84,7 @@ for _module in (
     "scenarios_records",
     "scenarios_security",
     "scenarios_share",
+    "scenarios_share_members",
     "scenarios_share_states",
     "scenarios_topic_ids",
     "scenarios_topics",

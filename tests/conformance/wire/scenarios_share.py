@@ -108,9 +108,10 @@ class Queue:
         assert answer.responses[0].error_code == 0, answer
         session.produced(self.topic, batch([b"x"] * records))
         self.member = str(uuid.uuid4())
-        self.joined(self.member)
+        self.epoch = self.joined(self.member)
 
-    def joined(self, member: str) -> None:
+    def joined(self, member: str) -> int:
+        """The member's epoch once it has a partition."""
         epoch = 0
 
         def is_assigned() -> bool:
@@ -121,6 +122,7 @@ class Queue:
             return bool(answer.assignment and answer.assignment.topic_partitions)
 
         self.session.until(is_assigned)
+        return epoch
 
     def left(self, member: str = "") -> None:
         answer = self.session.connection.ask(beat(self.group, member or self.member, -1), 1)

@@ -67,8 +67,18 @@ class Keeper:
         self.session.record(step, summary(self.group, self.topic, 0), 1)
 
 
-def initialize(group: str, topic: uuid.UUID, partition: int, epoch: int, start: int) -> Any:
-    data = initializing.PartitionData(partition=partition, state_epoch=epoch, start_offset=start)
+def numbered(number: int, coordinator: int | None = None) -> dict[str, int]:
+    """The order of requests of a broker of kavka, in tagged fields that Apache Kafka does not know. Below 0: none."""
+    if number < 0:
+        return {}
+    epochs = {} if coordinator is None else {"kavka_coordinator_epoch": coordinator}
+    return {"kavka_number": number, "kavka_broker_epoch": 90, **epochs}
+
+
+def initialize(group: str, topic: uuid.UUID, partition: int, epoch: int, start: int, number: int = -1) -> Any:
+    data = initializing.PartitionData(
+        partition=partition, state_epoch=epoch, start_offset=start, **numbered(number, coordinator=5)
+    )
     topics = [initializing.InitializeStateData(topic_id=topic, partitions=[data])]
     return m.InitializeShareGroupStateRequest(group_id=group, topics=topics)
 
@@ -89,6 +99,7 @@ def write(
     start: int,
     batches: Sequence[Batch] = (),
     complete: int = 0,
+    number: int = -1,
 ) -> Any:
     listed = [
         writing.StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
@@ -101,14 +112,15 @@ def write(
         start_offset=start,
         delivery_complete_count=complete,
         state_batches=listed,
+        **numbered(number),
     )
     return m.WriteShareGroupStateRequest(
         group_id=group, topics=[writing.WriteStateData(topic_id=topic, partitions=[data])]
     )
 
 
-def delete(group: str, topic: uuid.UUID, partition: int) -> Any:
-    data = deleting.PartitionData(partition=partition)
+def delete(group: str, topic: uuid.UUID, partition: int, number: int = -1) -> Any:
+    data = deleting.PartitionData(partition=partition, **numbered(number, coordinator=5))
     return m.DeleteShareGroupStateRequest(
         group_id=group, topics=[deleting.DeleteStateData(topic_id=topic, partitions=[data])]
     )
@@ -211,6 +223,46 @@ def write_share_group_state(session: WireSession, version: int) -> None:
     keeper.state("no epochs, read")
 
 
+@scenario(ApiKey.WRITE_SHARE_GROUP_STATE, min_version=1)
+def write_share_group_state_late(session: WireSession, version: int) -> None:
+    """Numbered writes that come after a later one, before anybody has read the state, or of another state epoch."""
+    keeper = Keeper(session, version)
+    group, topic = keeper.group, keeper.topic
+    released: list[Batch] = [(0, 1, AVAILABLE, 1)]
+    keeper.made()
+    keeper.record("before anybody has read", write(group, topic, 0, 1, 3, 2, number=1))
+    keeper.state("before anybody has read, read", leader=3)
+    keeper.record("in time", write(group, topic, 0, 1, 3, 4, number=3))
+    keeper.record("late", write(group, topic, 0, 1, 3, 0, released, number=2))
+    keeper.state("late, read")
+    keeper.record("of a later state", write(group, topic, 0, 2, 3, 9, number=5))
+    keeper.state("of a later state, read")
+    session.record("deleted", delete(group, topic, 0), 0)
+    keeper.made()
+    keeper.record("of the state before", write(group, topic, 0, 1, 3, 9, number=6))
+    keeper.state("of the state before, read", leader=3)
+
+
+@scenario(ApiKey.INITIALIZE_SHARE_GROUP_STATE)
+def initialize_share_group_state_late(session: WireSession, version: int) -> None:
+    """A request that is sent again, and arrives when the group has begun, or goes on from a position that was set."""
+    keeper = Keeper(session, version)
+    group, topic = keeper.group, keeper.topic
+    keeper.made(start=-1)
+    keeper.state("made", leader=3)
+    keeper.wrote((5, 6, ACKNOWLEDGED, 1), start=4)
+    keeper.record("without a start again", initialize(group, topic, 0, 1, -1))
+    keeper.state("without a start again, read")
+    keeper.record("set", initialize(group, topic, 0, 2, 7, number=1))
+    keeper.state("set, read", leader=3)
+    request = write(group, topic, 0, 2, 3, 9, [(10, 10, ACKNOWLEDGED, 1)])
+    assert session.connection.ask(request, 1).results[0].partitions[0].error_code == 0
+    keeper.record("set again", initialize(group, topic, 0, 2, 7, number=1))
+    keeper.state("set again, read")
+    keeper.record("set again by who does not number its requests", initialize(group, topic, 0, 2, 7))
+    keeper.state("set again by who does not number its requests, read")
+
+
 @scenario(ApiKey.DELETE_SHARE_GROUP_STATE)
 def delete_share_group_state(session: WireSession, version: int) -> None:
     keeper = Keeper(session, version)
@@ -229,6 +281,21 @@ def delete_share_group_state(session: WireSession, version: int) -> None:
     keeper.summary("gone, summary")
     keeper.made(epoch=1)  # A lower epoch than before: nothing is remembered of a state that was deleted.
     keeper.state("made anew")
+
+
+@scenario(ApiKey.DELETE_SHARE_GROUP_STATE)
+def delete_share_group_state_late(session: WireSession, version: int) -> None:
+    """A deletion that is sent again, and arrives when a group of the same name has a state made."""
+    keeper = Keeper(session, version)
+    group, topic = keeper.group, keeper.topic
+    keeper.made(epoch=3, start=7)
+    keeper.record("deleted", delete(group, topic, 0, number=1))
+    session.record("made late", initialize(group, topic, 0, 3, 7, number=0), 0)
+    keeper.state("made late, read")
+    session.record("made anew", initialize(group, topic, 0, 4, -1, number=2), 0)
+    keeper.state("made anew, read")
+    keeper.record("late", delete(group, topic, 0, number=1))
+    keeper.state("late, read")
 
 
 @scenario(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)

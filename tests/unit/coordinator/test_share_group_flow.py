@@ -35,7 +35,7 @@ class _States:
         self.refused: frozenset[int] = frozenset()
 
     async def initialize(
-        self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]]
+        self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]], coordinator_epoch: int
     ) -> Mapping[uuid.UUID, frozenset[int]]:
         made = {topic_id: frozenset(wanted) - self.refused for topic_id, wanted in topics.items()}
         self.asked.extend(sorted(wanted) for wanted in topics.values())
@@ -51,6 +51,7 @@ class ShareCase:
         self.states = _States()
         self.limits = limits
         self.now_ms = 0
+        self.is_enabled = True
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -61,7 +62,9 @@ class ShareCase:
             self.log,
             group_surroundings(topics),
             offset_metadata_max_bytes=16,
-            share=ShareSurroundings(topics, lambda _group: self.limits, lambda: True, lambda: self.now_ms, states),
+            share=ShareSurroundings(
+                topics, lambda _group: self.limits, lambda: self.is_enabled, lambda: self.now_ms, states
+            ),
         )
         self.groups.set_partition_count(1)
         await self.groups.load(0, leader_epoch=0)
@@ -200,7 +203,7 @@ def test_requests_of_other_kinds_do_not_wait_for_an_administrator_of_a_share_gro
         await case.beat("one", -1)
         deleted: asyncio.Future[Mapping[uuid.UUID, ErrorCode]] = asyncio.get_running_loop().create_future()
         topics: Any = answer.assignment
-        case.states.delete = lambda _group, _topics: deleted  # type: ignore[attr-defined]
+        case.states.delete = lambda _group, _topics, _epoch: deleted  # type: ignore[attr-defined]
         deleting = asyncio.ensure_future(case.groups.delete_group(GROUP))
         await asyncio.sleep(1)
         join = JoinRequest("", None, "old", "/h", 10_000, 10_000, "consumer", [JoinProtocol("range", b"")], False)
@@ -230,7 +233,7 @@ def test_an_administrator_who_goes_away_leaves_no_exception_that_nobody_hears_of
         asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unheard.append(context))
         deleted: asyncio.Future[Mapping[uuid.UUID, ErrorCode]] = asyncio.get_running_loop().create_future()
         topics: Any = answer.assignment
-        case.states.delete = lambda _group, _topics: deleted  # type: ignore[attr-defined]
+        case.states.delete = lambda _group, _topics, _epoch: deleted  # type: ignore[attr-defined]
         deleting = asyncio.ensure_future(case.groups.delete_group(GROUP))
         await asyncio.sleep(1)
         deleting.cancel()
@@ -298,7 +301,7 @@ def test_states_that_take_long_are_not_asked_for_again_meanwhile() -> None:
 
 
 def test_who_did_not_hear_of_its_present_epoch_is_told_its_assignment_again() -> None:
-    """It had partitions that it never knew of, and nobody read them. Apache Kafka 4.3 does not tell it either."""
+    """It had partitions that it never knew of, and nobody read them. Apache Kafka 4.3 tells it only if it asks."""
 
     async def scenario() -> None:
         case = ShareCase()
@@ -338,5 +341,20 @@ def test_a_member_is_told_of_what_was_written_though_its_answer_was_a_failure() 
         case.log.error = ErrorCode.REQUEST_TIMED_OUT
         assert await case.refused("one", one.member_epoch) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert len(given(await case.beat("one", one.member_epoch))) == 1
+
+    in_virtual_time(scenario)
+
+
+def test_who_is_not_the_coordinator_refuses_what_the_coordinator_would() -> None:
+    """As Apache Kafka; the client looked for the coordinator first, to be refused there."""
+
+    async def scenario() -> None:
+        case = ShareCase()
+        await case.start()
+        case.groups.unload(0)
+        assert await case.refused("one") is ErrorCode.NOT_COORDINATOR
+        assert await case.refused("one", -2) is ErrorCode.INVALID_REQUEST
+        case.is_enabled = False
+        assert await case.refused("one", -2) is ErrorCode.UNSUPPORTED_VERSION
 
     in_virtual_time(scenario)

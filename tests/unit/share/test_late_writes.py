@@ -84,7 +84,7 @@ def test_a_process_that_leads_on_in_the_epoch_of_the_one_before_is_not_late() ->
 
     async def take(_coordinator: Any, message: WriteShareGroupStateRequest) -> WriteShareGroupStateResponse:
         data = message.topics[0].partitions[0]
-        sent.append(WriteNumber(data.kavka_broker_epoch, data.kavka_write_number))
+        sent.append(WriteNumber(data.kavka_broker_epoch, data.kavka_number))
         return WriteShareGroupStateResponse(results=[WriteStateResult(partitions=[PartitionResult()])])
 
     def process(broker_epoch: int, *, writes: int) -> None:
@@ -142,6 +142,26 @@ def test_nor_one_that_somebody_has_read_since() -> None:
         shard.write(ACCEPTED, 5, 0, WriteNumber(90, 8))
     assert fenced.value.code == ErrorCode.FENCED_STATE_EPOCH
     assert shard.states[KEY].start_offset == 0
+
+
+def test_nor_one_of_the_same_epoch_that_its_leader_has_read_since() -> None:
+    """The group's epochs begin anew, and nothing is written yet: the read has a number, too."""
+    shard = led()
+    replay(shard, shard.delete(KEY))
+    replay(shard, shard.initialize(KEY, 1, 0, 0))
+    replay(shard, shard.read(KEY, 3, 0, WriteNumber(90, 9))[1])
+    with pytest.raises(RequestError, match="it is late"):
+        shard.write(ACCEPTED, 1, 0, WriteNumber(90, 8))
+    replay(shard, shard.write(RELEASED, 1, 0, WriteNumber(90, 10)))
+    assert shard.states[KEY].start_offset == 0
+
+
+def test_a_late_read_takes_no_number_back() -> None:
+    shard = led()
+    replay(shard, shard.write(RELEASED, 1, 0, WriteNumber(90, 7)))
+    assert shard.read(KEY, 3, 0, WriteNumber(90, 5))[1] is None
+    with pytest.raises(RequestError, match="it is late"):
+        shard.write(ACCEPTED, 1, 0, WriteNumber(90, 6))
 
 
 def test_a_leader_that_has_read_a_position_that_was_lost_with_its_coordinator_reads_again() -> None:

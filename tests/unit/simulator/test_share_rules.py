@@ -17,11 +17,16 @@ from kavka.coordinator.share_state.decide.records import (
     update_record,
 )
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
+from kavka.errors import ErrorCode
 from kavka.model import Offset, StateBatch, TopicPartition
+from kavka.protocol.api_keys import ApiKey
+from kavka.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from kavka.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from kavka.records.batch import iterate_batches
 from kavka.records.builder import BatchBuilder
 from kavka.share.decide.share_partition import SharePartition
 from kavka.share.decide.spans import RecordState
+from kavka.simulator.host.wire import Exchange
 from kavka.simulator.rules.replica_view import View, Violation
 from kavka.simulator.rules.share_rules import ShareBounds, ShareRules
 
@@ -52,6 +57,19 @@ def _made(state_epoch: int, start: Offset, leader_epoch: int = -1) -> Coordinato
 
 def _written(leader_epoch: int, start: Offset, *batches: StateBatch) -> CoordinatorRecord:
     return update_record(UpdateRecord(KEY, 0, leader_epoch, start, 0, batches))
+
+
+def _deletion() -> Exchange:
+    """An administrator's request, as a broker gets it."""
+    broker: Any = None
+    context: Any = SimpleNamespace(client_host="administrator")
+    return Exchange(broker, ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(groups_names=[KEY.group_id]), context)
+
+
+def _answer(rules: ShareRules, deletion: Exchange, error: ErrorCode) -> None:
+    result = DeletableGroupResult(group_id=KEY.group_id, error_code=error)
+    deletion.answer = DeleteGroupsResponse(results=[result])
+    rules.on_answer(deletion)
 
 
 def _look(rules: ShareRules, *, leader_epoch: int, begins: Offset, kept: tuple[StateBatch, ...] = ()) -> None:
@@ -129,8 +147,26 @@ def test_a_start_that_is_forgotten_without_its_state_s_deletion_breaks_a_rule() 
     """In a later epoch too: the group would begin wherever its settings say."""
     deletion = snapshot_record(KEY, None)
     rules = _rules()
-    rules.on_deletion_asked(KEY.group_id)
+    rules.on_request(_deletion())
     _commit(rules, _made(1, UNKNOWN_START), _written(0, 4), deletion, _made(2, UNKNOWN_START), _written(0, 6))
 
     with pytest.raises(Violation, match="SH4"):
         _commit(rules, _made(3, UNKNOWN_START, leader_epoch=0))
+
+
+def test_a_state_that_is_deleted_after_who_wanted_that_was_told_so_breaks_a_rule() -> None:
+    """It was made again, and the request came late."""
+    gone = snapshot_record(KEY, None)
+    rules = _rules()
+    failed, told = _deletion(), _deletion()
+    rules.on_request(failed)
+    _commit(rules, _made(7, UNKNOWN_START), gone, _made(7, UNKNOWN_START))
+    _answer(rules, failed, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    _commit(rules, gone, _made(7, UNKNOWN_START))
+    rules.on_request(told)
+    _commit(rules, gone)
+    _answer(rules, told, ErrorCode.NONE)
+    _commit(rules, _made(1, UNKNOWN_START))
+
+    with pytest.raises(Violation, match="SH17"):
+        _commit(rules, gone)

@@ -14,7 +14,7 @@ from kavka.broker.assembly.ends import Stage
 from kavka.broker.late import Late
 from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
 from kavka.errors import ErrorCode, RequestError
-from kavka.model import Offset
+from kavka.model import LeaderEpoch, Offset
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.parts import Base
@@ -62,12 +62,22 @@ class LateStates:
         self._persister = persister
 
     async def initialize(
-        self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]]
+        self,
+        group_id: str,
+        state_epoch: int,
+        topics: Mapping[uuid.UUID, Sequence[int]],
+        coordinator_epoch: LeaderEpoch,
     ) -> Mapping[uuid.UUID, frozenset[int]]:
-        return await self._persister().initialize(group_id, state_epoch, topics, INITIALIZE_PATIENCE_S)
+        return await self._persister().initialize(
+            group_id, state_epoch, topics, INITIALIZE_PATIENCE_S, coordinator_epoch=coordinator_epoch
+        )
 
     async def set(
-        self, group_id: str, state_epoch: int, offsets: Mapping[uuid.UUID, Mapping[int, Offset]]
+        self,
+        group_id: str,
+        state_epoch: int,
+        offsets: Mapping[uuid.UUID, Mapping[int, Offset]],
+        coordinator_epoch: LeaderEpoch,
     ) -> Mapping[tuple[uuid.UUID, int], ErrorCode]:
         from kavka.coordinator.share_state.decide.records import ShareKey
 
@@ -76,7 +86,11 @@ class LateStates:
         outcomes = await asyncio.gather(
             *(
                 persister.begin(
-                    ShareKey(group_id, topic_id, index), state_epoch, offsets[topic_id][index], CHANGE_PATIENCE_S
+                    ShareKey(group_id, topic_id, index),
+                    state_epoch,
+                    offsets[topic_id][index],
+                    CHANGE_PATIENCE_S,
+                    coordinator_epoch=coordinator_epoch,
                 )
                 for topic_id, index in keys
             ),
@@ -84,13 +98,16 @@ class LateStates:
         )
         return {key: _error(outcome) for key, outcome in zip(keys, outcomes, strict=True)}
 
-    async def delete(self, group_id: str, topics: Mapping[uuid.UUID, Sequence[int]]) -> Mapping[uuid.UUID, ErrorCode]:
+    async def delete(
+        self, group_id: str, topics: Mapping[uuid.UUID, Sequence[int]], coordinator_epoch: LeaderEpoch
+    ) -> Mapping[uuid.UUID, ErrorCode]:
         from kavka.coordinator.share_state.decide.records import ShareKey
 
         persister = self._persister()
         keys = [ShareKey(group_id, topic_id, index) for topic_id, indexes in topics.items() for index in indexes]
         outcomes = await asyncio.gather(
-            *(persister.delete(key, CHANGE_PATIENCE_S) for key in keys), return_exceptions=True
+            *(persister.delete(key, CHANGE_PATIENCE_S, coordinator_epoch=coordinator_epoch) for key in keys),
+            return_exceptions=True,
         )
         errors = dict.fromkeys(topics, ErrorCode.NONE)
         for key, outcome in zip(keys, outcomes, strict=True):

@@ -4,13 +4,15 @@ Decides where the coordinator is, and how often it is asked again. Must not know
 
     I1  an answer is an answer of the coordinator, or of its log: `RequestError`. Where nobody knows what came of a
         request, it is sent again, until `patience_s` is over; requests are such that twice is as good as once
-    I2  writes are numbered, so that the coordinator takes none that is late: 1. the connection is cut, and a write
+    I2  requests are numbered, so that the coordinator takes none that is late: 1. the connection is cut, and a write
         waits in it; 2. it is sent again over another one, and stored; 3. so is the next; 4. the cut heals, and the
         first arrives. It would undo what the next one stored. Kafka does not notice
     I3  the numbers of a process are above those of the one before it, which may have led in the same leader epoch: a
         partition with one replica keeps its epoch if no controller saw the broker gone. So they begin with the broker
         epoch, which ZooKeeper raises with each registration. A clock may be set back; and a number that a leader reads
         where the states are may be behind one that is still on its way
+    I4  those of a group's coordinator begin with the epoch in which it leads the group's partition: the next one may be
+        a broker that is registered for longer
 
 Source: Kafka's DefaultStatePersister and PersisterStateManager.
 """
@@ -20,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
@@ -28,7 +31,7 @@ from kavka.broker.share.peers import SharePeers
 from kavka.coordinator.share_state.coordinator import ShareCoordinator
 from kavka.coordinator.share_state.decide.records import UNKNOWN_START, ShareKey
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
-from kavka.model import Offset, StateBatch
+from kavka.model import LeaderEpoch, Offset, StateBatch
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages import delete_share_group_state_request as deletion
 from kavka.protocol.messages import initialize_share_group_state_request as initialization
@@ -94,7 +97,7 @@ class SharePersister:
         self.peers = peers
         self._ensure_topic = ensure_topic
         self._broker_epoch = broker_epoch
-        self._writes = 0
+        self._numbers = count(1)
 
     async def read(self, key: ShareKey, leader_epoch: int, patience_s: float) -> StoredState:
         """The state, for who leads in this epoch. Raises `RequestError`."""
@@ -103,7 +106,14 @@ class SharePersister:
             topics=[
                 reading.ReadStateData(
                     topic_id=key.topic_id,
-                    partitions=[reading.PartitionData(partition=key.partition, leader_epoch=leader_epoch)],
+                    partitions=[
+                        reading.PartitionData(
+                            partition=key.partition,
+                            leader_epoch=leader_epoch,
+                            kavka_number=next(self._numbers),
+                            kavka_broker_epoch=self._broker_epoch(),
+                        )
+                    ],
                 )
             ],
         )
@@ -121,7 +131,6 @@ class SharePersister:
         self, key: ShareKey, write: Write, *, state_epoch: int, leader_epoch: int, patience_s: float
     ) -> None:
         """Stores what was decided. Raises `RequestError`; a retriable one leaves open what came of it."""
-        self._writes += 1
         data = writing.PartitionData(
             partition=key.partition,
             state_epoch=state_epoch,
@@ -132,7 +141,7 @@ class SharePersister:
                 writing.StateBatch(first_offset=first, last_offset=last, delivery_state=code, delivery_count=count)
                 for first, last, code, count in write.batches
             ],
-            kavka_write_number=self._writes,
+            kavka_number=next(self._numbers),
             kavka_broker_epoch=self._broker_epoch(),
         )
         message = writing.WriteShareGroupStateRequest(
@@ -144,12 +153,23 @@ class SharePersister:
         await self._ask(key, question, patience_s)
 
     async def initialize(
-        self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]], patience_s: float
+        self,
+        group_id: str,
+        state_epoch: int,
+        topics: Mapping[uuid.UUID, Sequence[int]],
+        patience_s: float,
+        *,
+        coordinator_epoch: LeaderEpoch,
     ) -> dict[uuid.UUID, frozenset[int]]:
-        """Creates states without a start offset. Returns those that exist now."""
+        """Creates states without a start offset. Returns those that exist now. `coordinator_epoch`: that of the group's
+        coordinator, here and below (I4)."""
         keys = [ShareKey(group_id, topic_id, index) for topic_id in topics for index in topics[topic_id]]
         outcomes = await asyncio.gather(
-            *(self.begin(key, state_epoch, UNKNOWN_START, patience_s) for key in keys), return_exceptions=True
+            *(
+                self.begin(key, state_epoch, UNKNOWN_START, patience_s, coordinator_epoch=coordinator_epoch)
+                for key in keys
+            ),
+            return_exceptions=True,
         )
         done: dict[uuid.UUID, frozenset[int]] = {}
         for key, outcome in zip(keys, outcomes, strict=True):
@@ -159,9 +179,24 @@ class SharePersister:
                 raise outcome
         return done
 
-    async def begin(self, key: ShareKey, state_epoch: int, start_offset: Offset, patience_s: float) -> None:
+    async def begin(
+        self,
+        key: ShareKey,
+        state_epoch: int,
+        start_offset: Offset,
+        patience_s: float,
+        *,
+        coordinator_epoch: LeaderEpoch,
+    ) -> None:
         """Creates a state, or restarts it. -1 stands for a start offset that is not known. Raises `RequestError`."""
-        data = initialization.PartitionData(partition=key.partition, state_epoch=state_epoch, start_offset=start_offset)
+        data = initialization.PartitionData(
+            partition=key.partition,
+            state_epoch=state_epoch,
+            start_offset=start_offset,
+            kavka_number=next(self._numbers),
+            kavka_broker_epoch=self._broker_epoch(),
+            kavka_coordinator_epoch=coordinator_epoch,
+        )
         message = initialization.InitializeShareGroupStateRequest(
             group_id=key.group_id,
             topics=[initialization.InitializeStateData(topic_id=key.topic_id, partitions=[data])],
@@ -195,15 +230,16 @@ class SharePersister:
         found = await self._ask(key, question, patience_s)
         return StateSummary(found.state_epoch, found.leader_epoch, found.start_offset, found.delivery_complete_count)
 
-    async def delete(self, key: ShareKey, patience_s: float) -> None:
+    async def delete(self, key: ShareKey, patience_s: float, *, coordinator_epoch: LeaderEpoch) -> None:
         """Deletes a state, if there is one. Raises `RequestError`."""
+        data = deletion.PartitionData(
+            partition=key.partition,
+            kavka_number=next(self._numbers),
+            kavka_broker_epoch=self._broker_epoch(),
+            kavka_coordinator_epoch=coordinator_epoch,
+        )
         message = deletion.DeleteShareGroupStateRequest(
-            group_id=key.group_id,
-            topics=[
-                deletion.DeleteStateData(
-                    topic_id=key.topic_id, partitions=[deletion.PartitionData(partition=key.partition)]
-                )
-            ],
+            group_id=key.group_id, topics=[deletion.DeleteStateData(topic_id=key.topic_id, partitions=[data])]
         )
         question = _Question(
             ApiKey.DELETE_SHARE_GROUP_STATE, 0, message, DeleteShareGroupStateResponse, state_requests.delete

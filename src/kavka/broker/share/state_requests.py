@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kavka.coordinator.share_state.coordinator import ShareCoordinator
 from kavka.coordinator.share_state.decide.records import ShareKey, UpdateRecord
-from kavka.coordinator.share_state.decide.shard import WriteNumber
+from kavka.coordinator.share_state.decide.shard import AskedNumber, WriteNumber
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import StateBatch
 from kavka.protocol.api_keys import ApiKey
@@ -29,7 +29,7 @@ from kavka.protocol.messages.read_share_group_state_summary_request import ReadS
 from kavka.protocol.messages.write_share_group_state_request import WriteShareGroupStateRequest
 
 UNNUMBERED: Final = -1
-"""What a write says that has no number."""
+"""What a request says that has no number."""
 MOST_TOLD: Final = 1_000
 """Groups that are named in one answer."""
 
@@ -41,7 +41,7 @@ async def initialize(
 
     async def one(topic_id: uuid.UUID, data: Any) -> initialized.PartitionResult:
         key = ShareKey(message.group_id, topic_id, data.partition)
-        await coordinator.initialize(key, data.state_epoch, data.start_offset)
+        await coordinator.initialize(key, data.state_epoch, data.start_offset, _asked_number(data))
         return initialized.PartitionResult(partition=data.partition)
 
     return initialized.InitializeShareGroupStateResponse(
@@ -61,7 +61,8 @@ async def read(
     """ReadShareGroupState."""
 
     async def one(topic_id: uuid.UUID, data: Any) -> was_read.PartitionResult:
-        state = await coordinator.read(ShareKey(message.group_id, topic_id, data.partition), data.leader_epoch)
+        key = ShareKey(message.group_id, topic_id, data.partition)
+        state = await coordinator.read(key, data.leader_epoch, _write_number(data))
         return was_read.PartitionResult(
             partition=data.partition,
             state_epoch=state.state_epoch,
@@ -100,8 +101,7 @@ async def write(
                 for batch in data.state_batches
             ],
         )
-        number = WriteNumber(data.kavka_broker_epoch, data.kavka_write_number)
-        await coordinator.write(update, data.state_epoch, None if data.kavka_write_number == UNNUMBERED else number)
+        await coordinator.write(update, data.state_epoch, _write_number(data))
         return written.PartitionResult(partition=data.partition)
 
     return written.WriteShareGroupStateResponse(
@@ -121,7 +121,7 @@ async def delete(
     """DeleteShareGroupState."""
 
     async def one(topic_id: uuid.UUID, data: Any) -> deleted.PartitionResult:
-        await coordinator.delete(ShareKey(message.group_id, topic_id, data.partition))
+        await coordinator.delete(ShareKey(message.group_id, topic_id, data.partition), _asked_number(data))
         return deleted.PartitionResult(partition=data.partition)
 
     return deleted.DeleteShareGroupStateResponse(
@@ -171,6 +171,20 @@ async def summary(
         ],
         kavka_due_letters=due,
     )
+
+
+def _write_number(data: Any) -> WriteNumber | None:
+    """Of a leader's request. Any: a read, or a write."""
+    if data.kavka_number == UNNUMBERED:
+        return None
+    return WriteNumber(data.kavka_broker_epoch, data.kavka_number)
+
+
+def _asked_number(data: Any) -> AskedNumber | None:
+    """Of a request of a group's coordinator. Any: it has a state made, set or deleted."""
+    if data.kavka_number == UNNUMBERED:
+        return None
+    return AskedNumber(data.kavka_coordinator_epoch, data.kavka_broker_epoch, data.kavka_number)
 
 
 def _asked(message: Any) -> Sequence[Any]:

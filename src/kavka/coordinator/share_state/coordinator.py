@@ -33,7 +33,7 @@ from kavka.coordinator.share_state.decide.records import (
     UpdateRecord,
     decode_share_state_record,
 )
-from kavka.coordinator.share_state.decide.shard import ShareStateShard, WriteNumber
+from kavka.coordinator.share_state.decide.shard import AskedNumber, ShareStateShard, WriteNumber
 from kavka.coordinator.shared.active_shards import ActiveShard, ActiveShards, ShardLog
 from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
@@ -145,25 +145,28 @@ class ShareCoordinator(ActiveShards[_Active]):
 
     # -- requests; each raises `RequestError`
 
-    async def initialize(self, key: ShareKey, state_epoch: int, start_offset: Offset) -> None:
-        """Restarts the state. -1 stands for a start offset that is not known yet."""
+    async def initialize(
+        self, key: ShareKey, state_epoch: int, start_offset: Offset, number: AskedNumber | None = None
+    ) -> None:
+        """Restarts the state. -1 stands for a start offset that is not known yet. `number`: None of who does not number
+        its requests, here and below."""
 
         def decide(shard: ShareStateShard) -> tuple[CoordinatorRecord | None, None]:
-            return shard.initialize(key, state_epoch, start_offset, self._ports.wall_ms()), None
+            return shard.initialize(key, state_epoch, start_offset, self._ports.wall_ms(), number), None
 
         await self._in_turn(key, decide)
 
-    async def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
+    async def read(self, key: ShareKey, leader_epoch: int, number: WriteNumber | None = None) -> ShareState:
         """The state, for a leader in this epoch: who led before may not write from now on."""
 
         def decide(shard: ShareStateShard) -> tuple[CoordinatorRecord | None, ShareState]:
-            state, record = shard.read(key, leader_epoch, self._ports.wall_ms())
+            state, record = shard.read(key, leader_epoch, self._ports.wall_ms(), number)
             return record, state
 
         return await self._in_turn(key, decide)
 
     async def write(self, update: UpdateRecord, state_epoch: int, number: WriteNumber | None = None) -> None:
-        """Stores what a leader has decided. `number`: None of a leader that does not number its writes."""
+        """Stores what a leader has decided."""
 
         def decide(shard: ShareStateShard) -> tuple[CoordinatorRecord | None, None]:
             return shard.write(update, state_epoch, self._ports.wall_ms(), number), None
@@ -174,9 +177,9 @@ class ShareCoordinator(ActiveShards[_Active]):
         finally:
             self.write_ms.record(int((self._loop.time() - began) * 1000))
 
-    async def delete(self, key: ShareKey) -> None:
+    async def delete(self, key: ShareKey, number: AskedNumber | None = None) -> None:
         """Deletes the state, if there is one."""
-        await self._in_turn(key, lambda shard: (shard.delete(key), None), of_gone=True)
+        await self._in_turn(key, lambda shard: (shard.delete(key, number), None), of_gone=True)
 
     def summary(self, key: ShareKey) -> ShareState | None:
         """The state; None if there is none."""

@@ -15,6 +15,9 @@ class PartitionData(Struct):
     partition: int = int32("0+", default=0)
     state_epoch: int = int32("0+", default=0)
     start_offset: int = int64("0+", default=0)
+    kavka_number: int = int64("0+", tag=10000, default=-1, ignorable=True)
+    kavka_broker_epoch: int = int64("0+", tag=10001, default=-1, ignorable=True)
+    kavka_coordinator_epoch: int = int32("0+", tag=10002, default=-1, ignorable=True)
 
 
 class InitializeStateData(Struct):

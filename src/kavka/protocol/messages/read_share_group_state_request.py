@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kavka.protocol.schema import ZERO_UUID, Message, Struct, array, int32, string, uuid
+from kavka.protocol.schema import ZERO_UUID, Message, Struct, array, int32, int64, string, uuid
 
 
 class PartitionData(Struct):
     partition: int = int32("0+", default=0)
     leader_epoch: int = int32("0+", default=0)
+    kavka_number: int = int64("0+", tag=10000, default=-1, ignorable=True)
+    kavka_broker_epoch: int = int64("0+", tag=10001, default=-1, ignorable=True)
 
 
 class ReadStateData(Struct):

@@ -25,7 +25,7 @@ class PartitionData(Struct):
     start_offset: int = int64("0+", default=0)
     delivery_complete_count: int = int32("1+", default=-1, ignorable=True)
     state_batches: list[StateBatch] = array(StateBatch, "0+", default_factory=list)
-    kavka_write_number: int = int64("0+", tag=10000, default=-1, ignorable=True)
+    kavka_number: int = int64("0+", tag=10000, default=-1, ignorable=True)
     kavka_broker_epoch: int = int64("0+", tag=10001, default=-1, ignorable=True)
 
 

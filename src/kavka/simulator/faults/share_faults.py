@@ -118,7 +118,6 @@ class ShareFaults(PlaceFaults):
         topics = sorted({partition.topic for partition in self._partitions()})
 
         async def change(cluster: Cluster) -> None:
-            self.world.observer.shares.on_deletion_asked(GROUP)
             errors = await ShareGroupAdmin(cluster).delete_positions(GROUP, topics)
             if any(error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for error in errors.values()):
                 raise KavkaError(f"{errors}")
@@ -130,7 +129,6 @@ class ShareFaults(PlaceFaults):
 
     def share_group_deleted(self, ms: int) -> bool:
         async def change(cluster: Cluster) -> None:
-            self.world.observer.shares.on_deletion_asked(GROUP)
             await GroupAdmin(cluster).delete(GROUP)
 
         return self._change(change, ms)

@@ -28,8 +28,8 @@ write that is in the state's log.
     SH15  left alone, every partition has a member
     SH16  a broker goes by settings of the group that were asked for; left alone, by those that are stored
           (`share_readable`)
-    SH17  no state of a topic that is there is deleted but by an administrator; left alone, there is none of a topic
-          that is gone
+    SH17  no state of a topic that is there is deleted but by an administrator, who has not been told yet that it is
+          (`share_deletions`); left alone, there is none of a topic that is gone
 
 Source: docs/design/rules.md; KIP-932.
 """
@@ -46,6 +46,8 @@ from kavka.model import TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.share.decide.share_partition import AcknowledgeType
 from kavka.share.decide.spans import TERMINAL, RecordState, Span
+from kavka.simulator.rules.share_deletions import KEYS as DELETING
+from kavka.simulator.rules.share_deletions import ShareDeletions
 from kavka.simulator.rules.share_log import DEAD_LETTERS, TOPIC, Kept, ShareLog
 from kavka.simulator.rules.share_readable import (
     DELIVERIES,
@@ -157,8 +159,7 @@ class ShareRules:
         self.moves: Counter[str] = Counter()
         self._is_giving_up = False
         """In the step that is looked at."""
-        self._deleted: set[str] = set()
-        """Groups of which administrators have had states deleted, or tried to."""
+        self.deletions = ShareDeletions()
         self._to_go: set[str] = set()
         """Topics of which administrators have asked that they be deleted."""
         self._in_force: ShareSettings | None = None
@@ -182,7 +183,7 @@ class ShareRules:
             before = list(self.log.kept)
             self.log.on_committed(batches)
             for key in before:
-                is_right = key in self.log.kept or key.group_id in self._deleted or not self._is_to_stay(key)
+                is_right = key in self.log.kept or self.deletions.may_go(key.group_id) or not self._is_to_stay(key)
                 self._view.require("SH17", is_right, f"{key} is deleted, and its topic is there")
             for key, kept in self.log.kept.items():
                 times = self.log.times_set(key)
@@ -220,10 +221,6 @@ class ShareRules:
             text = f"{key} was set to {offset}; by its log it began at {sorted(began)}"
             self._view.require("SH4", offset in began or self._is_excused(key), text)
 
-    def on_deletion_asked(self, group_id: str) -> None:
-        """An administrator has states of the group deleted from now on, or never: the request may get lost."""
-        self._deleted.add(group_id)
-
     def on_topic_to_go(self, topic: str) -> None:
         """An administrator has the topic deleted from now on, or never."""
         self._to_go.add(topic)
@@ -246,6 +243,8 @@ class ShareRules:
     # -- the wire
 
     def on_request(self, exchange: Exchange) -> None:
+        if exchange.key in DELETING:
+            self.deletions.on_request(exchange)
         if self.bounds is None or exchange.key not in (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE):
             return
         request = exchange.request
@@ -267,6 +266,8 @@ class ShareRules:
         del remembered[:-MOST_ASKED]
 
     def on_answer(self, exchange: Exchange) -> None:
+        if exchange.key in DELETING:
+            self.deletions.on_answer(exchange)
         asked = self._of_exchange.pop(exchange, None)
         if asked is None:
             return

@@ -55,7 +55,7 @@ from kavka.coordinator.groups.share.decide.records import group_tombstones, stat
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
-from kavka.model import Offset
+from kavka.model import LeaderEpoch, Offset
 
 if TYPE_CHECKING:
     from kavka.coordinator.groups.carrier import Carrier
@@ -71,22 +71,31 @@ _T = TypeVar("_T")
 
 
 class ShareStates(Protocol):
-    """The port to the states of share-partitions."""
+    """The port to the states of share-partitions. `coordinator_epoch` is that in which the group's partition is led:
+    what a coordinator asked for comes before what the next one does."""
 
     def initialize(
-        self, group_id: str, state_epoch: int, topics: Mapping[uuid.UUID, Sequence[int]]
+        self,
+        group_id: str,
+        state_epoch: int,
+        topics: Mapping[uuid.UUID, Sequence[int]],
+        coordinator_epoch: LeaderEpoch,
     ) -> Awaitable[Mapping[uuid.UUID, frozenset[int]]]:
         """Creates states. Returns those that exist then."""
         ...
 
     def set(
-        self, group_id: str, state_epoch: int, offsets: Mapping[uuid.UUID, Mapping[int, Offset]]
+        self,
+        group_id: str,
+        state_epoch: int,
+        offsets: Mapping[uuid.UUID, Mapping[int, Offset]],
+        coordinator_epoch: LeaderEpoch,
     ) -> Awaitable[Mapping[tuple[uuid.UUID, int], ErrorCode]]:
         """Restarts states at these offsets. Returns an error code for each partition."""
         ...
 
     def delete(
-        self, group_id: str, topics: Mapping[uuid.UUID, Sequence[int]]
+        self, group_id: str, topics: Mapping[uuid.UUID, Sequence[int]], coordinator_epoch: LeaderEpoch
     ) -> Awaitable[Mapping[uuid.UUID, ErrorCode]]:
         """Deletes states. Returns an error code for each topic, NONE if all of its states are gone."""
         ...
@@ -114,11 +123,14 @@ class ShareGroupFlow:
 
     # -- requests
 
-    async def heartbeat(self, active: ActiveGroupShard, request: ShareHeartbeat) -> ShareAnswer:
-        """Answers when what the heartbeat led to is committed. Raises `RequestError`."""
+    def check(self, request: ShareHeartbeat) -> None:
+        """Raises `RequestError` for what is refused whoever coordinates the group."""
         if not self._around.is_enabled():
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         check_request(request)
+
+    async def heartbeat(self, active: ActiveGroupShard, request: ShareHeartbeat) -> ShareAnswer:
+        """Answers when what the heartbeat led to is committed. Raises `RequestError`."""
         if request.member_epoch == LEAVING_EPOCH:
             return await self._leave(active, request)
         decision = await self._beat(active, request)
@@ -247,7 +259,7 @@ class ShareGroupFlow:
             if not decision.offsets:
                 return list(decision.refused)
             await self._write(active, decision.records)
-            found = await self._around.states.set(group_id, decision.epoch, decision.offsets)
+            found = await self._around.states.set(group_id, decision.epoch, decision.offsets, active.leader_epoch)
             done: dict[uuid.UUID, frozenset[int]] = {}
             for (topic_id, index), error in found.items():
                 if error is ErrorCode.NONE:
@@ -319,7 +331,7 @@ class ShareGroupFlow:
     ) -> Mapping[uuid.UUID, ErrorCode]:
         await self._write(active, decision.records)
         partitions = {topic_id: sorted(named.partitions) for topic_id, named in decision.topics.items()}
-        return await self._around.states.delete(group_id, partitions)
+        return await self._around.states.delete(group_id, partitions, active.leader_epoch)
 
     async def _alone(self, active: ActiveGroupShard, group_id: str, work: Callable[[], Awaitable[_T]]) -> _T:
         """Does something of several steps in one turn of the group, though who asked may go away (I4)."""
@@ -367,7 +379,7 @@ class ShareGroupFlow:
     ) -> bool:
         """Creates states, and records those that exist then. Returns whether any does."""
         topics = {topic_id: sorted(named.partitions) for topic_id, named in wanted.items()}
-        done = await self._around.states.initialize(group_id, epoch, topics)
+        done = await self._around.states.initialize(group_id, epoch, topics, active.leader_epoch)
         if any(done.get(topic_id, frozenset()) != named.partitions for topic_id, named in wanted.items()):
             self._ask_again_in(active, group_id, RETRY_MS)
         if not done:

@@ -9,7 +9,8 @@ first. Changes nothing: replaying the records does. Must not know the log, futur
     I4  a member is told of no topic that it has unsubscribed from, whatever the target says: it may be of before
     I5  what a member may not know is in the next answer: a write of unknown outcome counts although its answer was a
         failure, a new coordinator cannot know which answers arrived, and who comes with its former epoch has not heard
-        of its present one. Apache Kafka leaves it out, and nobody reads the partition until something else changes
+        of its present one. Apache Kafka leaves it out; its Java client names its topics after each failure, and who
+        does so is told. Of other clients nobody reads the partition until something else changes
 
     member epoch  what it asks
     0             to join, or to join again
