@@ -360,14 +360,12 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
         `sees` says of a topic whether the member may know of it: its regular expressions match no others.
         """
-        if not request.group_id:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        self._consumers.check(request)
         return await self._consumers.heartbeat(self.shard_of(request.group_id), request, sees)
 
     async def share_heartbeat(self, request: ShareHeartbeat) -> ShareAnswer:
         """Answers when the records that the heartbeat led to are committed (KIP-932). Raises `RequestError`."""
-        if not request.group_id.strip():
-            raise RequestError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        self.shares.check(request)
         return await self.shares.heartbeat(self.shard_of(request.group_id), request)
 
     @property
@@ -379,10 +377,9 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     async def streams_heartbeat(self, request: StreamsHeartbeat) -> StreamsAnswer:
         """Answers when the records that the heartbeat led to are committed (KIP-1071). Raises `RequestError`."""
-        if not request.group_id.strip():
-            raise RequestError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
         if self._streams is None:
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+        self._streams.check(request)
         return await self._streams.heartbeat(self.shard_of(request.group_id), request)
 
     # -- administration

@@ -39,6 +39,8 @@ async def _alter(broker: ShareBroker, message: AlterShareGroupOffsetsRequest) ->
         for topic in message.topics
     }
     try:
+        if not broker.serves_share_groups():
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         shard = broker.groups.shard_of(message.group_id)
         altered = await broker.groups.shares.alter_offsets(shard, message.group_id, wanted)
     except RequestError as refused:

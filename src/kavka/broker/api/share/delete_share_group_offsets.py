@@ -32,6 +32,8 @@ def handle(
 
 async def _delete(broker: ShareBroker, message: DeleteShareGroupOffsetsRequest) -> DeleteShareGroupOffsetsResponse:
     try:
+        if not broker.serves_share_groups():
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         shard = broker.groups.shard_of(message.group_id)
         names = [topic.topic_name for topic in message.topics]
         found = await broker.groups.shares.delete_offsets(shard, message.group_id, names)

@@ -108,14 +108,17 @@ class ConsumerGroupFlow:
 
     # -- requests
 
+    def check(self, request: ConsumerHeartbeat) -> None:
+        """Raises `RequestError` for what is refused whoever coordinates the group."""
+        if not self._around.is_enabled():
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+        check_request(request, self._around.limits(request.group_id))
+
     async def heartbeat(
         self, active: ActiveGroupShard, request: ConsumerHeartbeat, sees: Callable[[str], bool] | None = None
     ) -> HeartbeatAnswer:
         """Answers when what the heartbeat led to is committed. Raises `RequestError`."""
-        if not self._around.is_enabled():
-            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         group_id = request.group_id
-        check_request(request, self._around.limits(group_id))
         if group_id in active.shard.share_groups:
             raise _of_another_kind(group_id)  # without its turn, as `concerns`
 

@@ -81,11 +81,14 @@ class StreamsGroupFlow:
 
     # -- requests
 
-    async def heartbeat(self, active: ActiveGroupShard, request: StreamsHeartbeat) -> StreamsAnswer:
-        """Answers when what the heartbeat led to is committed. Raises `RequestError`."""
+    def check(self, request: StreamsHeartbeat) -> None:
+        """Raises `RequestError` for what is refused whoever coordinates the group."""
         if not self._around.is_enabled():
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         check_request(request)
+
+    async def heartbeat(self, active: ActiveGroupShard, request: StreamsHeartbeat) -> StreamsAnswer:
+        """Answers when what the heartbeat led to is committed. Raises `RequestError`."""
         if request.group_id in active.shard.share_groups:
             # Without its turn, which may take as long as states take that other brokers keep.
             raise _of_another_kind(request.group_id)
