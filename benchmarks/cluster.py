@@ -20,7 +20,8 @@ from tests.kit.kavka_process import ProcessFailed
 
 from benchmarks import PROJECT, load_generator, render
 from benchmarks.cluster_candidates import ClusterCandidate, cluster_candidate
-from benchmarks.cluster_rows import CLUSTER_GROUPS, ONCE, ClusterGroup, ClusterSizes, live
+from benchmarks.cluster_rows import CLUSTER_GROUPS, LONG, ClusterGroup, ClusterSizes, live
+from benchmarks.other_work import OtherWork
 from benchmarks.results import Measured, Run
 from benchmarks.run import QUICK_DIVISOR, console, keep, show, show_comparison, start_run
 
@@ -42,9 +43,11 @@ def main() -> int:
         load_generator.build()
         candidates = [cluster_candidate(name) for name in names]
         run = start_run({one.name: one.version() for one in candidates}, place, sizes._asdict(), "benchmarks.cluster")
+        other_work = OtherWork()
         for measured in measure(candidates, groups, rounds, sizes, place, run):
             run["measurements"].append(measured)
             show(measured)
+        run["others_cpu_percent"] = other_work.percent_of_a_core()
     except PeerMissing as failure:
         console.print(f"[red]{failure}[/red]")
         return 1
@@ -88,8 +91,9 @@ def measure(
 ) -> Iterator[Measured]:
     """Every group in its rounds, the candidates in turn. A life that fails costs its rows only, and is said so."""
     for name, group in groups.items():
-        for number in range(1, 1 + (1 if name in ONCE else rounds)):
-            for one in candidates:
+        taking_part = list(candidates)
+        for number in range(1, 1 + rounds):
+            for one in list(taking_part):
                 try:
                     for measurement in live(one, place / f"{name}-{number}-{one.name}", group, sizes):
                         yield Measured(
@@ -102,6 +106,8 @@ def measure(
                         )
                 except (ProcessFailed, load_generator.LoadFailed, RuntimeError) as failure:
                     console.print(f"[red]{name}, {one.name}, round {number}: {failure}[/red]")
+                    if name in LONG:
+                        taking_part.remove(one)
 
 
 if __name__ == "__main__":

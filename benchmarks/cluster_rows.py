@@ -419,5 +419,5 @@ CLUSTER_GROUPS: dict[str, ClusterGroup] = {
     "partitions": partitions,
     "very_many": very_many,
 }
-ONCE = ("very_many",)
-"""Groups that take minutes are done in the first round only."""
+LONG = ("very_many",)
+"""Groups that take minutes: who does not complete one is not asked again in the next round."""

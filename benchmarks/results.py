@@ -14,7 +14,7 @@ import platform
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict
 
 from benchmarks.targets import TARGETS, Target
 
@@ -43,6 +43,8 @@ class Run(TypedDict):
     broker_commands: dict[str, str]
     operations: dict[str, int]
     measurements: list[Measured]
+    others_cpu_percent: NotRequired[float]
+    """What other processes took of one core meanwhile; runs before 2026-11-28 did not measure it."""
 
 
 class Spread(NamedTuple):

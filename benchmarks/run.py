@@ -28,6 +28,7 @@ from benchmarks.candidates import BEFORE, Candidate, candidate
 from benchmarks.commits import UnknownCommit, compile_checkout, laid_out
 from benchmarks.other_brokers import PEERS as OTHER_BROKERS
 from benchmarks.other_brokers import WITHOUT
+from benchmarks.other_work import OtherWork
 from benchmarks.results import Measured, Run, compare, machine, merge, read, write
 from benchmarks.rows import GROUPS as OTHER_GROUPS
 from benchmarks.rows import Group, Sizes, live
@@ -62,9 +63,11 @@ def main() -> int:
         load_generator.build()
         candidates = [candidate(name, commit) for name in names]
         run = start_run({one.name: one.version() for one in candidates}, place, sizes._asdict())
+        other_work = OtherWork()
         for measured in measure(candidates, groups, rounds, sizes, place, run):
             run["measurements"].append(measured)
             show(measured)
+        run["others_cpu_percent"] = other_work.percent_of_a_core()
     except (PeerMissing, ProcessFailed, load_generator.LoadFailed, UnknownCommit) as failure:
         console.print(f"[red]{failure}[/red]")
         return 1

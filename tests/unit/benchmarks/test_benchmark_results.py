@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from benchmarks import render
+from benchmarks.other_work import OtherWork
 from benchmarks.results import Measured, Run, Spread, compare, merge, read, write
 from benchmarks.run import parse
 
@@ -101,6 +105,34 @@ def test_the_document_says_when_the_machine_was_busy(tmp_path: Path) -> None:
     write(tmp_path / "one-broker-kraft.json", [busy])
     render.render(tmp_path, tmp_path / "benchmarks.md")
     assert "The machine was busy with other work" in (tmp_path / "benchmarks.md").read_text()
+
+
+def test_what_others_took_of_a_core_counts_more_than_the_load_average(tmp_path: Path) -> None:
+    loaded = Measured(**{**measured("latency_acks_1", "kavka", 1, p50_us=50.0), "load_average": 5.8})
+    for others, busy in ((3.4, False), (55.0, True)):
+        both = run(loaded, measured("latency_acks_1", "kraft", 1, p50_us=100.0))
+        write(tmp_path / "one-broker-kraft.json", [Run(**{**both, "others_cpu_percent": others})])
+        render.render(tmp_path, tmp_path / "benchmarks.md")
+        text = (tmp_path / "benchmarks.md").read_text()
+        assert f"other processes took {others:.0f} % of a core" in text
+        assert ("The machine was busy" in text) is busy
+
+
+def test_a_row_that_only_kavka_completed_shows_its_rounds(tmp_path: Path) -> None:
+    rounds = [measured("cluster_partitions_10000", "kavka", number, answered_s=number * 2.0) for number in (1, 2, 3)]
+    both = [measured("latency_acks_1", candidate, 1, p50_us=1.0) for candidate in ("kavka", "kraft")]
+    write(tmp_path / "three-brokers-kraft.json", [run(*both, *rounds)])
+    render.render(tmp_path, tmp_path / "benchmarks.md")
+    assert "CreateTopics answered, s 2.00 / 4.00 / 6.00." in (tmp_path / "benchmarks.md").read_text()
+
+
+def test_only_what_others_do_counts_as_other_work() -> None:
+    other_work = OtherWork()
+    child = subprocess.Popen([sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended; another's until it is waited for
+    with_child_s = other_work.others_s()
+    child.wait()
+    assert with_child_s - other_work.others_s() > 0.4
 
 
 def test_a_broker_of_another_project_is_shown_without_targets(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.broker.share.group_settings import MOST_REMEMBERED, RememberedSettings, dead_letters, share_settings
+from kavka.broker.share.group_settings import RememberedSettings, dead_letters, share_settings
 from kavka.config.broker import BrokerConfig
 
 
@@ -32,12 +32,3 @@ def test_what_is_remembered_is_what_holds_after_each_change() -> None:
         for _ in range(2):
             assert remembered.of("workers", seen, overrides, version) == share_settings(seen, overrides, version)
     assert remembered.of("others", other, dead, 2) != remembered.of("workers", other, {}, 2)
-
-
-def test_no_more_groups_are_remembered_than_the_bound() -> None:
-    remembered, config = RememberedSettings(), BrokerConfig()
-    first = remembered.of("group-0", config, {}, 1)
-    assert remembered.of("group-0", config, {}, 1) is first
-    for number in range(MOST_REMEMBERED):
-        remembered.of(f"group-{number}", config, {}, 1)
-    assert remembered.of("group-0", config, {}, 1) is not first

@@ -8,7 +8,8 @@ Source: Kafka's KafkaServer.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from kavka.broker.coordinators.consumer_groups import KnownTopics, consumer_group_limits
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
@@ -16,6 +17,8 @@ from kavka.broker.coordinators.streams_group_settings import streams_group_limit
 from kavka.broker.metadata.features import Features, serves_consumer_groups, serves_streams_groups
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
 from kavka.broker.share.group_settings import share_group_limits
+from kavka.config.broker import BrokerConfig
+from kavka.config.remembered import RememberedValues
 from kavka.coordinator.groups.classic.decide.membership import GroupLimits
 from kavka.coordinator.groups.consumer.flow import Surroundings
 from kavka.coordinator.groups.coordinator import GroupCoordinator
@@ -26,6 +29,9 @@ from kavka.replication.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.parts import Base
+    from kavka.broker.settings.dynamic_configs import DynamicConfigs
+
+Limits = TypeVar("Limits")
 
 
 def new_groups(
@@ -58,7 +64,7 @@ def new_groups(
         ),
         Surroundings(
             KnownTopics(metadata),
-            limits=lambda group_id: consumer_group_limits(configs.broker, configs.group(group_id)),
+            limits=_limits(configs, consumer_group_limits),
             classic_limits=limits,
             is_enabled=lambda: serves_consumer_groups(configs.broker, features.group_version()),
             wall_ms=ports.wall_ms,
@@ -68,16 +74,24 @@ def new_groups(
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         share=ShareSurroundings(
             KnownTopics(metadata),
-            limits=lambda group_id: share_group_limits(configs.broker, configs.group(group_id)),
+            limits=_limits(configs, share_group_limits),
             is_enabled=lambda: features.share_version() >= 1,
             wall_ms=ports.wall_ms,
             states=states,
         ),
         streams=StreamsSurroundings(
             KnownTopics(metadata),
-            limits=lambda group_id: streams_group_limits(configs.broker, configs.group(group_id)),
+            limits=_limits(configs, streams_group_limits),
             is_enabled=lambda: serves_streams_groups(configs.broker, features.streams_version()),
             wall_ms=ports.wall_ms,
             on_rebalance=lambda rebalance: base.record(rebalance.as_decision(ports.wall_ms(), base.broker_id)),
         ),
     )
+
+
+def _limits(
+    configs: DynamicConfigs, make: Callable[[BrokerConfig, Mapping[str, str]], Limits]
+) -> Callable[[str], Limits]:
+    """A group's limits by its id, remembered until its settings or the broker's change."""
+    remembered = RememberedValues(make)
+    return lambda group_id: remembered.of(group_id, configs.broker, configs.group(group_id))

@@ -6,17 +6,16 @@ Source: Kafka's GroupConfig, ShareGroupConfig and GroupCoordinatorConfig.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from kavka.config.broker import BrokerConfig
 from kavka.config.group import DEAD_LETTERS_FROM, held
+from kavka.config.remembered import RememberedValues
 from kavka.coordinator.groups.share.decide.group import ShareGroupLimits
 from kavka.share.decide.dead_letters import DeadLetters
 from kavka.share.decide.share_partition import ShareLimits
 from kavka.share.decide.spans import RecordState
-
-MOST_REMEMBERED: Final = 10_000
-"""Groups whose settings are remembered: a client may name any."""
 
 
 class ShareSettings(NamedTuple):
@@ -61,25 +60,21 @@ def share_settings(config: BrokerConfig, overrides: Mapping[str, str], share_ver
 
 
 class RememberedSettings:
-    """What `share_settings` says of each group, until something that it comes from is another: a fetch asks for it with
-    each look at its partitions."""
+    """What `share_settings` says of each group, until something that it comes from is another."""
 
     def __init__(self) -> None:
-        self._config: BrokerConfig | None = None
-        self._version = 0
-        self._known: dict[str, tuple[Mapping[str, str], ShareSettings]] = {}
+        self._begin(0)
+
+    def _begin(self, share_version: int) -> None:
+        self._version = share_version
+        self._settings = RememberedValues(partial(share_settings, share_version=share_version))
 
     def of(
         self, group_id: str, config: BrokerConfig, overrides: Mapping[str, str], share_version: int
     ) -> ShareSettings:
-        """As `share_settings`. A `config` never changes, nor do `overrides`: what is set is another object."""
-        if config is not self._config or share_version != self._version or len(self._known) >= MOST_REMEMBERED:
-            self._config, self._version = config, share_version
-            self._known.clear()
-        known = self._known.get(group_id)
-        if known is None or known[0] != overrides:
-            known = self._known[group_id] = overrides, share_settings(config, overrides, share_version)
-        return known[1]
+        if share_version != self._version:
+            self._begin(share_version)
+        return self._settings.of(group_id, config, overrides)
 
 
 def share_group_limits(config: BrokerConfig, overrides: Mapping[str, str]) -> ShareGroupLimits:
