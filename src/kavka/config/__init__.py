@@ -12,6 +12,7 @@ zookeeper.py        TLS settings of connections to ZooKeeper, zookeeper.ssl.*
 effect.py           what each setting does here: in force, at start only, without effect, or refused
 topic.py            TopicConfig: a topic's values, its overrides over its broker's
 group.py            the tables of a group's and of a metrics subscription's settings
+remembered.py       what is made of a group's settings, until they are others
 host_layout.py      what each of several brokers of one host has of its own
 properties.py       the syntax of server.properties
 describe.py         what DescribeConfigs answers
