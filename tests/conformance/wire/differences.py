@@ -304,35 +304,47 @@ DIFFERENCES = (
         "nobody was given a record behind the last that was acquired, so none is remembered; Kafka remembers its batch",
     ),
     Difference(
-        "share_fetch_refused",
-        "unknown topic",
+        "share_fetch_refused|share_fetch_of_a_deleted_topic",
+        "unknown topic|deleted(, again)?",
         r"\.error_code",
         0,
         "an unknown topic among others is told of with UNKNOWN_TOPIC_ID; Kafka's UNKNOWN_SERVER_ERROR is an exception",
     ),
-    Difference("share_fetch_refused", "unknown topic", r"\.acquisition_lock_timeout_ms", 30_000, "as the row above"),
     Difference(
-        "share_fetch_refused",
-        "unknown topic",
-        r"\.responses",
-        [
-            {
-                "topic_id": "<id>",
-                "partitions": [
-                    {
-                        "partition_index": 0,
-                        "error_code": 100,
-                        "error_message": None,
-                        "acknowledge_error_code": 0,
-                        "acknowledge_error_message": None,
-                        "current_leader": {"leader_id": 0, "leader_epoch": 0},
-                        "records": [],
-                        "acquired_records": [],
-                    }
-                ],
-            }
-        ],
+        "share_fetch_refused|share_fetch_of_a_deleted_topic",
+        "unknown topic|deleted(, again)?",
+        r"\.acquisition_lock_timeout_ms",
+        30_000,
         "as the row above",
+    ),
+    *(
+        Difference(
+            scenario,
+            step,
+            r"\.responses",
+            [
+                {
+                    "topic_id": topic_id,
+                    "partitions": [
+                        {
+                            "partition_index": 0,
+                            "error_code": 100,
+                            "error_message": None,
+                            "acknowledge_error_code": 0,
+                            "acknowledge_error_message": None,
+                            "current_leader": {"leader_id": 0, "leader_epoch": 0},
+                            "records": [],
+                            "acquired_records": [],
+                        }
+                    ],
+                }
+            ],
+            "as the row above",
+        )
+        for scenario, step, topic_id in (
+            ("share_fetch_refused", "unknown topic", "<id>"),
+            ("share_fetch_of_a_deleted_topic", "deleted(, again)?", "<id of second-*>"),
+        )
     ),
     *(
         Difference(

@@ -15,7 +15,7 @@ from kavka.protocol import messages as m
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import delete_topics_request
 from tests.conformance.wire.scenario import scenario
-from tests.conformance.wire.scenarios_share import Queue
+from tests.conformance.wire.scenarios_share import Queue, acknowledge, fetch
 from tests.conformance.wire.wire_session import WireSession, canonical
 
 REST_S = 1.2
@@ -138,3 +138,25 @@ def share_group_epochs(session: WireSession, version: int) -> None:
     member.record("it leaves again", epoch=-1)
     member.record("it comes with its epoch", epoch=epoch)
     member.record("it comes with its epoch and topics", [second], epoch=epoch)
+
+
+@scenario(ApiKey.SHARE_FETCH, min_version=2)
+def share_fetch_of_a_deleted_topic(session: WireSession, version: int) -> None:
+    """A member goes on with a topic that is deleted, beside one that is there, and alone."""
+    queue, member = joined(session)
+    second = session.topic("second")
+    second_id = session.topic_id(second)
+    member.ask([queue.topic, second])
+    member.settle("it has both", [queue.topic, second])
+    queue.took()
+    wait = {"max_wait_ms": 100}
+    added = fetch(queue.group, queue.member, 1, second_id, **wait)
+    assert session.connection.ask(added, version).error_code == 0
+    request = delete_topics_request.DeleteTopicsRequest(topic_names=[second], timeout_ms=15_000)
+    assert not session.connection.ask(request, 5).responses[0].error_code
+    session.until(lambda: session.end_offset(second) is None)
+    session.record("deleted", fetch(queue.group, queue.member, 2, second_id, **wait, topics=[]), version)
+    session.record("deleted, again", fetch(queue.group, queue.member, 3, second_id, **wait, topics=[]), version)
+    done = (0, 9, [1])
+    accepted = acknowledge(queue.group, queue.member, 4, queue.topic_id, done)
+    session.record("of the other one", accepted, version)

@@ -33,6 +33,9 @@ GROUP_RESOURCE = 32
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KavkaProcess]:
     settings = {"share.coordinator.state.topic.num.partitions": "3", "offsets.topic.num.partitions": "1"}
     with KavkaProcess(tmp_path_factory.mktemp("share-offsets"), settings=settings) as process:
+        with BrokerClient(process.port) as client:
+            find = FindCoordinatorRequest(key_type=0, coordinator_keys=["anybody"])
+            eventually("a coordinator is there", lambda: client.ask(find, 6).coordinators[0].error_code == 0)
         yield process
 
 

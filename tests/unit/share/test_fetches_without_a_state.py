@@ -1,4 +1,5 @@
-"""A fetch of share-partitions whose state cannot be had now: clients must go on with what else they read."""
+"""A fetch of share-partitions whose state cannot be had now, or that are refused: clients must go on with what else
+they read, and not ask as fast as they can."""
 
 from __future__ import annotations
 
@@ -96,18 +97,21 @@ class _Broker:
         self.leaders = ShareLeaders(replicas, persister, ports)
         nothing: Any = None
         self._fetches = ShareFetches(loop, replicas, self.leaders, nothing)
+        self._session = ShareSession("workers", "one", lambda _session: None, lambda: 0.0)
+        self._session.change(NAMES, ())
 
     async def _read(self, key: ShareKey, leader_epoch: int, patience_s: float) -> StoredState:
         self.asked += 1
         return await self._answers[NAMES[PartitionId(key.topic_id, 0)]]()
 
-    async def fetch(self, *, max_wait_ms: int = MAX_WAIT_MS) -> list[Given]:
-        """What a member gets of all."""
+    async def fetch(self, *, max_wait_ms: int = MAX_WAIT_MS, **refused: ErrorCode) -> list[Given]:
+        """What a member gets of all, in one session. `refused`: of which of them it is not even asked."""
         context: Any = SimpleNamespace(hold=lambda waiting: None, release=lambda waiting: None)
         asked = FetchWish("workers", "one", Wish(500, 500), max_wait_ms, 1, 1 << 20)
-        session = ShareSession("workers", "one", lambda _session: None, lambda: 0.0)
-        partitions = [(partition, name) for partition, name in NAMES.items() if name in self._answers]
-        return await self._fetches.fetch(asked, partitions, session, context, lambda _found: {})
+        names = {name: partition for partition, name in NAMES.items() if name in self._answers}
+        partitions = [(partition, name) for name, partition in names.items() if name not in refused]
+        refusals = {names[name]: error for name, error in refused.items()}
+        return await self._fetches.fetch(asked, partitions, refusals, self._session, context, lambda _found: {})
 
 
 def play(scenario: Callable[[], Coroutine[None, None, None]]) -> None:
@@ -167,6 +171,74 @@ def test_a_state_that_cannot_be_had_is_asked_for_again_while_the_fetch_waits() -
         broker = _Broker(orders=refusing(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         assert await broker.fetch(max_wait_ms=int(3.5 * RETRY_S * 1000)) == []
         assert broker.asked == 4
+
+    play(scenario)
+
+
+def errors(given: list[Given]) -> dict[str, ErrorCode]:
+    return {NAMES[one.partition]: one.error for one in given}
+
+
+@pytest.mark.parametrize("refusal", [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+def test_a_refusal_that_was_told_before_ends_no_fetch(refusal: ErrorCode) -> None:
+    """Of a topic that is deleted. Clients that go on with it until their group's coordinator takes it from them asked
+    as fast as they could."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        broker = _Broker(orders=known, bills=known)
+        assert errors(await broker.fetch(orders=refusal)) == {"orders": refusal}
+        assert errors(await broker.fetch(orders=refusal)) == {"orders": refusal, "bills": ErrorCode.NONE}
+        assert loop.time() == 0
+        for round_ in (1, 2):
+            assert errors(await broker.fetch(orders=refusal)) == {"orders": refusal}
+            assert loop.time() == pytest.approx(round_ * MAX_WAIT_MS / 1000, abs=0.01)
+
+    play(scenario)
+
+
+def test_nor_does_one_of_all_that_is_asked_for() -> None:
+    async def scenario() -> None:
+        broker = _Broker(orders=known)
+        for round_ in range(3):
+            assert errors(await broker.fetch(orders=ErrorCode.UNKNOWN_TOPIC_ID)) == {
+                "orders": ErrorCode.UNKNOWN_TOPIC_ID
+            }
+            assert asyncio.get_running_loop().time() == pytest.approx(round_ * MAX_WAIT_MS / 1000, abs=0.01)
+
+    play(scenario)
+
+
+def test_nor_does_one_of_who_leads_no_more() -> None:
+    async def scenario() -> None:
+        broker = _Broker(orders=refusing(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        for round_ in range(3):
+            assert errors(await broker.fetch()) == {"orders": ErrorCode.NOT_LEADER_OR_FOLLOWER}
+            assert asyncio.get_running_loop().time() == pytest.approx(round_ * MAX_WAIT_MS / 1000, abs=0.01)
+
+    play(scenario)
+
+
+def test_another_refusal_is_told_at_once_and_so_is_the_same_after_a_fetch_that_brought_none() -> None:
+    async def scenario() -> None:
+        broker = _Broker(orders=known, bills=known)
+        await broker.fetch(orders=ErrorCode.UNKNOWN_TOPIC_ID, max_wait_ms=0)
+        again = await broker.fetch(orders=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        assert errors(again) == {"orders": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+        await broker.fetch(max_wait_ms=0)
+        await broker.fetch(orders=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        assert asyncio.get_running_loop().time() == 0
+
+    play(scenario)
+
+
+def test_records_end_a_fetch_that_was_refused_before() -> None:
+    async def scenario() -> None:
+        broker = _Broker(orders=known, bills=late)
+        await broker.fetch(orders=ErrorCode.UNKNOWN_TOPIC_ID)
+        given = await broker.fetch(orders=ErrorCode.UNKNOWN_TOPIC_ID)
+        assert errors(given) == {"orders": ErrorCode.UNKNOWN_TOPIC_ID, "bills": ErrorCode.NONE}
+        assert asyncio.get_running_loop().time() == LATE_S
 
     play(scenario)
 

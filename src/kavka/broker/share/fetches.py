@@ -12,6 +12,9 @@ Decides how many bytes are read of each partition, and when a fetch has waited l
         waits beyond its time for it. 1. a coordinator is away, or slow; 2. a fetch that waits for the state is answered
         after its max_wait_ms and the loading; 3. its client takes the broker for dead, and closes the connection, and
         with it its session; 4. all that it holds of other partitions is delivered to others once more
+    I6  a refusal ends a fetch once; told before, it is told again when the fetch is over. A client that goes on with a
+        topic that is deleted, until its group's coordinator takes it away, would ask as fast as it can. Of such a topic
+        Kafka says UNKNOWN_SERVER_ERROR, of all that is fetched: when its time is over, or at once if there is no other
 
 Source: Kafka's DelayedShareFetch and ShareFetchUtils.
 """
@@ -133,6 +136,8 @@ class _Finding:
         self._loading: dict[ShareKey, asyncio.Task[LedShare]] = {}
         self._failed: dict[ShareKey, float] = {}
         """Whose state cannot be had now, and when it is asked for again."""
+        self._refused: dict[ShareKey, Given] = {}
+        """Not looked for again by this fetch."""
 
     @property
     def awaited(self) -> Sequence[ShareKey]:
@@ -152,16 +157,17 @@ class _Finding:
     def look(self, now: float) -> tuple[dict[PartitionId, LedShare], list[Given]]:
         """Those that are loaded, and those that are refused."""
         led: dict[PartitionId, LedShare] = {}
-        refused: list[Given] = []
         for partition, key, topic, since in self._wanted:
+            if key in self._refused:
+                continue
             try:
                 found = self._find(key, topic, since, now)
             except RequestError as refusal:
-                refused.append(Given(partition, ErrorCode(refusal.code), refusal.message or None))
+                self._refused[key] = Given(partition, ErrorCode(refusal.code), refusal.message or None)
             else:
                 if found is not None:
                     led[partition] = found
-        return led, refused
+        return led, list(self._refused.values())
 
     def _find(self, key: ShareKey, topic: str, since: float, now: float) -> LedShare | None:
         """None while it is not loaded. Raises `RequestError`."""
@@ -211,12 +217,13 @@ class ShareFetches:
         self,
         asked: FetchWish,
         partitions: Partitions,
+        refusals: Mapping[PartitionId, ErrorCode],
         session: ShareSession,
         context: ConnectionContext,
         withheld: Withheld,
     ) -> list[Given]:
         """What the member gets, partitions with their topics' names in the order of their turn; at the latest when its
-        time is over, or its session, or its connection."""
+        time is over, or its session, or its connection. `refusals`: what is not looked for, and why."""
         began = self._loop.time()
         deadline = began + asked.max_wait_ms / 1000
         finding = _Finding(self._leaders, session, partitions, began)
@@ -227,12 +234,16 @@ class ShareFetches:
             for partition, error in withheld(partitions).items():
                 led.pop(partition, None)
                 refused.append(Given(partition, error))
-            is_last = bool(refused) or self._loop.time() >= deadline or not (led or finding.is_incomplete)
+            refused.extend(Given(partition, error) for partition, error in refusals.items())
+            is_news = any(session.told.get(one.partition) is not one.error for one in refused)
+            may_come = bool(led or finding.is_incomplete or refused)
+            is_last = is_news or self._loop.time() >= deadline or not may_come
             given = self._look(asked, led, is_last=is_last)
             if gave := sum(bool(one.acquired) for one in given):
                 took_ms = int((self._loop.time() - began) * 1000)
                 self._leaders.counts.on_fetched(asked.group_id, gave, len(partitions), took_ms)
             if given or is_last:
+                session.told = {one.partition: one.error for one in refused}
                 return [*given, *refused]
             keys = [*(one.hosted for one in led.values()), *(one.key for one in led.values()), *finding.awaited]
             await self._wait(keys, min(deadline, finding.again_at), context)

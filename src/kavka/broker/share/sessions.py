@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
@@ -44,6 +44,8 @@ class ShareSession:
         self.epoch = FIRST_EPOCH + 1
         self.partitions: dict[PartitionId, float] = {}
         """Since when it has them, by the loop's clock."""
+        self.told: Mapping[PartitionId, ErrorCode] = {}
+        """What was refused with the last answer."""
         self.is_over = False
         """What still waits for it gets nothing: it would be locked for nobody."""
         self._on_lost = on_lost

@@ -4,6 +4,7 @@ Behaviour   A share session (KIP-932): epoch 0 opens it, n+1 goes on with it, -1
             ends with its connection. Acknowledgements are decided before anything is read; the answer has the outcome
             of their writes. Records go out as whole batches; which of them are the member's, the acquired ranges say.
             The request waits up to max_wait_ms for min_bytes, at every partition of the session that this broker leads.
+            A partition that is refused is told of at once the first time, and after that wait from then on.
             Whose right to read ends meanwhile gets none of what comes then, as with Fetch. (Apache Kafka gives it.)
             A request with renewals reads nothing (KIP-1222), nor does one for no bytes or no records. The client's
             fetch quota counts the answer. Who is over it acquires nothing, and waits; what was acquired leaves, and the
@@ -90,11 +91,8 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
         max_bytes = min(message.max_bytes, broker.config.fetch_max_bytes)
         if request.meter is not None:
             max_bytes = min(max_bytes, request.meter.most_bytes())
-        asked = FetchWish(
-            *who, wish, 0 if refusals else message.max_wait_ms, min(message.min_bytes, max_bytes), max_bytes
-        )
-        given = [Given(partition, error) for partition, error in refusals.items()]
-        given += await broker.share.fetches.fetch(asked, partitions, session, request.context, withheld)
+        asked = FetchWish(*who, wish, message.max_wait_ms, min(message.min_bytes, max_bytes), max_bytes)
+        given = await broker.share.fetches.fetch(asked, partitions, refusals, session, request.context, withheld)
     outcomes = await settled(pending)
     if is_final:
         broker.share.sessions.end(session)
