@@ -112,6 +112,14 @@ NUMBER = {
 }
 BROKER_EPOCH = {**NUMBER, "name": "KavkaBrokerEpoch", "tag": FIRST_OWN_TAG + 1}
 COORDINATOR_EPOCH = {**NUMBER, "name": "KavkaCoordinatorEpoch", "type": "int32", "tag": FIRST_OWN_TAG + 2}
+LEAVING = {
+    "name": "KavkaIsShuttingDown",
+    "type": "bool",
+    "versions": "6+",
+    "taggedVersions": "6+",
+    "tag": FIRST_OWN_TAG,
+    "ignorable": True,
+}
 DUE_LETTERS_ASKED = {**RECORDS_ONLY, "name": "KavkaDueLetters"}
 DUE_LETTERS = {
     **SHARE_RECORDS,
@@ -172,12 +180,13 @@ OWN_FIELDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
     "ReadShareGroupStateRequest": OF_A_LEADER,
     "ReadShareGroupStateSummaryRequest": [((), DUE_LETTERS_ASKED)],
     "ReadShareGroupStateSummaryResponse": [((), DUE_LETTERS)],
+    "UpdateMetadataRequest": [(("liveBrokers",), LEAVING)],
     "WriteShareGroupStateRequest": OF_A_LEADER,
 }
 """By message: the arrays in which a field stands, and the field, in the form of Kafka's tables. What a share group's
 leaders know of records that are in flight, and which clients read and write at a broker: no API of Kafka's tells it.
-Which groups have dead letters that are due. And the order in which one leader, or one coordinator of groups, asks for
-something to be done to a state."""
+Which groups have dead letters that are due. The order in which one leader, or one coordinator of groups, asks for
+something to be done to a state. And which brokers are shutting down."""
 
 INT32_MAX = 2**31 - 1
 PRIMITIVES = {

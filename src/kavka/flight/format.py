@@ -28,7 +28,7 @@ Facts ("p" is a partition's number, which holds within a file):
     lead, follow, stop    the controller's word
     proposal   what the FETCH or CHECK before it proposed
     answer     what became of a proposal
-    brokers    who is alive, as the controller said
+    brokers    who is alive, and who of them is shutting down, as the controller said
     asked, kept, judged    what the controller decided from (controller/term/input_recorder.py), and the outcome
 """
 

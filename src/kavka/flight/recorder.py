@@ -92,6 +92,7 @@ class FlightRecorder(InputRecorder):
         self._buffer = bytearray()
         self._flushing: asyncio.TimerHandle | None = None
         self._live: list[BrokerId] = []
+        self._leaving: list[BrokerId] = []
         self._partitions = 0
         self.file = 0
         self.written_bytes = 0
@@ -132,15 +133,15 @@ class FlightRecorder(InputRecorder):
             rules=rules,
         )
 
-    def on_live_brokers(self, broker_ids: Iterable[BrokerId]) -> None:
-        """These are alive, as the controller says."""
-        live = sorted(broker_ids)
-        if live != self._live:
-            self._live = live
+    def on_live_brokers(self, broker_ids: Iterable[BrokerId], leaving: Iterable[BrokerId] = ()) -> None:
+        """These are alive, as the controller says, and of them these are shutting down."""
+        told = sorted(broker_ids), sorted(leaving)
+        if told != (self._live, self._leaving):
+            self._live, self._leaving = told
             self._tell_live()
 
     def _tell_live(self) -> None:
-        self.fact({"f": "brokers", "at": self._clock_ms(), "live": self._live})
+        self.fact({"f": "brokers", "at": self._clock_ms(), "live": self._live, "leaving": self._leaving})
 
     def on_stopped(self, topic_partition: TopicPartition, *, delete: bool) -> None:
         """The controller has a replica of this broker stopped."""

@@ -75,6 +75,7 @@ MAX_STATES: Final = 8
 """Of one partition, for one proposal: the controller judges it five times at the most."""
 FENCED_BY_PARTITION: Final = ("asked_epoch", "registered_epoch", "later_epoch")
 _STATUS: Final = BrokerStatus()
+_LEAVING: Final = BrokerStatus(is_shutting_down=True)
 
 
 class Difference(NamedTuple):
@@ -107,9 +108,12 @@ class _LiveBrokers:
 
     def __init__(self) -> None:
         self.ids: frozenset[BrokerId] = frozenset()
+        self.leaving: frozenset[BrokerId] = frozenset()
 
     def status(self, broker_id: BrokerId) -> BrokerStatus | None:
-        return _STATUS if broker_id in self.ids else None
+        if broker_id not in self.ids:
+            return None
+        return _LEAVING if broker_id in self.leaving else _STATUS
 
 
 class ReplayedPartition:
@@ -324,6 +328,8 @@ class BrokerReplay:
                     return None
             case "brokers":
                 self._live.ids = frozenset(map(BrokerId, fact["live"]))
+                # A record of an earlier version of kavka has it not.
+                self._live.leaving = frozenset(map(BrokerId, fact.get("leaving", ())))
             case "proposal":
                 found = self._partitions.get(fact["p"])
                 if found is not None and found.proposal is not None and not found.is_lost:
@@ -349,7 +355,7 @@ class BrokerReplay:
             return
         policy = lag_policy(fact["policy"], max_ms=fact["max_ms"], max_messages=fact["max_messages"])
         self._rules = PartitionRules(policy, eligibility=self._live, holds_under_min_isr=fact["holds"])
-        self._live.ids = frozenset()
+        self._live.ids = self._live.leaving = frozenset()
         self._partitions.clear()
         self._by_name.clear()
 

@@ -6,6 +6,8 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -47,6 +49,7 @@ from kavka.protocol.messages.update_metadata_request import (
 from kavka.records.builder import BatchBuilder
 from kavka.replication.decide.fetch_state import Followed
 from kavka.replication.decide.fetching import FetchParams, FetchSpec
+from kavka.replication.decide.replica import BrokerStatus
 from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
 from kavka.runtime.disk import LocalFileSystem
 from tests.kit.group_surroundings import group_surroundings
@@ -128,7 +131,7 @@ class Transactions:
 class Room:
     """A broker's state changes on a real disk, with what they act on."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, recorder: Any = None) -> None:
         config = BrokerConfig.from_properties({"broker.id": str(OWN), "log.dirs": str(path)})
         loop = asyncio.get_running_loop()
         self.storage_errors: list[StorageError] = []
@@ -176,6 +179,7 @@ class Room:
                 spawn=self._spawn,
                 on_topics_deleted=self.on_topics_deleted,
             ),
+            recorder=recorder,
         )
 
     async def on_topics_deleted(self, topic_ids: frozenset[uuid.UUID]) -> None:
@@ -232,6 +236,7 @@ class Room:
         broker_epoch: int = BROKER_EPOCH,
         kind: int = 0,
         live: Sequence[int] = (OWN, OTHER, THIRD),
+        leaving: Sequence[int] = (),
     ) -> ErrorCode:
         """UpdateMetadata: partition -> leader of one topic."""
         states = [
@@ -252,6 +257,7 @@ class Room:
                         id=broker_id,
                         endpoints=[UpdateMetadataEndpoint(host="here", port=9000 + broker_id, listener="PLAINTEXT")],
                         rack=None,
+                        kavka_is_shutting_down=broker_id in leaving,
                     )
                     for broker_id in live
                 ],
@@ -566,6 +572,36 @@ def test_what_waits_for_a_replica_goes_on_when_its_broker_is_gone(
             assert looked_at == [False] * looks
 
     runs(tmp_path, scenario)
+
+
+def test_a_broker_that_is_about_to_stop_is_waited_for_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(room: Room) -> None:
+        looks: list[BrokerStatus | None] = []
+        monkeypatch.setattr(
+            room.replicas, "on_brokers_gone", lambda: looks.append(room.metadata.status(BrokerId(OTHER)))
+        )
+        for leaving, count in [((), 0), ((OTHER,), 1), ((OTHER,), 1), ((), 1), ((OTHER,), 2)]:
+            assert await room.publish({0: OWN}, leaving=leaving) is ErrorCode.NONE
+            assert looks == [BrokerStatus(is_shutting_down=True)] * count
+        assert room.metadata.is_alive(BrokerId(OTHER))
+        assert room.metadata.status(BrokerId(THIRD)) == BrokerStatus()
+
+    runs(tmp_path, scenario)
+
+
+def test_who_lives_is_recorded_before_what_follows_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a replay waits on for who is gone, and differs."""
+    told: list[object] = []
+    recorder = SimpleNamespace(on_live_brokers=lambda live, leaving: told.append((list(live), list(leaving))))
+
+    async def scenario() -> None:
+        room = Room(tmp_path, recorder=recorder)
+        monkeypatch.setattr(room.replicas, "on_brokers_gone", lambda: told.append("looks"))
+        for live, leaving in [((OWN, OTHER), ()), ((OWN, OTHER), (OTHER,)), ((OWN,), ())]:
+            await room.publish({}, live=live, leaving=leaving)
+        assert told == [([OWN, OTHER], []), ([OWN, OTHER], [OTHER]), "looks", ([OWN], [])]
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 @pytest.mark.parametrize("index", [2**30, MAX_PARTITION_INDEX + 1, -1, -(2**31)])

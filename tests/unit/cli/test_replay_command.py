@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 
 import pytest
 
+from kavka.broker.metadata.metadata_cache import BrokerMetadata, MetadataCache
 from kavka.cli.app import run
 from kavka.config.broker import BrokerConfig
 from kavka.flight.format import FLIGHT_FILES
@@ -101,6 +102,46 @@ def test_it_tells_when_and_why_an_isr_changed_and_that_nothing_differs(
     assert "isr shrunk: broker 3 last caught up" in found.out
     (differences,) = (line for line in found.out.splitlines() if line.startswith("differences"))
     assert differences.split() == ["differences", "0"]
+
+
+async def _record_one_that_leaves(directory: Path) -> None:
+    """A follower outside of the ISR catches up, and is not proposed: its broker is about to stop. Later it may join."""
+    config = BrokerConfig.from_properties({"broker.id": "1", "log.dirs": str(directory)})
+    recorder = FlightRecorder(
+        LocalFileSystem(),
+        config,
+        wall_ms=lambda: BEGAN_MS,
+        clock_ms=lambda: BEGAN_MS,
+        record=lambda decision: recorder.on_decision(decision),
+    )
+    recorder.start()
+    leader, follower = REPLICAS[:2]
+    metadata = MetadataCache("cluster")
+    partition = recorder.new_partition(
+        ORDERS,
+        uuid.UUID(int=1),
+        cast("UnifiedLog", MetadataLog()),
+        local_broker_id=leader,
+        min_insync_replicas=1,
+        rules=PartitionRules(TimeLagPolicy(30_000), metadata),
+    )
+    proposals = []
+    for now_ms, leaving in ((1, [follower]), (2, [])):
+        metadata.set_brokers(BrokerMetadata(each, {}, is_shutting_down=each in leaving) for each in (leader, follower))
+        recorder.on_live_brokers((leader, follower), leaving)
+        if now_ms == 1:
+            partition.become_leader(LeaderAndIsr(leader, 1, (leader,), 4), (leader, follower), now_ms=BEGAN_MS)
+        found = partition.record_follower_fetch(follower, -1, 0, leader_end_offset=0, now_ms=BEGAN_MS + now_ms)
+        proposals.append(found.proposal)
+    assert [proposal is not None for proposal in proposals] == [False, True]
+    recorder.stop()
+
+
+def test_who_was_about_to_stop_is_so_again(kavka: Callable[..., Output], tmp_path: Path) -> None:
+    directory = tmp_path / "leaving"
+    directory.mkdir()
+    asyncio.run(_record_one_that_leaves(directory))
+    assert json.loads(kavka(str(directory), "--json").out)["differences"] == []
 
 
 def test_as_json_it_is_one_object(kavka: Callable[..., Output], place: Path) -> None:

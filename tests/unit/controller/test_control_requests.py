@@ -81,6 +81,15 @@ def test_replicas_are_told_to_act_and_everybody_gets_the_metadata() -> None:
     assert (published.leader, published.leader_epoch, published.isr, published.zk_version) == (1, 4, [1, 2], 10)
 
 
+def test_who_is_about_to_stop_is_said_with_who_is_alive() -> None:
+    known = context(1, 2, 3)
+    known.shutting_down[BrokerId(2)] = 102
+    made = requests(known, ClusterChange(brokers_changed=True))
+    for message in (made[BrokerId(broker_id)][0].message for broker_id in (1, 2, 3)):
+        told = [(broker.id, broker.kavka_is_shutting_down) for broker in message.live_brokers]  # type: ignore[attr-defined]
+        assert told == [(1, False), (2, True), (3, False)]
+
+
 def test_who_is_alive_is_said_before_anybody_is_to_follow() -> None:
     known = context(1, 2, 3)
     made = requests(known, ClusterChange(partitions=(partition_order(known, A0),), brokers_changed=True))

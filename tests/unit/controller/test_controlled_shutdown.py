@@ -134,6 +134,24 @@ def test_a_leaving_broker_wins_no_election_and_joins_no_isr_until_it_is_register
     run(tmp_path, scenario)
 
 
+def test_leaders_hear_that_a_broker_leaves_before_they_lead_more(tmp_path: Path) -> None:
+    """They propose it for no ISR then. It follows them until it stops."""
+
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        await create(cluster, t=[2, 3])
+        await cluster.settled()
+        before = len(cluster[3].inside.received)
+        assert await cluster[1].controller.controlled_shutdown(BrokerId(2), cluster[2].epoch) == []
+        await until(lambda: cluster[3].inside.leads("t", 0) == (3, 1, [3]))
+        key, first = cluster[3].inside.received[before]
+        assert key is ApiKey.UPDATE_METADATA
+        leaving = [broker.id for broker in first.live_brokers if broker.kavka_is_shutting_down]
+        assert (leaving, first.topic_states) == ([2], [])
+
+    run(tmp_path, scenario)
+
+
 def test_what_nobody_can_take_over_remains_and_is_asked_for_again(tmp_path: Path) -> None:
     async def scenario(cluster: Brokers) -> None:
         await cluster.join(1, 2, 3)

@@ -103,7 +103,8 @@ def broker_of(broker: UpdateMetadataBroker) -> BrokerMetadata:
     }
     if not endpoints:  # version 0
         endpoints = {_SECURITY_PROTOCOLS[0]: Endpoint(broker.v0_host, broker.v0_port)}
-    return BrokerMetadata(BrokerId(broker.id), endpoints, broker.rack or None)
+    is_leaving = broker.kavka_is_shutting_down
+    return BrokerMetadata(BrokerId(broker.id), endpoints, broker.rack or None, is_shutting_down=is_leaving)
 
 
 def topics_of(

@@ -25,6 +25,7 @@ SHARE_STATE_TOPIC = "__share_group_state"
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC})
 """Topics that only the broker itself writes."""
 _ALIVE = BrokerStatus()
+_LEAVING = BrokerStatus(is_shutting_down=True)
 
 
 class Endpoint(NamedTuple):
@@ -40,6 +41,7 @@ class BrokerMetadata(NamedTuple):
     broker_id: BrokerId
     endpoints: Mapping[str, Endpoint]
     rack: str | None = None
+    is_shutting_down: bool = False
 
 
 class PartitionMetadata(NamedTuple):
@@ -106,10 +108,13 @@ class MetadataCache:
     def status(self, broker_id: BrokerId) -> BrokerStatus | None:
         """The broker's status, None if it is not alive.
 
-        UpdateMetadata has neither its epoch nor whether it is shutting down. The controller knows both, and checks them
-        when a leader proposes an ISR with that broker.
+        UpdateMetadata has not its epoch, and from a controller of Apache Kafka not whether it is shutting down. The
+        controller knows both, and checks them when a leader proposes an ISR with that broker.
         """
-        return _ALIVE if broker_id in self._brokers else None
+        broker = self._brokers.get(broker_id)
+        if broker is None:
+            return None
+        return _LEAVING if broker.is_shutting_down else _ALIVE
 
     def topics(self) -> Iterable[TopicMetadata]:
         return self._topics.values()
@@ -134,10 +139,13 @@ class MetadataCache:
     # -- what the controller says
 
     def set_brokers(self, brokers: Iterable[BrokerMetadata]) -> bool:
-        """Takes over who is alive. Returns whether somebody is not any more."""
-        former = self._brokers
+        """Takes over who is alive. Returns whether somebody may join no ISR any more: is gone, or about to stop."""
+        former = self._staying()
         self._brokers = {broker.broker_id: broker for broker in brokers}
-        return not former.keys() <= self._brokers.keys()
+        return not former <= self._staying()
+
+    def _staying(self) -> set[BrokerId]:
+        return {broker_id for broker_id, broker in self._brokers.items() if not broker.is_shutting_down}
 
     def set_topic(self, topic: TopicMetadata) -> None:
         known = self._topics.get(topic.name)

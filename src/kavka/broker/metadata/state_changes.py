@@ -390,10 +390,13 @@ class StateChanges:
                 return refusal
             metadata = self._metadata
             metadata.controller_id = BrokerId(max(request.controller_id, NO_LEADER))
-            if metadata.set_brokers(broker_of(broker) for broker in request.live_brokers):
-                self._replicas.on_brokers_gone()
+            brokers = [broker_of(broker) for broker in request.live_brokers]
+            are_fewer = metadata.set_brokers(brokers)
             if self._recorder is not None:
-                self._recorder.on_live_brokers(BrokerId(broker.id) for broker in request.live_brokers)
+                leaving = (broker.broker_id for broker in brokers if broker.is_shutting_down)
+                self._recorder.on_live_brokers((broker.broker_id for broker in brokers), leaving)
+            if are_fewer:
+                self._replicas.on_brokers_gone()
             if self._fetchers is not None:
                 self._fetchers.set_endpoints(self._endpoints())
             topics = [topic for topic in topics_of(request) if _is_possible(topic[0])]

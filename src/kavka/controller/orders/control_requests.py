@@ -17,6 +17,9 @@ I2  Every request carries the controller's epoch and the receiver's broker epoch
 I3  A partition of a topic that is being deleted is published with the leader LEADER_DURING_DELETE, and led by nobody.
 I4  A request says that it holds all topics only where each of them could be read.
 
+UpdateMetadata also says, in a field of kavka's own, which brokers are shutting down, as KRaft's metadata does
+(KIP-841). Else a new leader proposes such a follower for the ISR again and again, and is refused.
+
 Versions are those that Apache Kafka 3.9.2 sends with inter.broker.protocol.version 3.4 and later: LeaderAndIsr 7,
 UpdateMetadata 8, StopReplica 4. One field goes further: `type` says whether a LeaderAndIsr holds all replicas of its
 receiver, or an UpdateMetadata all topics that there are. Kafka's own controller leaves it unknown with ZooKeeper, and
@@ -161,7 +164,10 @@ class _Batch:
     def __init__(self, context: ControllerContext, controller_id: BrokerId, listener_name: str) -> None:
         self._context = context
         self._controller_id = controller_id
-        self._brokers = [_live_broker(broker) for _, broker in sorted(context.brokers.items())]
+        self._brokers = [
+            _live_broker(broker, is_leaving=broker_id in context.shutting_down)
+            for broker_id, broker in sorted(context.brokers.items())
+        ]
         self._states: dict[TopicPartition, LeaderAndIsrPartitionState] = {}
         self._leaders: dict[BrokerId, LeaderAndIsrLiveLeader] = {}
         for broker_id, broker in sorted(context.brokers.items()):
@@ -304,7 +310,7 @@ class _Batch:
         return ControlRequest(ApiKey.STOP_REPLICA, STOP_REPLICA_VERSION, message)
 
 
-def _live_broker(broker: LiveBroker) -> UpdateMetadataBroker:
+def _live_broker(broker: LiveBroker, *, is_leaving: bool) -> UpdateMetadataBroker:
     return UpdateMetadataBroker(
         id=broker.registration.broker_id,
         endpoints=[
@@ -318,4 +324,5 @@ def _live_broker(broker: LiveBroker) -> UpdateMetadataBroker:
             if endpoint.security_protocol in _SECURITY_PROTOCOLS
         ],
         rack=broker.registration.rack,
+        kavka_is_shutting_down=is_leaving,
     )

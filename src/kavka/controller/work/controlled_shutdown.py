@@ -49,6 +49,9 @@ class ControlledShutdown:
                 )
             is_first = broker_id not in self._context.shutting_down
             self._context.shutting_down[broker_id] = registered
+            if is_first:
+                # Leaders learn it before they lead more: they need not propose it for the ISR.
+                await self._term.order(ClusterChange(brokers_changed=True))
             await self._hand_over(broker_id)
             remaining = self._led(broker_id)
             if is_first or not remaining:

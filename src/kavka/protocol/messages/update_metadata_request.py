@@ -44,6 +44,7 @@ class UpdateMetadataBroker(Struct):
     v0_port: int = int32("0", default=0, ignorable=True)
     endpoints: list[UpdateMetadataEndpoint] = array(UpdateMetadataEndpoint, "1+", default_factory=list, ignorable=True)
     rack: str | None = string("2+", nullable="2+", default="", ignorable=True)
+    kavka_is_shutting_down: bool = boolean("6+", tag=10000, default=False, ignorable=True)
 
 
 class UpdateMetadataRequest(Message, kind="request", versions="0-8", flexible="6+", api_key=6):
