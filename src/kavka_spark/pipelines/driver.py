@@ -3,6 +3,9 @@
 Decides when it ends: when its order is done, when it is asked to (SIGTERM, SIGINT), or when whoever started it is gone,
 which it sees by the end of its standard input. Reports everything in the journal; its standard output is Spark's log.
 
+Nobody waits for Spark's start to hear that there are no brokers: they are looked for first. A watch looks again and
+again, as it would run.
+
 Exit status: 0 done, 1 a run failed or could not begin.
 """
 
@@ -21,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from kavka_spark.pipelines import catalog, event_log
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.order import Order, decode_order
+from kavka_spark.pipelines.precheck import brokers_problem
 from kavka_spark.pipelines.problems import problem_of
 from kavka_spark.pipelines.spark_settings import classic_session, connect_session, prepare_environment, settings_of
 from kavka_spark.pipelines.spec import PipelineSpec
@@ -54,6 +58,8 @@ def main() -> int:
 
 
 def _run(order: Order, spec: PipelineSpec, journal: Journal, log: Path, is_over: threading.Event) -> int:
+    if order.is_of_all_tables and not brokers_are_there(order, spec, journal, is_over):
+        return FAILED
     began = time.monotonic()
     prepare_environment(spec)
     settings = settings_of(spec)
@@ -82,6 +88,22 @@ def _run(order: Order, spec: PipelineSpec, journal: Journal, log: Path, is_over:
         if is_over.is_set():
             break
     return 0 if last_went_well else FAILED
+
+
+def brokers_are_there(order: Order, spec: PipelineSpec, journal: Journal, is_over: threading.Event) -> bool:
+    """Tells a failed run where nobody listens. Returns whether Spark is worth its start."""
+    while True:
+        began = time.monotonic()
+        journal.write("note", text="brokers are looked for")
+        problem = brokers_problem(spec)
+        if problem is None:
+            journal.write("note", text="Spark starts")
+            return True
+        journal.write("run began", run=1)
+        journal.write("problem", **problem.as_json())
+        journal.write("run ended", run=1, outcome="failed", seconds=round(time.monotonic() - began, 2))
+        if order.every_s is None or is_over.wait(order.every_s):
+            return False
 
 
 def _configure(spark: SparkSession, spec: PipelineSpec) -> None:

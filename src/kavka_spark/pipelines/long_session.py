@@ -31,6 +31,7 @@ from kavka_spark.pipelines.datasets import datasets_of
 from kavka_spark.pipelines.definitions import DEFAULT_FORMAT, Definitions, Registry, load_definitions
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.order import Order
+from kavka_spark.pipelines.precheck import OURS, reach, readers_in, sinks_in
 from kavka_spark.pipelines.problems import plain, problem_of, told
 from kavka_spark.pipelines.progress import Figures, short_name
 from kavka_spark.pipelines.spec import PipelineSpec, local_path
@@ -164,6 +165,8 @@ class LongSession:
     def _start(self, wanted: _Wanted, frame: DataFrame) -> None:
         frame.schema  # noqa: B018 - resolves it now, so that what is missing is seen here
         self._definitions.note_reads(wanted.flow, frame)
+        if wanted.flow not in self._streams:
+            self._reach_brokers(wanted.flow)
         self._journal.write("datasets", flows=datasets_of(self._definitions, self._definitions.reads, self._spec))
         self._journal.write("flow", flow=wanted.flow, state="starting", why="")
         match wanted.kind:
@@ -188,6 +191,13 @@ class LongSession:
             self._streams[wanted.flow] = wanted
             self._figures.setdefault(wanted.flow, Figures(wanted.flow))
             self._journal.write("flow", flow=wanted.flow, state="running", why="")
+
+    def _reach_brokers(self, flow: str) -> None:
+        """Raises `KavkaError` where the brokers of a flow do not answer, before its query waits for them and is tried
+        again. One that fails later is not asked about: brokers may be away for a while."""
+        for endpoint in (*readers_in(self._definitions), *sinks_in(self._definitions)):
+            if endpoint.flow == flow and endpoint.format == OURS:
+                reach(endpoint)
 
     def _writer(self, wanted: _Wanted, frame: DataFrame) -> Any:
         writer = frame.writeStream.queryName(wanted.flow).outputMode("append")

@@ -36,6 +36,11 @@ class Order:
     backfill: tuple[str, str, str] | None = None
     """A flow, and what is to be read of its topic: as the source's options kavka.backfill.from and .to."""
 
+    @property
+    def is_of_all_tables(self) -> bool:
+        """False: some are named, and those may need no broker."""
+        return not (self.refresh or self.full_refresh)
+
     def spec(self) -> PipelineSpec:
         """Raises SpecError."""
         return read_spec(Path(self.spec_file)).with_changes(self.bootstrap, self.settings)

@@ -1,36 +1,46 @@
-"""What keeps a pipeline from running that is found without Spark: definitions that do not parse, brokers that do not
+"""What keeps a pipeline from running that is found without a query: definitions that do not parse, brokers that do not
 answer, topics that are not there.
 
 Decides in which order it is asked, cheapest first: a JVM and a session take many seconds. What definitions mean, Spark
 says afterwards; it must not know how a run goes on.
 
+    before Spark        does each definition parse; does anybody listen at the brokers' addresses
+    definitions loaded  do the brokers of each reader and sink answer, with its own options; in a check: are its topics
+                        there
+
+Only the beginning is asked about, for `ANSWER_S`: a query waits much longer for brokers that go away, and its flow is
+tried again.
+
 I1  A parse runs nothing of a definition.
-I2  Brokers are asked only where a definition reads the setting that names them. Topics are asked for only where a
-    reader names them: a pattern may match nothing yet, and a sink's topic may be made by the broker
-    (auto.create.topics.enable).
+I2  Before Spark brokers are asked only where a definition reads the setting that names them, and only whether they
+    listen: which login they want is in the definitions.
+I3  Topics are asked for only where a reader names them: a pattern may match nothing yet, and a sink's topic may be made
+    by the broker (auto.create.topics.enable).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from pyspark.pipelines.output import Sink
 
-from kavka.errors import ConfigError, KavkaError
+from kavka.client.cluster import NoBrokerAnswers
+from kavka.errors import ConfigError, ConnectionFailed, KavkaError
+from kavka.network import Network
+from kavka_spark.options import ConnectionOptions, connection_options
 from kavka_spark.pipelines.definitions import Definitions, Place
-from kavka_spark.pipelines.problems import Problem, told
+from kavka_spark.pipelines.problems import BROKERS_NEXT, Problem, told
 from kavka_spark.pipelines.progress import short_name
 from kavka_spark.pipelines.spec import BOOTSTRAP, PipelineSpec
 from kavka_spark.pipelines.sql_definitions import SqlProblem, sql_definitions
 
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
 OURS: Final = "kavka"
-ANSWER_MS: Final = 5_000
-"""How long brokers may take to answer, and a topic to appear."""
+ANSWER_S: Final = 10.0
+"""How long brokers may take to answer: one that is being started again is there by then."""
+AGAIN_S: Final = 0.2
 
 
 class Endpoint(NamedTuple):
@@ -63,35 +73,35 @@ def parse_problem(spec: PipelineSpec) -> Problem | None:
 
 
 def brokers_problem(spec: PipelineSpec) -> Problem | None:
-    """Why the brokers of pipeline.yml cannot be reached; None also where no definition asks for them."""
+    """Why nobody can be reached where pipeline.yml says that brokers are; None also where no definition asks for them,
+    and as soon as somebody listens at one of the addresses (I2)."""
     if not any(BOOTSTRAP in file.read_text(encoding="utf-8") for file in spec.files()):
         return None
-    bootstrap = spec.configuration.get(BOOTSTRAP, spec.own.bootstrap)
-    return _asked(Endpoint("", "sink", OURS, {"kafka.bootstrap.servers": bootstrap}), spec, None)
+    try:
+        addresses = connection_options({"kafka.bootstrap.servers": spec.own.bootstrap}).bootstrap
+    except ConfigError as error:
+        return Problem(str(error), "write -b HOST:PORT, or kavka.bootstrap in pipeline.yml")
+    failures = asyncio.run(_failures(addresses))
+    return Problem(str(NoBrokerAnswers(failures)), BROKERS_NEXT) if failures else None
 
 
-def topics_problem(spec: PipelineSpec, definitions: Definitions, endpoints: Iterable[Endpoint]) -> Problem | None:
-    """The first reader or sink of kavka's whose options are wrong, or whose brokers or topics are not there."""
-    for endpoint in endpoints:
+def endpoints_problem(spec: PipelineSpec, definitions: Definitions, *, with_topics: bool) -> Problem | None:
+    """The first reader or sink of kavka's whose options are wrong or whose brokers do not answer, or, `with_topics`,
+    whose topics are not there."""
+    for endpoint in (*readers_in(definitions), *sinks_in(definitions)):
         if endpoint.format == OURS:
-            problem = _asked(endpoint, spec, definitions.place_of(endpoint.flow))
+            problem = _asked(endpoint, spec, definitions.place_of(endpoint.flow), with_topics=with_topics)
             if problem is not None:
                 return problem
     return None
 
 
-def readers_in(flow: str, plan: Message) -> Iterator[Endpoint]:
-    """Each source that a plan of Spark Connect reads."""
-    if plan.DESCRIPTOR.full_name == "spark.connect.Read":
-        read: Any = plan
-        if read.data_source.format:
-            options = {name.lower(): text for name, text in read.data_source.options.items()}
-            yield Endpoint(flow, "stream" if read.is_streaming else "table", read.data_source.format, options)
-    for field, value in plan.ListFields():
-        if field.message_type is None or field.message_type.GetOptions().map_entry:
-            continue
-        for inner in (value,) if hasattr(value, "DESCRIPTOR") else value:
-            yield from readers_in(flow, inner)
+def readers_in(definitions: Definitions) -> Iterator[Endpoint]:
+    """Each source that a flow reads, as far as flows have been planned."""
+    for flow, steps in definitions.reads.items():
+        for step in steps:
+            if step.format:
+                yield Endpoint(flow, "stream" if step.is_stream else "table", step.format, step.options)
 
 
 def sinks_in(definitions: Definitions) -> Iterator[Endpoint]:
@@ -103,12 +113,20 @@ def sinks_in(definitions: Definitions) -> Iterator[Endpoint]:
             yield Endpoint(short_name(flow.name), "sink", output.format, options)
 
 
-def _asked(endpoint: Endpoint, spec: PipelineSpec, place: Place | None) -> Problem | None:
+def reach(endpoint: Endpoint) -> None:
+    """Raises `KavkaError` where its options are wrong, or its brokers do not answer in time."""
+    from kavka_spark.connections import connection
+
+    connection(_impatient(endpoint))
+
+
+def _asked(endpoint: Endpoint, spec: PipelineSpec, place: Place | None, *, with_topics: bool) -> Problem | None:
     try:
-        missing = _missing_topics(endpoint)
+        reach(endpoint)
+        missing = _missing_topics(endpoint) if with_topics and endpoint.kind != "sink" else []
     except (KavkaError, TimeoutError) as error:
         name = "" if isinstance(error, ConfigError) else f"{type(error).__name__}: "
-        return told(name + (str(error) or "no answer in time"), spec, place, endpoint.flow)
+        return told(str(error) or "no answer in time", spec, place, endpoint.flow, name=name)
     if not missing:
         return None
     problem = told(f"there is no topic {', '.join(map(repr, missing))}", spec, place, endpoint.flow)
@@ -116,21 +134,68 @@ def _asked(endpoint: Endpoint, spec: PipelineSpec, place: Place | None) -> Probl
 
 
 def _missing_topics(endpoint: Endpoint) -> list[str]:
-    """Raises `KavkaError` for options that are wrong and brokers that do not answer."""
+    """Raises `KavkaError`."""
     from kavka_spark.connections import connection
     from kavka_spark.offsets import find_partitions
-    from kavka_spark.options import connection_options
-    from kavka_spark.sink_options import sink_options
     from kavka_spark.source_options import SubscribePattern, source_options
 
-    reached = connection_options(endpoint.options)
-    client = replace(reached.client, api_timeout_ms=min(reached.client.api_timeout_ms, ANSWER_MS))
-    if endpoint.kind == "sink":
-        sink_options(endpoint.options, streaming=True)
-        connection(replace(reached, client=client))
-        return []
     topics = source_options(endpoint.options, streaming=endpoint.kind == "stream").topics
-    opened = connection(replace(reached, client=client))
     if isinstance(topics, SubscribePattern):
         return []
+    opened = connection(_impatient(endpoint))
     return opened.run(find_partitions(opened.cluster, topics, patient=False)).missing
+
+
+def _impatient(endpoint: Endpoint) -> ConnectionOptions:
+    """How its brokers are reached, within `ANSWER_S` for all of their addresses. Raises `ConfigError`."""
+    from kavka_spark.sink_options import sink_options
+    from kavka_spark.source_options import source_options
+
+    if endpoint.kind == "sink":
+        reached = sink_options(endpoint.options, streaming=True).connection
+    else:
+        reached = source_options(endpoint.options, streaming=endpoint.kind == "stream").connection
+    client, answer_ms = reached.client, int(ANSWER_S * 1000)
+    return replace(
+        reached,
+        client=replace(
+            client,
+            api_timeout_ms=min(client.api_timeout_ms, answer_ms),
+            request_timeout_ms=min(client.request_timeout_ms, answer_ms),
+            connect_timeout_ms=min(client.connect_timeout_ms, answer_ms // len(reached.bootstrap)),
+        ),
+    )
+
+
+async def _failures(addresses: Sequence[tuple[str, int]]) -> list[ConnectionFailed]:
+    """Why nobody could be reached, the last failure of each address; empty as soon as one accepts a connection."""
+    from kavka.runtime.network.client_network import client_network
+
+    network = client_network(None, connect_timeout_s=ANSWER_S)
+    deadline = asyncio.get_running_loop().time() + ANSWER_S
+    trying = [asyncio.create_task(_tried(network, host, port, deadline)) for host, port in addresses]
+    try:
+        failures = []
+        for ended in asyncio.as_completed(trying):
+            failure = await ended
+            if failure is None:
+                return []
+            failures.append(failure)
+        return failures
+    finally:
+        for task in trying:
+            task.cancel()
+
+
+async def _tried(network: Network, host: str, port: int, deadline: float) -> ConnectionFailed | None:
+    """Tries until a connection is accepted (None), or the time is over."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            (await network.connect(host, port)).close()
+        except ConnectionFailed as caught:
+            if loop.time() + AGAIN_S >= deadline:
+                return caught
+        else:
+            return None
+        await asyncio.sleep(AGAIN_S)

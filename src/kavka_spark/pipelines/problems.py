@@ -39,6 +39,7 @@ _RAISED_PLAINLY: Final = re.compile(
 )
 """The same of kavka's own, which have no traceback."""
 _NAMED_FLOW: Final = re.compile(r"[Ff]low '?`?([\w.`]+)`?'?")
+BROKERS_NEXT: Final = "are the brokers up? -b HOST:PORT, or kavka.bootstrap in pipeline.yml, names others"
 _NEXT: Final = (
     ("TABLE_OR_VIEW_NOT_FOUND", "define a table of that name, or spell it as it is defined"),
     ("UNRESOLVED_COLUMN", "the message lists the columns that exist"),
@@ -67,7 +68,7 @@ _NEXT: Final = (
     ),
     ("JAVA_GATEWAY_EXITED", "is there a Java that Spark can use? `kavka spark doctor` checks it"),
     ("Cannot run program", "do the workers have a Python? `kavka spark doctor` checks PYSPARK_PYTHON"),
-    ("ConnectionFailed", "are the brokers up? use -b HOST:PORT for others"),
+    ("ConnectionFailed", BROKERS_NEXT),
 )
 
 
@@ -114,7 +115,7 @@ def problem_of(
 def told(text: str, spec: PipelineSpec, place: Place | None, flow: str = "", *, name: str = "") -> Problem:
     """A problem from a text of Spark's, or from one that begins with an exception's name."""
     file = shown_path(place.file, spec.root) if place is not None else ""
-    next_step = next((step for sign, step in _NEXT if sign in text), "")
+    next_step = next((step for sign, step in _NEXT if sign in name + text), "")
     return Problem(name + plain(text), next_step, flow, file, place.line if place is not None else 0)
 
 

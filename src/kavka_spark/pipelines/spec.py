@@ -136,6 +136,8 @@ class PipelineSpec:
             if not equals or not name:
                 raise SpecError(f"--set {text} is not NAME=VALUE", "name a setting and its value")
             configuration[name] = value
+            if name == BOOTSTRAP and bootstrap is None:
+                bootstrap = value
         own = self.own if bootstrap is None else replace(self.own, bootstrap=bootstrap)
         return replace(self, configuration=configuration, own=own)
 

@@ -6,6 +6,8 @@ Trigger.AvailableNow, their checkpoints lie below the storage.
 I1  A run is reported as completed only when SDP has said so, and after the last figures.
 I2  Tables are written down when the first flow starts (SDP makes all of them before), and after every run, failed ones
     too: their files are there.
+I3  Only the first run of a session asks whether the brokers answer, before SDP starts the flows: to those it is no
+    reason to give up that brokers are away for a while.
 
 Source: pyspark/pipelines/spark_connect_pipeline.py of Spark 4.3.
 """
@@ -18,23 +20,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kavka_spark.pipelines import catalog
 from kavka_spark.pipelines.backfill import FlowBackfill
 from kavka_spark.pipelines.datasets import datasets_of
-from kavka_spark.pipelines.definitions import Registry, load_definitions
+from kavka_spark.pipelines.definitions import Definitions, Registry, load_definitions
 from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.order import Order
-from kavka_spark.pipelines.precheck import Endpoint, readers_in, sinks_in, topics_problem
+from kavka_spark.pipelines.precheck import endpoints_problem, sinks_in
 from kavka_spark.pipelines.problems import Problem, plain, problem_of, told
 from kavka_spark.pipelines.progress import short_name
 from kavka_spark.pipelines.spec import PipelineSpec
 
 if TYPE_CHECKING:
-    from google.protobuf.message import Message
-    from pyspark.pipelines.flow import Flow
     from pyspark.sql import SparkSession
 
 SETTLE_S: Final = 5.0
@@ -86,11 +86,8 @@ class TriggeredRuns:
         graph = create_dataflow_graph(
             self._spark, self._spec.catalog, self._spec.database, self._spec.session_configuration()
         )
-        endpoints: list[Endpoint] = []
         backfill = None if self._order.backfill is None else FlowBackfill(*self._order.backfill)
         on_frame = None if backfill is None else backfill.take
-        if dry:
-            on_frame = lambda flow, frame: endpoints.extend(self._readers(flow, frame))  # noqa: E731 - a callback of one expression
         registry = Registry(SparkConnectGraphElementRegistry(self._spark, graph), on_frame)
         failed: dict[str, str] = {}
         try:
@@ -101,6 +98,8 @@ class TriggeredRuns:
             self._journal.write("defined", flows=registry.definitions.as_json(self._spec.root))
             reads = registry.definitions.reads
             self._journal.write("datasets", flows=datasets_of(registry.definitions, reads, self._spec))
+            if (away := self._away(registry.definitions)) is not None:
+                return away
             full_refresh = self._order.full_refresh if self._number == 1 else ()
             events = start_run(
                 self._spark,
@@ -124,14 +123,13 @@ class TriggeredRuns:
         except Exception as error:  # noqa: BLE001  # whatever a definition file raises is its problem, told with its line
             current = registry.current.flow if registry.current is not None else ""
             return problem_of(error, self._spec, registry.definitions, current)
-        if not dry:
-            return None
-        return topics_problem(self._spec, registry.definitions, [*endpoints, *sinks_in(registry.definitions)])
+        return endpoints_problem(self._spec, registry.definitions, with_topics=True) if dry else None
 
-    def _readers(self, flow: Flow, frame: Any) -> Iterator[Endpoint]:
-        """The sources in what Spark Connect would send of a frame."""
-        plan: Message = frame._plan.plan(self._spark.client)
-        return readers_in(short_name(flow.name), plan)
+    def _away(self, definitions: Definitions) -> Problem | None:
+        """Who does not answer (I3)."""
+        if self._number > 1 or self._order.mode == "check" or not self._order.is_of_all_tables:
+            return None
+        return endpoints_problem(self._spec, definitions, with_topics=False)
 
     def _on_event(self, message: str, failed: dict[str, str]) -> None:
         match = _UNRESOLVED.search(message) or _FLOW.search(message)

@@ -19,6 +19,7 @@ from kavka_spark.pipelines.order import Order
 from kavka_spark.pipelines.runner import Runner
 from tests.kit.kavka_process import KavkaProcess
 from tests.kit.pipeline_project import ENVIRONMENT, PipelineProject, RunFailed, environment, last_figures, problem_of
+from tests.kit.ports import free_port
 from tests.kit.topic_contents import contents, create, fill
 
 pytestmark = pytest.mark.timeout(600)
@@ -111,6 +112,38 @@ def test_a_second_run_takes_what_is_new_and_nothing_else(project: PipelineProjec
     told = project.command("status", str(project.directory)).stdout
     assert told.count("completed") >= 2
     assert "numbers\t200\t200\t0" in told
+
+
+def test_a_run_without_brokers_is_over_in_seconds_and_starts_no_spark(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    files = {"pipeline.yml": PIPELINE.format(topic="t", copy="c"), "transformations/numbers.py": NUMBERS}
+    project = PipelineProject.of_files(tmp_path / "numbers", address, files)
+    began = time.monotonic()
+    told = project.command("run", str(project.directory), "-b", address, status=1)
+    assert time.monotonic() - began < 60  # Some 11 s where the machine is free; it was 216.
+    assert told.stdout == ""
+    assert f"Error: no broker answers: {address} refused the connection\n" in told.stderr
+    assert "-b HOST:PORT" in told.stderr
+    assert "no broker answers" in project.command("status", str(project.directory)).stdout
+    assert "SparkContext" not in project.spark_log()
+
+
+@pytest.mark.thorough
+def test_brokers_that_only_a_definition_names_are_told_with_its_line_within_seconds(project: PipelineProject) -> None:
+    """Those of pipeline.yml answer."""
+    address = f"127.0.0.1:{free_port()}"
+    option = '.option("kafka.bootstrap.servers", '
+    path = project.directory / "transformations" / "numbers.py"
+    path.write_text(NUMBERS.replace(f"{option}brokers)", f'{option}"{address}")'))
+    for way in ((), ("--continuous",)):
+        events = project.run(*way, status=1)
+        problem = problem_of(events)
+        assert (problem["flow"], problem["file"]) == ("numbers", "transformations/numbers.py")
+        assert f"{address} refused the connection" in problem["problem"]
+        began, ended = (
+            next(each["at"] for each in events if each["event"] == name) for name in ("defined", "run ended")
+        )
+        assert ended - began < 50  # 10 s, and the machine's; a query would wait for 60 s, three times.
 
 
 @pytest.mark.thorough

@@ -60,6 +60,20 @@ def test_a_run_ends_with_a_table_and_a_problem_is_kept(tmp_path: Path, capsys: p
     assert teller.problem[0] == "flow b, t/a.sql:3: no such column"
 
 
+def test_a_run_that_came_to_no_flow_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    teller = Teller(_spec(tmp_path), Order("p", "", "run"), as_json=False, quiet=True)
+    for event in (
+        {"event": "note", "text": "brokers are looked for"},
+        {"event": "run began", "run": 1, "at": 0.0},
+        {"event": "problem", "problem": "no broker answers", "next_step": "start one"},
+        {"event": "run ended", "outcome": "failed", "seconds": 10.0},
+    ):
+        teller.take(event)
+    teller.end()
+    assert capsys.readouterr().out == ""
+    assert teller.problem == ("no broker answers", "start one")
+
+
 def test_status_tells_runs_out_of_their_journals_a_killed_one_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

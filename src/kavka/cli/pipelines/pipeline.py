@@ -255,7 +255,7 @@ def _tell(order: Order, *, as_json: bool, quiet: bool) -> None:
     from kavka_spark.pipelines.spec import SpecError
 
     spec = _spec(order)
-    _check_before_spark(spec, order, as_json=as_json)
+    _check_before_spark(spec, as_json=as_json)
     teller = Teller(spec, order, as_json=as_json, quiet=quiet)
     interrupts = 0
     try:
@@ -291,15 +291,13 @@ def _tell(order: Order, *, as_json: bool, quiet: bool) -> None:
         raise Failure("", status=INTERRUPTED)
 
 
-def _check_before_spark(spec: PipelineSpec, order: Order, *, as_json: bool) -> None:
-    """Says in a second what Spark would take many to find. Only a check asks the brokers: a run may wait for them."""
-    from kavka_spark.pipelines.precheck import brokers_problem, parse_problem
+def _check_before_spark(spec: PipelineSpec, *, as_json: bool) -> None:
+    """Says in a second what Spark would take many to find."""
+    from kavka_spark.pipelines.precheck import parse_problem
     from kavka_spark.pipelines.spec import SpecError
 
     try:
         problem = parse_problem(spec)
-        if problem is None and order.mode == "check":
-            problem = brokers_problem(spec)
     except SpecError as refused:
         _refuse(refused)
     if problem is None:

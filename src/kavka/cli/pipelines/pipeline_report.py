@@ -105,6 +105,8 @@ class Teller:
             print(json_text(event), flush=True)
         self._run.take(event)
         match event["event"]:
+            case "note":
+                self._phase = event["text"]
             case "session":
                 self._phase = f"Spark {event['spark']} after {event['seconds']:.1f} s"
             case "defined":
@@ -145,6 +147,10 @@ class Teller:
         if self._order.mode == "check":
             if self.problem is None:
                 print(f"{self._spec.name} is well: it would run.")
+            return
+        if (
+            self.problem is not None and not self._run.names()
+        ):  # It came to no flow: the problem is all there is to say.
             return
         table = Table(HEADINGS, HEADINGS[1:5], title=f"{self._spec.name}, run {self._run.number}: {self._run.outcome}")
         for flow in self._run.names():
