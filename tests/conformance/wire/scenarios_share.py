@@ -374,6 +374,71 @@ def share_fetch_wishes(session: WireSession, version: int) -> None:
     ask("more bytes than it takes", epoch=5, min_bytes=1 << 20, max_bytes=10, max_wait_ms=100)
 
 
+@scenario(ApiKey.SHARE_ACKNOWLEDGE, min_version=2)
+def share_acknowledge_of_odd_shapes_refused(session: WireSession, version: int) -> None:
+    """A partition that comes twice, a group in which the member has no session, epochs that no session has, gaps."""
+    queue = Queue(session)
+    group, member, topic = queue.group, queue.member, queue.topic_id
+    queue.took(max_records=10)
+
+    def ask(step: str, *acks: Any, epoch: int, in_group: str = group, **fields: Any) -> None:
+        session.record(step, acknowledge(in_group, member, epoch, topic, *acks, **fields), version)
+
+    def twice(*first: Any, second: Any) -> list[Any]:
+        """The same partition in two entries of one topic."""
+        parts = [acknowledge(group, member, 1, topic, *each).topics[0].partitions[0] for each in ((first), (second,))]
+        return [acknowledging.AcknowledgeTopic(topic_id=topic, partitions=parts)]
+
+    ask("another group", (0, 0, [ACCEPT]), epoch=1, in_group=session.name("other"))
+    ask("epoch below -1", (0, 0, [ACCEPT]), epoch=-2)
+    ask("the last epoch that there can be", (0, 0, [ACCEPT]), epoch=2**31 - 1)
+    request = acknowledge(group, member, 1, topic)
+    request.topics = twice((0, 0, [ACCEPT]), second=(1, 1, [ACCEPT]))
+    session.record("a partition twice", request, version)
+    request = acknowledge(group, member, 2, topic)
+    request.topics = [*acknowledge(group, member, 2, topic, (2, 2, [ACCEPT])).topics] * 2
+    session.record("a topic twice", request, version)
+    ask("what the first said", (0, 0, [ACCEPT]), epoch=3)
+    ask("what the second said", (1, 1, [ACCEPT]), epoch=4)
+    ask("what both said", (2, 2, [ACCEPT]), epoch=5)
+    ask("a gap where a record is", (3, 3, [0]), epoch=6)
+    ask("a gap, then accepted", (3, 3, [ACCEPT]), epoch=7)
+    ask("all kinds", (4, 7, [ACCEPT, RELEASE, REJECT, 0]), epoch=8)
+    ask("with one that is not held", (8, 8, [ACCEPT]), (4, 4, [ACCEPT]), epoch=9)
+    ask("which undid nothing", (8, 9, [RELEASE]), epoch=10)
+
+
+@scenario(ApiKey.SHARE_FETCH, min_version=2)
+def share_fetch_of_odd_shapes(session: WireSession, version: int) -> None:
+    """Limits below 0, a mode that there is not, what is fetched and forgotten at once, acknowledgements of partitions
+    that the session has not."""
+    queue = Queue(session)
+    group, member, topic = queue.group, queue.member, queue.topic_id
+
+    def ask(step: str, *acks: Any, epoch: int, **fields: Any) -> None:
+        session.record(step, fetch(group, member, epoch, topic, *acks, **{"max_wait_ms": 0, **fields}), version)
+
+    ask("epoch below -1", epoch=-2)
+    ask("nothing in the first epoch", epoch=0, topics=[])
+    ask("nothing in the next", epoch=1, topics=[])
+    absent = fetching.FetchTopic(topic_id=topic, partitions=[fetching.FetchPartition(partition_index=7)])
+    ask("a partition that is not there", epoch=2, topics=[absent])
+    gone = [fetching.ForgottenTopic(topic_id=topic, partitions=[7])]
+    ask("it is forgotten", epoch=3, topics=[], forgotten_topics_data=gone)
+    ask("bytes below 0", epoch=4, max_bytes=-1)
+    ask("waiting below 0", epoch=5, max_records=0, max_wait_ms=-5)
+    ask("a batch of none", epoch=6, max_records=4, batch_size=0, share_acquire_mode=1, max_wait_ms=2_000)
+    gone = [fetching.ForgottenTopic(topic_id=topic, partitions=[0])]
+    ask("fetched and forgotten", epoch=7, forgotten_topics_data=gone)
+    ask("forgotten again", epoch=8, topics=[], forgotten_topics_data=gone)
+    ask("acknowledged beside the session", (0, 0, [ACCEPT]), epoch=9, max_records=0)
+    ask("a mode that there is not", epoch=10, max_records=2, share_acquire_mode=7)
+    ask("the first epoch again", epoch=0, topics=[])
+    ask("what the session before acquired", (1, 1, [ACCEPT]), epoch=1, max_records=0)
+    ask("the last epoch", epoch=-1)
+    ask("the last epoch again", epoch=-1)
+
+
 @scenario(ApiKey.SHARE_GROUP_DESCRIBE, min_version=1)
 def share_group_describe(session: WireSession, version: int) -> None:
     queue = Queue(session)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from kavka.broker.api.share.ports import ShareBroker
     from kavka.protocol.connection import Request
 
-_RECORD_LIMIT = 1
+_ACQUIRE_MODES = _WHOLE_BATCHES, _RECORD_LIMIT = 0, 1
 _HEAD_BYTES, _PARTITION_BYTES, _ACQUIRED_BYTES = 20, 44, 19
 """Of an answer, of a partition with its topic, of a range of records that were acquired."""
 
@@ -66,6 +66,8 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
         withheld = _withheld(broker, request, message.group_id or "")
         who = check_member(broker, request, message.group_id, message.member_id)
         _check_renewal(message)
+        if message.share_acquire_mode not in _ACQUIRE_MODES:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"There is no acquire mode {message.share_acquire_mode}.")
         named = [
             PartitionId(topic.topic_id, partition.partition_index)
             for topic in message.topics
