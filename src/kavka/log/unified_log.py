@@ -779,7 +779,8 @@ class UnifiedLog:
             segment.close()
 
     def abandon(self) -> None:
-        """Closes all files without writing anything, as after the failure of their disk."""
+        """Closes all files without writing anything, as after the failure of their disk. The log is not used again."""
+        self._directory.log = None  # So that it goes by itself, with its indexes and producers.
         for segment in self._segments.listed:
             self._directory.open_segments.forget(segment)
             segment.release()

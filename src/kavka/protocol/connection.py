@@ -349,7 +349,8 @@ class ServerConnection:
                 header, body_offset = decode_request_header(frame)
                 requests.append(new_tuple(Request, (header, frame[body_offset:], context, None, None)))
         except ProtocolViolation as violation:
-            self.violation = violation
+            # Not the one that was raised: its traceback has this call, and so this connection, which would have itself.
+            self.violation = ProtocolViolation(str(violation))
         return requests
 
     def unbar(self) -> None:

@@ -21,6 +21,7 @@ from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
 from kavka.runtime.disk import LocalFileSystem
+from tests.kit.garbage import left_behind
 from tests.unit.log.log_support import NOW_MS, FailingFileSystem, append, batch, offsets, write_checkpoints
 
 ORDERS = TopicPartition("orders", 0)
@@ -406,6 +407,17 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_later(tmp_path: Path)
     logs.remove_paths(due)
     assert not path.exists()
     logs.remove_paths(due)
+
+
+def test_a_deleted_log_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    """Its indexes and its producers stayed in memory until a full collection, which is far away in a quiet broker."""
+    logs = started(tmp_path)
+
+    def made_and_deleted() -> None:
+        append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch())
+        assert logs.delete(ORDERS, NOW_MS)
+
+    assert left_behind(UnifiedLog, made_and_deleted) == 0
 
 
 def test_a_file_that_cannot_be_removed_keeps_no_other_from_being_removed(tmp_path: Path) -> None:

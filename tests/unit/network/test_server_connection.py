@@ -15,6 +15,7 @@ from kavka.protocol.connection import (
     silence,
 )
 from kavka.protocol.frames import BufferPool
+from tests.kit.garbage import left_behind
 
 API_VERSIONS = 18
 METADATA = 3
@@ -152,6 +153,18 @@ def test_requests_before_a_bad_header_are_good() -> None:
     requests = receive(server, request_bytes(1) + request_bytes(2) + bad + request_bytes(3))
     assert [request.header.correlation_id for request in requests] == [1, 2]
     assert isinstance(server.violation, ProtocolViolation)
+
+
+def test_who_sends_no_request_leaves_nothing_to_the_garbage_collector() -> None:
+    """Each left its connection, with what that holds, until the next collection."""
+
+    def misled() -> None:
+        server = connection()
+        assert receive(server, pack(">i", 8) + b"\xff" * 8) == []
+        assert server.violation is not None
+        server.close()
+
+    assert left_behind(ServerConnection, misled) == 0
 
 
 def test_a_frame_over_the_limit_is_a_violation() -> None:
