@@ -204,6 +204,11 @@ instructions and CPU seconds of a busy one):
 * **kill -9 of a broker.** The new leaders take records after 0.09 s. The rest of the second is librdkafka's back-off.
 * **Memory of a replica.** Half of the ratio is Apache Kafka's: it has 27 KB for a replica of 1,000 in KRaft mode, 49 in
   ZooKeeper mode; kavka has 7.9 in both, and 5.8 where there are 10,000.
+* **Share groups.** A record sent, given out, accepted and stored takes four small requests: Produce, ShareFetch,
+  ShareAcknowledge, and the write to the log of the states, which the broker asks of itself. Profiled (cProfile, 4,000
+  records) no function has more than 4 % but the sockets' `send`. The broker takes 0.9 ms of processor time for all of
+  it, Apache Kafka 2.7 ms on two cores. The limits of a group were made anew with every heartbeat, for a fifth of its
+  time; they are remembered now.
 * **Topic of 1,000 partitions.** The disk is asked for one thing: a directory for each partition (`strace -c`: 1,000
   `mkdir`, 15 us each; two further calls for each are gone since the row was measured). The rest is the controller's,
   ZooKeeper's and the leader's work: 140 us of user CPU for each partition, 240 before garbage was collected less often.

@@ -43,5 +43,7 @@ def address_of(metadata: MetadataCache, request: Request, broker_id: int) -> Nod
 def addresses_of(metadata: MetadataCache, request: Request, broker_ids: Iterable[int]) -> list[NodeAddress]:
     """Where the client reaches those of the brokers that it can reach, by their ids."""
     wanted = set(broker_ids)
+    if not wanted:
+        return []  # Nearly every answer.
     found = [address for address in reachable_brokers(metadata, request) if address.node_id in wanted]
     return sorted(found, key=lambda address: address.node_id)
