@@ -3,19 +3,21 @@ are found. `share_mutants` has all of them, `make simulate SIMULATE=--sharing` m
 
 from __future__ import annotations
 
+import asyncio
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kavka.broker.share import state_requests
 from kavka.protocol.api_keys import ApiKey
 from kavka.simulator.faults import share_faults
 from kavka.simulator.faults.mix import KINDS, Strike
-from kavka.simulator.runs.explore import Playing, Point, Scope, run
+from kavka.simulator.runs.explore import Outcome, Playing, Point, Scope, run
 from kavka.simulator.runs.stories import STORIES
 from kavka.simulator.runs.swarm import Plan, run_plan, run_seed
-from tests.simulation.mutation import put_back
-from tests.simulation.share_mutants import SHARED, STORY, Shared
+from tests.simulation.mutation import Change, Mutant, put_back
+from tests.simulation.share_mutants import ADMINISTRATOR, SHARD, SHARED, STORY, Shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -142,3 +144,55 @@ def test_a_bug_can_be_put_back_and_is_found_where_the_story_shows_it(shared: Sha
     with put_back(shared.mutant):
         if shared.is_shown:
             assert run(STORIES[shared.story]).rule in shared.rules
+
+
+LATE_S = 3.2
+"""So long after the first one the copy of a request arrives: the next state of that name has been made, and read."""
+NUMBERED = {
+    "in no order": Change(f"{SHARD}._check_order", "if number < last:", "if False:"),
+    "a position is set once more": Change(
+        f"{SHARD}.initialize", "is_set = number is not None and known.state_epoch == state_epoch", "is_set = False"
+    ),
+    "writes in no order": Change(
+        f"{SHARD}._check_number", "if epoch == update.leader_epoch and number < last:", "if False:"
+    ),
+}
+
+
+def play_with_late_copies() -> Outcome:
+    """All that brokers ask of who keeps states arrives once more, as if it had waited in a cut connection."""
+    copies: list[asyncio.Task[Any]] = []
+
+    def repeated(handle: Any) -> Any:
+        async def twice(coordinator: Any, message: Any) -> Any:
+            loop = asyncio.get_running_loop()
+            answer = await handle(coordinator, message)
+            loop.call_later(LATE_S, lambda: copies.append(loop.create_task(handle(coordinator, message))))
+            return answer
+
+        return twice
+
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("initialize", "write", "delete"):
+            patched.setattr(state_requests, name, repeated(getattr(state_requests, name)))
+        outcome = run(STORIES[ADMINISTRATOR])
+    assert copies
+    return outcome
+
+
+def test_a_request_of_a_state_that_arrives_once_more_breaks_no_rule() -> None:
+    outcome = play_with_late_copies()
+    assert not outcome.violation, f"{outcome.violation}\n{outcome.detail}"
+
+
+@pytest.mark.parametrize(
+    ("bug", "rules"),
+    [
+        ("in no order", {"SH17"}),
+        ("a position is set once more", {"SH4"}),
+        ("writes in no order", {"SH2", "SH4"}),
+    ],
+)
+def test_it_would_if_requests_had_no_numbers(bug: str, rules: set[str]) -> None:
+    with put_back(Mutant(bug, "a request that is late counts", (NUMBERED[bug],))):
+        assert play_with_late_copies().rule in rules
