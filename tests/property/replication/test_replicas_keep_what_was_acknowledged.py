@@ -1,6 +1,7 @@
 """Three replicas of one partition, on real logs, against any order of events: appends, fetches whose requests and
-answers are delayed, ISR proposals that are stored, lost, answered late or sent again, elections within the ISR, orders
-of the controller that come late or twice, zombies that still lead, restarts that lose a high watermark.
+answers are delayed, ISR proposals that are stored, lost, answered late or sent again, or refused because the controller
+knows more of a replica's broker than the leader, elections within the ISR, orders of the controller that come late or
+twice, zombies that still lead, restarts that lose a high watermark.
 
 After every event the invariants R1, R2, R4, R7, R8, R9 and R16 hold. Elections are clean and disks lose nothing: what
 is acknowledged must then be in the log of every later leader.
@@ -27,6 +28,7 @@ from kavka.replication.decide.lag_policy import MessagesLagPolicy, TimeLagPolicy
 from kavka.replication.decide.partition import ACKS_ALL, Partition, Role
 from kavka.replication.decide.partition_results import EpochEndOffset
 from kavka.replication.decide.partition_rules import PartitionRules
+from kavka.replication.decide.replica import BrokerStatus
 from tests.kit.memory_directory import memory_directory
 from tests.unit.log.log_support import NOW_MS, PARTITION, batch, new_log
 
@@ -60,6 +62,16 @@ class Answer(NamedTuple):
     records: bytes
     high_watermark: int
     diverging: EpochEndOffset | None
+
+
+class Brokers:
+    """Which brokers are about to stop, as the leaders have heard."""
+
+    def __init__(self) -> None:
+        self.leaving: set[BrokerId] = set()
+
+    def status(self, broker_id: BrokerId) -> BrokerStatus | None:
+        return BrokerStatus(is_shutting_down=broker_id in self.leaving)
 
 
 class Awaited(NamedTuple):
@@ -97,7 +109,10 @@ class Replicas(RuleBasedStateMachine):
         self.requests: dict[BrokerId, Request] = {}
         self.answers: dict[BrokerId, Answer] = {}
         self.in_flight: list[tuple[BrokerId, Partition, IsrProposal]] = []
-        self.replies: list[tuple[Partition, IsrProposal, LeaderAndIsr | None]] = []
+        self.replies: list[tuple[Partition, IsrProposal, LeaderAndIsr | ErrorCode]] = []
+        self.brokers = Brokers()
+        self.leaving: set[BrokerId] = set()
+        """Which brokers are about to stop, as the controller knows."""
         self.awaited: list[Awaited] = []
         self.acked: dict[int, tuple[Entry, int]] = {}
         self.written = 0
@@ -114,7 +129,7 @@ class Replicas(RuleBasedStateMachine):
     def begin(self, min_isr: int, *, holds: bool, by_messages: bool) -> None:
         self.min_isr = min_isr
         policy = MessagesLagPolicy(LAG_MS, 3) if by_messages else TimeLagPolicy(LAG_MS)
-        self.partition_rules = PartitionRules(policy, holds_under_min_isr=holds)
+        self.partition_rules = PartitionRules(policy, self.brokers, holds_under_min_isr=holds)
         self.partitions = {number: self.new_partition(number) for number in NODES}
         self.stored = LeaderAndIsr(NODES[0], 0, NODES, 0)
         self.history = [self.stored]
@@ -173,14 +188,17 @@ class Replicas(RuleBasedStateMachine):
         _, partition, proposal = self.in_flight[index]
         stored = self.stored
         is_leaders = proposal.leader == stored.leader and proposal.leader_epoch == stored.leader_epoch
-        answer: LeaderAndIsr | None
+        answer: LeaderAndIsr | ErrorCode
         if is_leaders and set(proposal.isr) == set(stored.isr):
             answer = stored
         elif is_leaders and proposal.partition_epoch == stored.partition_epoch:
-            self.store(stored._replace(isr=proposal.isr, partition_epoch=stored.partition_epoch + 1))
-            answer = self.stored
+            if any(member in self.leaving and member not in stored.isr for member in proposal.isr):
+                answer = ErrorCode.INELIGIBLE_REPLICA
+            else:
+                self.store(stored._replace(isr=proposal.isr, partition_epoch=stored.partition_epoch + 1))
+                answer = self.stored
         else:
-            answer = stored if says_current else None
+            answer = stored if says_current else ErrorCode.INVALID_UPDATE_VERSION
         if is_lost:
             # It stays in flight: it is sent again, and may arrive much later.
             partition.on_isr_unknown(proposal)
@@ -192,10 +210,23 @@ class Replicas(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.replies))
     def an_answer_to_a_proposal_arrives(self, which: int) -> None:
         partition, proposal, answer = self.replies.pop(which % len(self.replies))
-        if answer is not None and set(answer.isr) == set(proposal.isr) and answer.leader_epoch == proposal.leader_epoch:
+        if isinstance(answer, ErrorCode):
+            partition.on_isr_rejected(proposal, None, answer, now_ms=self.now_ms)
+        elif set(answer.isr) == set(proposal.isr) and answer.leader_epoch == proposal.leader_epoch:
             partition.on_isr_committed(proposal, answer, now_ms=self.now_ms)
         else:
             partition.on_isr_rejected(proposal, answer, ErrorCode.INVALID_UPDATE_VERSION, now_ms=self.now_ms)
+
+    @rule(number=node)
+    def a_broker_begins_or_ends_to_leave(self, number: BrokerId) -> None:
+        """The controller knows; leaders do not yet."""
+        self.leaving ^= {number}
+
+    @rule()
+    def leaders_hear_who_leaves(self) -> None:
+        self.brokers.leaving = set(self.leaving)
+        for number in NODES:
+            self.partitions[number].raise_high_watermark(self.now_ms)
 
     def carry(self, number: BrokerId, proposal: IsrProposal | None) -> None:
         if proposal is not None:
@@ -222,6 +253,7 @@ class Replicas(RuleBasedStateMachine):
 
     @rule(number=node)
     def look_for_laggards(self, number: BrokerId) -> None:
+        self.partitions[number].raise_high_watermark(self.now_ms)
         self.carry(number, self.partitions[number].propose_shrink(self.now_ms))
 
     @rule(ms=st.sampled_from((1, 100, LAG_MS // 2, LAG_MS + 1)))
@@ -365,6 +397,8 @@ EVENTS = {
     "elect": 1,
     "a_proposal_arrives": 4,
     "an_answer_to_a_proposal_arrives": 4,
+    "a_broker_begins_or_ends_to_leave": 1,
+    "leaders_hear_who_leaves": 1,
     "append": 4,
     "look_for_laggards": 2,
     "time_passes": 2,
@@ -387,6 +421,8 @@ def arguments(event: str, machine: Replicas, draw: random.Random) -> dict[str, A
             return {"which": draw.randint(0, 3), "is_lost": draw.random() < 0.3, "says_current": draw.random() < 0.5}
         case "an_answer_to_a_proposal_arrives":
             return {"which": draw.randint(0, 3)}
+        case "leaders_hear_who_leaves":
+            return {}
         case "append":
             return {**number, "count": draw.randint(1, 3), "acks": draw.choice((ACKS_ALL, ACKS_ALL, 1))}
         case "time_passes":
