@@ -112,6 +112,14 @@ NUMBER = {
 }
 BROKER_EPOCH = {**NUMBER, "name": "KavkaBrokerEpoch", "tag": FIRST_OWN_TAG + 1}
 COORDINATOR_EPOCH = {**NUMBER, "name": "KavkaCoordinatorEpoch", "type": "int32", "tag": FIRST_OWN_TAG + 2}
+COORDINATORS_TOPIC = {
+    "name": "KavkaCoordinatorsTopic",
+    "type": "uuid",
+    "versions": "0+",
+    "taggedVersions": "0+",
+    "tag": FIRST_OWN_TAG + 3,
+    "ignorable": True,
+}
 LEAVING = {
     "name": "KavkaIsShuttingDown",
     "type": "bool",
@@ -169,7 +177,9 @@ CLIENTS = {
 }
 HAS_MORE_CLIENTS = {**RECORDS_ONLY, "name": "KavkaHasMoreClients", "tag": FIRST_OWN_TAG + 1}
 OF_A_LEADER = [(("topics", "partitions"), each) for each in (NUMBER, BROKER_EPOCH)]
-OF_A_COORDINATOR = [(("topics", "partitions"), each) for each in (NUMBER, BROKER_EPOCH, COORDINATOR_EPOCH)]
+OF_A_COORDINATOR = [
+    (("topics", "partitions"), each) for each in (NUMBER, BROKER_EPOCH, COORDINATOR_EPOCH, COORDINATORS_TOPIC)
+]
 OWN_FIELDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
     "DeleteShareGroupStateRequest": OF_A_COORDINATOR,
     "DescribeClusterRequest": [((), CLIENTS_OF)],
@@ -180,7 +190,7 @@ OWN_FIELDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
     "ReadShareGroupStateRequest": OF_A_LEADER,
     "ReadShareGroupStateSummaryRequest": [((), DUE_LETTERS_ASKED)],
     "ReadShareGroupStateSummaryResponse": [((), DUE_LETTERS)],
-    "UpdateMetadataRequest": [(("liveBrokers",), LEAVING)],
+    "UpdateMetadataRequest": [(("live_brokers",), LEAVING)],
     "WriteShareGroupStateRequest": OF_A_LEADER,
 }
 """By message: the arrays in which a field stands, and the field, in the form of Kafka's tables. What a share group's

@@ -30,7 +30,7 @@ LEADER = 3
 
 
 def asked(ordinal: int, *, coordinator_epoch: int = 5, broker_epoch: int = 90) -> AskedNumber:
-    return AskedNumber(coordinator_epoch, broker_epoch, ordinal)
+    return AskedNumber(uuid.UUID(int=9), coordinator_epoch, broker_epoch, ordinal)
 
 
 def replay(shard: ShareStateShard, record: CoordinatorRecord | None) -> None:
@@ -76,6 +76,15 @@ def test_a_deletion_in_time_is_carried_out(number: AskedNumber | None) -> None:
     shard = made_again()
     replay(shard, shard.delete(KEY, number))
     assert KEY not in shard.states
+
+
+def test_coordinators_whose_topic_was_deleted_and_made_anew_are_not_late() -> None:
+    """Leader epochs begin anew with a topic. What was on its way from those before is not known any more."""
+    shard = made_again()
+    replay(shard, shard.delete(KEY, asked(1, coordinator_epoch=0)._replace(topic_id=uuid.UUID(int=8))))
+    assert KEY not in shard.states
+    with pytest.raises(RequestError, match="it is late"):
+        shard.initialize(KEY, 1, 0, 0, asked(0, coordinator_epoch=0)._replace(topic_id=uuid.UUID(int=8)))
 
 
 def test_a_late_request_makes_no_state_that_was_deleted() -> None:
@@ -138,12 +147,16 @@ def test_the_requests_of_a_process_are_numbered_in_their_order() -> None:
         async def one(_coordinator: Any, message: Any) -> Any:
             data = message.topics[0].partitions[0]
             epoch = getattr(data, "kavka_coordinator_epoch", None)
+            assert getattr(data, "kavka_coordinators_topic", uuid.UUID(int=9)) == uuid.UUID(int=9)
             numbers.append((data.kavka_number, data.kavka_broker_epoch, -1 if epoch is None else epoch))
             return answer(results=[results(partitions=[partitions()])])
 
         return one
 
-    metadata: Any = SimpleNamespace(partition=lambda topic, index: SimpleNamespace(state=SimpleNamespace(leader=1)))
+    metadata: Any = SimpleNamespace(
+        partition=lambda topic, index: SimpleNamespace(state=SimpleNamespace(leader=1)),
+        topic_id=lambda name: uuid.UUID(int=9 if name == "__consumer_offsets" else 0),
+    )
     coordinator: Any = SimpleNamespace(partition_for=lambda name: 0)
     peers: Any = SimpleNamespace(broker_id=1)
 

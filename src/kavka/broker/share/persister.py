@@ -12,7 +12,7 @@ Decides where the coordinator is, and how often it is asked again. Must not know
         epoch, which ZooKeeper raises with each registration. A clock may be set back; and a number that a leader reads
         where the states are may be behind one that is still on its way
     I4  those of a group's coordinator begin with the epoch in which it leads the group's partition: the next one may be
-        a broker that is registered for longer
+        a broker that is registered for longer. Of that topic the id is said, too: made anew, its epochs begin anew
 
 Source: Kafka's DefaultStatePersister and PersisterStateManager.
 """
@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from kavka.broker.metadata.metadata_cache import SHARE_STATE_TOPIC, MetadataCache
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, SHARE_STATE_TOPIC, MetadataCache
 from kavka.broker.share import state_requests
 from kavka.broker.share.peers import SharePeers
 from kavka.coordinator.share_state.coordinator import ShareCoordinator
@@ -196,6 +196,7 @@ class SharePersister:
             kavka_number=next(self._numbers),
             kavka_broker_epoch=self._broker_epoch(),
             kavka_coordinator_epoch=coordinator_epoch,
+            kavka_coordinators_topic=self._metadata.topic_id(GROUP_METADATA_TOPIC),
         )
         message = initialization.InitializeShareGroupStateRequest(
             group_id=key.group_id,
@@ -237,6 +238,7 @@ class SharePersister:
             kavka_number=next(self._numbers),
             kavka_broker_epoch=self._broker_epoch(),
             kavka_coordinator_epoch=coordinator_epoch,
+            kavka_coordinators_topic=self._metadata.topic_id(GROUP_METADATA_TOPIC),
         )
         message = deletion.DeleteShareGroupStateRequest(
             group_id=key.group_id, topics=[deletion.DeleteStateData(topic_id=key.topic_id, partitions=[data])]

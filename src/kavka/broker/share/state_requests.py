@@ -184,7 +184,9 @@ def _asked_number(data: Any) -> AskedNumber | None:
     """Of a request of a group's coordinator. Any: it has a state made, set or deleted."""
     if data.kavka_number == UNNUMBERED:
         return None
-    return AskedNumber(data.kavka_coordinator_epoch, data.kavka_broker_epoch, data.kavka_number)
+    return AskedNumber(
+        data.kavka_coordinators_topic, data.kavka_coordinator_epoch, data.kavka_broker_epoch, data.kavka_number
+    )
 
 
 def _asked(message: Any) -> Sequence[Any]:

@@ -16,6 +16,7 @@ class PartitionData(Struct):
     kavka_number: int = int64("0+", tag=10000, default=-1, ignorable=True)
     kavka_broker_epoch: int = int64("0+", tag=10001, default=-1, ignorable=True)
     kavka_coordinator_epoch: int = int32("0+", tag=10002, default=-1, ignorable=True)
+    kavka_coordinators_topic: UUID = uuid("0+", tag=10003, default=ZERO_UUID, ignorable=True)
 
 
 class DeleteStateData(Struct):

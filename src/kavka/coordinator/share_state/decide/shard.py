@@ -33,6 +33,7 @@ Source: Kafka's ShareCoordinatorShard.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple, assert_never
 
@@ -73,8 +74,10 @@ class WriteNumber(NamedTuple):
 
 
 class AskedNumber(NamedTuple):
-    """The same of a group's coordinator, which leads the group's partition in `coordinator_epoch`."""
+    """The same of a group's coordinator, which leads the group's partition of a topic in `coordinator_epoch`. Another
+    topic's epochs begin anew."""
 
+    topic_id: uuid.UUID
     coordinator_epoch: int
     broker_epoch: int
     ordinal: int
@@ -182,6 +185,8 @@ class ShareStateShard:
         if number is None:
             return
         last = self._last_asked.pop(key, number)
+        if last.topic_id != number.topic_id:
+            last = number
         self._last_asked[key] = max(last, number)
         if len(self._last_asked) > MOST_REMEMBERED:
             del self._last_asked[next(iter(self._last_asked))]
