@@ -12,6 +12,8 @@ does falls on both. What counts is the ratio of each round; its median is compar
     sink, from kavka  the same, read with kavka
     live ...          each of these four, of a stream that waits for its records: from the acknowledgement of 400 that
                       are written until the commit of their micro-batch (spark_live.py)
+    live ..., 10 ms   the first of them with kafka.fetch.max.wait.ms=10: by default a broker keeps a fetch at the end of
+                      its log for 500 ms, and the connector's next question waits behind it
 
     kavka-log         a session's first query over log files beside the same query later; the connector has none
 
@@ -54,7 +56,8 @@ PARTS = ("triggerExecution", "addBatch", "latestOffset", "walCommit", "commitOff
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 FORMATS = ("kafka", "kavka")
 STREAMS = ("micro-batch", "micro-batch, four tasks", "sink, from kafka", "sink, from kavka")
-LIVE = tuple(f"live {name}" for name in STREAMS)
+SHORT_WAIT = "live micro-batch, 10 ms fetch wait"
+LIVE = (*(f"live {name}" for name in STREAMS), SHORT_WAIT)
 LOG = "kavka-log"
 
 
@@ -245,7 +248,7 @@ def live(spark: SparkSession, bootstrap: str, row: str, rounds: int, directory: 
         topic = f"{row}-{name}-{number}".replace(" ", "-").replace(",", "")
         create_topic(bootstrap, topic, PARTITIONS)
         checkpoint = directory / topic
-        query = stream(spark, bootstrap, row.removeprefix("live "), name, topic=topic)
+        query = stream(spark, bootstrap, row, name, topic=topic)
         writer = query.option("checkpointLocation", str(checkpoint))
         waits = latency_ms(writer.start, checkpoint, Writer(bootstrap, topic, PARTITIONS), rows=MICRO_BATCH_ROWS)
         print(f"  {row}, {name}: median {statistics.median(waits):.0f}, longest {max(waits):.0f} ms", flush=True)
@@ -271,14 +274,17 @@ def stream(spark: SparkSession, bootstrap: str, row: str, name: str, *, topic: s
     """`name` is the source's format, or the sink's in the rows about sinks. Without `topic` it reads the one that is
     full, and ends with it."""
     servers = {"kafka.bootstrap.servers": bootstrap}
-    source = row.rpartition(" ")[2] if row.startswith("sink") else name
+    to_sink = "sink" in row
+    source = row.rpartition(" ")[2] if to_sink else name
     options = {"subscribe": topic or "trickle", "startingOffsets": "earliest"}
     if not topic:
         options["maxOffsetsPerTrigger"] = str(MICRO_BATCH_ROWS)
+    if row == SHORT_WAIT:
+        options["kafka.fetch.max.wait.ms"] = "10"
     if row.endswith("four tasks"):
         options["minPartitions"] = str(PARTITIONS)
     rows = spark.readStream.format(source).options(**servers, **options).load()
-    if row.startswith("sink"):
+    if to_sink:
         writer = rows.select("key", "value").writeStream.format(name).options(**servers, topic="trickled")
     else:
         writer = rows.writeStream.format("noop")
