@@ -357,6 +357,10 @@ class ShareFetches:
         except (RecordsError, RequestError) as failure:
             return Given(partition, ErrorCode(failure.code))
 
+    async def pause(self, max_wait_ms: int, context: ConnectionContext) -> None:
+        """Waits for nothing, but until the client is gone at most."""
+        await self._wait((), self._loop.time() + max_wait_ms / 1000, context)
+
     async def _wait(self, keys: Sequence[Hashable], until: float, context: ConnectionContext) -> None:
         """Until one of them may have something, the time is over, or the client is gone (I2)."""
         left_ms = int((until - self._loop.time()) * 1000) + 1

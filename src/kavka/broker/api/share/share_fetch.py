@@ -4,7 +4,8 @@ Behaviour   A share session (KIP-932): epoch 0 opens it, n+1 goes on with it, -1
             ends with its connection. Acknowledgements are decided before anything is read; the answer has the outcome
             of their writes. Records go out as whole batches; which of them are the member's, the acquired ranges say.
             The request waits up to max_wait_ms for min_bytes, at every partition of the session that this broker leads.
-            A partition that is refused is told of at once the first time, and after that wait from then on.
+            A partition that is refused is told of at once the first time, and after that wait from then on; that there
+            are too many sessions, always after it.
             Whose right to read ends meanwhile gets none of what comes then, as with Fetch. (Apache Kafka gives it.)
             A request with renewals reads nothing (KIP-1222), nor does one for no bytes or no records. The client's
             fetch quota counts the answer. Who is over it acquires nothing, and waits; what was acquired leaves, and the
@@ -77,6 +78,8 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
         session = _session(broker, request, message, named, has_acknowledgements=bool(batches))
         broker.connected_clients.shared(request, session)
     except RequestError as refused:
+        if refused.code == ErrorCode.SHARE_SESSION_LIMIT_REACHED:  # Clients ask again at once.
+            await broker.share.fetches.pause(message.max_wait_ms, request.context)
         return ShareFetchResponse(
             error_code=refused.code, error_message=refused.message or ErrorCode(refused.code).name
         )
