@@ -354,6 +354,7 @@ class ReplicaManager:
                 change = partition.on_isr_committed(proposal, state, now_ms=now_ms)
             case IsrRejected(error, current):
                 self.traffic.failed_isr_updates += 1
+                self._unsettled[partition] = None  # It may say that the leader epoch is over.
                 change = partition.on_isr_rejected(proposal, current, error, now_ms=now_ms)
             case IsrUnknown():
                 change = partition.on_isr_unknown(proposal)

@@ -904,3 +904,35 @@ def test_readers_do_not_wait_for_a_replica_outside_of_the_isr_that_fetches_no_mo
         await room.replicas.shrink_isrs()
 
     in_loop(scenario)
+
+
+def test_who_hears_late_that_its_epoch_is_over_stops_leading_at_the_timers_next_look(tmp_path: Path) -> None:
+    """1. A leader proposes; 2. the controller's word on the same epoch comes, and all is settled; 3. the answer comes:
+    another leads. Without an append nothing had looked at it again, and readers went on at a former leader."""
+
+    class Late:
+        def __init__(self) -> None:
+            self.goes_on = asyncio.Event()
+
+        async def write(self, proposals: Sequence[IsrProposal]) -> list[IsrAnswer]:
+            await self.goes_on.wait()
+            return [IsrRejected(ErrorCode.FENCED_LEADER_EPOCH) for _ in proposals]
+
+    async def scenario() -> None:
+        room, controller = Room(tmp_path), Late()
+        running = asyncio.ensure_future(room.replicas.run_isr_changes(controller))
+        room.lead((A,))
+        waiting(room.fetch(B, 0, 0))
+        await asyncio.sleep(0)
+        room.lead((A,), partition_epoch=1)
+        await room.replicas.shrink_isrs()
+        assert (room.replicas.unsettled_count, room.partition.is_leader) == (0, True)
+        controller.goes_on.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert room.replicas.traffic.failed_isr_updates == 2
+        await room.replicas.shrink_isrs()
+        assert not room.partition.is_leader
+        running.cancel()
+
+    in_loop(scenario)
