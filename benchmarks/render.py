@@ -151,13 +151,13 @@ for the others' processor time. On 2026-11-28, on a quiet machine, and what stoo
 
 | what | figure | found | before | goal |
 | --- | --- | --- | --- | --- |
-| 25,000 topics, two replicas | made in a second, the first tenth and the last | 722 and 581 | 631 and 499 | even |
-| one broker stopped in order, which leads 5,100 of them | s | 1.8 to 2.1 (four runs) | 4.0 and 4.2 | <= 3 |
-|  | a writer with acks=all waited at most, s | 0.7 to 2.0; no error | 0.75 and 1.2 | no error |
-|  | started again, until it serves, s | 4.1 to 4.6 | 6.3 | <= 7 |
+| 25,000 topics, two replicas | a second, first tenth and last | 533 to 722 and 465 to 581 | 631 and 499 | even |
+| one broker stopped in order, which leads 5,100 of them | s | 1.8 to 2.8 (seven runs) | 4.0 and 4.2 | <= 3 |
+|  | a writer with acks=all waited at most, s | 0.5 to 2.0; no error | 0.75 and 1.2 | no error |
+|  | started again, until it serves, s | 4.1 to 5.2 | 6.3 | <= 7 |
 | 100,000 partitions; the controller killed | until another broker is the controller, s | 0.05 | 0.05 | |
-|  | until every partition without a leader is known, s | 4.1 to 4.5 | 5.8 | <= 5 |
-|  | started again, until it leads its 20,000, s | 5.3, 5.3 and 11.3 | 6.8 | <= 7 |
+|  | until every partition without a leader is known, s | 4.1 to 4.9 | 5.8 | <= 5 |
+|  | started again, until it leads its 20,000, s | 5.3 to 5.8 (four runs), and 11.3 | 6.8 | <= 7 |
 |  | `kavka brokers` before that, s | | 0.90 to 1.23 | <= 2 |
 | 200,000 partitions, one replica | memory of a broker, MB; of a replica, bytes | | 371; 6,026 | |
 |  | descriptors of a broker | | 29 | |
