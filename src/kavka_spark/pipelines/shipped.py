@@ -35,13 +35,26 @@ def lay(example: str, directory: Path) -> list[Path]:
     source = EXAMPLES / example
     if not (source / "pipeline.yml").is_file():
         raise ExampleError(f"there is no example {example}", f"one of {', '.join(describe_examples())}")
-    if directory.exists() and any(directory.iterdir()):
+    if not _is_new_or_empty(directory):
         raise ExampleError(f"{directory} is not empty", "name a folder that does not exist yet")
     try:
         shutil.copytree(source, directory, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    except shutil.Error as problem:
+        # One entry for each file, all of the same cause: the first is enough.
+        _file, _copy, reason = problem.args[0][0]
+        raise ExampleError(f"{directory} cannot be written: {reason}", "name another folder") from problem
     except OSError as problem:
-        raise ExampleError(f"{directory} cannot be written: {problem}", "name another folder") from problem
+        raise ExampleError(f"{directory} cannot be written: {problem.strerror}", "name another folder") from problem
     return sorted(path for path in directory.rglob("*") if path.is_file())
+
+
+def _is_new_or_empty(directory: Path) -> bool:
+    try:
+        return next(directory.iterdir(), None) is None
+    except FileNotFoundError:
+        return True
+    except OSError as problem:
+        raise ExampleError(f"{directory} cannot be read: {problem.strerror}", "name another folder") from problem
 
 
 def _purpose(path: Path) -> str:

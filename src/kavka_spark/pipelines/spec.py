@@ -144,6 +144,15 @@ class PipelineSpec:
 
 def find_spec(path: Path) -> Path:
     """The file itself, or pipeline.yml in a folder. Raises SpecError."""
+    try:
+        return _find_spec(path)
+    except OSError as problem:
+        raise SpecError(
+            f"{problem.filename} cannot be read: {problem.strerror}", "name a pipeline.yml that you may read"
+        ) from problem
+
+
+def _find_spec(path: Path) -> Path:
     if path.is_dir():
         for name in (FILE_NAME, "pipeline.yaml", "spark-pipeline.yml", "spark-pipeline.yaml"):
             if (path / name).is_file():
@@ -171,7 +180,9 @@ def _read_yaml(file: Path) -> object:
     try:
         return yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as problem:
-        raise SpecError(f"{file} cannot be read: {problem.strerror}") from problem
+        raise SpecError(
+            f"{file} cannot be read: {problem.strerror}", "name a pipeline.yml that you may read"
+        ) from problem
     except UnicodeDecodeError as problem:
         raise SpecError(f"{file} is not text in UTF-8: {problem}", "save it as UTF-8") from problem
     except (yaml.YAMLError, ValueError, RecursionError) as problem:  # ValueError: a day that no month has

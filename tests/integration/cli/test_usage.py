@@ -227,6 +227,37 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
     assert b"there is no file " in run_alone("dump-log", str(tmp_path / "missing.log")).stderr
 
 
+# A name too long to exist fails for everybody; a directory without rights would not fail for root.
+UNREACHABLE = "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("words", "next_step"),
+    [
+        (["dump-log", UNREACHABLE], "name a file that you may read"),
+        (["trace", "orders-0@0", "--data", UNREACHABLE], "name directories that you may read"),
+        (["replay", UNREACHABLE], "name directories that you may read"),
+        (["pipeline", "init", UNREACHABLE], "name another folder"),
+        (["pipeline", "check", UNREACHABLE], "name a pipeline.yml that you may read"),
+    ],
+)
+def test_a_path_that_cannot_be_reached_is_a_failure_that_says_why(words: list[str], next_step: str) -> None:
+    result = run_alone(*words)
+    assert result.returncode in (1, 2)
+    assert b"File name too long" in result.stderr
+    assert f"Next: {next_step}" in result.stderr.decode()
+    assert b"Traceback" not in result.stderr
+
+
+def test_a_pipeline_is_not_laid_into_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    result = run_alone("pipeline", "init", str(file))
+    assert result.returncode == 2
+    assert f"Error: {file} cannot be read: Not a directory" in result.stderr.decode()
+    assert b"Next: name another folder" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "would"),
     [

@@ -83,11 +83,17 @@ def dump_log(
 
 
 def _files(path: str) -> list[str]:
-    if not os.path.lexists(path):
-        raise Failure(f"there is no file {path}", "name a file of a log, or its directory, for example logs/orders-0")
-    if not os.path.isdir(path):
+    try:
+        names = os.listdir(path)
+    except NotADirectoryError:
         return [path]
-    found = sorted(os.path.join(path, name) for name in os.listdir(path) if _reader_of(name) is not None)
+    except FileNotFoundError:
+        raise Failure(
+            f"there is no file {path}", "name a file of a log, or its directory, for example logs/orders-0"
+        ) from None
+    except OSError as problem:
+        raise Failure(f"cannot read {path}: {problem.strerror}", "name a file that you may read") from None
+    found = sorted(os.path.join(path, name) for name in names if _reader_of(name) is not None)
     if not found:
         raise Failure(f"{path} holds no log files", "name a partition's directory, for example logs/orders-0")
     return found

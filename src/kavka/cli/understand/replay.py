@@ -177,7 +177,9 @@ def _rings(directories: Sequence[str]) -> list[FlightRing]:
     try:
         rings = find_rings(directories)
     except OSError as problem:
-        raise Failure(f"{problem.filename} cannot be read: {problem.strerror}", "name directories that exist") from None
+        raise Failure(
+            f"{problem.filename} cannot be read: {problem.strerror}", "name directories that you may read"
+        ) from None
     if not rings:
         raise Failure(
             f"no flight recording in {', '.join(directories)}",
