@@ -282,7 +282,7 @@ def test_records_that_a_share_group_gave_up_fail_and_so_do_dead_letters_that_wer
     assert "dead-letters" not in failed_names(look(at_limit))
     refused = replace(at_limit, given_up=(GivenUp("workers", place, 0, -1, 2, "no topic dlq.x"),))
     found = result_of(look(refused), "dead-letters")
-    assert str(found.findings[0].why) == "2 records of orders-3 within the last hour: no topic dlq.x"
+    assert str(found.findings[0].why) == "records of orders-3 within the last hour: 2, because of: no topic dlq.x"
     assert "share-records-given-up" not in failed_names(look(refused))
 
 

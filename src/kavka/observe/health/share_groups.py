@@ -98,7 +98,7 @@ def dead_letters(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> 
     for each in snapshot.given_up:
         look.looked_at += 1
         if each.without_letter:
-            text = "{count} records of {partition} within the last hour: {problem}"
+            text = "records of {partition} within the last hour: {count}, because of: {problem}"
             values = {"count": f"{each.without_letter:,}", "partition": str(each.partition), "problem": each.problem}
             look.found("group", each.group_id, text, **values)
     return of_part(snapshot, Part.DECISIONS, check, look, "partitions with records that were given up: {count}")
