@@ -169,7 +169,15 @@ MUTANTS = [
     Mutant(
         "a broker that leaves joins again",
         "KIP-841: nobody checks whether a broker is shutting down",
-        (Change(f"{DECIDE}.isr_proposals:_ineligible", "if broker_id in context.shutting_down:", "if False:"),),
+        (
+            Change(f"{DECIDE}.isr_proposals:_ineligible", "if broker_id in context.shutting_down:", "if False:"),
+            # Its leaders know, too, and do not even propose it.
+            Change(
+                "kavka.broker.metadata.metadata_cache:MetadataCache.status",
+                "_LEAVING if broker.is_shutting_down else _ALIVE",
+                "_ALIVE",
+            ),
+        ),
         ("S20",),
     ),
     Mutant(
