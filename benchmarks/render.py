@@ -179,12 +179,6 @@ know that the broker is gone. What made one return take 11.3 s is not known.
 What is behind rows that fall short (2026-11-27, Python 3.11, Intel Xeon; where no time is named as of a quiet machine,
 instructions and CPU seconds of a busy one):
 
-* **TLS, one record per request.** TLS is not what costs: a request takes the broker 200,000 instructions in clear and
-  220,000 under TLS (callgrind, ten requests per read). They are one path of 150 calls in CPython, none of which takes
-  more than 5 %: the request is decoded, its batch checked, appended and acknowledged. librdkafka puts one request into
-  a record, and all answers of a turn leave in one. The rows of TLS are older than the others. The same load in clear
-  takes 58 us of broker CPU in their run, and 28 us in the run twelve hours later; Apache Kafka's two figures are alike
-  (72 and 82 us). Why kavka's are so far apart is not known, so the ratios under TLS may be out of date.
 * **One record per request, in clear.** Side by side on a busy machine a request takes 36 us of user CPU (26 in the
   row); the commit of 21 November that this row had before takes 30, or 184,000 instructions against 169,000. What came
   since: every record of a batch is looked at, as Kafka does (6 us), and who writes is noted, for `kavka console`
