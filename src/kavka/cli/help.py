@@ -162,7 +162,7 @@ def failure_of(wrong: Any, called: str) -> Failure:
         return Failure("", status=WRONG_USAGE)
     ctx = getattr(wrong, "ctx", None)
     path = ctx.command_path if ctx is not None else called
-    problem = _wrong_number(wrong) or _missing_argument(wrong) or wrong.format_message()
+    problem = _wrong_value(wrong) or _missing_argument(wrong) or wrong.format_message()
     return Failure(problem, f"`{path} --help` shows options and examples", status=wrong.exit_code)
 
 
@@ -178,8 +178,8 @@ def _missing_argument(wrong: Any) -> str | None:
     return f"{missing}, for example {examples[0]}" if examples else missing
 
 
-def _wrong_number(wrong: Any) -> str | None:
-    """What is wrong with an option's number, with the value and its bound; None where the mistake is another one.
+def _wrong_value(wrong: Any) -> str | None:
+    """What is wrong with an option's value, with the value and its bound; None where the mistake is another one.
 
     Newer versions of typer pass on pydantic's sentence, which has no value and speaks of "input".
     """
@@ -198,6 +198,8 @@ def _wrong_number(wrong: Any) -> str | None:
             return f"{said}: less than {bounds['ge']}"
         case "less_than_equal":
             return f"{said}: more than {bounds['le']}"
+        case "value_error":
+            return f"{name}: {bounds['error']}"
         case _:
             return None
 

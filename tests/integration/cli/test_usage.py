@@ -60,12 +60,14 @@ def test_wrong_usage_ends_with_2_and_says_what_is_right(words: list[str]) -> Non
         (["up", "-p", "many"], ("--port", "many")),
         (["topics", "create", "t", "-p", "0"], ("--partitions", "0", "1")),
         (["simulate", "--hours", "long"], ("--hours", "long")),
+        (["consume", "t", "--ack", "maybe"], ("--ack", "maybe", "release")),
     ],
 )
-def test_a_wrong_number_is_shown_with_its_option_and_its_bound(words: list[str], said: tuple[str, ...]) -> None:
+def test_a_wrong_value_is_shown_with_its_option_and_what_is_right(words: list[str], said: tuple[str, ...]) -> None:
     problem = run_alone(*words).stderr.decode().splitlines()[0]
     assert all(each in problem for each in said), problem
     assert "Input should" not in problem
+    assert "Value error" not in problem
 
 
 @pytest.mark.parametrize(
