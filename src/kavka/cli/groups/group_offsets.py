@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Committed = Mapping[TopicPartition, CommittedOffset]
 
 UNKNOWN = "-"
+WHY_NOT_OF_SHARE_GROUPS = "the start of a share group is set while it has no members"
 
 
 class Spot(Enum):
@@ -131,10 +132,8 @@ def reset(
         if is_share and not is_new and group.kind != SHARE:
             raise Failure(f"group {group_id} is a {group.kind} group", "leave out --share, or take another name")
         if group.state not in NO_MEMBERS:
-            raise Failure(
-                f"group {group_id} is {group.state}: its members would overwrite the new offsets",
-                "stop its consumers first",
-            )
+            why = WHY_NOT_OF_SHARE_GROUPS if group.kind == SHARE else "its members would overwrite the new offsets"
+            raise Failure(f"group {group_id} is {group.state}: {why}", "stop its consumers first")
         if is_new and is_share:
             group = group._replace(kind=SHARE)
         committed: Committed = {} if is_new else await offsets_of(cluster, group)
