@@ -21,9 +21,8 @@ from tests.kit.kavka_process import ProcessFailed
 from benchmarks import PROJECT, load_generator, render
 from benchmarks.cluster_candidates import ClusterCandidate, cluster_candidate
 from benchmarks.cluster_rows import CLUSTER_GROUPS, LONG, ClusterGroup, ClusterSizes, live
-from benchmarks.other_work import OtherWork
 from benchmarks.results import Measured, Run
-from benchmarks.run import QUICK_DIVISOR, console, keep, show, show_comparison, start_run
+from benchmarks.run import QUICK_DIVISOR, console, fill, keep, show_comparison, start_run
 
 NAME = "three-brokers"
 
@@ -43,11 +42,7 @@ def main() -> int:
         load_generator.build()
         candidates = [cluster_candidate(name) for name in names]
         run = start_run({one.name: one.version() for one in candidates}, place, sizes._asdict(), "benchmarks.cluster")
-        other_work = OtherWork()
-        for measured in measure(candidates, groups, rounds, sizes, place, run):
-            run["measurements"].append(measured)
-            show(measured)
-        run["others_cpu_percent"] = other_work.percent_of_a_core()
+        fill(run, measure(candidates, groups, rounds, sizes, place, run))
     except PeerMissing as failure:
         console.print(f"[red]{failure}[/red]")
         return 1

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -63,11 +63,7 @@ def main() -> int:
         load_generator.build()
         candidates = [candidate(name, commit) for name in names]
         run = start_run({one.name: one.version() for one in candidates}, place, sizes._asdict())
-        other_work = OtherWork()
-        for measured in measure(candidates, groups, rounds, sizes, place, run):
-            run["measurements"].append(measured)
-            show(measured)
-        run["others_cpu_percent"] = other_work.percent_of_a_core()
+        fill(run, measure(candidates, groups, rounds, sizes, place, run))
     except (PeerMissing, ProcessFailed, load_generator.LoadFailed, UnknownCommit) as failure:
         console.print(f"[red]{failure}[/red]")
         return 1
@@ -135,6 +131,15 @@ def start_run(versions: dict[str, str], place: Path, operations: dict[str, int],
         operations=operations,
         measurements=[],
     )
+
+
+def fill(run: Run, measurements: Iterable[Measured]) -> None:
+    """Adds what is measured to the run, shows it, and adds what other processes took meanwhile."""
+    other_work = OtherWork()
+    for measured in measurements:
+        run["measurements"].append(measured)
+        show(measured)
+    run["others_cpu_percent"] = other_work.percent_of_a_core()
 
 
 def measure(

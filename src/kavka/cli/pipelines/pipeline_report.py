@@ -148,10 +148,8 @@ class Teller:
             if self.problem is None:
                 print(f"{self._spec.name} is well: it would run.")
             return
-        if (
-            self.problem is not None and not self._run.names()
-        ):  # It came to no flow: the problem is all there is to say.
-            return
+        if self.problem is not None and not self._run.names():
+            return  # It came to no flow: the problem is all there is to say.
         table = Table(HEADINGS, HEADINGS[1:5], title=f"{self._spec.name}, run {self._run.number}: {self._run.outcome}")
         for flow in self._run.names():
             table.add(*self._run.cells(flow))

@@ -20,7 +20,7 @@ import typer
 
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Json
-from kavka.cli.output import Failure, Table, counted, note, show, show_json
+from kavka.cli.output import Failure, Table, counted, note, show, show_json, unreadable
 
 if TYPE_CHECKING:
     from kavka.records.batch import RecordBatch
@@ -92,7 +92,7 @@ def _files(path: str) -> list[str]:
             f"there is no file {path}", "name a file of a log, or its directory, for example logs/orders-0"
         ) from None
     except OSError as problem:
-        raise Failure(f"cannot read {path}: {problem.strerror}", "name a file that you may read") from None
+        raise Failure(unreadable(path, problem), "name a file that you may read") from None
     found = sorted(os.path.join(path, name) for name in names if _reader_of(name) is not None)
     if not found:
         raise Failure(f"{path} holds no log files", "name a partition's directory, for example logs/orders-0")

@@ -32,7 +32,7 @@ from kavka.broker.transactions.produce import Unverified, unverified_batches, ve
 from kavka.errors import NO_ERROR, ErrorCode, RecordsError
 from kavka.model import TopicPartition
 from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Response
-from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
 from kavka.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -47,6 +47,8 @@ from kavka.replication.decide.partition import ACKS_ALL
 from kavka.replication.delayed_requests import AppendOutcome
 
 if TYPE_CHECKING:
+    import uuid
+
     from kavka.broker.api.records.ports import RecordsBroker
     from kavka.protocol.connection import Request
 
@@ -121,14 +123,15 @@ def _append_all(
     topics = []
     for topic in message.topic_data:
         name: str | None = topic.name
-        if version >= _FIRST_VERSION_WITH_TOPIC_IDS:
-            name = broker.metadata.topic_name(topic.topic_id)
+        topic_id = topic.topic_id if version >= _FIRST_VERSION_WITH_TOPIC_IDS else None
+        if topic_id is not None:
+            name = broker.metadata.topic_name(topic_id)
         answers = []
         for data in topic.partition_data:
             if refused and name is not None and (name, data.index) in refused:
                 outcome = refused[TopicPartition(name, data.index)]
             else:
-                outcome = _append(broker, request, message, topic, name, data, wall_ms)
+                outcome = _append(broker, request, message, name, topic_id, data, wall_ms)
                 if request.trace is not None and outcome.error is NO_ERROR and name is not None:
                     request.trace.appended(name, data.index, outcome.base_offset, outcome.committed_at)
                     if isinstance(data.records, memoryview):
@@ -159,8 +162,8 @@ def _append(  # noqa: PLR0913 - called for every partition of every request: no 
     broker: RecordsBroker,
     request: Request,
     message: ProduceRequest,
-    named: TopicProduceData,
     topic: str | None,
+    topic_id: uuid.UUID | None,
     data: PartitionProduceData,
     wall_ms: int,
 ) -> AppendOutcome:
@@ -182,7 +185,6 @@ def _append(  # noqa: PLR0913 - called for every partition of every request: no 
             return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION)
     except RecordsError as refused:
         return AppendOutcome(refused.code, message=refused.message)
-    topic_id = named.topic_id if request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS else None
     outcome = broker.replicas.append(
         topic, data.index, records, required_acks=message.acks, wall_ms=wall_ms, topic_id=topic_id
     )
