@@ -107,7 +107,7 @@ class ShareLeaderCase:
         loop = asyncio.get_running_loop()
         self.states, self.writer = _States(), _Writer()
         log = SimpleNamespace(log_start_offset=0, log_end_offset=3, high_watermark=3)
-        hosted = SimpleNamespace(
+        self.hosted = hosted = SimpleNamespace(
             topic_id=KEY.topic_id,
             is_leader=True,
             leader_epoch=4,

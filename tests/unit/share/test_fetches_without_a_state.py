@@ -17,10 +17,11 @@ from kavka.broker.share.persister import StoredState
 from kavka.broker.share.sessions import PartitionId, ShareSession
 from kavka.coordinator.share_state.decide.records import ShareKey
 from kavka.errors import ErrorCode, RequestError
-from kavka.records.builder import BatchBuilder
+from kavka.log.decide.indexes import AbortedTransaction
+from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
 from kavka.replication.purgatory import Purgatory
 from kavka.share.decide.acquired_records import Wish
-from kavka.share.decide.share_partition import ShareLimits
+from kavka.share.decide.share_partition import ShareLimits, Write
 from tests.kit.virtual_time import in_virtual_time
 
 ORDERS, BILLS = (PartitionId(uuid.UUID(int=number), 0) for number in (1, 2))
@@ -31,11 +32,20 @@ READ_S: Final = 5.0
 LATE_S: Final = 0.2
 
 
+def record(stamp: ProducerStamp = NO_STAMP) -> bytes:
+    builder = BatchBuilder()
+    builder.append(0, None, b"record")
+    return builder.build(stamp)
+
+
 class _Log:
     """Of one record."""
 
     log_start_offset = 0
     log_end_offset = high_watermark = last_stable_offset = 1
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        return [AbortedTransaction(7, 0, 0, 1)]
 
 
 class _Hosted:
@@ -48,11 +58,10 @@ class _Hosted:
     def __init__(self, partition: PartitionId) -> None:
         self.topic_id = partition.topic_id
         self.topic_partition = NAMES[partition], 0
+        self.data = record()
 
     def read(self, offset: int, max_bytes: int, **_how: object) -> Any:
-        builder = BatchBuilder()
-        builder.append(0, None, b"record")
-        return SimpleNamespace(chunks=[memoryview(builder.build())], next_offset=1)
+        return SimpleNamespace(chunks=[memoryview(self.data)], next_offset=1)
 
 
 Answer = Callable[[], Coroutine[None, None, StoredState]]
@@ -90,10 +99,20 @@ class _Broker:
         replicas: Any = SimpleNamespace(
             require_partition=lambda topic, index: hosted[topic], fetch_purgatory=Purgatory("Fetch", loop)
         )
-        settings: Any = SimpleNamespace(limits=ShareLimits(5, 30_000, 200), reads_committed=False, reset="earliest")
-        ports: Any = SimpleNamespace(loop=loop, settings=lambda group_id: settings)
-        assert set(LeaderPorts._fields) >= {"loop", "settings"}
-        persister: Any = SimpleNamespace(read=self._read)
+        self.hosted = hosted
+        self.settings: Any = SimpleNamespace(
+            limits=ShareLimits(5, 30_000, 200), reads_committed=False, reset="earliest"
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+        ports: Any = SimpleNamespace(
+            loop=loop,
+            settings=lambda group_id: self.settings,
+            spawn=lambda work: self._tasks.add(loop.create_task(work)),
+            write_timeout_s=lambda: 1.0,
+        )
+        assert set(LeaderPorts._fields) >= {"loop", "settings", "spawn", "write_timeout_s"}
+        self.refused = 0
+        persister: Any = SimpleNamespace(read=self._read, write=self._write)
         self.leaders = ShareLeaders(replicas, persister, ports)
         nothing: Any = None
         self._fetches = ShareFetches(loop, replicas, self.leaders, nothing)
@@ -103,6 +122,10 @@ class _Broker:
     async def _read(self, key: ShareKey, leader_epoch: int, patience_s: float) -> StoredState:
         self.asked += 1
         return await self._answers[NAMES[PartitionId(key.topic_id, 0)]]()
+
+    async def _write(self, key: ShareKey, write: Write, **_how: object) -> None:
+        self.refused += 1
+        raise RequestError(ErrorCode.INVALID_REQUEST)
 
     async def fetch(self, *, max_wait_ms: int = MAX_WAIT_MS, **refused: ErrorCode) -> list[Given]:
         """What a member gets of all, in one session. `refused`: of which of them it is not even asked."""
@@ -254,5 +277,19 @@ def test_an_acknowledgement_of_what_is_not_loaded_does_not_wait() -> None:
                 broker.leaders.loaded(key, "orders")
             assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             await broker.fetch()
+
+    play(scenario)
+
+
+def test_a_state_whose_writes_are_refused_for_good_is_not_loaded_anew_without_a_pause() -> None:
+    """Records of an aborted transaction are passed over, which is written; each refusal has the state loaded anew."""
+
+    async def scenario() -> None:
+        broker = _Broker(orders=known)
+        broker.settings.reads_committed = True
+        broker.hosted["orders"].data = record(ProducerStamp(7, 0, 0, is_transactional=True))
+        assert await broker.fetch(max_wait_ms=int(3.5 * RETRY_S * 1000)) == []
+        assert broker.refused == 4
+        assert broker.asked == 4
 
     play(scenario)

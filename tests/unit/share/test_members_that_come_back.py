@@ -7,6 +7,7 @@ import asyncio
 
 import pytest
 
+from kavka.coordinator.share_state.decide.records import NO_EPOCH
 from kavka.errors import ErrorCode, RequestError
 from kavka.share.decide.acquired_records import LogBatch, Wish
 from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType
@@ -155,5 +156,21 @@ def test_a_look_that_began_before_a_session_does_not_count_for_it() -> None:
         assert await first is led
         again = await case.find(since)
         assert again.records.start == 1
+
+    asyncio.run(play())
+
+
+def test_who_became_a_follower_before_it_looked_does_not_speak_for_the_next_leader() -> None:
+    """In the next leader's epoch, its request counted as this leader's: whatever the next leader wrote was late."""
+
+    async def play() -> None:
+        case = ShareLeaderCase()
+        found = case.leaders.find(KEY, "orders", case.now())
+        assert isinstance(found, asyncio.Task)
+        case.hosted.is_leader, case.hosted.leader_epoch = False, 5
+        with pytest.raises(RequestError) as refused:
+            await found
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await case.states.summary(KEY, 1.0)).leader_epoch == NO_EPOCH
 
     asyncio.run(play())

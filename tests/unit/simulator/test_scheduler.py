@@ -179,3 +179,27 @@ def test_a_bug_in_a_callback_is_kept_for_who_runs_the_simulation() -> None:
     scheduler.run_for(1)
 
     assert isinstance(node.failures[0]["exception"], ZeroDivisionError)
+
+
+def test_a_node_that_spins_ends_the_run() -> None:
+    async def spin() -> None:
+        for _ in range(1_000_000):
+            await asyncio.sleep(0)
+
+    scheduler = Scheduler(1)
+    scheduler.node("restless").create_task(spin())
+    with pytest.raises(SimulationStuck, match="65536 steps in 65 ms, the last of restless"):
+        scheduler.run_for(10)
+
+
+def test_a_node_that_pauses_does_not() -> None:
+    async def work() -> None:
+        while True:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.000_02)
+
+    scheduler = Scheduler(1)
+    scheduler.node("busy").create_task(work())
+    scheduler.run_for(1)
+    assert scheduler.steps > 65_536

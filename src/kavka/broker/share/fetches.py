@@ -47,7 +47,7 @@ member wants more, the next piece is read: so records of 1 MiB do not go out one
 MOST_BYTES: Final = 8 * 1024 * 1024
 """Of all partitions together, in one answer: it is put together in memory. No fetch waits for more."""
 RETRY_S: Final = 1.0
-"""How long after a state could not be had a fetch that still waits asks for it again."""
+"""How long after a state could not be had, or a write of it was refused, a fetch that still waits asks for it again."""
 MAX_TURNS: Final = 100
 """How often one fetch looks again because it found only what is not delivered."""
 
@@ -138,6 +138,8 @@ class _Finding:
         """Whose state cannot be had now, and when it is asked for again."""
         self._refused: dict[ShareKey, Given] = {}
         """Not looked for again by this fetch."""
+        self._found: dict[ShareKey, LedShare] = {}
+        """What the last look found."""
 
     @property
     def awaited(self) -> Sequence[ShareKey]:
@@ -174,6 +176,11 @@ class _Finding:
         if self._failed.get(key, now) > now:
             return None
         self._failed.pop(key, None)
+        before = self._found.pop(key, None)
+        if before is not None and before.is_refused:
+            # Loaded anew at once, it might be refused anew at once, without an end.
+            self._failed[key] = now + RETRY_S
+            return None
         loading = self._loading.pop(key, None)
         try:
             if loading is not None and loading.done():
@@ -186,6 +193,7 @@ class _Finding:
             self._failed[key] = now + RETRY_S
             return None
         if isinstance(found, LedShare):
+            self._found[key] = found
             return found
         self._loading[key] = found
         return None

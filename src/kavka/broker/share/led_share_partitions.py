@@ -131,6 +131,8 @@ class LedShare:
         self.is_burying = False
         """Dead letters are being written."""
         self.is_dropped = False
+        self.is_refused = False
+        """It was dropped because a write of it was refused for good."""
         self.is_unused = False
         """No member of the group has a session here (I7)."""
 
@@ -243,6 +245,9 @@ class ShareLeaders:
         return await self._load(led.key, led.hosted, as_of)
 
     async def _load(self, key: ShareKey, hosted: Partition, as_of: float) -> LedShare:
+        # Since it was looked for, it may have become a follower, whose epoch is another leader's.
+        if not hosted.is_leader:
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         epoch, began_ms = hosted.leader_epoch, self.now_ms()
         try:
             stored = await self._persister.read(key, epoch, LOAD_PATIENCE_S)
@@ -461,6 +466,7 @@ class ShareLeaders:
                 error = ErrorCode(refused.code)
             if error in _GONE:
                 logger.warning("share group state is another's", share_partition=str(led.key), why=error.name)
+                led.is_refused = True
                 self._drop(led, _load_error(error))
                 return error
             if error not in _UNKNOWN:

@@ -14,6 +14,7 @@ does not promise, the order of steps of different nodes and of timers of one ins
     I3  a paused node runs nothing; its timers come due all the same, and run in their order when it goes on
     I4  time never goes back; a step costs STEP_NS, so that a node in a tight loop cannot stop the clock
     I5  clocks drift: `rate` of a node's seconds pass in one of the simulation's, for its timers as for its `time`
+    I6  a run in which a node spins ends as one that got stuck: a loop without a pause would keep a core busy
 
 Source: ARCHITECTURE.md's second idea; TigerBeetle's VOPR and FoundationDB's simulation for one scheduler over all.
 """
@@ -39,6 +40,10 @@ STEP_NS: Final = 1_000
 NANOSECONDS: Final = 1_000_000_000
 MILESTONE_STEPS: Final = 4_096
 """So often it is written down where a run is: two runs that part do so between two milestones."""
+RESTLESS_STEPS: Final = 16 * MILESTONE_STEPS
+RESTLESS_NS: Final = 200_000_000
+"""So many steps take longer than this (I6): a node that only spins takes them in a third of it. In undisturbed work a
+cluster takes some thousand steps in a second."""
 DIGEST_FACTOR: Final = 6_364_136_223_846_793_005
 """Knuth's multiplier for sequences modulo 2^64 (MMIX)."""
 DIGEST_MASK: Final = (1 << 64) - 1
@@ -63,7 +68,7 @@ class Milestone(NamedTuple):
 
 
 class SimulationStuck(KavkaError):
-    """A run waits for something, and nothing is left to happen, or the virtual time is over."""
+    """A run waits for something, and nothing is left to happen, or the virtual time is over, or a node spins."""
 
 
 class _Call(asyncio.TimerHandle):
@@ -252,6 +257,8 @@ class Scheduler:
         self._closely = range(0)
         self._planned: dict[int, list[Callable[[], object]]] = {}
         self._next_milestone = MILESTONE_STEPS
+        self._rest_ns = 0
+        """When the last of RESTLESS_STEPS was taken."""
         self._nodes = 0
         self.last_node: NodeLoop | None = None
         """Whose step the last one was; None if it was a moment's, at which something came due."""
@@ -353,6 +360,11 @@ class Scheduler:
         for action in self._planned.pop(self.steps, ()):
             self.after(0.0, action, lot=-1.0)  # The step itself is taken first: what is due comes after it.
         self.milestones.append(Milestone(self.steps, self.now_ns, node.name, self.digest))
+        if self.steps % RESTLESS_STEPS == 0:
+            if self.now_ns - self._rest_ns < RESTLESS_NS:
+                took_ms = (self.now_ns - self._rest_ns) // 1_000_000
+                raise SimulationStuck(f"{RESTLESS_STEPS} steps in {took_ms} ms, the last of {node.name}")
+            self._rest_ns = self.now_ns
         close = self.steps in self._closely
         usual = self.steps + (1 if close else MILESTONE_STEPS - self.steps % MILESTONE_STEPS)
         self._next_milestone = min(usual, *self._planned) if self._planned else usual
