@@ -57,7 +57,7 @@ from kavka.security.key_stores import KeyStoreError, StoreSettings, _java_passwo
 from kavka.security.oauthbearer import Bearer, OAuthBearerServer, TokenRefused
 from kavka.security.plain import PlainServer, client_token
 from kavka.security.sasl import AuthenticationFailed, FailureReason, ServerExchange
-from kavka.security.scram_credentials import ScramCredential, ScramMechanism, credential_of, stand_in
+from kavka.security.scram_credentials import ScramCredential, ScramMechanism, Shapes, credential_of, stand_in
 from kavka.security.scram_exchange import Found, ScramServer
 from kavka.security.secret import Secret
 from kavka.security.tls_records import NotTls, require_hello, whole_records
@@ -227,7 +227,7 @@ def _find(name: str) -> Found:
     credential = credential_of(ScramMechanism.SHA_256, b"salt", bytes(range(32)), 4096)
     if name == "alice":
         return Found(credential)
-    return Found(stand_in(ScramMechanism.SHA_256, name, b"secret", 4096), is_known=False)
+    return Found(stand_in(ScramMechanism.SHA_256, name, b"secret", Shapes()), is_known=False)
 
 
 def _nobody(text: str) -> Bearer:

@@ -309,7 +309,7 @@ class ProcessCluster:
                         lines.append(f"server.{number}={other}:{peer}:{election}")
                 (directory / "zookeeper.properties").write_text("\n".join(lines) + "\n")
                 main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-                command = _java(ZOOKEEPER_JVM, main, directory / "zookeeper.properties")
+                command = self._java(ZOOKEEPER_JVM, main, directory / "zookeeper.properties")
             command = self._on(self.zookeeper_host(index), command)
             servers.append(Server(f"zookeeper-{index}", command, host=host, port=port, directory=directory))
         return servers
@@ -344,11 +344,28 @@ class ProcessCluster:
             command = [*self._program, "server", str(path)]
             self._around_program[f"broker-{number}"] = before, ["server", str(path)]
         else:
-            command = _java(BROKER_JVM, "kafka.Kafka", path)
+            command = self._java(BROKER_JVM, "kafka.Kafka", path)
         return Server(f"broker-{number}", [*before, *command], host=host, port=port, directory=directory)
 
+    def _java(self, options: str, main_class: str, properties: Path) -> list[str]:
+        release = Release.named("zk")
+        release.installed()
+        # A lab's hosts reach no name server, and Apache Kafka asks for the name of each client that logs in, on the
+        # thread that serves its network: where nobody answers, all clients of that thread wait for 10 to 20 seconds.
+        names = [f"-Djdk.net.hosts.file={self._hosts_file}"] if self.lab else []
+        return release.server_command(main_class, str(properties), options=[*options.split(), *names])
+
+    @property
+    def _hosts_file(self) -> Path:
+        return self.directory / "hosts"
+
     def _host(self, name: str) -> str:
-        return self.lab.add(name) if self.lab else HOST
+        if self.lab is None:
+            return HOST
+        address = self.lab.add(name)
+        with self._hosts_file.open("a") as names:
+            names.write(f"{address} {name}\n")
+        return address
 
     def _on(self, host: str, command: list[str]) -> list[str]:
         return [*self.lab.command(host), *command] if self.lab else command
@@ -544,9 +561,3 @@ class ProcessCluster:
 
 def kavka_command() -> str:
     return str(PROGRAM)
-
-
-def _java(options: str, main_class: str, properties: Path) -> list[str]:
-    release = Release.named("zk")
-    release.installed()
-    return release.server_command(main_class, str(properties), options=options.split())

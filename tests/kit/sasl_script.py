@@ -398,6 +398,7 @@ def add_user(
     *,
     mechanisms: Iterable[ScramMechanism] = ScramMechanism,
     iterations: int = 4096,
+    salt: bytes = b"abcdef",
 ) -> dict[str, int]:
     """Gives a user a credential of each of these SCRAM mechanisms, through the broker, which must be the controller."""
     upsertions = [
@@ -405,8 +406,8 @@ def add_user(
             name=user,
             mechanism=mechanism.number,
             iterations=iterations,
-            salt=b"abcdef",
-            salted_password=salted(mechanism, password, b"abcdef", iterations),
+            salt=salt,
+            salted_password=salted(mechanism, password, salt, iterations),
         )
         for mechanism in mechanisms
     ]

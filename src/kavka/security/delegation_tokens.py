@@ -18,7 +18,6 @@ Source: KIP-48, KIP-373; Kafka's DelegationTokenManager, DelegationTokenManagerZ
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from base64 import b64encode
 from dataclasses import dataclass, replace
@@ -177,16 +176,11 @@ class TokenKey:
         return new_salt(int.from_bytes(made[:17], "big") >> (17 * 8 - SALT_BITS))
 
     def credential(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
-        """What a login with this token is checked against. Takes milliseconds, on purpose."""
+        """What a login with this token is checked against, or would be if there were such a token: nobody knows its
+        password then. Takes milliseconds, on purpose."""
         salt = self.salt(mechanism, token_id)
         made = salted(mechanism, password(self.hmac(token_id)), salt, DEFAULT_ITERATIONS)
         return credential_of(mechanism, salt, made, DEFAULT_ITERATIONS)
-
-    def stand_in(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
-        """What a token id is answered with that nobody has; no password fits it."""
-        key = hmac.digest(self._salts, f"no key\0{token_id}".encode(), "sha512")
-        key = key[: hashlib.new(mechanism.hash_name).digest_size]
-        return ScramCredential(self.salt(mechanism, token_id), key, key, DEFAULT_ITERATIONS)
 
 
 def password(token_hmac: bytes) -> str:

@@ -9,6 +9,8 @@ is missing, and which users' changes are refused. Must not know requests, ZooKee
 
     I1  the wishes for a user are carried out together, or none of them
     I2  credentials show in no repr
+    I3  among what stands in for many strangers, each shape of a credential is as frequent as among the users: what is
+        told of a credential, its salt and iterations, does not say whose it is
 
 Source: RFC 5802, KIP-84, KIP-554; Kafka's ScramMechanism, ScramCredential, ScramFormatter, ScramCredentialUtils, and
 ZkAdminManager.alterUserScramCredentials.
@@ -21,10 +23,12 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as BadBase64
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
@@ -37,6 +41,12 @@ DEFAULT_ITERATIONS: Final = 4_096
 """What kafka-configs takes without any."""
 SALT_BITS: Final = 130
 """Kafka's salts are numbers of so many bits, in base 36."""
+USUAL_SALT: Final = -1
+"""Instead of a length."""
+USUAL_SALT_BYTES: Final = (22, 26)
+"""How long Kafka's salts are, one that is shorter once in 36**3 * 2 times."""
+PLACE_BITS: Final = 64
+_DIGITS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 _STORED: Final = ("salt", "stored_key", "server_key", "iterations")
 
 NO_USER: Final = "Username must not be empty"
@@ -112,21 +122,63 @@ def salted(mechanism: ScramMechanism, password: str, salt: bytes, iterations: in
 
 def new_salt(random_bits: int) -> bytes:
     """A salt, as Kafka makes them, of a random number of SALT_BITS bits."""
-    digits = ""
+    digits = bytearray()
     while random_bits:
-        random_bits, digit = divmod(random_bits, 36)
-        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
-    return (digits or "0").encode()
+        random_bits, digit = divmod(random_bits, len(_DIGITS))
+        digits.append(_DIGITS[digit])
+    return bytes(reversed(digits)) or b"0"
 
 
-def stand_in(mechanism: ScramMechanism, user: str, secret: bytes, iterations: int) -> ScramCredential:
+class Shape(NamedTuple):
+    """How a credential looks to who asks for it: its iterations, and the kind of its salt. `salt_bytes` is USUAL_SALT
+    for Kafka's salts, whose lengths differ by chance. `is_text`: of small letters and digits, as those are."""
+
+    iterations: int = DEFAULT_ITERATIONS
+    salt_bytes: int = USUAL_SALT
+    is_text: bool = True
+
+
+def shape_of(credential: ScramCredential) -> Shape:
+    """The shape of a user's credential."""
+    salt = credential.salt
+    is_text = not salt.strip(_DIGITS)
+    if is_text and USUAL_SALT_BYTES[0] <= len(salt) <= USUAL_SALT_BYTES[1]:
+        return Shape(credential.iterations)
+    return Shape(credential.iterations, len(salt), is_text)
+
+
+class Shapes:
+    """The shapes of all users' credentials of one mechanism. A stranger gets the shape that stands at its place among
+    them: where a user comes or goes, few strangers get another one."""
+
+    __slots__ = ("_ends", "_shapes", "_total")
+
+    def __init__(self, credentials: Iterable[ScramCredential] = ()) -> None:
+        counts = Counter(shape_of(each) for each in credentials if each.iterations >= MIN_ITERATIONS)
+        self._shapes = sorted(counts) or [Shape()]
+        self._ends = list(accumulate(counts[each] for each in self._shapes))
+        self._total = self._ends[-1]
+
+    def at(self, place: int) -> Shape:
+        """`place`: of 2**PLACE_BITS."""
+        return self._shapes[bisect_right(self._ends, place * self._total >> PLACE_BITS)] if self._total else Shape()
+
+
+def stand_in(mechanism: ScramMechanism, user: str, secret: bytes, shapes: Shapes) -> ScramCredential:
     """What an unknown user is answered with (`security.scram_exchange`, I2): the same each time for a name, and no
-    password fits it."""
-    made = hmac.digest(secret, f"{mechanism.value}\0{user}".encode(), "sha512")
-    salt = new_salt(int.from_bytes(made[:17], "big") >> (17 * 8 - SALT_BITS))
+    password fits it. Where it gets another shape, it looks as if its password had been changed."""
+    name = f"{mechanism.value}\0{user}".encode()
+    place = hmac.digest(secret, name, "sha512")
+    shape = shapes.at(int.from_bytes(place[: PLACE_BITS // 8], "big"))
+    made = hmac.digest(secret, b"salt\0%d\0%d\0%d\0" % shape + name, "sha512")
+    if shape.salt_bytes == USUAL_SALT:
+        salt = new_salt(int.from_bytes(made[:17], "big") >> (17 * 8 - SALT_BITS))
+    else:
+        drawn = hashlib.shake_256(made).digest(shape.salt_bytes)
+        salt = bytes(_DIGITS[each % len(_DIGITS)] for each in drawn) if shape.is_text else drawn
     size = hashlib.new(mechanism.hash_name).digest_size
     key = hmac.digest(secret, b"no key\0" + made, "sha512")[:size]
-    return ScramCredential(salt, key, key, iterations)
+    return ScramCredential(salt, key, key, shape.iterations)
 
 
 # -- changes of credentials

@@ -10,7 +10,8 @@ What a server keeps of a password, and how many iterations that must have, is in
     I1  the nonce of client-final is the whole nonce of server-first (CVE-2024-56128: Kafka looked at its end only;
         librdkafka before 2.6.1 sends its own nonce twice, which 3.9 takes and 4 refuses)
     I2  an unknown user is answered as a known one, with a salt that stays the same, and fails at the proof (Kafka ends
-        a step earlier, which tells who exists)
+        a step earlier, which tells who exists); so does one whose credential cannot be used. Whether somebody exists
+        changes no length, no code and no text of an answer, and no hash that is computed for it
     I3  nobody acts for somebody else: an authzid other than the name is refused
     I4  a client is never made to compute for minutes: iterations are bounded
     I5  proofs and signatures are compared in constant time; passwords show in no repr
@@ -33,7 +34,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kavka.security.sasl import AuthenticationFailed, FailureReason, Step
-from kavka.security.scram_credentials import MIN_ITERATIONS, ScramCredential, ScramMechanism, salted
+from kavka.security.scram_credentials import DEFAULT_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism, salted
 
 MAX_CLIENT_ITERATIONS: Final = 1_000_000
 MAX_FIRST_BYTES: Final = 8 * 1024
@@ -55,11 +56,13 @@ _CLIENT_FINAL: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The credential that a name has, or one that stands in for it. `owner`: the name is a delegation token's, and who
-    has it is this user, for as long as `rest_ms` says when it is asked; negative: the token's time is over."""
+    """The credential that a name has, or one that stands in for it. `is_usable`: false where its own has too few
+    iterations. `owner`: the name is a delegation token's, and who has it is this user, for as long as `rest_ms` says
+    when it is asked; negative: the token's time is over."""
 
     credential: ScramCredential
     is_known: bool = True
+    is_usable: bool = True
     owner: str | None = None
     rest_ms: Callable[[], int] | None = None
 
@@ -67,12 +70,16 @@ class Found:
 class TokenLogins(Protocol):
     """Delegation tokens, with which clients log in as with a name and a password: the id and the HMAC (KIP-48)."""
 
+    def salt(self, mechanism: ScramMechanism, token_id: str) -> bytes:
+        """The salt of its credential, whether there is such a token or not."""
+        ...
+
     def labour(self, mechanism: ScramMechanism, token_id: str) -> Callable[[], ScramCredential] | None:
-        """What computes the token's credential, on any thread; None: it is at hand, or there is no such token."""
+        """What computes the credential, on any thread, whether there is such a token or not; None: it is at hand."""
         ...
 
     def find(self, mechanism: ScramMechanism, token_id: str, computed: ScramCredential | None) -> Found:
-        """The token's credential, or one that stands in for it. `computed` is what `labour` gave."""
+        """The token's credential, or the one that it would have. `computed` is what `labour` gave."""
         ...
 
 
@@ -100,14 +107,15 @@ class ScramServer:
         self._found: Found | None = None
 
     def step(self, token: bytes) -> Step:
-        return self._answer_first(token) if self._found is None else self._answer_final(token, self._found)
+        return self._answer_final(token) if self._first else self._answer_first(token)
 
     def labour(self, token: bytes) -> Callable[[], None] | None:
-        """The credential of a delegation token is computed when it is needed first, which takes milliseconds."""
-        message = _first(token) if self._found is None else None
-        if message is None or self._tokens is None or not _names_token(message):
+        """The credential of a delegation token is computed when it is needed first, which takes milliseconds: for the
+        proof, and for every proof alike. Who fails there has made a guess, and cannot have it computed for long."""
+        tokens = self._tokens
+        if not self._is_by_token or tokens is None or not self._first or self._read_final(token) is None:
             return None
-        compute = self._tokens.labour(self._mechanism, _unescaped(message["name"]))
+        compute = tokens.labour(self._mechanism, self._user)
         if compute is None:
             return None
 
@@ -122,56 +130,69 @@ class ScramServer:
             raise AuthenticationFailed(FailureReason.MALFORMED)
         user = self._user = _unescaped(message["name"])
         self._is_by_token = _names_token(message)
-        if not self._is_by_token:
-            found = self._find(user)
-        elif self._tokens is None:
-            raise AuthenticationFailed(FailureReason.UNKNOWN_TOKEN)
+        if self._is_by_token:
+            if self._tokens is None:
+                raise AuthenticationFailed(FailureReason.UNKNOWN_TOKEN)
+            salt, iterations = self._tokens.salt(self._mechanism, user), DEFAULT_ITERATIONS
         else:
-            found = self._tokens.find(self._mechanism, user, self._computed)
-        known = self._known(found)
+            found = self._found = self._find(user)
+            salt, iterations = found.credential.salt, found.credential.iterations
         if message["authzid"] is not None and _unescaped(message["authzid"]) != user:
             told = "Authentication failed: Client requested an authorization id that is different from username"
-            raise AuthenticationFailed(FailureReason.OTHER_IDENTITY, told, known)
-        credential = found.credential
-        if credential.iterations < MIN_ITERATIONS:
-            raise AuthenticationFailed(FailureReason.UNUSABLE_CREDENTIAL, user=known)
-        self._found = found
+            raise AuthenticationFailed(FailureReason.OTHER_IDENTITY, told, self._known(self._found))
         self._client_nonce = message["nonce"]
         self._nonce = self._client_nonce + self._nonce
-        answer = f"r={self._nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
+        answer = f"r={self._nonce},s={b64encode(salt).decode()},i={iterations}"
         self._first = f"{message['bare']},{answer}"
         self._channel = message["gs2"].encode()
         return Step(answer.encode())
 
-    def _answer_final(self, token: bytes, found: Found) -> Step:
-        known = self._known(found)
+    def _read_final(self, token: bytes) -> re.Match[str] | None:
+        """The client's last message, if it belongs to this exchange, whatever its nonce is."""
         message = _CLIENT_FINAL.fullmatch(token.decode(errors="replace"))
-        if message is None or b64decode(message["channel"]) != self._channel:
-            raise AuthenticationFailed(FailureReason.MALFORMED, user=known)
+        return message if message is not None and b64decode(message["channel"]) == self._channel else None
+
+    def _answer_final(self, token: bytes) -> Step:
+        message, found = self._read_final(token), self._found
+        if message is None:
+            raise AuthenticationFailed(FailureReason.MALFORMED, user=self._known(found))
         if not hmac.compare_digest(message["nonce"], self._nonce):
             is_twice = message["nonce"] == self._client_nonce + self._nonce
-            raise AuthenticationFailed(FailureReason.NONCE_TWICE if is_twice else FailureReason.MALFORMED, user=known)
+            reason = FailureReason.NONCE_TWICE if is_twice else FailureReason.MALFORMED
+            raise AuthenticationFailed(reason, user=self._known(found))
+        if found is None:
+            assert self._tokens is not None, "without tokens their exchanges end at the first message"
+            found = self._tokens.find(self._mechanism, self._user, self._computed)
         name, credential = self._mechanism.hash_name, found.credential
         signed = f"{self._first},{message['without_proof']}".encode()
+        proof = b64decode(message["proof"])
         signature = hmac.digest(credential.stored_key, signed, name)
-        proof = b64decode(message["proof"]).ljust(len(signature), b"\0")
-        client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=False))
+        padded = proof.ljust(len(signature), b"\0")
+        client_key = bytes(one ^ other for one, other in zip(padded, signature, strict=False))
         is_right = hmac.compare_digest(hashlib.new(name, client_key).digest(), credential.stored_key)
-        if not found.is_known:
-            raise AuthenticationFailed(FailureReason.UNKNOWN_TOKEN if self._is_by_token else FailureReason.UNKNOWN_USER)
-        if not is_right or len(b64decode(message["proof"])) != len(signature):
-            raise AuthenticationFailed(FailureReason.WRONG_PASSWORD, user=known)
+        known = self._known(found)
+        if not found.is_known or not _is_usable(found) or not is_right or len(proof) != len(signature):
+            raise AuthenticationFailed(self._reason(found), user=known)
         rest_ms = None if found.rest_ms is None else found.rest_ms()
         if rest_ms is not None and rest_ms < 0:
             raise AuthenticationFailed(FailureReason.EXPIRED_TOKEN, user=known)
         own = hmac.digest(credential.server_key, signed, name)
         return Step(b"v=" + b64encode(own), known, rest_ms, self._is_by_token)
 
-    def _known(self, found: Found) -> str | None:
-        """Who the client says it is, where there is such a user or token."""
+    def _reason(self, found: Found) -> FailureReason:
         if not found.is_known:
+            return FailureReason.UNKNOWN_TOKEN if self._is_by_token else FailureReason.UNKNOWN_USER
+        return FailureReason.WRONG_PASSWORD if _is_usable(found) else FailureReason.UNUSABLE_CREDENTIAL
+
+    def _known(self, found: Found | None) -> str | None:
+        """Who the client says it is, where there is such a user or token. A token is looked for with its proof only."""
+        if found is None or not found.is_known:
             return None
         return self._user if found.owner is None else found.owner
+
+
+def _is_usable(found: Found) -> bool:
+    return found.is_usable and found.credential.iterations >= MIN_ITERATIONS
 
 
 def _first(token: bytes) -> re.Match[str] | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.authentication.sasl_gate import RECORDED_AFTER_S
 from kavka.errors import ConfigError
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.describe_acls_request import DescribeAclsRequest
@@ -71,6 +72,7 @@ def on_kavka(path: Path, settings: dict[str, str], work: Callable[[int], Any]) -
             gates._ports.failures._record = recorded.append
             found = await asyncio.to_thread(work, cluster.ports_of[LISTENER][1])
             assert cluster.broker(1) is not None
+            await asyncio.sleep(2 * RECORDED_AFTER_S)  # The last failure is recorded after its answer.
             return found, recorded
 
     return asyncio.run(asyncio.wait_for(scenario(), 120))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.authentication import issuer_keys
+from kavka.broker.authentication.sasl_gate import RECORDED_AFTER_S
 from kavka.errors import ConfigError
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.metadata_request import MetadataRequest
@@ -61,7 +62,9 @@ def on_kavka(path: Path, settings: dict[str, str], work: Callable[[int], Any]) -
             assert gates is not None
             recorded: list[Any] = []
             gates._ports.failures._record = recorded.append
-            return await asyncio.to_thread(work, cluster.ports_of[LISTENER][1]), recorded
+            found = await asyncio.to_thread(work, cluster.ports_of[LISTENER][1])
+            await asyncio.sleep(2 * RECORDED_AFTER_S)  # The last failure is recorded after its answer.
+            return found, recorded
 
     return asyncio.run(asyncio.wait_for(scenario(), 280))
 

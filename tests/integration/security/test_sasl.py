@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.assembly.broker import Broker
+from kavka.broker.authentication.sasl_gate import RECORDED_AFTER_S
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster
 from kavka.client.security import SaslMechanism, SaslSettings
@@ -158,6 +159,7 @@ async def test_failures_are_counted_and_recorded_without_names_that_nobody_has(t
         failures_of = broker.gates._ports.failures
         failures_of._record = recorded.append
         await in_thread(work, cluster.ports_of[LISTENER][1])
+        await asyncio.sleep(2 * RECORDED_AFTER_S)  # The last failure is recorded after its answer.
         assert failures(broker) == {"failed": 3, "again": 0, "succeeded": 1}
         assert [each.kind for each in recorded] == [DecisionKind.AUTHENTICATION_FAILED] * 2
         assert recorded[0].why == (
@@ -400,5 +402,6 @@ async def test_an_address_that_guesses_waits_and_others_do_not(tmp_path: Path) -
                 return wire.token(client_token("alice", password))
 
         answers = [await in_thread(log_in, password) for password in ("wrong",) * 4 + ("alice-secret",)]
+        await asyncio.sleep(2 * RECORDED_AFTER_S)  # The last failure is recorded after its answer.
         assert [each[0] for each in answers] == ["SASL_AUTHENTICATION_FAILED"] * 4 + ["NONE"]
         assert [each.evidence["slowed_ms"] for each in recorded] == [0, 100]

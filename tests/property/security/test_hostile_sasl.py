@@ -9,13 +9,13 @@ from kavka.security.jaas import MalformedJaas, parse
 from kavka.security.plain import PlainServer
 from kavka.security.sasl import ServerExchange
 from kavka.security.sasl_server import Phase, SaslServer
-from kavka.security.scram_credentials import ScramCredential, ScramMechanism, credential_of, stand_in
+from kavka.security.scram_credentials import ScramCredential, ScramMechanism, Shapes, credential_of, stand_in
 from kavka.security.scram_exchange import Found, ScramServer
 from kavka.security.secret import Secret
 
 SALTED = bytes(range(32))
 ALICE = credential_of(ScramMechanism.SHA_256, b"salt", SALTED, 4096)
-NOBODY = stand_in(ScramMechanism.SHA_256, "x", b"secret", 4096)
+NOBODY = stand_in(ScramMechanism.SHA_256, "x", b"secret", Shapes())
 
 pieces = st.sampled_from(
     [

@@ -14,7 +14,7 @@ import pytest
 from kavka.broker.authentication.credential_store import CredentialStore
 from kavka.controller.work.config_admin import ConfigAdmin
 from kavka.runtime.disk import LocalFileSystem
-from kavka.security.scram_credentials import ScramCredential, ScramMechanism, stand_in
+from kavka.security.scram_credentials import ScramCredential, ScramMechanism, Shapes, stand_in
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, SessionEvent, SessionState
@@ -150,7 +150,7 @@ def test_a_secret_that_can_be_guessed_is_not_used(tmp_path: Path, secret: str) -
         session = await brokers.server.connect()
         await session.create(UNKNOWN_USERS_PATH, UnknownUsers(secret).encode())
         _, store = await brokers.new()
-        guessed = [stand_in(SHA_256, "nobody", guess, 4096) for guess in (b"", b"\0\0\0")]
+        guessed = [stand_in(SHA_256, "nobody", guess, Shapes()) for guess in (b"", b"\0\0\0")]
         assert store.find(SHA_256, "nobody").credential not in guessed
 
     run(tmp_path, scenario)

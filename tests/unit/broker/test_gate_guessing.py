@@ -182,6 +182,7 @@ async def test_those_who_wait_hold_bounded_memory_however_many_addresses_they_ha
 @virtually
 async def test_a_record_says_that_the_address_waits(world: World) -> None:
     await world.guess(FREE + 1)
+    await asyncio.sleep(1)
     free, slowed = world.recorded
     assert free.evidence["slowed_ms"] == 0
     assert slowed.evidence["slowed_ms"] == 100
@@ -229,6 +230,7 @@ def test_a_ticket_that_no_guess_can_make_keeps_nobody_waiting(reason: FailureRea
     async def scenario() -> None:
         world = World(lambda listener, name: Refusing(reason))
         await world.guess(FREE + 1)
+        await asyncio.sleep(1)
         assert [decision.evidence["slowed_ms"] for decision in world.recorded][-1] == slowed_ms
 
     in_virtual_time(scenario)

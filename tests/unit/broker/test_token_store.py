@@ -21,7 +21,6 @@ from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.security.delegation_tokens import Lifetimes, Token, TokenKey, Wish, password
 from kavka.security.principals import Principal
-from kavka.security.scram_credentials import ScramMechanism
 from kavka.security.secret import Secret
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
@@ -450,24 +449,6 @@ def test_what_zookeeper_does_not_take_is_refused(tmp_path: Path) -> None:
         renewers = tuple(Principal("User", "x" * 2000) for _ in range(600))
         assert await refusal(store.create(WISH._replace(renewers=renewers))) is ErrorCode.INVALID_REQUEST
         assert store.all() == []
-
-    run(tmp_path, scenario)
-
-
-def test_credentials_are_kept_for_tokens_that_are_there_only(tmp_path: Path) -> None:
-    async def scenario(brokers: Brokers) -> None:
-        _, store = await brokers.new()
-        token, token_hmac = await store.create(WISH)
-        mechanism = ScramMechanism.SHA_256
-        assert store.credential(mechanism, token.token_id) is None
-        credential = KEY.credential(mechanism, token.token_id)
-        store.remember(mechanism, token.token_id, credential)
-        store.remember(mechanism, "nobody's", credential)
-        await store.renew(token_hmac, ALICE, 5)
-        assert store.credential(mechanism, token.token_id) == credential
-        assert store.credential(mechanism, "nobody's") is None
-        await store.expire(token_hmac, ALICE, -1)
-        assert store.credential(mechanism, token.token_id) is None
 
     run(tmp_path, scenario)
 

@@ -8,7 +8,7 @@ from kavka.errors import ErrorCode
 from kavka.security.plain import PlainServer, client_token
 from kavka.security.sasl import FailureReason
 from kavka.security.sasl_server import Phase, Reaction, SaslServer
-from kavka.security.scram_credentials import ScramMechanism, stand_in
+from kavka.security.scram_credentials import ScramMechanism, Shapes, stand_in
 from kavka.security.scram_exchange import Found as ScramFound
 from kavka.security.scram_exchange import ScramServer
 from kavka.security.secret import Secret
@@ -18,7 +18,7 @@ ALICE, BOB, WRONG = client_token("alice", "a"), client_token("bob", "b"), client
 
 
 def new(lifetime_ms: int = 0) -> SaslServer:
-    nobody = stand_in(ScramMechanism.SHA_256, "x", b"s", 4096)
+    nobody = stand_in(ScramMechanism.SHA_256, "x", b"s", Shapes())
     return SaslServer(
         {
             "PLAIN": lambda: PlainServer(USERS),

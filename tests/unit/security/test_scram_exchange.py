@@ -6,7 +6,15 @@ from collections.abc import Callable
 import pytest
 
 from kavka.security.sasl import AuthenticationFailed, FailureReason, Step
-from kavka.security.scram_credentials import ScramCredential, ScramMechanism, credential_of, new_salt, salted, stand_in
+from kavka.security.scram_credentials import (
+    ScramCredential,
+    ScramMechanism,
+    Shapes,
+    credential_of,
+    new_salt,
+    salted,
+    stand_in,
+)
 from kavka.security.scram_exchange import MAX_FIRST_BYTES, Found, ScramServer, client_exchange
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
@@ -23,7 +31,7 @@ def server(
     password: str = "pencil", mechanism: ScramMechanism = SHA_256, nonce: str = SERVER_NONCE, user: str = "user"
 ) -> ScramServer:
     known = credential(password, mechanism)
-    nobody = stand_in(mechanism, "nobody", b"secret", 4096)
+    nobody = stand_in(mechanism, "nobody", b"secret", Shapes())
     return ScramServer(mechanism, lambda name: Found(known) if name == user else Found(nobody, is_known=False), nonce)
 
 
@@ -77,10 +85,11 @@ def test_an_unknown_user_is_answered_as_a_known_one_and_fails_at_the_proof() -> 
 
 
 def test_the_stand_in_of_a_name_is_always_the_same_and_looks_like_a_credential() -> None:
-    one = stand_in(SHA_512, "mallory", b"secret", 8192)
-    assert one == stand_in(SHA_512, "mallory", b"secret", 8192)
-    assert one.salt != stand_in(SHA_512, "trudy", b"secret", 8192).salt
-    assert one.salt != stand_in(SHA_512, "mallory", b"other", 8192).salt
+    shapes = Shapes([credential_of(SHA_512, b"7" * 25, bytes(64), 8192)])
+    one = stand_in(SHA_512, "mallory", b"secret", shapes)
+    assert one == stand_in(SHA_512, "mallory", b"secret", shapes)
+    assert one.salt != stand_in(SHA_512, "trudy", b"secret", shapes).salt
+    assert one.salt != stand_in(SHA_512, "mallory", b"other", shapes).salt
     assert 20 <= len(one.salt) <= 26
     assert one.salt.decode().isalnum()
     assert (len(one.stored_key), one.iterations) == (64, 8192)
@@ -187,14 +196,18 @@ class Tokens:
         self.rest_ms = rest_ms
         self.given: list[ScramCredential | None] = []
 
+    def salt(self, mechanism: ScramMechanism, token_id: str) -> bytes:
+        return SALT
+
     def labour(self, mechanism: ScramMechanism, token_id: str) -> Callable[[], ScramCredential] | None:
-        return (lambda: credential("hmac", mechanism)) if token_id == "id" else None
+        return lambda: credential("hmac", mechanism)
 
     def find(self, mechanism: ScramMechanism, token_id: str, computed: ScramCredential | None) -> Found:
         self.given.append(computed)
+        found = computed or credential("hmac", mechanism)
         if token_id != "id":
-            return Found(stand_in(mechanism, token_id, b"secret", 4096), is_known=False)
-        return Found(computed or credential("hmac", mechanism), owner="alice", rest_ms=lambda: self.rest_ms)
+            return Found(found, is_known=False)
+        return Found(found, owner="alice", rest_ms=lambda: self.rest_ms)
 
 
 def by_token(tokens: Tokens | None, mechanism: ScramMechanism = SHA_256) -> ScramServer:
@@ -211,16 +224,17 @@ def test_who_logs_in_with_a_token_is_its_owner_for_as_long_as_it_is_good(
     exchange = by_token(tokens, mechanism)
     client = client_exchange(mechanism, "id", "hmac", CLIENT_NONCE, is_by_token=True)
     message = next(client)
+    assert exchange.labour(message) is None
+    first = exchange.step(message)
+    tokens.rest_ms = 55
+    message = client.send(first.answer)
+    assert exchange.labour(b"n,,n=id,r=abc") is None
     labour = exchange.labour(message)
     assert labour is not None
     if beside:
         labour()
-    first = exchange.step(message)
-    assert (tokens.given[0] is not None) is beside
-    tokens.rest_ms = 55
-    message = client.send(first.answer)
-    assert exchange.labour(message) is None
     last = exchange.step(message)
+    assert (tokens.given[0] is not None) is beside
     assert (last.user, last.rest_ms, last.is_by_token) == ("alice", 55, True)
 
 
@@ -270,9 +284,13 @@ def test_where_there_are_no_tokens_nobody_logs_in_with_one() -> None:
 )
 def test_an_extension_says_that_the_name_is_a_tokens_as_in_kafka(extensions: bytes, is_token: bool) -> None:
     message = b"n,,n=id,r=abc," + extensions
-    assert (by_token(Tokens()).labour(message) is not None) is is_token
     tokens = Tokens()
-    by_token(tokens).step(message)
+    exchange = by_token(tokens)
+    challenge = exchange.step(message).answer
+    nonce = challenge.split(b",")[0]
+    last = b"c=biws," + nonce + b",p=" + b64encode(bytes(32))
+    assert (exchange.labour(last) is not None) is is_token
+    failure(exchange, last)
     assert bool(tokens.given) is is_token
 
 
@@ -283,7 +301,9 @@ def test_nobody_acts_for_the_owner_of_a_token_by_name() -> None:
 def test_a_credential_of_too_few_iterations_lets_nobody_in() -> None:
     weak = credential("pencil", iterations=4095)
     exchange = ScramServer(SHA_256, lambda name: Found(weak), SERVER_NONCE)
-    assert failure(exchange, b"n,,n=user,r=abc").reason is FailureReason.UNUSABLE_CREDENTIAL
+    client = client_exchange(SHA_256, "user", "pencil", CLIENT_NONCE)
+    failed = failure(exchange, client.send(exchange.step(next(client)).answer))
+    assert (failed.reason, failed.user) == (FailureReason.UNUSABLE_CREDENTIAL, "user")
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def new_authentication(
 
     kerberos = _kerberos(listeners)
     tokens = _tokens(listeners, ports)
-    beside = ports.run_blocking
+    beside = _one_at_a_time(ports.run_blocking)
     if kerberos is not None:
         beside = kerberos.beside
     elif tokens is not None:
@@ -133,6 +133,19 @@ def new_authentication(
         tokens,
         kerberos,
     )
+
+
+def _one_at_a_time(
+    run: Callable[[Callable[[], None]], Awaitable[None]],
+) -> Callable[[Callable[[], None]], Awaitable[None]]:
+    """However many ids of delegation tokens are guessed at once, files are written on those threads, too."""
+    turn = asyncio.Lock()
+
+    async def beside(work: Callable[[], None]) -> None:
+        async with turn:
+            await run(work)
+
+    return beside
 
 
 def _kerberos(listeners: Mapping[str, SaslListener]) -> KerberosAcceptors | None:

@@ -12,6 +12,7 @@ have one. Must not decide who may log in: that is `kavka.security.scram_exchange
     I3  a credential that cannot be read lets nobody in, and is told of without being shown
     I4  what is kept of the default user, which stands for all, lets nobody in: a user may be called as it is
     I5  one reading or change at a time: a user that was removed while all were read is not there afterwards
+    I6  a known name takes as much time as an unknown one: what would stand in for it is made for both
 
 Source: kafka.security.CredentialProvider, UserConfigHandler, DynamicConfigManager.
 """
@@ -20,14 +21,13 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64decode, b64encode
-from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Final
 
 from kavka.controller.work.config_admin import ConfigAdmin, ConfigChanges
 from kavka.errors import ZooKeeperError
 from kavka.logger import Logger
-from kavka.security.scram_credentials import DEFAULT_ITERATIONS, ScramCredential, ScramMechanism, stand_in
+from kavka.security.scram_credentials import MIN_ITERATIONS, ScramCredential, ScramMechanism, Shapes, stand_in
 from kavka.security.scram_exchange import Found
 from kavka.zookeeper.port import Event, NodeExists, OutcomeUnknown, SessionEvent, SessionState, ZooKeeper
 from kavka.zookeeper.znode_paths import DEFAULT_ENTITY, UNKNOWN_USERS_PATH, USERS_ENTITY, desanitize
@@ -58,18 +58,19 @@ class CredentialStore:
         self._randbytes = randbytes
         self._users: dict[str, Credentials] = {}
         self._secret = b""
-        self._usual: dict[ScramMechanism, int] = {}
+        self._shapes = dict.fromkeys(ScramMechanism, Shapes())
         self._lost = False
         self._unsubscribe: Callable[[], None] = lambda: None
         self._changes = ConfigChanges(zookeeper, self._apply, read_all=self._read_all, on_failure=self._on_unread)
 
     def find(self, mechanism: ScramMechanism, user: str) -> Found:
-        """The user's credential, or one that stands in for it."""
+        """The user's credential, or one that stands in for it (I6)."""
+        nobodys = stand_in(mechanism, user, self._secret, self._shapes[mechanism])
         credential = self._users.get(user, {}).get(mechanism)
-        if credential is not None:
-            return Found(credential)
-        iterations = self._usual.get(mechanism, DEFAULT_ITERATIONS)
-        return Found(stand_in(mechanism, user, self._secret, iterations), is_known=False)
+        if credential is None:
+            return Found(nobodys, is_known=False)
+        is_usable = credential.iterations >= MIN_ITERATIONS
+        return Found(credential if is_usable else nobodys, is_usable=is_usable)
 
     async def start(self) -> None:
         """Reads all users, and follows them from then on. Raises ZooKeeperError."""
@@ -136,10 +137,9 @@ class CredentialStore:
         self._count()
 
     def _count(self) -> None:
-        """The iterations that most users have: an unknown one is answered with them."""
+        """How users' credentials look: unknown users are answered alike."""
         for mechanism in ScramMechanism:
-            counts = Counter(own[mechanism].iterations for own in self._users.values() if mechanism in own)
-            self._usual[mechanism] = counts.most_common(1)[0][0] if counts else DEFAULT_ITERATIONS
+            self._shapes[mechanism] = Shapes(own[mechanism] for own in self._users.values() if mechanism in own)
 
     async def _read_secret(self) -> bytes:
         while True:

@@ -38,7 +38,6 @@ from kavka.security.delegation_tokens import (
     renewed,
 )
 from kavka.security.principals import Principal
-from kavka.security.scram_credentials import ScramCredential, ScramMechanism
 from kavka.zookeeper.change_nodes import ChangeFollower
 from kavka.zookeeper.delegation_token_znode import TokenNode
 from kavka.zookeeper.old_changes import OldChanges
@@ -113,8 +112,6 @@ class TokenStore:
         """By the HMAC's hash: how long a search in here takes tells nothing of an HMAC."""
         self._owners: dict[Principal, _Own] = {}
         """Counted along: an owner's tokens may name millions of renewers, and each new one asks for the sum."""
-        self._credentials: dict[tuple[ScramMechanism, str], ScramCredential] = {}
-        """Those that were needed."""
         self._follower = ChangeFollower(
             zookeeper,
             (TOKEN_CHANGES_PATH,),
@@ -134,15 +131,6 @@ class TokenStore:
         """Every token with its HMAC."""
         return [(known.token, known.hmac) for known in self._known.values()]
 
-    def credential(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential | None:
-        """What a login with the token is checked against; None until `remember` was given it."""
-        return self._credentials.get((mechanism, token_id))
-
-    def remember(self, mechanism: ScramMechanism, token_id: str, credential: ScramCredential) -> None:
-        """The credential of a token was computed."""
-        if token_id in self._known:
-            self._credentials[mechanism, token_id] = credential
-
     def _find_by(self, token_hmac: bytes) -> Token:
         """Raises RequestError: DELEGATION_TOKEN_NOT_FOUND."""
         known = self._known.get(self._ids_by_hmac.get(_hash(token_hmac), ""))
@@ -156,8 +144,6 @@ class TokenStore:
             self._ids_by_hmac.pop(_hash(former.hmac), None)
             self._count(former.token.owner, -1, -former.names_bytes)
         if token is None:
-            for mechanism in ScramMechanism:
-                self._credentials.pop((mechanism, token_id), None)
             return
         made = self.key.hmac(token_id) if former is None else former.hmac
         known = self._known[token_id] = _Known(token, made, token.names_bytes)

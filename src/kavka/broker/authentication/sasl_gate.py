@@ -10,7 +10,8 @@ decision; here it is read from bytes, answered, counted and, where it failed, de
         until the gate is open one frame is read at a time (`ServerConnection`), and afterwards requests are handled in
         the order in which they came
     I4  a failed authentication is answered after connection.failed.authentication.delay.ms, and then the connection is
-        closed; until then nothing is read from it
+        closed; until then nothing is read from it, and nothing is recorded: of each kind of failure the first of a
+        minute is, so that the time would tell which kind it was, and with that whether a user exists
     I5  where an address has failed too often, no proof of its clients is looked at, and nothing more is read from them,
         until its wait is over; at most MAX_HELD of them wait, with MAX_HELD_BYTES of all addresses together, and
         further ones fail. Those who are in go on
@@ -24,6 +25,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import ref
@@ -61,6 +63,8 @@ MAX_HELD: Final = 100
 MAX_HELD_BYTES: Final = 16 * 1024 * 1024
 """What all clients that wait have sent. A password takes a hundred bytes, a token some thousands; an attacker with many
 addresses would send as much as a frame may have, from each of them."""
+RECORDED_AFTER_S: Final = 0.05
+"""How long after its answer a failure is recorded."""
 NO_GUESSES: Final = frozenset(
     {
         FailureReason.UNSUPPORTED_MECHANISM,
@@ -451,7 +455,8 @@ class SaslGate:
         slowed_ms = 0
         if attempt.listener not in ports.unhurried and reaction.failure.reason not in NO_GUESSES:
             slowed_ms = ports.guessing.on_failure(attempt.host, attempt.listener, now_ms)
-        ports.failures.on_failed(attempt, reaction.failure, now_ms, slowed_ms=slowed_ms)
+        record = partial(ports.failures.on_failed, attempt, reaction.failure, now_ms, slowed_ms=slowed_ms)
+        ports.loop.call_later(ports.failure_delay_ms / 1000 + RECORDED_AFTER_S, record)
 
     def _framed_by_connection(self, header: RequestHeader, message: Any) -> Response:
         return Response(encode_chunks(message, header.api_version))
