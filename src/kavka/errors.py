@@ -393,6 +393,10 @@ class NotKafka(ConnectionFailed):
     """Whoever listens there speaks another protocol."""
 
 
+class NotTrusted(ConnectionFailed):
+    """The peer's certificate cannot be verified: another authority signed it, it is for another name, or it is over."""
+
+
 class ZooKeeperError(KavkaError):
     """An answer of ZooKeeper that is no success; its kinds are in zookeeper/port.py."""
 

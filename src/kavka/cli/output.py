@@ -266,6 +266,7 @@ ERROR_WORDS = {
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "you may not use the transactional id",
 }
 LISTENER_NEXT = "if it wants TLS or a login, name a file with both: --client-config FILE (docs/security.md)"
+TRUST_NEXT = "name its authority with ssl.truststore.location in the file that --client-config names (docs/security.md)"
 LOGIN_NEXT = "correct the user, the password or the mechanism in the file that --client-config names (docs/security.md)"
 DENIED_NEXT = "a super user's `kavka why denied` shows what is missing, and the command that allows it"
 
@@ -273,13 +274,15 @@ DENIED_NEXT = "a super user's `kavka why denied` shows what is missing, and the 
 def explain(error: KavkaError, bootstrap: str, *, meant: str | None = None) -> Failure:
     """The failure of a command for an error of the client, with what to do about it. `meant`: the topic that was
     probably meant by one that is not there."""
-    from kavka.errors import ConnectionFailed, ErrorCode, HostUnknown, NotKafka, RequestError
+    from kavka.errors import ConnectionFailed, ErrorCode, HostUnknown, NotKafka, NotTrusted, RequestError
 
     causes = (error, *getattr(error, "failures", ()))
     if any(isinstance(each, NotKafka) for each in causes):
         return Failure(str(error), "name a broker's own port with -b HOST:PORT; `kavka up` prints it")
     if any(isinstance(each, HostUnknown) for each in causes):
         return Failure(str(error), "correct the name, in -b HOST:PORT or KAVKA_BOOTSTRAP")
+    if any(isinstance(each, NotTrusted) for each in causes):
+        return Failure(str(error), TRUST_NEXT)
     if isinstance(error, ConnectionFailed):
         return _unreachable(str(error), bootstrap)
     if isinstance(error, RequestError):

@@ -33,6 +33,7 @@ from kavka.errors import (
     HostUnknown,
     KavkaError,
     NotKafka,
+    NotTrusted,
     RequestError,
 )
 from kavka.model import NO_EPOCH, TopicPartition
@@ -115,8 +116,9 @@ class NoBrokerAnswers(ConnectionFailed):
 
     @property
     def is_final(self) -> bool:
-        """Whether waiting is unlikely to help: nobody listens there, the host is unknown, or it is not a broker."""
-        return all(isinstance(each, ConnectionRefused | HostUnknown | NotKafka) for each in self.failures)
+        """Whether waiting is unlikely to help: nobody listens there, the host is unknown, or it is not a broker, or not
+        one that is trusted."""
+        return all(isinstance(each, ConnectionRefused | HostUnknown | NotKafka | NotTrusted) for each in self.failures)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kavka.errors import ConnectionFailed, FrameTooLarge
+from kavka.errors import ConnectionFailed, FrameTooLarge, HostUnknown
 from kavka.protocol.connection import Request, Response
 from kavka.runtime.loop import run
 from kavka.runtime.network.network import QUEUED_BYTES, RECEIVED_BYTES, SocketNetwork
@@ -74,6 +74,12 @@ def test_a_refused_connection_is_named() -> None:
 def test_a_host_without_address_is_named() -> None:
     with pytest.raises(ConnectionFailed, match=r"no\.such\.host\.invalid"):
         run(SocketNetwork().connect("no.such.host.invalid", 9092))
+
+
+@pytest.mark.parametrize("name", ["broker..example", f"{'b' * 64}.example"])
+def test_what_cannot_be_the_name_of_a_host_is_unknown_like_any_other(name: str) -> None:
+    with pytest.raises(HostUnknown, match=f"{name} cannot be resolved"):
+        run(SocketNetwork().connect(name, 9092))
 
 
 def test_an_attempt_without_answer_ends_in_time() -> None:

@@ -7,7 +7,8 @@ import pytest
 from kavka.cli.app import app
 from kavka.cli.help import ClickException, failure_of
 from kavka.cli.output import explain
-from kavka.errors import ConnectionFailed, ErrorCode, RequestError
+from kavka.client.cluster import NoBrokerAnswers
+from kavka.errors import ConnectionFailed, ErrorCode, NotTrusted, RequestError
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,13 @@ def test_a_listener_that_closes_the_connection_may_want_a_login() -> None:
     assert "--client-config FILE" in failure.next_step
     refused = explain(ConnectionFailed("host:9092 refused the connection"), "host:9092")
     assert "is a broker running at host:9092?" in refused.next_step
+
+
+def test_a_certificate_that_is_not_trusted_points_at_its_authority() -> None:
+    untrusted = NotTrusted("the certificate of host:9093 cannot be verified: self-signed certificate")
+    assert NoBrokerAnswers([untrusted]).is_final
+    for error in (untrusted, NoBrokerAnswers([untrusted])):
+        assert "ssl.truststore.location" in explain(error, "host:9093").next_step
 
 
 @pytest.mark.parametrize(

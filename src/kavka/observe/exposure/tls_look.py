@@ -128,6 +128,8 @@ async def _connect(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.
         return await asyncio.open_connection(host, port)
     except ConnectionRefusedError as problem:
         raise ConnectionRefused(f"{host}:{port} refused the connection") from problem
+    except UnicodeError as problem:
+        raise HostUnknown(f"cannot connect to {host}:{port}: no name of a host") from problem
     except OSError as problem:
         kind = HostUnknown if isinstance(problem, socket.gaierror) else ConnectionFailed
         raise kind(f"cannot connect to {host}:{port}: {problem.strerror or problem}") from problem

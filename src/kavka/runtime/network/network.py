@@ -102,7 +102,10 @@ def never_linger(connected: socket.socket) -> None:
 
 async def open_socket(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:
     """Connects to the first of the host's addresses that answers; raises OSError."""
-    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    try:
+        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as malformed:  # Python's own code for names refuses one with an empty or too long part.
+        raise socket.gaierror(socket.EAI_NONAME, "no name of a host") from malformed
     failure = OSError(f"{host} has no address")
     for family, kind, protocol, _, address in addresses:
         connected = socket.socket(family, kind, protocol)

@@ -49,8 +49,9 @@ def listen(
         except OSError:
             bound.close()
             raise
-    except socket.gaierror as error:
-        raise AddressUnavailable(AddressProblem.UNRESOLVED, host, port, str(error.strerror), what=what) from error
+    except (socket.gaierror, UnicodeError) as error:  # the latter for a name with an empty or too long part
+        why = str(getattr(error, "strerror", "no name of a host"))
+        raise AddressUnavailable(AddressProblem.UNRESOLVED, host, port, why, what=what) from error
     except OSError as error:
         problem = _PROBLEMS.get(error.errno or 0, AddressProblem.OTHER)
         raise AddressUnavailable(problem, host, port, error.strerror or str(error), what=what) from error
@@ -198,7 +199,7 @@ def _meet(address: str, host: str) -> bool:
         return True
     try:
         return address in {found[4][0] for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except OSError:
+    except (OSError, UnicodeError):
         return False
 
 

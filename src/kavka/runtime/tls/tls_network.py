@@ -16,7 +16,7 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kavka.errors import ConnectionFailed, ConnectionRefused, HostUnknown
+from kavka.errors import ConnectionFailed, ConnectionRefused, HostUnknown, NotTrusted
 from kavka.protocol.frames import BufferPool, FrameReader
 from kavka.runtime.network.network import CONNECT_TIMEOUT_S, SHARED_BYTES, SocketFrames, never_linger, open_socket
 from kavka.runtime.tls.tls_channel import RECEIVE_BYTES, SCRATCH_BYTES, TlsChannel, TlsSession
@@ -65,9 +65,7 @@ class TlsNetwork:
                 f"no TLS answer from {host}:{port} in {self._connect_timeout_s} s: does it listen with TLS there?"
             ) from error
         except ssl.SSLCertVerificationError as error:
-            raise ConnectionFailed(
-                f"the certificate of {host}:{port} cannot be verified: {error.verify_message}"
-            ) from error
+            raise NotTrusted(f"the certificate of {host}:{port} cannot be verified: {error.verify_message}") from error
         except (ssl.SSLError, NotTls) as error:
             why = getattr(error, "reason", None) or error
             raise ConnectionFailed(f"no TLS with {host}:{port}: {why}: does it listen with TLS there?") from error
