@@ -9,12 +9,14 @@ pyspark_kavka*; this package does the work.
     jvm_sockets, worker_garbage    a worker acknowledges at once what Spark sends it, and does not look through what it
                         has loaded for garbage
     errors, plain_errors    what can go wrong, with topic, partition and offset; how Spark shows it
+    missing_rights      which rights a query needs
 
     From topics to rows
     offsets             topics, timestamps and JSON as offsets
     filter_bounds, push_down   filters that reach the source
     read_tasks, trigger_limits    ranges as tasks; how far a micro-batch goes
     reader, connections    a range read, whoever leads; a worker's connections
+    first_contact       how long a cluster is looked for, and what is said where there is none
     backfill            ranges before a stream's beginning
     lag                 how far a query is behind
     batch_walk, decoder    batches that a reader sees; their records as Arrow columns

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from kavka.client.cluster import Cluster
 from kavka.model import TopicPartition
+from kavka_spark.first_contact import first_contact
 from kavka_spark.options import ConnectionOptions
 
 Result = TypeVar("Result")
@@ -79,10 +80,10 @@ class _Connections:
         self._kept: OrderedDict[ConnectionOptions, WorkerConnection] = OrderedDict()
         threading.Thread(target=self._loop.run_forever, name="kavka connections", daemon=True).start()
 
-    def get(self, options: ConnectionOptions) -> WorkerConnection:
+    def get(self, options: ConnectionOptions, *, begins: bool) -> WorkerConnection:
         found = self._kept.get(options)
         if found is None:
-            found = self._open(options)
+            found = self._open(options, begins=begins)
             self._kept[options] = found
         self._kept.move_to_end(options)
         while len(self._kept) > KEPT_CLUSTERS:
@@ -90,14 +91,14 @@ class _Connections:
             asyncio.run_coroutine_threadsafe(unused.cluster.close(), self._loop).result(CLOSE_TIMEOUT_S)
         return found
 
-    def _open(self, options: ConnectionOptions) -> WorkerConnection:
+    def _open(self, options: ConnectionOptions, *, begins: bool) -> WorkerConnection:
         from kavka.runtime.network.client_network import client_network
 
         network = client_network(options.tls, connect_timeout_s=options.client.connect_timeout_ms / 1000)
         cluster = Cluster(network, options.bootstrap, options.client)
         connection = WorkerConnection(cluster, self._loop)
         try:
-            connection.run(cluster.connect())
+            connection.run(first_contact(cluster, options, begins=begins))
         except BaseException:
             connection.run(cluster.close())
             raise
@@ -108,11 +109,12 @@ _connections: _Connections | None = None
 _making = threading.Lock()
 
 
-def connection(options: ConnectionOptions) -> WorkerConnection:
-    """The connection to that cluster. Connects if this process is not connected yet.
+def connection(options: ConnectionOptions, *, begins: bool = False) -> WorkerConnection:
+    """The connection to that cluster. Connects if this process is not connected yet: for a query that `begins`, or for
+    a task of one that runs and waits longer (`first_contact`).
 
-    Raises `ConnectionFailed` where no broker answers within `kafka.default.api.timeout.ms`, `ConfigError` for
-    certificates that cannot be used, `RequestError` for a wrong password.
+    Raises `UnreachableError` where no broker answers in time, `ConfigError` for certificates that cannot be used,
+    `RequestError` for a wrong password.
     """
     global _connections
     with _making:
@@ -120,4 +122,4 @@ def connection(options: ConnectionOptions) -> WorkerConnection:
             _connections = _Connections()
         current = _connections
     with current.lock:
-        return current.get(options)
+        return current.get(options, begins=begins)

@@ -143,6 +143,14 @@ class DataLossError(KavkaError):
         )
 
 
+class UnreachableError(KavkaError):
+    """No broker answers where the options say that brokers are."""
+
+
+class MissingRightError(KavkaError):
+    """The brokers refuse what a query needs. The message says what was refused, and which rights it takes."""
+
+
 class SubscriptionError(KavkaError):
     """Topics or partitions of a query that do not match what the cluster has."""
 

@@ -30,6 +30,7 @@ from kavka.errors import ErrorCode, KavkaError, RequestError
 from kavka_spark.errors import LayoutChangedError, SinkError, StaleBatchError
 from kavka_spark.marker_topic import MarkerTopic, Seen
 from kavka_spark.markers import Task
+from kavka_spark.missing_rights import refusal_in
 from kavka_spark.writer_layouts import (
     Layout,
     Replace,
@@ -164,7 +165,10 @@ class Settlement:
 
 def is_fenced(refused: BaseException | None) -> bool:
     """Whether another attempt has taken the id over, according to what broke a transaction or to what caused that. A
-    partition's leader may hear of it before the coordinator answers."""
+    partition's leader may hear of it before the coordinator answers. A producer that may not use its id is of no use
+    either, but nobody has taken it."""
+    if refusal_in(refused) is not None:
+        return False
     codes = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
     while refused is not None:
         if isinstance(refused, ProducerFenced) or (isinstance(refused, RequestError) and refused.code in codes):

@@ -84,6 +84,10 @@ WITHOUT_EFFECT = frozenset(
 )
 """Settings of Kafka's Java consumer and producer that change neither rows nor guarantees (I2)."""
 
+FIRST_CONTACT_MS = 15_000
+"""How long a query that begins waits for a broker, if its options do not say: one may be starting, and a wrong address
+should be told before its user looks elsewhere."""
+
 _DURATION = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
 _UNIT_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -95,6 +99,14 @@ class ConnectionOptions:
     bootstrap: tuple[tuple[str, int], ...]
     client: ClientSettings
     tls: TlsSettings | None = None
+    first_contact_ms: int = FIRST_CONTACT_MS
+    """How long a query that begins waits for a broker."""
+
+    @property
+    def protocol(self) -> str:
+        """As in `kafka.security.protocol`."""
+        below = "PLAINTEXT" if self.tls is None else "SSL"
+        return below if self.client.sasl is None else f"SASL_{below}"
 
     @property
     def shown(self) -> str:
@@ -144,12 +156,16 @@ def connection_options(options: Mapping[str, str]) -> ConnectionOptions:
         )
         if name in settings
     }
+    asked_ms = given.get("request_timeout_ms", FIRST_CONTACT_MS)
+    first_contact_ms = given.get("api_timeout_ms", min(asked_ms, FIRST_CONTACT_MS))
+    usual = ClientSettings().connect_timeout_ms
+    given.setdefault("connect_timeout_ms", min(usual, asked_ms, first_contact_ms))
     client = ClientSettings(
         client_id=settings.get("client.id", "kavka-spark"),
         sasl=login.sasl,
         **given,
     )
-    return ConnectionOptions(bootstrap=addresses, client=client, tls=login.tls)
+    return ConnectionOptions(bootstrap=addresses, client=client, tls=login.tls, first_contact_ms=first_contact_ms)
 
 
 def _login(settings: Mapping[str, str]) -> ClientLogin:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kavka.errors import KavkaError
+from kavka_spark.missing_rights import with_advice
 from kavka_spark.worker_garbage import in_worker
 
 Class = TypeVar("Class", bound=type)
@@ -78,10 +79,13 @@ def shown_plainly() -> Iterator[None]:
     """What is called in here shows errors of kavka's plainly."""
     try:
         yield
-    except KavkaError:
+    except KavkaError as failure:
         if in_worker():
             os.environ[_HIDE] = "1"
-        raise
+        told = with_advice(failure)
+        if told is failure:
+            raise
+        raise told from failure
 
 
 @with_plain_errors

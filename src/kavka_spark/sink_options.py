@@ -99,6 +99,8 @@ class SinkOptions:
     """The topic of all rows; None: the column 'topic' has it."""
     include_timestamp: bool = False
     max_block_ms: int = DEFAULT_MAX_BLOCK_MS
+    is_batch: bool = False
+    """Whether a batch job writes: one that finds no broker has begun in vain; a stream may ride out its restart."""
     exactly_once: ExactlyOnceOptions | None = None
 
 
@@ -121,6 +123,7 @@ def sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         topic=topic,
         include_timestamp=boolean(options, "includetimestamp", default=False),
         max_block_ms=_number(options, "max.block.ms", DEFAULT_MAX_BLOCK_MS),
+        is_batch=not streaming,
         exactly_once=exactly_once,
     )
 

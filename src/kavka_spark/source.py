@@ -142,7 +142,7 @@ class KavkaReader(Acknowledging, DataSourceReader):
         from kavka_spark.read_tasks import as_tasks
 
         options, cores = self._options, task_slots()
-        opened = connection(options.connection)
+        opened = connection(options.connection, begins=True)
         spans = opened.run(_spans(opened, options, self._bounds))
         sizes = {} if options.min_partitions is not None else opened.run(_offset_bytes(opened, options, spans, cores))
         return list(

@@ -151,7 +151,7 @@ class KavkaStreamReader(Acknowledging, DataSourceStreamReader, SupportsTriggerAv
         """Does nothing: the connections belong to the process, which ends with the query."""
 
     def _opened(self) -> WorkerConnection:
-        return connection(self._options.connection)
+        return connection(self._options.connection, begins=True)
 
     def _json(self, offsets: Offsets) -> Json:
         return offsets.to_json(with_ids=self._options.topic_ids)

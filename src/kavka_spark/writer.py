@@ -69,7 +69,7 @@ def write_rows(
         yield first
         yield from pieces
 
-    way = connection(options.connection)
+    way = connection(options.connection, begins=options.is_batch)
     encoder = RowEncoder(
         columns, options, _Topics(way, options.max_block_ms).partitions, now_ms=_now_ms, random=Random()
     )

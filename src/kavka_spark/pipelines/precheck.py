@@ -117,7 +117,7 @@ def reach(endpoint: Endpoint) -> None:
     """Raises `KavkaError` where its options are wrong, or its brokers do not answer in time."""
     from kavka_spark.connections import connection
 
-    connection(_impatient(endpoint))
+    connection(_impatient(endpoint), begins=True)
 
 
 def _asked(endpoint: Endpoint, spec: PipelineSpec, place: Place | None, *, with_topics: bool) -> Problem | None:
@@ -142,7 +142,7 @@ def _missing_topics(endpoint: Endpoint) -> list[str]:
     topics = source_options(endpoint.options, streaming=endpoint.kind == "stream").topics
     if isinstance(topics, SubscribePattern):
         return []
-    opened = connection(_impatient(endpoint))
+    opened = connection(_impatient(endpoint), begins=True)
     return opened.run(find_partitions(opened.cluster, topics, patient=False)).missing
 
 
@@ -158,6 +158,7 @@ def _impatient(endpoint: Endpoint) -> ConnectionOptions:
     client, answer_ms = reached.client, int(ANSWER_S * 1000)
     return replace(
         reached,
+        first_contact_ms=min(reached.first_contact_ms, answer_ms),
         client=replace(
             client,
             api_timeout_ms=min(client.api_timeout_ms, answer_ms),

@@ -69,6 +69,7 @@ _NEXT: Final = (
     ("JAVA_GATEWAY_EXITED", "is there a Java that Spark can use? `kavka spark doctor` checks it"),
     ("Cannot run program", "do the workers have a Python? `kavka spark doctor` checks PYSPARK_PYTHON"),
     ("ConnectionFailed", BROKERS_NEXT),
+    ("UnreachableError", BROKERS_NEXT),
 )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.client.admin import Admin
 from kavka.client.cluster import Cluster
-from kavka_spark.connections import connection
+from kavka_spark.connections import WorkerConnection, connection
 from kavka_spark.options import connection_options
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class Placement(NamedTuple):
 def placements(bootstrap: str, topics: Sequence[str] = ()) -> list[Placement]:
     """The partitions of these topics, or of all but internal ones.
 
-    Raises `ConnectionFailed`, `RequestError`, `ValueError`.
+    Raises `UnreachableError`, `ConnectionFailed`, `RequestError`, `ValueError`.
     """
-    return connection(connection_options({"kafka.bootstrap.servers": bootstrap})).run(_ask(bootstrap, topics))
+    return _connected(bootstrap).run(_ask(bootstrap, topics))
 
 
 def brokers(bootstrap: str) -> list[int]:
     """The ids of the brokers that are up. Raises as `placements`."""
-    return connection(connection_options({"kafka.bootstrap.servers": bootstrap})).run(_ask_brokers(bootstrap))
+    return _connected(bootstrap).run(_ask_brokers(bootstrap))
 
 
 def placement_schema() -> StructType:
@@ -54,8 +54,12 @@ def placement_schema() -> StructType:
     )
 
 
+def _connected(bootstrap: str) -> WorkerConnection:
+    return connection(connection_options({"kafka.bootstrap.servers": bootstrap}), begins=True)
+
+
 def _cluster(bootstrap: str) -> Cluster:
-    return connection(connection_options({"kafka.bootstrap.servers": bootstrap})).cluster
+    return _connected(bootstrap).cluster
 
 
 async def _ask(bootstrap: str, topics: Sequence[str]) -> list[Placement]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -181,7 +182,7 @@ def test_brokers_that_only_a_definition_names_are_told_with_its_line(
     port = free_port()
     problem = endpoints_problem(spec_of(tmp_path), made(f"127.0.0.1:{port}"), with_topics=False)
     assert problem is not None
-    assert problem.sentence.startswith(f"flow {flow}, transformations/a.py:{line}: ConnectionFailed: ")
+    assert problem.sentence.startswith(f"flow {flow}, transformations/a.py:{line}: UnreachableError: ")
     assert f"127.0.0.1:{port} refused the connection" in problem.problem
     assert "\n" not in problem.problem
     assert "-b HOST:PORT" in problem.next_step
@@ -193,7 +194,7 @@ def test_a_broker_that_accepts_and_never_answers_is_told_in_the_same_time(tmp_pa
         began = time.monotonic()
         problem = endpoints_problem(spec_of(tmp_path), reads(f"{first},{second}"), with_topics=False)
         assert problem is not None
-        assert f"{second} did not answer" in problem.problem
+        assert re.search(f"no answer from {first},{second}|{second} did not answer", problem.problem)
         assert time.monotonic() - began < 5
 
 
