@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka_spark.lakehouse.data_files import FileWriter, WrittenFile
 from kavka_spark.lakehouse.errors import CommitConflict, TableRefused
-from kavka_spark.lakehouse.layout import Layout
+from kavka_spark.lakehouse.layout import Layout, Partition
 from kavka_spark.lakehouse.stored_files import StoredFile
 from kavka_spark.lakehouse.table import TableFile
 
@@ -82,14 +82,13 @@ def compact(spark: SparkSession, table: TableHandle, *, small_bytes: int = SMALL
 
 def plan(files: Mapping[str, TableFile], layout: Layout, small_bytes: int) -> list[Group]:
     """I1. The smallest come first, so that most of them go."""
-    by_partition: dict[tuple[Any, ...], list[str]] = {}
+    by_partition: dict[Partition, list[str]] = {}
     for path, file in sorted(files.items(), key=lambda each: (each[1].size_bytes, each[0])):
         if file.size_bytes < small_bytes:
             by_partition.setdefault(file.partition, []).append(path)
     groups = []
     for partition, paths in by_partition.items():
-        values = dict(zip(layout.partition_by, partition, strict=True))
-        constants = {name: value for name, value in values.items() if name in layout.left_out}
+        constants = {name: value for name, value in partition if name in layout.left_out}
         together: list[str] = []
         size_bytes = 0
         for path in paths:

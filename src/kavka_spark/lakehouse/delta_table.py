@@ -45,7 +45,15 @@ from kavka_spark.lakehouse.delta_log_actions import can_partition, partition_tex
 from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
 from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema
 from kavka_spark.lakehouse.lake_options import LakeOptions
-from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, check_merge, check_partition, merge_properties
+from kavka_spark.lakehouse.layout import (
+    BUCKET_COLUMN,
+    Layout,
+    Partition,
+    check_buckets,
+    check_merge,
+    check_partition,
+    merge_properties,
+)
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import Held
 from kavka_spark.lakehouse.table import MARK, TableFile, filled_in_of, mark_of, merge_plan
@@ -216,7 +224,7 @@ class DeltaLakeTable:
         return AddAction(
             path=file.path,
             size=file.size_bytes,
-            partition_values=self._partition_texts(file.partition),
+            partition_values=self._partition_texts(self._named(file.partition)),
             modification_time=now_ms,
             data_change=not same_rows,
             stats=statistics(file.footer, self._layout.file_columns),
@@ -226,9 +234,12 @@ class DeltaLakeTable:
         file = self._files[path]
         return RemoveAction(path, not same_rows, now_ms, file.size_bytes, self._partition_texts(file.partition))
 
-    def _partition_texts(self, values: Sequence[Any]) -> dict[str, str | None]:
+    def _partition_texts(self, partition: Partition) -> dict[str, str | None]:
         """The partition of a file, as Delta's log has it."""
-        return {name: partition_text(value) for name, value in zip(self._layout.partition_by, values, strict=True)}
+        return {name: partition_text(value) for name, value in partition}
+
+    def _named(self, values: Iterable[Any]) -> Partition:
+        return tuple(zip(self._layout.partition_by, values, strict=True))
 
     def files(self) -> Mapping[str, TableFile]:
         return self._files
@@ -255,7 +266,7 @@ class DeltaLakeTable:
                         f"version {version} of {self.name} deletes rows beside its files (deletion vectors)"
                     )
                 values = action.get("partitionValues") or {}
-                partition = tuple(
+                partition = self._named(
                     partition_value(values.get(name), self._layout.columns.field(name).type)
                     for name in self._layout.partition_by
                 )
@@ -277,7 +288,7 @@ class DeltaLakeTable:
         partitions = [found[f"partition.{name}"].to_pylist() for name in self._layout.partition_by]
         values = zip(*partitions, strict=True) if partitions else iter([()] * found.num_rows)
         columns = zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), values, strict=True)
-        return {unquote(path): TableFile(size_bytes, tuple(partition)) for path, size_bytes, partition in columns}
+        return {unquote(path): TableFile(size_bytes, self._named(partition)) for path, size_bytes, partition in columns}
 
     def _own_marks(self, writer_id: str) -> list[dict[str, Any]]:
         """Of the table as it is: what was restored away does not count."""
@@ -417,4 +428,5 @@ def _check(opened: DeltaTable, place: Place, options: LakeOptions | None) -> Non
     if options is None:
         return
     check_merge(configuration, options.merge_keys, options.merge_buckets, f"the Delta table at {place.address}")
+    check_buckets(metadata.partition_columns, options.merge_keys, f"the Delta table at {place.address}")
     check_partition(metadata.partition_columns, options.partition_by, f"the Delta table at {place.address}")

@@ -52,7 +52,15 @@ from kavka_spark.lakehouse.data_files import WrittenFile
 from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
 from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema, plain_type
 from kavka_spark.lakehouse.lake_options import LakeOptions
-from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, check_merge, check_partition, merge_properties
+from kavka_spark.lakehouse.layout import (
+    BUCKET_COLUMN,
+    Layout,
+    Partition,
+    check_buckets,
+    check_merge,
+    check_partition,
+    merge_properties,
+)
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import Held
 from kavka_spark.lakehouse.table import MARK, TableFile, filled_in_of, mark_of, merge_plan
@@ -220,7 +228,7 @@ class IcebergTable:
         )
 
     def files(self) -> Mapping[str, TableFile]:
-        return {path: TableFile(file.file_size_in_bytes, _partition(file)) for path, file in self._files.items()}
+        return {path: TableFile(file.file_size_in_bytes, self._partition(file)) for path, file in self._files.items()}
 
     def properties(self) -> Mapping[str, str]:
         return dict(self._opened.properties)
@@ -259,7 +267,12 @@ class IcebergTable:
     def _changed_file(self, file: DataFile) -> ChangedFile:
         if not file.file_path.startswith(f"{self._base}/"):
             raise TableRefused(f"{self.name} has a file at {file.file_path}, which is not below {self._base}")
-        return ChangedFile(file.file_path.removeprefix(f"{self._base}/"), _partition(file))
+        return ChangedFile(file.file_path.removeprefix(f"{self._base}/"), self._partition(file))
+
+    def _partition(self, file: DataFile) -> Partition:
+        """By what the table was partitioned when the file was written."""
+        names = (field.name for field in self._opened.specs()[file.spec_id].fields)
+        return tuple((name, file.partition[at]) for at, name in enumerate(names))
 
     def _snapshots(self) -> list[Snapshot]:
         return list(ancestors_of(self._opened.current_snapshot(), self._opened.metadata))
@@ -302,10 +315,6 @@ class IcebergTable:
 
     def _next_turn(self) -> int:
         return 1 + max((int(mark.get(TURN, 0)) for mark in self._kept()), default=0)
-
-
-def _partition(file: DataFile) -> tuple[Any, ...]:
-    return tuple(file.partition[at] for at in range(len(file.partition)))
 
 
 def _is_first(snapshot: Snapshot) -> bool:
@@ -405,4 +414,5 @@ def _check(opened: Opened, name: str, options: LakeOptions | None) -> None:
     if options is None:
         return
     check_merge(opened.properties, options.merge_keys, options.merge_buckets, f"the Iceberg table {name}")
+    check_buckets([field.name for field in spec.fields], options.merge_keys, f"the Iceberg table {name}")
     check_partition([field.name for field in spec.fields], options.partition_by, f"the Iceberg table {name}")

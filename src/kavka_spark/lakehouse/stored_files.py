@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kavka_spark.lakehouse.data_files import aligned
-from kavka_spark.lakehouse.layout import Layout
-
-FIELD_ID: Final = b"PARQUET:field_id"
+from kavka_spark.lakehouse.layout import Layout, field_id
 
 
 class StoredFile:
@@ -68,15 +66,10 @@ class StoredFile:
 
 def names_of(columns: pa.Schema, layout: Layout) -> dict[str, str]:
     """The table's name of each column of a file that the table still has."""
-    by_id = {_field_id(each): each.name for each in layout.columns if _field_id(each) is not None}
+    by_id = {field_id(each): each.name for each in layout.columns if field_id(each) is not None}
     names = {}
     for each in columns:
-        found = by_id.get(_field_id(each)) if by_id and _field_id(each) is not None else each.name
+        found = by_id.get(field_id(each)) if by_id and field_id(each) is not None else each.name
         if found is not None and found in layout.columns.names:
             names[each.name] = found
     return names
-
-
-def _field_id(field: pa.Field) -> bytes | None:
-    found: bytes | None = (field.metadata or {}).get(FIELD_ID)
-    return found

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, Protocol
 from kavka.model import TopicPartition
 from kavka_spark.lakehouse.batch import Batch
 from kavka_spark.lakehouse.data_files import WrittenFile
+from kavka_spark.lakehouse.errors import TableRefused
 from kavka_spark.lakehouse.lake_options import LakeOptions
-from kavka_spark.lakehouse.layout import Layout, MergePlan
+from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, MergePlan, Partition
 from kavka_spark.lakehouse.progress import Held, nested
 from kavka_spark.lakehouse.table_changes import CommitFiles
 
@@ -21,7 +22,7 @@ class TableFile(NamedTuple):
     """A file that the table has now."""
 
     size_bytes: int
-    partition: tuple[Any, ...]
+    partition: Partition
 
 
 class Table(Protocol):
@@ -74,10 +75,17 @@ class Table(Protocol):
 
 
 def merge_plan(options: LakeOptions, files: Mapping[str, TableFile]) -> MergePlan:
-    """How changes are merged into a table that has these files: its one partition column is the bucket."""
+    """How changes are merged into a table that has these files: its one partition column is the bucket. Raises
+    TableRefused for a file in which any key may be."""
     by_bucket: dict[int, list[str]] = {}
     for path, file in sorted(files.items()):
-        by_bucket.setdefault(file.partition[0], []).append(path)
+        bucket = dict(file.partition).get(BUCKET_COLUMN)
+        if bucket is None:
+            raise TableRefused(
+                f"the table has a file that is in no {BUCKET_COLUMN} ({path}): somebody else has written it. Changes "
+                "of its keys would be merged into other files; delete its rows, or write the changes to another table"
+            )
+        by_bucket.setdefault(bucket, []).append(path)
     plan = {bucket: tuple(paths) for bucket, paths in by_bucket.items()}
     return MergePlan(keys=options.merge_keys, buckets=options.merge_buckets, files=plan)
 

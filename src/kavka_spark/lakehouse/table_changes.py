@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from kavka_spark.lakehouse.errors import TableRefused
-from kavka_spark.lakehouse.layout import Layout
+from kavka_spark.lakehouse.layout import Layout, Partition
 from kavka_spark.lakehouse.stored_files import StoredFile
 
 CHANGE_TYPE, COMMIT_VERSION = "_change_type", "_commit_version"
@@ -39,7 +39,7 @@ class ChangedFile(NamedTuple):
     """A file that a commit added or took out, by its path below the layout's place."""
 
     path: str
-    partition: tuple[Any, ...]
+    partition: Partition
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,15 @@ def tasks_of(commits: Iterable[CommitFiles], layout: Layout) -> list[ChangesTask
     """In the order of the commits."""
     tasks = []
     for commit in commits:
-        by_partition: dict[tuple[Any, ...], tuple[list[str], list[str]]] = {}
+        by_partition: dict[Partition, tuple[list[str], list[str]]] = {}
+        # Rows may have moved from files of a former partitioning: then only all files together are the same rows.
+        names = {tuple(name for name, _ in file.partition) for file in (*commit.added, *commit.removed)}
+        is_mixed = len(names) > 1 and bool(commit.removed)
         for at, files in enumerate((commit.added, commit.removed)):
             for file in files:
-                by_partition.setdefault(file.partition, ([], []))[at].append(file.path)
+                by_partition.setdefault(() if is_mixed else file.partition, ([], []))[at].append(file.path)
         for partition, (added, removed) in sorted(by_partition.items(), key=lambda each: str(each[0])):
-            values = dict(zip(layout.partition_by, partition, strict=True))
-            constants = {name: value for name, value in values.items() if name in layout.left_out}
+            constants = {name: value for name, value in partition if name in layout.left_out}
             if removed:
                 tasks.append(ChangesTask(commit.version, constants, sorted(added), sorted(removed)))
             else:

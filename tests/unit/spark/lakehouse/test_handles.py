@@ -121,7 +121,7 @@ def test_only_small_files_of_one_partition_go_together_up_to_a_whole_file(monkey
         left_out=frozenset({"country"}),
     )  # fmt: skip
     sizes = {"a": (40, "at"), "b": (50, "at"), "c": (30, "at"), "d": (90, "at"), "e": (10, "de"), "f": (99, "at")}
-    files = {path: TableFile(size, (country,)) for path, (size, country) in sizes.items()}
+    files = {path: TableFile(size, (("country", country),)) for path, (size, country) in sizes.items()}
     assert plan(files, layout, 95) == [compaction.Group(("c", "a"), {"country": "at"})]
 
 
