@@ -10,8 +10,15 @@ import pytest
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import StateBatch
 from kavka.share.decide.acquired_records import LogBatch, Wish
-from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, ShareLimits, SharePartition, Write
-from kavka.share.decide.spans import RecordState
+from kavka.share.decide.share_partition import (
+    MOST_SPANS,
+    Acknowledgement,
+    AcknowledgeType,
+    ShareLimits,
+    SharePartition,
+    Write,
+)
+from kavka.share.decide.spans import TERMINAL, RecordState
 
 LIMITS = ShareLimits(deliveries=3, lock_ms=100, in_flight=12)
 MEMBERS = ("a", "b")
@@ -26,8 +33,17 @@ class Offset:
     leaving: RecordState | None = None
 
 
+LOG = [
+    LogBatch(first, first + 2, is_aborted=first % 15 == 9)
+    for first in range(0, 90, 3)
+    if first % 21 != 6  # A hole: what was there was compacted.
+]
+DELIVERABLE = {offset for batch in LOG if not batch.is_aborted for offset in range(batch.first, batch.last + 1)}
+
+
 class Story:
-    """One run: the partition, and a dict of offsets that says what must be true of it."""
+    """One run: the partition, and a dict of offsets that says what must be true of it. `stored`: the same of what a
+    coordinator keeps, from which another leader goes on."""
 
     def __init__(self, seed: int, limits: ShareLimits = LIMITS) -> None:
         self.draw = random.Random(seed)
@@ -37,12 +53,31 @@ class Story:
         self.now_ms = 0
         self.write: Write | None = None
         self.in_write: set[int] = set()
-        self.log = [LogBatch(first, first + 2) for first in range(0, 60, 3)]
+        self.stored: dict[int, tuple[int, int]] = {}
+        self.stored_start = 0
+        self.log = LOG
 
     def step(self) -> None:
         self.now_ms += self.draw.randrange(20)
-        getattr(self, self.draw.choice(("acquire", "acknowledge", "release", "expire", "bury", "send", "settle")))()
+        kinds = ("acquire", "acknowledge", "release", "expire", "bury", "send", "settle")
+        getattr(self, "move" if self.draw.random() < 0.02 else self.draw.choice(kinds))()
         self.check()
+
+    def move(self) -> None:
+        """Another leader goes on with what is stored; it may have been written and not told."""
+        if self.write is not None and self.draw.random() < 0.5:
+            self.store(self.write)
+        self.write = None
+        batches = [StateBatch(offset, offset, *state) for offset, state in self.stored.items()]
+        self.draw.shuffle(batches)
+        self.partition = SharePartition(self.stored_start, batches)
+        self.model = {offset: Offset(RecordState(state), count) for offset, (state, count) in self.stored.items()}
+
+    def store(self, write: Write) -> None:
+        for first, last, state, count in write.batches:
+            self.stored.update(dict.fromkeys(range(first, last + 1), (state, count)))
+        self.stored_start = max(self.stored_start, write.start_offset)
+        self.stored = {offset: state for offset, state in self.stored.items() if offset >= self.stored_start}
 
     def acquire(self) -> None:
         member, at = self.draw.choice(MEMBERS), self.partition.next_fetch_offset
@@ -52,30 +87,40 @@ class Story:
         offsets = [(offset, piece.deliveries) for piece in given for offset in range(piece.first, piece.last + 1)]
         assert not wish.is_exact or len(offsets) <= wish.max_records
         for offset, count in offsets:
+            assert offset in DELIVERABLE
             known = self.model.setdefault(offset, Offset())
             assert (known.state, known.leaving) == (RecordState.AVAILABLE, None), "given out though it was not free"
             assert count == known.count + 1 <= self.limits.deliveries
             self.model[offset] = Offset(RecordState.ACQUIRED, count, member, self.now_ms + self.limits.lock_ms)
 
     def acknowledge(self) -> None:
-        member, kind = self.draw.choice(MEMBERS), self.draw.choice(list(AcknowledgeType))
+        """Up to three ranges; one may begin with the last offset of the one before it."""
+        member, asked, said = self.draw.choice(MEMBERS), [], []
         first = self.draw.randrange(0, self.partition.end + 2)
-        last = first + self.draw.randrange(4)
-        asked = [offset for offset in range(first, last + 1) if offset >= self.partition.start]
-        held = all(
-            (known := self.model.get(offset)) is not None
-            and known.state is RecordState.ACQUIRED
-            and known.leaving is None
-            and known.member == member
-            for offset in asked
-        )
+        for _ in range(self.draw.randrange(1, 4)):
+            last = first + self.draw.randrange(4)
+            kinds = [int(self.draw.choice(list(AcknowledgeType))) for _ in range(first, last + 1)]
+            kinds = kinds[:1] if self.draw.random() < 0.5 else kinds
+            asked.append(Acknowledgement(first, last, kinds))
+            said += [
+                (offset, AcknowledgeType(kinds[(offset - first) % len(kinds)])) for offset in range(first, last + 1)
+            ]
+            first = last + self.draw.randrange(3)
+        said = [(offset, kind) for offset, kind in said if offset >= self.partition.start]
+        held, left = True, set()
+        for offset, kind in said:
+            known = self.model.get(offset, Offset())
+            held &= (known.state, known.leaving, known.member) == (RecordState.ACQUIRED, None, member)
+            held &= offset not in left
+            left |= {offset} if kind is not AcknowledgeType.RENEW else set()
         try:
-            self.partition.acknowledge(member, [Acknowledgement(first, last, [kind])], self.now_ms, self.limits)
+            change = self.partition.acknowledge(member, asked, self.now_ms, self.limits)
         except RequestError:
             assert not held
             return
         assert held
-        for offset in asked:
+        assert bool(change) == bool(left)
+        for offset, kind in said:
             if kind is AcknowledgeType.RENEW:
                 self.model[offset].deadline_ms = self.now_ms + self.limits.lock_ms
             else:
@@ -133,11 +178,18 @@ class Story:
             assert written == {
                 offset: (self.model[offset].leaving, self.model[offset].count) for offset in self.in_write
             }
+            start = self.write.start_offset
+            done = {offset for offset, known in self.model.items() if (known.leaving or known.state) in TERMINAL}
+            assert not [offset for offset in self.model if offset < start and offset not in done]
+            assert start == self.partition.end or start not in done
+            assert self.write.complete == len([offset for offset in done if offset >= start])
 
     def settle(self) -> None:
         if self.write is None:
             return
         is_committed = self.draw.random() < 0.7
+        if is_committed:
+            self.store(self.write)
         self.partition.settle(self.write, is_committed=is_committed)
         for offset in self.in_write:
             known = self.model[offset]
@@ -154,6 +206,8 @@ class Story:
         for span in partition.spans:
             for offset in range(span.first, span.last + 1):
                 told[offset] = (span.state, span.deliveries, span.becomes)
+                if offset not in DELIVERABLE and span.state is RecordState.ARCHIVED:
+                    self.model[offset] = Offset(RecordState.ARCHIVED, span.deliveries)
         for offset, known in self.model.items():
             if offset < partition.start:
                 assert known.leaving is None
@@ -166,6 +220,33 @@ class Story:
             for before, after in zip(list(partition.spans), list(partition.spans)[1:], strict=False)
         )
 
+    def finish(self) -> None:
+        """From now on a member accepts all that it gets, and every write is made."""
+        for _ in range(400):
+            self.now_ms += self.limits.lock_ms
+            self.expire()
+            self.bury()
+            batches = [batch for batch in self.log if batch.last >= self.partition.next_fetch_offset]
+            given = self.partition.acquire("last", batches, Wish(500), self.now_ms, self.limits)
+            assert all(set(range(one.first, one.last + 1)) <= DELIVERABLE for one in given)
+            for one in given:
+                accepted = Acknowledgement(one.first, one.last, [AcknowledgeType.ACCEPT])
+                self.partition.acknowledge("last", [accepted], self.now_ms, self.limits)
+                for offset in range(one.first, one.last + 1):
+                    self.model[offset] = Offset(RecordState.ACQUIRED, one.deliveries, leaving=RecordState.ACKNOWLEDGED)
+            self.check()
+            self.send()
+            if self.write is not None:
+                self.partition.settle(self.write, is_committed=True)
+                for offset in self.in_write:
+                    known = self.model[offset]
+                    assert known.leaving is not None
+                    self.model[offset] = Offset(known.leaving, known.count)
+                self.write = None
+            if self.partition.start == LOG[-1].last + 1:
+                return
+        raise AssertionError(f"{self.partition.start} is not passed: {list(self.partition.spans)[:3]}")
+
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_share_partition_is_what_a_model_of_single_offsets_says(seed: int) -> None:
@@ -174,6 +255,7 @@ def test_a_share_partition_is_what_a_model_of_single_offsets_says(seed: int) -> 
         story.step()
     assert story.model
     assert not story.partition.may_have_dead_letters
+    story.finish()
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -182,6 +264,7 @@ def test_the_same_in_a_group_with_dead_letters(seed: int) -> None:
     for _ in range(200):
         story.step()
     assert story.model
+    story.finish()
 
 
 def given_up(kind: AcknowledgeType, *, deliveries: int = 3) -> SharePartition:
@@ -310,3 +393,70 @@ def test_who_acknowledges_what_nobody_was_given_is_told_which_offset_it_is(first
     with pytest.raises(RequestError, match=f"The {which} offset in request is past acquired records") as refused:
         partition.acknowledge("m", [Acknowledgement(first, 9, [AcknowledgeType.ACCEPT])], 0, LIMITS)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_what_is_stored_twice_or_done_at_the_front_is_taken_as_it_is() -> None:
+    stored = [StateBatch(0, 4, RecordState.ACKNOWLEDGED, 1), StateBatch(2, 3, 0, 1), StateBatch(5, 6, 0, 2)]
+    partition = SharePartition(0, stored)
+    assert [(span.first, span.last, span.state, span.deliveries) for span in partition.spans] == [(5, 6, 0, 2)]
+    assert (partition.start, partition.end) == (5, 7)
+    assert SharePartition(0, [StateBatch(0, 0, RecordState.ARCHIVING, 3)]).may_have_dead_letters
+
+
+def test_the_start_passes_what_is_done_behind_what_the_log_has_deleted() -> None:
+    partition = SharePartition(0, [StateBatch(0, 1, 0, 1), StateBatch(2, 4, RecordState.ACKNOWLEDGED, 1)])
+    partition.archive_below(2)
+    assert (partition.start, partition.end) == (5, 5)
+
+
+@pytest.mark.parametrize(("deliveries", "is_failing"), [(1, False), (2, True)])
+def test_what_failed_for_half_of_its_deliveries_goes_out_alone(deliveries: int, *, is_failing: bool) -> None:
+    partition = SharePartition(0, [StateBatch(0, 1, 0, deliveries)])
+    assert partition.next_is_failing(LIMITS) is is_failing
+
+
+def test_one_more_record_may_be_given_out_until_the_limit_is_reached() -> None:
+    partition = SharePartition(0)
+    for count in range(LIMITS.in_flight):
+        assert (partition.room(LIMITS), partition.may_take_more(LIMITS)) == (LIMITS.in_flight - count, True)
+        partition.acquire("m", [LogBatch(count, count)], Wish(1), 0, LIMITS)
+    assert (partition.room(LIMITS), partition.may_take_more(LIMITS)) == (0, False)
+
+
+def test_a_state_of_many_runs_takes_no_new_records() -> None:
+    stored = [StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(MOST_SPANS - 1)]
+    limits = LIMITS._replace(in_flight=10 * MOST_SPANS)
+    assert SharePartition(0, stored).room(limits) == limits.in_flight - MOST_SPANS + 1
+    stored.append(StateBatch(MOST_SPANS - 1, MOST_SPANS - 1, 0, 1 + (MOST_SPANS - 1) % 2))
+    assert SharePartition(0, stored).room(limits) == 0
+
+
+def test_who_wants_no_record_gets_none() -> None:
+    assert taken(Wish(0), LogBatch(0, 2))[0] == []
+    assert taken(Wish(1), LogBatch(0, 0))[0] == [(0, 0)]
+
+
+def test_an_acknowledgement_where_nothing_is_held_is_refused_in_kafkas_words() -> None:
+    partition = SharePartition(0)
+    accepted = [Acknowledgement(0, 0, [AcknowledgeType.ACCEPT])]
+    with pytest.raises(RequestError, match="The request batch offsets are not found in the cache") as refused:
+        partition.acknowledge("m", accepted, 0, LIMITS)
+    assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
+    partition.acquire("m", [LogBatch(0, 2)], Wish(5), 0, LIMITS)
+    twice = [Acknowledgement(0, 1, [AcknowledgeType.ACCEPT]), Acknowledgement(1, 2, [AcknowledgeType.ACCEPT])]
+    with pytest.raises(RequestError, match="Offset 1 is acknowledged twice") as refused:
+        partition.acknowledge("m", twice, 0, LIMITS)
+    assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
+    assert not partition.has_unsent
+
+
+def test_a_rejection_that_was_not_stored_is_not_what_the_dead_letter_tells() -> None:
+    limits = ShareLimits(1, 100, 12, RecordState.ARCHIVING)
+    partition = SharePartition(0)
+    partition.acquire("m", [LogBatch(0, 0)], Wish(1), 0, limits)
+    partition.acknowledge("m", [Acknowledgement(0, 0, [AcknowledgeType.REJECT])], 0, limits)
+    partition.settle(partition.take_write(), is_committed=False)
+    partition.release("m", limits)
+    partition.settle(partition.take_write(), is_committed=True)
+    (span,) = partition.dead_letters()
+    assert not span.is_rejected
