@@ -17,6 +17,7 @@ from kavka.share.decide.share_partition import (
     ShareLimits,
     SharePartition,
     Write,
+    check_acknowledgements,
 )
 from kavka.share.decide.spans import TERMINAL, RecordState
 
@@ -423,6 +424,14 @@ def test_one_more_record_may_be_given_out_until_the_limit_is_reached() -> None:
     assert (partition.room(LIMITS), partition.may_take_more(LIMITS)) == (0, False)
 
 
+def test_the_last_record_that_there_is_room_for_brings_its_batch() -> None:
+    partition = SharePartition(0)
+    partition.acquire("m", [LogBatch(0, LIMITS.in_flight - 2)], Wish(500), 0, LIMITS)
+    assert partition.room(LIMITS) == 1
+    (given,) = partition.acquire("m", [LogBatch(LIMITS.in_flight - 1, LIMITS.in_flight + 1)], Wish(1), 0, LIMITS)
+    assert (given.first, given.last) == (LIMITS.in_flight - 1, LIMITS.in_flight + 1)
+
+
 def test_a_state_of_many_runs_takes_no_new_records() -> None:
     stored = [StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(MOST_SPANS - 1)]
     limits = LIMITS._replace(in_flight=10 * MOST_SPANS)
@@ -442,9 +451,9 @@ def test_an_acknowledgement_where_nothing_is_held_is_refused_in_kafkas_words() -
     with pytest.raises(RequestError, match="The request batch offsets are not found in the cache") as refused:
         partition.acknowledge("m", accepted, 0, LIMITS)
     assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
-    partition.acquire("m", [LogBatch(0, 2)], Wish(5), 0, LIMITS)
-    twice = [Acknowledgement(0, 1, [AcknowledgeType.ACCEPT]), Acknowledgement(1, 2, [AcknowledgeType.ACCEPT])]
-    with pytest.raises(RequestError, match="Offset 1 is acknowledged twice") as refused:
+    partition.acquire("m", [LogBatch(0, 4)], Wish(5), 0, LIMITS)
+    twice = [Acknowledgement(0, 2, [AcknowledgeType.ACCEPT]), Acknowledgement(2, 4, [AcknowledgeType.ACCEPT])]
+    with pytest.raises(RequestError, match="Offset 2 is acknowledged twice") as refused:
         partition.acknowledge("m", twice, 0, LIMITS)
     assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
     assert not partition.has_unsent
@@ -460,3 +469,97 @@ def test_a_rejection_that_was_not_stored_is_not_what_the_dead_letter_tells() -> 
     partition.settle(partition.take_write(), is_committed=True)
     (span,) = partition.dead_letters()
     assert not span.is_rejected
+
+
+def given(partition: SharePartition, batch: LogBatch, wish: Wish, limits: ShareLimits) -> list[tuple[int, int, int]]:
+    return [(one.first, one.last, one.deliveries) for one in partition.acquire("m", [batch], wish, 0, limits)]
+
+
+@pytest.mark.parametrize(
+    ("most", "pieces"), [(2, [(0, 1, 2)]), (3, [(0, 1, 2), (2, 2, 1)]), (4, [(0, 1, 2), (2, 3, 1)])]
+)
+def test_a_number_of_records_is_filled_from_several_runs_of_a_batch(
+    most: int, pieces: list[tuple[int, int, int]]
+) -> None:
+    partition = SharePartition(0, [StateBatch(0, 1, 0, 1), StateBatch(2, 3, 0, 0)])
+    assert given(partition, LogBatch(0, 3), Wish(most, is_exact=True), LIMITS) == pieces
+
+
+def test_what_is_failing_waits_for_a_fetch_of_its_own_and_what_is_behind_it_waits_too() -> None:
+    partition = SharePartition(0, [StateBatch(0, 0, 0, 1), StateBatch(1, 1, 0, 2), StateBatch(2, 2, 0, 1)])
+    fetches = [given(partition, LogBatch(0, 2), Wish(10), LIMITS) for _ in range(4)]
+    assert fetches == [[(0, 0, 2)], [(1, 1, 3)], [(2, 2, 2)], []]
+
+
+def test_a_batch_that_fails_is_halved_wherever_it_lies() -> None:
+    limits = LIMITS._replace(deliveries=6)
+    partition = SharePartition(10, [StateBatch(10, 17, 0, 3)])
+    assert given(partition, LogBatch(10, 17), Wish(100), limits) == [(10, 13, 4)]
+
+
+def test_no_new_record_goes_out_with_what_is_failing() -> None:
+    limits = LIMITS._replace(deliveries=6)
+    partition = SharePartition(0, [StateBatch(0, 1, 0, 3), StateBatch(2, 7, RecordState.ACKNOWLEDGED, 1)])
+    assert given(partition, LogBatch(0, 8), Wish(100), limits) == [(0, 1, 4)]
+    assert given(partition, LogBatch(8, 8), Wish(100), limits) == [(8, 8, 1)]
+
+
+def test_what_failed_another_number_of_times_waits_for_another_fetch() -> None:
+    limits = LIMITS._replace(deliveries=6)
+    stored = [StateBatch(0, 1, 0, 3), StateBatch(2, 2, 0, 4), StateBatch(3, 3, 0, 3), StateBatch(4, 7, 2, 1)]
+    partition = SharePartition(0, stored)
+    fetches = [given(partition, LogBatch(0, 7), Wish(100), limits) for _ in range(4)]
+    assert fetches == [[(0, 1, 4)], [(2, 2, 5)], [(3, 3, 4)], []]
+
+
+ACCEPT, RENEW = [AcknowledgeType.ACCEPT], [AcknowledgeType.RENEW]
+MIXED = [AcknowledgeType.GAP, AcknowledgeType.ACCEPT, AcknowledgeType.REJECT]
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [],
+        [(0, 0, ACCEPT)],
+        [(0, 9, ACCEPT)],
+        [(3, 5, MIXED)],
+        [(0, 2, MIXED), (2, 2, ACCEPT), (3, 5, MIXED)],
+        [(-1, 0, ACCEPT)],
+    ],
+)
+def test_acknowledgements_that_can_be_meant(ranges: list[tuple[int, int, list[int]]]) -> None:
+    check_acknowledgements([Acknowledgement(*each) for each in ranges], may_renew=False, is_renewal=False)
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [(1, 0, ACCEPT)],
+        [(-2, 0, ACCEPT)],
+        [(0, 5, ACCEPT), (4, 6, ACCEPT)],
+        [(5, 6, ACCEPT), (0, 1, ACCEPT)],
+        [(0, 1, MIXED)],
+        [(0, 3, MIXED)],
+        [(0, 0, [])],
+        [(0, 0, [-1])],
+        [(0, 2, [1, 1, 4])],
+        [(0, 1, ACCEPT), (2, 2, [5])],
+    ],
+)
+def test_acknowledgements_that_cannot_be_meant(ranges: list[tuple[int, int, list[int]]]) -> None:
+    """As Apache Kafka's brokers look at them before anything else."""
+    with pytest.raises(RequestError) as refused:
+        check_acknowledgements([Acknowledgement(*each) for each in ranges], may_renew=False, is_renewal=False)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_request_that_renews_says_so() -> None:
+    renewed, other = [Acknowledgement(0, 0, RENEW)], [Acknowledgement(0, 0, ACCEPT)]
+    check_acknowledgements(renewed, may_renew=True, is_renewal=True)
+    check_acknowledgements(other, may_renew=True, is_renewal=True)
+    check_acknowledgements(other, may_renew=True, is_renewal=False)
+    for acknowledgements, may_renew in ((renewed, True), ([Acknowledgement(0, 0, [5])], True), (renewed, False)):
+        with pytest.raises(RequestError):
+            check_acknowledgements(acknowledgements, may_renew=may_renew, is_renewal=False)
+    with pytest.raises(RequestError):
+        check_acknowledgements(renewed, may_renew=False, is_renewal=True)

@@ -1,5 +1,5 @@
-"""The states of share-partitions, as Kafka's ShareCoordinatorShard keeps them: which requests count, and which record is
-a snapshot."""
+"""The states of share-partitions, as Kafka's ShareCoordinatorShard keeps them: which requests count, and which record
+is a snapshot."""
 
 from __future__ import annotations
 
