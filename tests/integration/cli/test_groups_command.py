@@ -85,7 +85,7 @@ def test_a_group_from_its_first_member_to_its_end(
     refused = run("groups", "reset-offsets", group, "-t", topic, "--to-earliest", status=1)
     assert b"its members would overwrite" in refused.stderr
     assert b"NON_EMPTY_GROUP" in run("groups", "delete", group, "--yes", status=1).stderr
-    run("groups", "delete-offsets", group, "-t", topic, status=1)
+    run("groups", "delete-offsets", group, "-t", topic, "--yes", status=1)
     consumer.close()
 
     run("groups", "reset-offsets", group, "-t", topic, "--to-earliest")
@@ -105,7 +105,9 @@ def test_a_group_from_its_first_member_to_its_end(
     run("groups", "reset-offsets", group, "--all-topics", "--to-earliest", "--execute")
     run("groups", "reset-offsets", group, "--from-file", str(exported), "--execute")
     assert offsets(run("groups", "describe", group, "--json"), "committed") == [10, 10]
-    run("groups", "delete-offsets", group, "-t", f"{topic}:1")
+    unasked = run("groups", "delete-offsets", group, "-t", f"{topic}:1", status=2)
+    assert b"add --yes to do it" in unasked.stderr
+    run("groups", "delete-offsets", group, "-t", f"{topic}:1", "--yes")
     assert offsets(run("groups", "describe", group, "--json"), "committed") == [10]
     unasked = run("groups", "delete", group, status=2)
     assert b"Nothing was done. This would delete 1 group with all committed offsets" in unasked.stderr

@@ -85,7 +85,7 @@ def test_a_share_group_from_its_first_member_to_its_end(place: Place) -> None:
         assert b"set while it has no members" in refused
         assert b"stop its consumers first" in refused
         assert b"NON_EMPTY_GROUP" in place.run("groups", "delete", place.group, "--yes", status=1).stderr
-        forget = place.run("groups", "delete-offsets", place.group, "-t", place.topic, status=1)
+        forget = place.run("groups", "delete-offsets", place.group, "-t", place.topic, "--yes", status=1)
         assert b"stop its consumers first" in forget.stderr
         place.reader = None
         member.leave()
@@ -97,9 +97,9 @@ def test_a_share_group_from_its_first_member_to_its_end(place: Place) -> None:
     assert place.offsets() == (10, 0)
     place.run("groups", "reset-offsets", place.group, "--all-topics", "--shift-by", "-3", "--execute")
     assert place.offsets() == (7, 3)
-    part = place.run("groups", "delete-offsets", place.group, "-t", f"{place.topic}:0", status=2)
+    part = place.run("groups", "delete-offsets", place.group, "-t", f"{place.topic}:0", "--yes", status=2)
     assert b"forgets whole topics" in part.stderr
-    place.run("groups", "delete-offsets", place.group, "-t", place.topic)
+    place.run("groups", "delete-offsets", place.group, "-t", place.topic, "--yes")
     assert place.json("groups", "describe", place.group)[0]["offsets"] == []
     place.run("groups", "delete", place.group, "--yes")
     assert b"there is no group" in place.run("groups", "describe", place.group, status=1).stderr

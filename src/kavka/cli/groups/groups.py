@@ -474,15 +474,21 @@ def delete_offsets(
     topics: Annotated[
         list[str], typer.Option("--topic", "-t", metavar="NAME[:PARTITION,...]", help="A topic, or partitions of it.")
     ],
+    yes: Yes = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Delete the offsets that a group committed for topics that none of its members reads.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
     kavka groups delete-offsets readers --topic orders:2
+
+    kavka groups delete-offsets readers --topic orders --yes
     """
     from kavka.cli.groups.group_offsets import delete_offsets as delete
 
+    if not yes:
+        require_groups(bootstrap, [group_id])
+    confirm(f"delete what group {group_id} has committed for {', '.join(topics)}", yes=yes)
     delete(bootstrap, group_id, topics, as_json=as_json)
