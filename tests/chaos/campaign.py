@@ -5,14 +5,15 @@ It judges no record; the checkers do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported in fact
 
 from tests.chaos.nemesis import CLIENT_FAULTS, Fault
 from tests.chaos.report import Recovery
-from tests.kit.process_cluster import ProcessCluster, eventually
+from tests.kit.process_cluster import ProcessCluster, Server, eventually
 
 Say = Callable[[str], None]
 CONVERGENCE_S = 90.0
@@ -112,7 +113,16 @@ def wait_until_whole(cluster: ProcessCluster, topics: dict[str, int]) -> None:
     eventually("every replica is in sync", whole, timeout_s=CONVERGENCE_S, every_s=0.1)
 
 
-def bugs_in_logs(cluster: ProcessCluster) -> Iterator[str]:
+class Logging(Protocol):
+    """A cluster whose brokers have logs."""
+
+    @property
+    def brokers(self) -> Mapping[int, Server]: ...
+
+    def kind_of(self, broker_id: int, /) -> str: ...
+
+
+def bugs_in_logs(cluster: Logging) -> Iterator[str]:
     """What kavka's brokers logged of failures that nobody foresaw; the first of each."""
     for number, server in cluster.brokers.items():
         if cluster.kind_of(number) != "kavka":

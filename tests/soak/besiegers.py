@@ -317,6 +317,7 @@ class Besiegers:
         self._threads = [
             threading.Thread(target=self._run, args=(number, assault), daemon=True)
             for number, assault in enumerate(ASSAULTS)
+            if target.plain or assault is not tls_on_plaintext
         ]
         for thread in self._threads:
             thread.start()

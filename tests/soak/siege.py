@@ -1,13 +1,16 @@
 """A siege: three secured brokers under all bad input at once, while good clients write, read and log in.
 
     make siege
-    python -m tests.soak.siege [--seconds 120] [--connections 1000] [--waves 2]
+    python -m tests.soak.siege [--seconds 120] [--connections 1000] [--waves 2] [--up-secure]
 
-The brokers have what `kavka up --secure --brokers 3` gives them (the listener between brokers asks for certificates, an
-authorizer decides, clients come over SASL_SSL with SCRAM), and OAUTHBEARER beside it, with an issuer whose keys cannot
-be had any more. In each wave besiegers (besiegers.py) send all that does not belong there, and for each broker a crowd
-(crowd.py) holds handshakes half open. Then there is peace for a while. Clients of librdkafka write with acks=all and
-read all the while (tests/chaos/workload.py); others log in again and again, with SCRAM and with tokens.
+The brokers have the settings that `kavka up --secure --brokers 3` gives them (the listener between brokers asks for
+certificates, an authorizer decides, clients come over SASL_SSL with SCRAM), each in a process of its own, and
+OAUTHBEARER beside it, with an issuer whose keys cannot be had any more. With --up-secure that command itself is
+besieged (up_secure.py): one process with three brokers and their ZooKeeper, its own files and settings, and no tokens.
+
+In each wave besiegers (besiegers.py) send all that does not belong there, and for each broker a crowd (crowd.py) holds
+handshakes half open. Then there is peace for a while. Clients of librdkafka write with acks=all and read all the while
+(tests/chaos/workload.py); others log in again and again, with SCRAM and with tokens.
 
 Printed: what became of each assault; for each broker memory and descriptors before, at the most, and after each wave;
 how long acknowledgements and logins took, before and in the siege. A run fails where
@@ -55,6 +58,7 @@ from tests.kit.secured_brokers import SecuredBrokers
 from tests.kit.token_issuer import AUDIENCE, ISSUER, claims, first_message, token
 from tests.soak import besiegers
 from tests.soak.crowd import Kind, be_a_crowd
+from tests.soak.up_secure import UpSecure
 
 TOPIC: Final = "siege"
 PARTITIONS: Final = 6
@@ -142,12 +146,13 @@ class Seen:
         self.most = max(self.most[0], now[0]), max(self.most[1], now[1])
         return now
 
-    def problems(self, name: str) -> Iterator[str]:
-        if (taken := (self.most[0] - self.before[0]) / 2**20) > MOST_MIB:
-            yield f"{name} took {taken:.0f} MiB more; at most {MOST_MIB:.0f}"
-        if (grown := (self.after[-1][0] - self.after[0][0]) / 2**20) > MOST_GROWN_MIB:
+    def problems(self, name: str, brokers: int) -> Iterator[str]:
+        """Of a process with so many brokers."""
+        if (taken := (self.most[0] - self.before[0]) / 2**20) > MOST_MIB * brokers:
+            yield f"{name} took {taken:.0f} MiB more; at most {MOST_MIB * brokers:.0f}"
+        if (grown := (self.after[-1][0] - self.after[0][0]) / 2**20) > MOST_GROWN_MIB * brokers:
             yield f"{name} grew by {grown:.0f} MiB from the first wave to the last"
-        if (left := self.after[-1][1] - self.before[1]) > MOST_FILES_LEFT:
+        if (left := self.after[-1][1] - self.before[1]) > MOST_FILES_LEFT * brokers:
             yield f"{left} descriptors of {name} stayed"
 
     def row(self, name: str) -> str:
@@ -162,8 +167,9 @@ class Arrivals:
     """Good clients that come anew again and again, on a thread: with SCRAM and with a token, to one broker after the
     other. `took_s` by kind."""
 
-    def __init__(self, target: besiegers.Target) -> None:
-        self.took_s: dict[str, list[float]] = {"SCRAM": [], "token": []}
+    def __init__(self, target: besiegers.Target, kinds: Sequence[str]) -> None:
+        self.took_s: dict[str, list[float]] = {kind: [] for kind in kinds}
+        self._kinds = kinds
         self.failures: list[str] = []
         self._target = target
         self._context = ssl.create_default_context(cafile=target.ca)
@@ -178,7 +184,7 @@ class Arrivals:
     def _run(self) -> None:
         number = 0
         while not self._stopping.wait(0.1):
-            kind = ("SCRAM", "token")[number // 3 % 2]
+            kind = self._kinds[number // 3 % len(self._kinds)]
             began = time.monotonic()
             try:
                 self._come(kind, self._target.clients[number % 3])
@@ -236,23 +242,39 @@ class Outcome:
     acknowledged: int = 0
 
 
-def run(directory: Path, *, seconds: float, connections: int, waves: int, peace_s: float, longest_s: float) -> Outcome:
-    """`waves` of `seconds` each, with `peace_s` before the first and after each."""
+def run(
+    directory: Path,
+    *,
+    seconds: float,
+    connections: int,
+    waves: int,
+    peace_s: float,
+    longest_s: float,
+    up_secure: bool = False,
+) -> Outcome:
+    """`waves` of `seconds` each, `peace_s` before the first and after each. `up_secure`: that command's brokers."""
     with ExitStack() as stack:
         issuer = stack.enter_context(besiegers.Issuer(directory))
         token()  # Its key is made before the besiegers have a process of their own.
-        besieged = Besieged(directory, issuer)
-        cluster = ProcessCluster(directory / "cluster", settings=SETTINGS, secured=besieged)
-        target = besieged.target(directory)
+        cluster: ProcessCluster | UpSecure
+        if up_secure:
+            # The besiegers are forked from a process with threads, which must hold no lock then: librdkafka's do not.
+            cluster = stack.enter_context(UpSecure(directory / "up"))
+            target, login = cluster.target(), cluster.client
+        else:
+            besieged = Besieged(directory, issuer)
+            cluster = ProcessCluster(directory / "cluster", settings=SETTINGS, secured=besieged)
+            target, login = besieged.target(directory), besieged.client
         orders, theirs = multiprocessing.Pipe()
         process = multiprocessing.get_context("fork").Process(
             target=besiegers.be_besiegers, args=(target, theirs), daemon=True
         )
         process.start()
         stack.callback(process.terminate)
-        stack.enter_context(cluster)
-        cluster.start()
-        return _Siege(cluster, besieged, target, issuer, orders).run(
+        if isinstance(cluster, ProcessCluster):
+            stack.enter_context(cluster)
+            cluster.start()
+        return _Siege(cluster, login, target, issuer, orders).run(
             seconds, connections=connections, waves=waves, peace_s=peace_s, longest_s=longest_s
         )
 
@@ -260,29 +282,31 @@ def run(directory: Path, *, seconds: float, connections: int, waves: int, peace_
 class _Siege:
     def __init__(
         self,
-        cluster: ProcessCluster,
-        besieged: Besieged,
+        cluster: ProcessCluster | UpSecure,
+        login: Mapping[str, str],
         target: besiegers.Target,
         issuer: besiegers.Issuer,
         orders: Connection,
     ) -> None:
         self._cluster, self._target, self._issuer, self._orders = cluster, target, issuer, orders
+        self._each = len(target.clients) // len(cluster.brokers)
+        """So many brokers are in a process: what it may take and write is theirs."""
         self._outcome = Outcome()
         self._seen = {number: Seen() for number in cluster.brokers}
         self._waves: list[tuple[float, float]] = []
         self._said: Counter[str] = Counter()
         self._crowds: list[tuple[int, int]] = []
-        admin = AdminClient({**besieged.client, "bootstrap.servers": cluster.bootstrap})
+        admin = AdminClient({**login, "bootstrap.servers": cluster.bootstrap})
         for future in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)]).values():
             future.result(60)
-        self._workload = Workload(
-            cluster.bootstrap, TOPIC, PARTITIONS, producers=2, rate=50, racks=("",), login=besieged.client
-        )
+        self._workload = Workload(cluster.bootstrap, TOPIC, PARTITIONS, producers=2, rate=50, racks=("",), login=login)
 
     def run(self, seconds: float, *, connections: int, waves: int, peace_s: float, longest_s: float) -> Outcome:
         outcome, workload = self._outcome, self._workload
         workload.start()
-        self._arrivals = Arrivals(self._target)
+        self._arrivals = Arrivals(
+            self._target, ("SCRAM",) if isinstance(self._cluster, UpSecure) else ("SCRAM", "token")
+        )
         time.sleep(peace_s)
         states = self._states()
         cpu = self._cpu_s()
@@ -345,12 +369,12 @@ class _Siege:
         for number, seen in self._seen.items():
             server = self._cluster.brokers[number]
             outcome.lines.append(seen.row(server.name))
-            outcome.failures += seen.problems(server.name)
+            outcome.failures += seen.problems(server.name, self._each)
             minutes = 1 + (self._waves[-1][1] - self._waves[0][0]) / 60
             events = events_of(server.log_file.read_text(errors="replace").splitlines())
             outcome.lines.append(f"{server.name}'s log, {minutes:.1f} minutes: {sum(events.values())} lines")
             for event, lines in events.most_common():
-                if lines > MOST_LINES_OF.get(event, MOST_LINES) * minutes:
+                if lines > MOST_LINES_OF.get(event, MOST_LINES) * minutes * self._each:
                     outcome.failures.append(f"{server.name} logged {lines} lines of {event!r} in {minutes:.1f} minutes")
         outcome.lines.append(f"the issuer's keys: {self._issuer.server.asked} times asked for")
 
@@ -403,6 +427,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--peace", type=float, default=60, help="seconds before the first wave and after each")
     parser.add_argument("--connections", type=int, default=1000, help="half open, for each broker")
     parser.add_argument("--longest", type=float, default=LONGEST_S, help="seconds that a good client may wait")
+    parser.add_argument("--up-secure", action="store_true", help="of `kavka up --secure --brokers 3`, as it is")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="kavka-siege-") as directory:
         outcome = run(
@@ -412,6 +437,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             waves=options.waves,
             peace_s=options.peace,
             longest_s=options.longest,
+            up_secure=options.up_secure,
         )
     print("\n".join(outcome.lines))
     for failure in outcome.failures:
