@@ -69,6 +69,9 @@ _WITHOUT_EFFECT: Final = (
 )
 """A task's rows come in bulk, so nothing lingers; batches of a partition are sent one after another, and sent again
 until delivery.timeout.ms is up."""
+_LEVELS: Final = {Compression.GZIP: (1, 9), Compression.LZ4: (1, 17), Compression.ZSTD: (-131_072, 22)}
+"""As Kafka's producer has them."""
+_GZIPS_OWN: Final = -1
 _REFUSED: Final = {
     "key.serializer": "keys are written as bytes: cast the column instead",
     "value.serializer": "values are written as bytes: cast the column instead",
@@ -191,12 +194,17 @@ def _acks(text: str) -> int:
 
 
 def _level(options: Mapping[str, str], compression: Compression) -> int | None:
-    text = options.get(f"kafka.compression.{compression.name.lower()}.level")
-    if text is None:
+    setting = f"kafka.compression.{compression.name.lower()}.level"
+    text = options.get(setting)
+    if text is None or compression not in _LEVELS:
         return None
+    lowest, highest = _LEVELS[compression]
     try:
-        return int(text)
+        level = int(text)
     except ValueError as error:
-        raise ConfigError(
-            f"option 'kafka.compression.{compression.name.lower()}.level' is {text!r}, expected a whole number"
-        ) from error
+        raise ConfigError(f"option {setting!r} is {text!r}, expected a whole number") from error
+    if compression is Compression.GZIP and level == _GZIPS_OWN:
+        return None
+    if not lowest <= level <= highest:
+        raise ConfigError(f"option {setting!r} is {text!r}, expected {lowest} to {highest}")
+    return level

@@ -71,6 +71,9 @@ def test_names_are_taken_in_any_case_and_spark_s_own_are_passed_over() -> None:
         ({"kafka.acks": "2"}, "expected all, 1 or 0"),
         ({"kafka.compression.type": "rar"}, "expected none, gzip, snappy, lz4 or zstd"),
         ({"kafka.compression.type": "gzip", "kafka.compression.gzip.level": "best"}, "expected a whole number"),
+        ({"kafka.compression.type": "gzip", "kafka.compression.gzip.level": "0"}, "expected 1 to 9"),
+        ({"kafka.compression.type": "lz4", "kafka.compression.lz4.level": "99"}, "expected 1 to 17"),
+        ({"kafka.compression.type": "zstd", "kafka.compression.zstd.level": "23"}, "expected -131072 to 22"),
         ({"exactlyOnce": "yes"}, "expected true or false"),
         ({"exactlyOnceTopic": "m"}, "needs exactlyOnce=true"),
         ({"exactlyOnce": "true", "kafka.acks": "1"}, "exactlyOnce needs kafka.acks=all"),
@@ -139,3 +142,8 @@ def test_a_column_that_is_there_twice_is_refused() -> None:
 def test_a_timestamp_that_is_asked_for_must_be_there() -> None:
     with pytest.raises(SinkError, match="no column 'timestamp'"):
         sink_columns(schema(value=StringType()), parsed(topic="t", includeTimestamp="true"))
+
+
+def test_gzips_own_level_is_that_of_no_option() -> None:
+    own = parsed(topic="t", kafka__compression__type="gzip", kafka__compression__gzip__level="-1")
+    assert own.producer.compression_level is None
