@@ -19,11 +19,13 @@ Source: Spark's "Structured Streaming + Kafka Integration Guide"; Kafka's client
 from __future__ import annotations
 
 import difflib
+import os
 import re
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kavka.client.cluster import parse_bootstrap
 from kavka.client.login import SETTINGS as SECURITY_SETTINGS
@@ -168,14 +170,48 @@ def connection_options(options: Mapping[str, str]) -> ConnectionOptions:
     return ConnectionOptions(bootstrap=addresses, client=client, tls=login.tls, first_contact_ms=first_contact_ms)
 
 
+class _KeptLogin(NamedTuple):
+    """What settings about security said, and the files that they named, as those were then."""
+
+    login: ClientLogin
+    files: tuple[tuple[str, tuple[int, int, int]], ...]
+
+
+_logins: OrderedDict[tuple[tuple[str, str], ...], _KeptLogin] = OrderedDict()
+KEPT_LOGINS = 8
+
+
 def _login(settings: Mapping[str, str]) -> ClientLogin:
+    """Spark asks for the options of a sink twice in each micro-batch, and a key store in PKCS12 takes 50 ms to open: so
+    what was read counts until one of the files changes."""
     about = {name: text for name, text in settings.items() if name in SECURITY_SETTINGS}
+    key = tuple(sorted(about.items()))
+    files: list[tuple[str, tuple[int, int, int]]] = []
+
+    def read(path: str) -> bytes:
+        files.append((path, _stamp(path)))
+        return Path(path).read_bytes()
+
     try:
-        return client_login(about, read=lambda path: Path(path).read_bytes())
+        kept = _logins.get(key)
+        if kept is not None and all(_stamp(path) == stamp for path, stamp in kept.files):
+            return kept.login
+        login = client_login(about, read=read)
     except OSError as error:
         raise ConfigError(f"an option 'kafka.ssl...' names a file that cannot be read: {error}") from error
     except ConfigError as refused:
         raise ConfigError(f"options 'kafka.security...', 'kafka.sasl...', 'kafka.ssl...': {refused}") from refused
+    if login.sasl is None or (login.sasl.tokens is None and login.sasl.tickets is None):
+        _logins[key] = _KeptLogin(login, tuple(files))
+        while len(_logins) > KEPT_LOGINS:
+            _logins.popitem(last=False)
+    return login
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
+    """Another one where the file has changed. Raises OSError."""
+    found = os.stat(path)
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def positive_int(options: Mapping[str, str], name: str) -> int:

@@ -1,9 +1,9 @@
-"""A Spark job to be killed: moves a topic's records to another topic, to Parquet files or to a Delta table, and ends
-when all are moved.
+"""A Spark job to be killed: moves a topic's records to another topic, to Parquet files or to a table, and ends when
+all are moved.
 
     python relay_job.py '{"bootstrap": ..., "source": ..., "target": topic or directory,
-                          "format": "kavka" | "parquet" | "kavka-delta", "checkpoint": ..., "rows_per_batch": ...,
-                          "conf": {...}, "sink": {...}}'
+                          "format": "kavka" | "parquet" | "kavka-delta" | "kavka-iceberg", "checkpoint": ...,
+                          "rows_per_batch": ..., "conf": {...}, "sink": {...}}'
 """
 
 import json
@@ -32,7 +32,7 @@ def run(spark: SparkSession, job: dict) -> None:
     writer = frame.writeStream.option("checkpointLocation", job["checkpoint"]).trigger(availableNow=True)
     if job["format"] == "kavka":
         writer = writer.option("kafka.bootstrap.servers", job["bootstrap"]).option("topic", job["target"])
-    else:
+    elif "target" in job:
         writer = writer.option("path", job["target"])
     writer.format(job["format"]).options(**job.get("sink", {})).start().awaitTermination()
 

@@ -1,13 +1,14 @@
 """On Spark's own cluster manager, a master and two workers: files shipped as users ship them, executors killed with -9,
-topics and a Delta table as targets."""
+topics and tables of both formats as targets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 
 from tests.integration.spark.test_kill_spark import JOB, PARTITIONS, check_once, numbered, values_of
 from tests.kit.kavka_process import KavkaProcess
@@ -57,21 +58,46 @@ def test_rows_are_written_once_though_executors_are_killed(
     check_once(values_of(kavka_broker.bootstrap, "once"), ROWS)
 
 
-def test_a_delta_table_holds_every_row_once_though_an_executor_is_killed(
-    cluster: SparkCluster, kavka_broker: KavkaProcess, tmp_path: Path
+def delta_table(directory: Path) -> tuple[dict[str, str], Callable[[], list[bytes | None]]]:
+    """The sink's options, and what the table has."""
+    path = str(directory / "table")
+    return {"path": path}, lambda: DeltaTable(path).to_pyarrow_table()["value"].to_pylist()
+
+
+def iceberg_table(directory: Path) -> tuple[dict[str, str], Callable[[], list[bytes | None]]]:
+    settings = {
+        "type": "sql",
+        "uri": f"sqlite:///{directory / 'catalog.db'}",
+        "warehouse": f"file://{directory / 'warehouse'}",
+    }
+    sink = {"table": "shop.numbers", **{f"catalog.{name}": text for name, text in settings.items()}}
+    catalog = load_catalog("default", **settings)
+    return sink, lambda: catalog.load_table("shop.numbers").scan().to_arrow()["value"].to_pylist()
+
+
+@pytest.mark.parametrize(("made", "format"), [(delta_table, "kavka-delta"), (iceberg_table, "kavka-iceberg")])
+def test_a_table_holds_every_row_once_though_executors_are_killed(
+    cluster: SparkCluster,
+    kavka_broker: KavkaProcess,
+    tmp_path: Path,
+    made: Callable[[Path], tuple[dict[str, str], Callable[[], list[bytes | None]]]],
+    format: str,  # noqa: A002  # Spark's word
 ) -> None:
-    numbered(kavka_broker.bootstrap, "table-numbers", ROWS)
+    source = f"numbers-for-{format}"
+    numbered(kavka_broker.bootstrap, source, ROWS)
+    sink, values = made(tmp_path)
     job = {
         "bootstrap": kavka_broker.bootstrap,
-        "source": "table-numbers",
-        "target": str(tmp_path / "table"),
-        "format": "kavka-delta",
+        "source": source,
+        "format": format,
         "checkpoint": str(tmp_path / "checkpoint"),
         "rows_per_batch": 10_000,
+        "sink": sink,
     }
     launcher, environment = cluster.submit(), cluster.drivers_environment
     with SparkJob(JOB, job, tmp_path / "job.log", launcher=launcher, environment=environment) as running:
         running.start()
-        kill_an_executor(cluster, running)
+        for _ in range(2):
+            kill_an_executor(cluster, running)
         running.finish(restarts=1)
-    check_once(DeltaTable(tmp_path / "table").to_pyarrow_table()["value"].to_pylist(), ROWS)
+    check_once(values(), ROWS)

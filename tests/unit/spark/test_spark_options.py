@@ -316,3 +316,27 @@ def test_ways_to_a_cluster_are_cached_by_value_and_travel_to_tasks() -> None:
     assert connection_options(BASE) != connection_options({**BASE, "kafka.request.timeout.ms": "1000"})
     options = stream(startingOffsets='{"orders":{"0":5}}')
     assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_a_key_store_is_opened_again_only_once_it_has_changed(tmp_path: Path) -> None:
+    store, authority = tmp_path / "own.pem", tmp_path / "authority.pem"
+    first, second = Authority(), Authority("another")
+    given = {
+        "kafka.bootstrap.servers": "h:1",
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.ca.location": str(authority),
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.location": str(store),
+    }
+    authority.write_text(first.certificate)
+    first.sign("alice").write(store)
+    opened = connection_options(given)
+    assert connection_options(given).tls is opened.tls
+    authority.write_text(second.certificate)
+    renewed = connection_options(given)
+    assert renewed.tls != opened.tls
+    second.sign("alice").write(store)
+    assert connection_options(given).tls not in (renewed.tls, opened.tls)
+    store.unlink()
+    with pytest.raises(ConfigError, match="names a file that cannot be read"):
+        connection_options(given)
