@@ -21,6 +21,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import OrderedDict
+from collections.abc import Mapping
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, NamedTuple
 from urllib.parse import quote
@@ -80,19 +81,21 @@ class RegistryClient:
 
     def fetch(self, number: int) -> Schema:
         """The schema with an id, made ready. Raises RegistryFailed, SchemaMismatch."""
-        answer = self._ask(f"/schemas/ids/{number}")
+        where = f"/schemas/ids/{number}"
+        answer = self._ask(where)
+        text = self._text(answer, where)
         kind = str(answer.get("schemaType") or "AVRO").upper()
         serialized, form = "", ""
         if kind == "PROTOBUF":
             form = "&" + SERIALIZED
             # Registries that do not know this form answer with the text again.
-            serialized = str(self._ask(f"/schemas/ids/{number}?{SERIALIZED}").get("schema", ""))
-            if serialized == answer.get("schema"):
+            serialized = str(self._ask(f"{where}?{SERIALIZED}").get("schema", ""))
+            if serialized == text:
                 serialized = ""
         references: dict[str, str] = {}
         if kind == "AVRO" or serialized:
             self._collect(answer.get("references"), references, form)
-        return parse_schema(number, kind, str(answer.get("schema", "")), references, serialized)
+        return parse_schema(number, kind, text, references, serialized)
 
     def version(self, subject: str, version: str) -> SubjectVersion:
         """A version of a subject, a number or latest. Raises RegistryFailed."""
@@ -127,12 +130,20 @@ class RegistryClient:
                 raise RegistryFailed(f"more than {MOST_REFERENCES} references")
             subject, version = quote(str(each.get("subject")), safe=""), quote(str(each.get("version")), safe="")
             # A version that is softly deleted is still what those mean that refer to it.
-            answer = self._ask(f"/subjects/{subject}/versions/{version}?deleted=true{form}")
+            where = f"/subjects/{subject}/versions/{version}?deleted=true{form}"
+            answer = self._ask(where)
             name = str(each.get("name"))
             references[name] = ""
             self._collect(answer.get("references"), references, form)
             del references[name]
-            references[name] = str(answer.get("schema", ""))
+            references[name] = self._text(answer, where)
+
+    def _text(self, answer: Mapping[str, Any], path: str) -> str:
+        """The schema in an answer. Who answers without one is no registry, whatever the status says."""
+        text = answer.get("schema")
+        if not isinstance(text, str):
+            raise RegistryFailed(f"{self.address}{path} answered without a schema")
+        return text
 
     def _ask(self, path: str, body: Any = None) -> dict[str, Any]:
         """GET, or POST with a body: the object that is answered."""

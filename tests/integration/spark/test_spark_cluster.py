@@ -28,9 +28,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 
 
 def kill_an_executor(cluster: SparkCluster, job: SparkJob) -> None:
-    """Amid a micro-batch, after another one was done."""
+    """Amid a micro-batch, after another one was done. Spark gives the Python of a source ten seconds to start: on a
+    machine that is too busy for that the job is started again."""
     before = job.batches
-    job.wait_until("another micro-batch", lambda: job.batches > before)
+    job.wait_until("another micro-batch", lambda: job.batches > before, restarts=2)
     job.wait_until("an executor", lambda: bool(cluster.executors()))
     kill_process(cluster.executors()[0])
 
