@@ -152,6 +152,44 @@ ACCESS_MUTANTS = [
         ),
         ("S60",),
     ),
+    Mutant(
+        "a renewal is known to the broker that made it",
+        "only tokens that are new or gone are taken in from change nodes",
+        (
+            Change(
+                f"{TOKEN_STORE}._take_in",
+                "self._put(token_id, token)",
+                "token_id in self._known and token is not None or self._put(token_id, token)",
+            ),
+        ),
+        ("S68",),
+    ),
+    Mutant(
+        "an end that comes nearer is not taken in",
+        "the later end of a token counts: who was to be out at once stays for as long as was meant first",
+        (
+            Change(
+                f"{TOKEN_STORE}._put",
+                "known = self._known[token_id] = _Known(token,",
+                "token = token if former is None else max(token, former.token, key=lambda each: each.expires_ms)\n"
+                "    known = self._known[token_id] = _Known(token,",
+            ),
+        ),
+        ("S68",),
+    ),
+    Mutant(
+        "a token ends when it was first to end",
+        "the end is kept with the credential that its first login had computed",
+        (
+            Change(
+                "kavka.broker.authentication.delegation_token_logins:TokenLogins._rest_ms",
+                "token = self._store.find(token_id)",
+                "first = self.__dict__.setdefault('_first', {})\n"
+                "    token = first.setdefault(token_id, self._store.find(token_id))",
+            ),
+        ),
+        ("S68",),
+    ),
     # Floods of connections.
     Mutant(
         "brokers have no way in of their own",

@@ -22,6 +22,8 @@ from kavka.simulator.runs.swarm import Plan, run_plan, run_seed
 from kavka.simulator.scenarios.access import SETTINGS
 from kavka.simulator.scenarios.play import A, Play
 from kavka.simulator.world import World
+from tests.simulation.access_mutants import ACCESS_MUTANTS
+from tests.simulation.mutation import Mutant, put_back
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
@@ -130,6 +132,8 @@ STRIKES: Mapping[str, Mapping[str, Argument]] = {
     "lose password": {"user": "consumer", "other": True, "ms": 2_000},
     "limit": {"user": "producer", "quota": "producer_byte_rate", "rate": 100, "ms": 2_000},
     "token": {"lifetime_ms": 3_000},
+    "keep token": {"period_ms": 4_000, "times": 2, "how": "ended"},
+    "rotate authority": {"ms": 1_000},
     "bad certificate": {"broker": 2, "how": "issuer", "ms": 2_000},
 }
 
@@ -137,10 +141,38 @@ STRIKES: Mapping[str, Mapping[str, Argument]] = {
 def test_every_change_of_access_strikes_and_all_comes_together_afterwards() -> None:
     assert sorted(STRIKES) == sorted(access_faults.KINDS)
     schedule = [Strike((number + 1) * 4_000, kind, STRIKES[kind]) for number, kind in enumerate(STRIKES)]
-    result = run_plan(Plan(4, secured=True), hours=24 / 3_600, schedule=schedule)
+    result = run_plan(Plan(4, secured=True), hours=32 / 3_600, schedule=schedule)
     assert result.violation == ""
     assert result.faults == dict.fromkeys(STRIKES, 1)
     assert result.acknowledged > 0
+
+
+KEEPS: Mapping[str, Argument] = {"period_ms": 8_000, "times": 4, "how": "shortened"}
+SETTLED_MS = 18_000
+"""From then on a rule knows what brokers must know."""
+
+
+@pytest.mark.parametrize(
+    "mutant", [each for each in ACCESS_MUTANTS if each.killers == ("S68",)], ids=lambda it: it.name
+)
+def test_a_run_with_a_token_that_is_renewed_finds_what_goes_wrong_with_it(mutant: Mutant) -> None:
+    schedule = [Strike(SETTLED_MS, "keep token", KEEPS)]
+    with put_back(mutant):
+        assert run_plan(Plan(1, secured=True), hours=60 / 3_600, schedule=schedule).violation != ""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("how", ["lapses", "ended", "shortened"])
+def test_a_token_that_is_renewed_and_an_authority_that_goes_lock_nobody_out(how: str) -> None:
+    schedule = [
+        Strike(SETTLED_MS, "keep token", {**KEEPS, "how": how}),
+        Strike(SETTLED_MS + 2_000, "rotate authority", {"ms": 3_000}),
+        Strike(SETTLED_MS + 4_000, "bad certificate", {"broker": 2, "how": "expired", "ms": 4_000}),
+        Strike(SETTLED_MS + 22_000, "rotate authority", {"ms": 1_000}),
+    ]
+    result = run_plan(Plan(2, secured=True), hours=60 / 3_600, schedule=schedule)
+    assert result.violation == ""
+    assert result.faults == {"keep token": 1, "rotate authority": 2, "bad certificate": 1}
 
 
 def test_a_secured_seed_breaks_no_rule() -> None:

@@ -1,14 +1,16 @@
-"""Rules of sessions break where they must: R27 to R29."""
+"""Rules of sessions break where they must: R27 to R29, R33."""
 
 from __future__ import annotations
 
 import pytest
 
+from kavka.broker.authentication.delegation_token_logins import TokenLogins
+from kavka.client.delegation_token_admin import TokenAdmin
 from kavka.simulator.host.wire import Exchange
 from kavka.simulator.rules.invariants import Violation
 from kavka.simulator.rules.session_rules import SessionRules
 from kavka.simulator.scenarios.play import Play
-from kavka.simulator.scenarios.sessions import SETTLED_S
+from kavka.simulator.scenarios.sessions import SETTLED_S, _ask, _token, _with
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
@@ -42,6 +44,31 @@ def test_a_login_of_who_is_not_stored_breaks_r28() -> None:
     tree._nodes.pop("/config/users/producer")
     play.log_in("producer")
     with pytest.raises(Violation, match="R28"):
+        play.fetch(0)
+
+
+def test_a_good_token_that_is_refused_breaks_r33(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(secured=True)
+    token = _token(play, "producer", 60.0)
+    play.run_for(SETTLED_S)
+    play.log_in("producer", sasl=_with(token), once=True)
+    play.write_ok()
+    monkeypatch.setattr(TokenLogins, "_rest_ms", lambda *_: -1)
+    play.log_in("producer", sasl=_with(token), once=True)
+    with pytest.raises(Violation, match=r"R33.*which is good for"):
+        play.fetch(0)
+
+
+def test_who_goes_by_an_end_that_a_token_had_before_breaks_r27(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(secured=True)
+    token = _token(play, "admin", 60.0)
+    _ask(play, lambda cluster: TokenAdmin(cluster).expire(token, 20_000))
+    play.run_for(SETTLED_S)
+    monkeypatch.setattr(TokenLogins, "_rest_ms", lambda *_: 40_000)
+    play.log_in("admin", sasl=_with(token), once=True)
+    play.write_ok()
+    play.run_for(10.0)
+    with pytest.raises(Violation, match="R27"):
         play.fetch(0)
 
 

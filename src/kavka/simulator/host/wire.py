@@ -118,6 +118,10 @@ class WatchesLogins(Protocol):
         """A message of a login was accepted, and its answer is about to be sent."""
         ...
 
+    def on_refused(self, broker: SimulatedBroker, context: ConnectionContext, message: SaslMessage) -> None:
+        """A message of a login was answered with an error, which is about to be sent."""
+        ...
+
 
 class Wire:
     """Decodes, and passes it to the watchers."""
@@ -130,8 +134,12 @@ class Wire:
         self, broker: SimulatedBroker, context: ConnectionContext, message: SaslMessage, response: Response
     ) -> None:
         """The broker has an answer to a message of a login."""
-        if self._logins is not None and message.is_accepted(response):
+        if self._logins is None:
+            return
+        if message.is_accepted(response):
             self._logins.on_sasl(broker, context, message)
+        elif response.chunks:
+            self._logins.on_refused(broker, context, message)
 
     def on_request(self, broker: SimulatedBroker, request: Request) -> Exchange | None:
         """What to give `on_answer` with the answer. None if no watcher wants it."""

@@ -7,6 +7,8 @@ Decides from the messages of logins, from ZooKeeper and from the clocks of broke
          that are set later end no session, and prolong none
     R28  who logs in by SCRAM has a credential or a token in ZooKeeper, or had it a second ago, where the broker must
          know (`stored_access`)
+    R33  who shows a token that is good, as ZooKeeper has it and by the broker's clock, is let in, where the broker must
+         know: a client whose token is renewed in time is never locked out
     R29  a client that was told to wait for so many milliseconds (throttle_time_ms) is not heard before
 
 Source: docs/design/rules.md; KIP-368, KIP-48, KIP-219.
@@ -18,6 +20,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kavka.simulator.rules.stored_access import CHANGE_S
 from kavka.zookeeper.znode_paths import USERS_ENTITY, entity_config_path, sanitize, token_path
 
 if TYPE_CHECKING:
@@ -32,7 +35,10 @@ SLACK_S: Final = 0.002
 """Brokers count whole milliseconds."""
 _NAME: Final = re.compile(rb"n,,n=([^,]*),")
 """How the first message of a SCRAM exchange begins."""
+_OF_TOKEN: Final = b",tokenauth=true"
 _PROOF: Final = b",p="
+GOOD_MS: Final = 1_000
+"""For so long a token must still be good to be called good: a login takes a while."""
 _Place = tuple[str, str]
 """A broker's node, and the id of a connection to it."""
 
@@ -41,6 +47,13 @@ class _Session(NamedTuple):
     """`ends_s`: by the clock of the broker that cannot be set; None: never."""
 
     ends_s: float | None
+
+
+class _End(NamedTuple):
+    """Until when a token is good, and since when that is so, or was seen."""
+
+    ends_ms: int
+    since_s: float
 
 
 class SessionRules:
@@ -56,7 +69,15 @@ class SessionRules:
         self._mutes: dict[_Place, float] = {}
         """Until when a client is not heard."""
         self._ends_ms: dict[str, int] = {}
-        """By token, the latest end that it was seen with: what a broker knows may be a moment old."""
+        """By token, its last moment: what a broker knows may be a moment old, and any end that it had."""
+        self._ends: dict[str, _End] = {}
+        """By token, the end that ZooKeeper has now."""
+        self._good: dict[_Place, str] = {}
+        """Tokens that were good when an exchange with them began, at a broker that had to know."""
+        self.renewals = 0
+        """How many tokens' ends were seen to move away."""
+        self.shortened = 0
+        """How many were seen to come nearer."""
 
     def on_sasl(self, broker: SimulatedBroker, context: ConnectionContext, message: SaslMessage) -> None:
         """A message of a login was accepted."""
@@ -64,6 +85,9 @@ class SessionRules:
         begins = _NAME.match(message.token)
         if begins is not None:
             self._names[place] = begins[1]
+            self._good.pop(place, None)
+            if _OF_TOKEN in message.token and self._is_good(broker, begins[1].decode()):
+                self._good[place] = begins[1].decode()
             return
         assert broker.loop is not None
         ends = []
@@ -78,12 +102,34 @@ class SessionRules:
         now_s = broker.loop.time()
         self._sessions[place] = _Session(now_s + min(ends) / 1000 if ends else None)
 
-    def _rest_ms(self, broker: SimulatedBroker, token_id: str) -> int:
+    def on_refused(self, broker: SimulatedBroker, context: ConnectionContext, message: SaslMessage) -> None:
+        """A message of a login was answered with an error. Whoever shows a token here has its password."""
+        token_id = self._good.pop((broker.node, context.connection_id), None)
+        if token_id is not None and _PROOF in message.token and self._is_good(broker, token_id):
+            rest_ms = self._ends[token_id].ends_ms - broker.wall_ms()
+            what = f"{broker.node} refuses the token {token_id}, which is good for {rest_ms} ms"
+            self._view.require("R33", False, what)
+
+    def _is_good(self, broker: SimulatedBroker, token_id: str) -> bool:
+        ends_ms = self._known_end(broker, token_id)
+        return ends_ms is not None and ends_ms - broker.wall_ms() > GOOD_MS
+
+    def _known_end(self, broker: SimulatedBroker, token_id: str) -> int | None:
+        """By which end the broker must go; None: it may know another one."""
         self.look_at_tokens()
-        return max(self._ends_ms.get(token_id, 0) - broker.wall_ms(), 0)
+        end = self._ends.get(token_id)
+        is_settled = end is not None and self._stored.now_s - end.since_s >= CHANGE_S
+        return end.ends_ms if end is not None and is_settled and self._stored.must_know(broker) else None
+
+    def _rest_ms(self, broker: SimulatedBroker, token_id: str) -> int:
+        ends_ms = self._known_end(broker, token_id)
+        if ends_ms is None:
+            ends_ms = self._ends_ms.get(token_id, 0)
+        return max(ends_ms - broker.wall_ms(), 0)
 
     def look_at_tokens(self) -> None:
         """Notes until when tokens are good."""
+        before, self._ends = self._ends, {}
         tree = self._zookeeper.embedded.database.tree.by_path
         prefix = token_path("")
         for path, node in tree.items():
@@ -91,7 +137,12 @@ class SessionRules:
                 token = json.loads(node.data)
                 ends_ms = min(int(token["expiryTimestamp"]), int(token["maxTimestamp"]))
                 name = path.removeprefix(prefix)
-                self._ends_ms[name] = max(self._ends_ms.get(name, 0), ends_ms)
+                self._ends_ms[name] = int(token["maxTimestamp"])
+                known = before.get(name)
+                is_new = known is None or known.ends_ms != ends_ms
+                self._ends[name] = _End(ends_ms, self._stored.now_s) if known is None or is_new else known
+                self.renewals += known is not None and known.ends_ms < ends_ms
+                self.shortened += known is not None and known.ends_ms > ends_ms
 
     def _require_known(self, broker: SimulatedBroker, name: str, *, is_token: bool) -> None:
         if not self._stored.must_know(broker):

@@ -76,6 +76,11 @@ class StoredAccess:
                 self.looks += 1
                 self.require_same(broker)
 
+    @property
+    def now_s(self) -> float:
+        """By nobody's clock."""
+        return self._scheduler.now_ns / 1e9
+
     def must_know(self, broker: SimulatedBroker) -> bool:
         """Whether the broker must have what ZooKeeper has, as far as that was looked at."""
         now_s = self._scheduler.now_ns / 1e9

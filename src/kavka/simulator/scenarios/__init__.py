@@ -12,7 +12,7 @@ broken on the way. Leader A, followers B and C, controller D: see `play`.
     producers   S42 and S43: what is sent twice is there once
     transactions  S44 to S49: all or nothing
     access        S52 to S55: who may do what, while it changes
-    sessions      S56 to S60: logins, and what ends them
+    sessions      S56 to S60, S68: logins, and what ends them
     rollouts      S61, S62: certificates and listeners that change broker by broker
     floods        S63 to S65: more connections than there may be
     idle          S66, S67: what fetches leave out while nothing changes it

@@ -1,4 +1,4 @@
-"""Scenarios of sessions (S56 to S60): logins that end, clocks that are set, users and quotas that change meanwhile.
+"""Scenarios of sessions (S56 to S60, S68): logins that end, clocks that are set, users, quotas and tokens that change.
 
 The clusters are secured (`clients.logins`): TLS and SASL on both listeners, an authorizer, and sessions of a few
 seconds. Rules R27 to R29 are checked on the way, and R23 to R26.
@@ -40,6 +40,7 @@ SETTINGS = {
 SETTLED_S = 17.0
 """After so long a rule knows what brokers must know (`rules.stored_access`)."""
 HOUR_S = 3_600
+OPERATOR = Principal("User", "admin")
 MECHANISMS = [ScramMechanism.SHA_256]
 
 
@@ -54,9 +55,9 @@ def _ask(play: Play, work: Callable[[Cluster], Awaitable[T]]) -> T:
     return play.world.run_in_client("admin", work)
 
 
-def _token(play: Play, owner: str, seconds: float) -> ShownToken:
+def _token(play: Play, owner: str, seconds: float, *renewers: Principal) -> ShownToken:
     principal = Principal("User", owner)
-    return _ask(play, lambda cluster: TokenAdmin(cluster).create(principal, [], round(seconds * 1_000)))
+    return _ask(play, lambda cluster: TokenAdmin(cluster).create(principal, renewers, round(seconds * 1_000)))
 
 
 def _with(token: ShownToken) -> SaslSettings:
@@ -250,3 +251,57 @@ def _(seed: int) -> None:
         play.require(not _is_answered(play, broker_id), f"broker {broker_id} lets in who has an old token")
     play.world.brokers[D].start()
     play.finish()
+
+
+@scenario("S68: an operator renews and ends tokens while their holders log in again")
+def _(seed: int) -> None:
+    play = Play(seed, settings=SETTINGS, secured=True)
+    play.run_for(SETTLED_S)
+    kept, lapses = (_token(play, "producer", 60.0, OPERATOR) for _ in range(2))
+    period_s = 4.0
+
+    def until(token: ShownToken, seconds: float) -> None:
+        """From now on it is good for so long."""
+        _ask(play, lambda cluster: TokenAdmin(cluster).renew(token, round(seconds * 1_000)))
+
+    for token in (kept, lapses):
+        until(token, period_s)
+    # A holder whose token is renewed in time notices nothing, with whichever broker.
+    for number in range(6):
+        play.run_for(1.5)
+        play.log_in("producer", sasl=_with(kept), once=True)
+        for broker_id in (A, B, C, D):
+            play.require(_is_answered(play, broker_id), f"renewal {number}: broker {broker_id} locks a good client out")
+        until(kept, period_s if number < 5 else 10 * period_s)
+    # One that was renewed no more is out, everywhere.
+    play.log_in("producer", sasl=_with(lapses), once=True)
+    for broker_id in (A, B, C, D):
+        play.require(not _is_answered(play, broker_id), f"broker {broker_id} lets in who has a token that ended")
+    # One that had ended cannot be renewed; the operator makes another.
+    play.require(_refuses(play, lapses), "a token is renewed after its end")
+    shortened = _token(play, "producer", 60.0, OPERATOR)
+    play.run_for(1.5)
+    play.log_in("producer", sasl=_with(shortened))
+    play.require(_is_answered(play), "a new token lets nobody in")
+    _ask(play, lambda cluster: TokenAdmin(cluster).expire(shortened, 500))
+    play.run_for(2.0)
+    # Who is in stays until its session is over; who comes is not let in.
+    play.log_in("producer", sasl=_with(shortened), once=True)
+    for broker_id in (A, B, C, D):
+        play.require(not _is_answered(play, broker_id), f"broker {broker_id} goes by the end that a token had before")
+    _ask(play, lambda cluster: TokenAdmin(cluster).expire(kept, None))
+    play.run_for(1.5)
+    play.log_in("producer", sasl=_with(kept), once=True)
+    for broker_id in (A, B, C, D):
+        play.require(not _is_answered(play, broker_id), f"broker {broker_id} lets in who has a token that was ended")
+    play.log_in("producer")
+    play.write_ok()
+    play.finish()
+
+
+def _refuses(play: Play, token: ShownToken) -> bool:
+    try:
+        _ask(play, lambda cluster: TokenAdmin(cluster).renew(token, 60_000))
+    except KavkaError:
+        return True
+    return False
