@@ -121,6 +121,8 @@ def describe_group(
             chain = _own(name, overrides.get(name), overrides, ConfigSource.DYNAMIC_GROUP_CONFIG)
             if f"group.{name}" in broker.rows:
                 chain += broker_synonyms(f"group.{name}", broker)
+            else:
+                chain += (Synonym(name, row.format(row.default), ConfigSource.DEFAULT_CONFIG),)
             value = chain[0].value if chain else row.format(row.default)
             entries.append(_entry(name, value, row, chain, read_only=False))
     return entries

@@ -52,6 +52,7 @@ _STORED: Final = ("salt", "stored_key", "server_key", "iterations")
 NO_USER: Final = "Username must not be empty"
 _NOT_KEPT: Final = "Username must not be '.' or '..'"
 _UNKNOWN: Final = "Unknown SCRAM mechanism"
+_NO_PASSWORD: Final = "Salted password must not be empty"
 _TWICE: Final = "A user credential cannot be altered twice in the same request"
 _MISSING: Final = "Attempt to delete a user credential that does not exist"
 
@@ -230,6 +231,8 @@ def _refusal(wish: Wish) -> RequestError | None:
             return RequestError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
         if wish.iterations < MIN_ITERATIONS:
             return RequestError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+        if not wish.salted_password:
+            return RequestError(ErrorCode.UNACCEPTABLE_CREDENTIAL, _NO_PASSWORD)
     return None
 
 

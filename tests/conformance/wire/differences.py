@@ -141,6 +141,17 @@ DIFFERENCES = (
         "as the row above",
     ),
     *(
+        Difference("alter_user_scram_credentials", "upsert of an empty password", rf".*\.{field}", value, reason)
+        for field, value, reason in (
+            (
+                "error_code",
+                93,
+                "UNACCEPTABLE_CREDENTIAL names the mistake; Kafka's UNKNOWN_SERVER_ERROR is an exception",
+            ),
+            ("error_message", "<text>", "as the row above"),
+        )
+    ),
+    *(
         Difference("incremental_alter_lists", "append an empty text", rf"\.responses\[0\]\.{field}", value, reason)
         for field, value, reason in (
             ("error_code", 0, "there is nothing to append; Kafka appends an element without a letter, and refuses it"),
@@ -344,6 +355,27 @@ DIFFERENCES = (
         for scenario, step, topic_id in (
             ("share_fetch_refused", "unknown topic", "<id>"),
             ("share_fetch_of_a_deleted_topic", "deleted(, again)?", "<id of second-*>"),
+        )
+    ),
+    Difference(
+        "share_fetch_for_no_group",
+        "no name",
+        r".*\.error_code",
+        24,
+        "INVALID_GROUP_ID names the client's mistake; Kafka's UNKNOWN_SERVER_ERROR is an exception",
+    ),
+    Difference(
+        "describe_share_group_offsets_of_no_group",
+        "no name",
+        r".*\.error_code",
+        24,
+        "as the row above",
+    ),
+    *(
+        Difference("describe_share_group_offsets_of_no_group", "no name, no partitions", rf".*\.{field}", value, reason)
+        for field, value, reason in (
+            ("error_code", 0, "nothing is asked of the group, so nothing is wrong with its name"),
+            ("error_message", None, "as the row above"),
         )
     ),
     Difference(

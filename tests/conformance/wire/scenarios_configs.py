@@ -128,6 +128,15 @@ def alter_configs(session: WireSession, version: int) -> None:
 
 
 @scenario(ApiKey.ALTER_CONFIGS)
+def alter_configs_wrongly_of_unknown_topics(session: WireSession, version: int) -> None:
+    """A request that says nothing that could be said of any topic."""
+    name = session.name("unknown")
+    session.record("null value", alter(TOPIC, name, {"retention.ms": None}), version)
+    session.record("malformed value", alter(TOPIC, name, {"retention.ms": "soon"}), version)
+    session.record("unknown setting", alter(TOPIC, name, {"no.such": "1"}), version)
+
+
+@scenario(ApiKey.ALTER_CONFIGS)
 def alter_configs_of_brokers(session: WireSession, version: int) -> None:
     broker = str(session.broker_id)
 
@@ -208,6 +217,23 @@ def incremental_alter_configs_of_others(session: WireSession, version: int) -> N
     ask("no connections of a listener", "", ("listener.name.plaintext.max.connections", SET, "0"))
 
 
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def incremental_alter_wrongly_of_unknown_topics(session: WireSession, version: int) -> None:
+    """A request that says nothing that could be said of any topic."""
+
+    def ask(step: str, *operations: Operation) -> None:
+        session.record(step, change(TOPIC, session.name("unknown"), *operations), version)
+
+    ask("set to null", ("retention.ms", SET, None))
+    ask("append to what is no list", ("retention.ms", APPEND, "1"))
+    ask("subtract from what is no list", ("retention.ms", SUBTRACT, "1"))
+    ask("the same setting twice", ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
+    ask("malformed value", ("retention.ms", SET, "soon"))
+    ask("unknown setting", ("no.such", SET, "1"))
+    ask("nothing wrong", ("retention.ms", SET, "5000"))
+    ask("no operations", *())
+
+
 # ---- groups and subscriptions to clients' metrics, which Kafka has without ZooKeeper only ----------------------------
 
 
@@ -220,6 +246,22 @@ def describe_configs_without_a_name(session: WireSession, version: int) -> None:
     if has_groups_with_settings(session):
         session.record("group", describe((GROUP, "", None)), version)
         session.record("metrics subscription", describe((CLIENT_METRICS, "", None)), version)
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS)
+def describe_configs_of_groups(session: WireSession, version: int) -> None:
+    """Settings that only groups have stand for themselves among the synonyms."""
+    if not has_groups_with_settings(session):
+        return
+    group, keys = (
+        session.name("group"),
+        ("share.auto.offset.reset", "share.isolation.level", "share.session.timeout.ms"),
+    )
+    session.record("defaults", describe((GROUP, group, keys), include_synonyms=True), version)
+    session.connection.ask(change(GROUP, group, ("share.auto.offset.reset", SET, "earliest")), 1)
+    asked = describe((GROUP, group, keys), include_synonyms=True)
+    session.until(lambda: "earliest" in repr(session.connection.ask(asked, version)))
+    session.record("one set", asked, version)
 
 
 @scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)

@@ -62,6 +62,15 @@ def resealed(data: bytes, **fields: int) -> bytes:
 
 
 @scenario(ApiKey.PRODUCE)
+def produce_zstd_to_unknown_topics(session: WireSession, version: int) -> None:
+    """That a topic is not there is said before what its records would have to be."""
+    if version < 13:  # which names topics by their ids
+        deflated = batch(compression=Compression.ZSTD)
+        session.record("unknown topic", produce(session, session.name("unknown"), deflated), version)
+        session.record("unknown partition", produce(session, session.topic(), deflated, partition=7), version)
+
+
+@scenario(ApiKey.PRODUCE)
 def produce_appends(session: WireSession, version: int) -> None:
     topic = session.topic(partitions=2)
     session.record("first batch", produce(session, topic, batch()), version)

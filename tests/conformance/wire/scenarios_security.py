@@ -82,6 +82,10 @@ def describe_client_quotas(session: WireSession, version: int) -> None:
     ask("a user and an address", ("user", EXACT, name), ("ip", ANY, None))
     ask("an entity without a name", ("", ANY, None))
     ask("an entity that nobody knows", ("planet", ANY, None))
+    ask("a match that there is not", ("user", 3, None))
+    ask("a match that there is not, of an entity that nobody knows", ("planet", 3, None))
+    ask("exactly nobody", ("user", EXACT, None))
+    ask("exactly nobody, of an entity that nobody knows", ("planet", EXACT, None))
 
 
 @scenario(ApiKey.ALTER_CLIENT_QUOTAS)
@@ -128,9 +132,9 @@ def alter_user_scram_credentials(session: WireSession, version: int) -> None:
         deletions = [sc.ScramCredentialDeletion(name=name, mechanism=mechanism) for name, mechanism in wanted]
         session.record(step, m.AlterUserScramCredentialsRequest(deletions=deletions), version)
 
-    def upsert(step: str, name: str, mechanism: int, iterations: int) -> None:
+    def upsert(step: str, name: str, mechanism: int, iterations: int, password: bytes = b"password") -> None:
         wanted = sc.ScramCredentialUpsertion(
-            name=name, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=b"password"
+            name=name, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=password
         )
         session.record(step, m.AlterUserScramCredentialsRequest(upsertions=[wanted]), version)
 
@@ -143,3 +147,5 @@ def alter_user_scram_credentials(session: WireSession, version: int) -> None:
     delete("two users", (name, SHA_256), (session.name("bob"), SHA_512))
     upsert("upsert with an unknown mechanism", name, 9, 4096)
     upsert("upsert of an empty name", "", SHA_256, 4096)
+    upsert("upsert of an empty password", name, SHA_256, 4096, b"")
+    upsert("upsert of an empty password, with too few iterations", name, SHA_256, 1, b"")

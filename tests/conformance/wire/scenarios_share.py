@@ -470,3 +470,18 @@ def share_group_heartbeat_refused(session: WireSession, version: int) -> None:
     ask("epoch to come", beat(queue.group, queue.member, 99))
     stable(session, session.name("classic"))
     ask("a classic group", beat(session.name("classic"), "m", 0, queue.topic))
+
+
+@scenario(ApiKey.SHARE_FETCH, min_version=1)
+def share_fetch_for_no_group(session: WireSession, version: int) -> None:
+    """Of a group without a name there is no state. That is said; the connection stays."""
+    topic_id = session.topic_id(session.topic())
+    session.record("no name", fetch("", str(uuid.UUID(int=77)), 0, topic_id), version)
+
+
+@scenario(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
+def describe_share_group_offsets_of_no_group(session: WireSession, version: int) -> None:
+    topic = session.topic()
+    session.record("no name", describe("", {topic: [0]}), version)
+    session.record("no name, no partitions", describe("", {topic: []}), version)
+    session.record("no name, unknown topic", describe("", {session.name("unknown"): [0]}), version)

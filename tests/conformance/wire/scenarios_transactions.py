@@ -193,6 +193,19 @@ def init_producer_id_of_a_known_producer(session: WireSession, version: int) -> 
     session.record("the epoch before nobody", tx.init_request(producer_id=tx.producer_id, producer_epoch=2), version)
 
 
+@scenario(ApiKey.INIT_PRODUCER_ID, min_version=3)
+def init_producer_id_of_odd_numbers(session: WireSession, version: int) -> None:
+    """-1 is no id and no epoch; other numbers below 0 are ids and epochs that nobody has."""
+    tx = Transactional(session)
+    tx.init()
+    for who, name in (("", tx.init_request().transactional_id), (", without a name", None)):
+        for producer_id, epoch in ((-1, -2), (-2, -1), (-2, -2), (-1, 0)):
+            request = m.InitProducerIdRequest(
+                transactional_id=name, transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch
+            )
+            session.record(f"{producer_id}, {epoch}{who}", request, version)
+
+
 # ---- AddPartitionsToTxn, AddOffsetsToTxn --------------------------------------------------------------------------
 
 

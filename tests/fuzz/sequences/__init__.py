@@ -9,5 +9,10 @@ clients.py     connections that send them, and the rules that every answer must 
 asker.py       one connection, over which one request is answered after the other
 relations.py   questions in two ways, and answers that must agree
 run.py         the same against a broker in a process of its own, and in virtual time; `make fuzz`
+administration.py     requests of administrators
+themes.py             what sequences beside Apache Kafka are about
+side.py               one of the two brokers that are sent the same sequence, and what it told
+known_differences.py  where kavka answers otherwise than Kafka, and why
+beside_kafka.py       the same sequences to both, and where they part
 mutants.py     bugs put back, and whether a sequence shows them
 """

@@ -41,8 +41,6 @@ ROUND_S: Final = 300.0
 REMEMBERED: Final = 60
 """Requests that a finding is told with."""
 FINDINGS: Final = 20
-SAYS_SO_RIGHTLY: Final = frozenset({ApiKey.DESCRIBE_CLIENT_QUOTAS})
-"""Whose UNKNOWN_SERVER_ERROR is Apache Kafka's answer, too: to a match type that does not exist."""
 PARTITIONS_SAY_SO_RIGHTLY: Final = frozenset({ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
 """Whose partitions may say so, as Apache Kafka's: of a share-partition whose state is not made yet, or was deleted."""
 
@@ -175,7 +173,7 @@ class Fuzz:
             self.report.errors[f"{asked.key.name} {_name_of(code)}"] += 1
         if asked.key in PARTITIONS_SAY_SO_RIGHTLY:
             codes = [answer.error_code]
-        if ErrorCode.UNKNOWN_SERVER_ERROR in codes and asked.key not in SAYS_SO_RIGHTLY:
+        if ErrorCode.UNKNOWN_SERVER_ERROR in codes:
             self.report.find(f"K3: UNKNOWN_SERVER_ERROR, answering {asked}")
         self._knowledge.learn(asked.key, asked.message, answer, asked.subject)
 

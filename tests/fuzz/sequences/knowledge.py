@@ -97,7 +97,8 @@ class Knowledge:
 
     def __init__(self, rng: random.Random, suffix: str = "") -> None:
         """`suffix`: of all names, where several runs share a broker."""
-        self._rng = rng
+        self._rng, self.suffix = rng, suffix
+        self.of_their_own = OF_THEIR_OWN
         self.groups = tuple(name + suffix for name in GROUPS)
         self.transactional_ids = tuple(name + suffix for name in TRANSACTIONAL_IDS)
         self.topic_names = tuple(name + suffix for name in TOPICS)
@@ -119,7 +120,7 @@ class Knowledge:
             return self._recent(list(fitting))
         kind = kind or rng.choice(KINDS)
         turn = KINDS.index(kind) * 2
-        group = rng.choice(self.groups[turn : turn + 2] if rng.random() < OF_THEIR_OWN else self.groups)
+        group = rng.choice(self.groups[turn : turn + 2] if rng.random() < self.of_their_own else self.groups)
         member = Member(group, kind)
         if rng.random() < 0.3:
             member.instance = rng.choice(INSTANCES)
@@ -239,6 +240,8 @@ class Knowledge:
             self.next.append((ApiKey.END_TXN, subject))
 
     def _created(self, request: Any, answer: Any, subject: Subject) -> None:
+        if request is not None and request.validate_only:
+            return
         for topic in answer.topics:
             if topic.error_code == NONE:
                 self.topics.append(Topic(topic.name, topic.topic_id, max(topic.num_partitions, 1)))

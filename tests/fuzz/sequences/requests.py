@@ -72,6 +72,8 @@ CLASSIC: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBE
 SHARE: Final = frozenset({ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
 NEVER_ODD: Final = frozenset({"entity_name", "broker_ids", "replicas"})
 """Nor are times: a quota of nobody's (the default's) silences all clients, and a wait of a year is a wait of a year."""
+FIRST_OWN_TAG: Final = 10_000
+"""kavka's own fields, which Kafka does not read."""
 GARBAGE: Final = 0.1
 """How often what only members read has nothing that they could read."""
 BELIEVED: Final = 0.01
@@ -136,10 +138,18 @@ class Requests:
             if key not in LEFT_OUT
         }
         self._keys = list(self._versions)
-        self._weights = [WEIGHTS.get(key, 0.15 if key in RARE else 0.7) for key in self._keys]
+        self._weights = [self.weight(key) for key in self._keys]
         self._subject = knowledge.subject(None)
         self._care = Care.CAREFUL
-        self._key = ApiKey.METADATA
+        self._key, self._version = ApiKey.METADATA, 0
+
+    def weight(self, key: ApiKey) -> float:
+        """How often an API is asked for."""
+        return WEIGHTS.get(key, 0.15 if key in RARE else 0.7)
+
+    def meaning(self, struct: str, name: str) -> Meaning | None:
+        """What a field says."""
+        return _meaning(struct, name)
 
     def draw(self) -> Asked:
         """The next request of some client."""
@@ -160,6 +170,7 @@ class Requests:
         self._care = rng.choices((Care.CAREFUL, Care.CARELESS, Care.WILD), (0.6, 0.3, 0.1))[0]
         for _ in range(5):
             version = high if rng.random() < 0.6 else rng.randint(low, high)
+            self._version = version
             message: Message = api(key).request_type()
             self._fill(message, version)
             try:
@@ -172,14 +183,19 @@ class Requests:
 
     def _fill(self, struct: Struct, version: int) -> None:
         for one in struct._fields:
-            if version in one.versions and (one.tag is None or self._rng.random() < 0.2):
+            is_own = one.tag is not None and one.tag >= FIRST_OWN_TAG
+            if (
+                version in one.versions
+                and not (is_own and self.patience > 1)
+                and (one.tag is None or self._rng.random() < 0.2)
+            ):
                 setattr(struct, one.name, self._value(struct, one, version))
 
     def _value(self, struct: Struct, one: Field, version: int) -> object:
         rng = self._rng
         foreign, odd = self._care.value
         name = one.name.removeprefix("v3_and_below_")
-        meaning = _meaning(type(struct).__name__, name)
+        meaning = self.meaning(type(struct).__name__, name)
         if rng.random() < odd and not (one.name.endswith("_ms") or one.name in NEVER_ODD):
             if version in one.nullable:
                 return None

@@ -250,6 +250,8 @@ class SharePersister:
 
     async def _ask(self, key: ShareKey, question: _Question, patience_s: float) -> Any:
         """The result for the one partition. Raises `RequestError`."""
+        if not key.group_id:
+            raise RequestError(ErrorCode.INVALID_GROUP_ID)  # A coordinator answers nothing of a group without a name.
         loop = asyncio.get_running_loop()
         deadline, pause_s = loop.time() + patience_s, FIRST_PAUSE_S
         while True:

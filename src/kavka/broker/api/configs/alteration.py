@@ -79,7 +79,10 @@ async def alter_each(
 async def change_topic(
     broker: ConfigsBroker, name: str, decide: Callable[[Settings], Settings], *, validate_only: bool
 ) -> None:
-    """Gives the topic the settings that `decide` makes of the present ones."""
+    """Gives the topic the settings that `decide` makes of the present ones. Of a topic that does not exist, what is
+    wrong with them is said first, as in Apache Kafka 4."""
+    if name and broker.metadata.topic(name) is None:
+        decide({})
     require_topic(broker, name)
     await broker.configs.change_topic(name, decide, validate_only=validate_only)
 

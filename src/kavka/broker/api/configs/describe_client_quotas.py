@@ -19,7 +19,7 @@ from kavka.protocol.messages.describe_client_quotas_response import (
     EntryData,
     ValueData,
 )
-from kavka.security.quota_limits import DEFAULT, Filter, Match
+from kavka.security.quota_limits import DEFAULT, ENTITY_TYPES, Filter, Match
 
 if TYPE_CHECKING:
     from kavka.broker.api.configs.ports import ConfigsBroker
@@ -58,12 +58,14 @@ async def handle(
 
 
 def _match(component: ComponentData) -> Match:
-    """Raises RequestError if Kafka fails, too."""
+    """Raises RequestError for a match that there is not, of a type that there is: others are refused with the rest."""
     kind = component.entity_type
     if component.match_type == _DEFAULT:
         return Match(kind, DEFAULT)
     if component.match_type == _SPECIFIED:
         return Match(kind, None)
-    if component.match_type != _EXACT or component.match is None:
-        raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if kind in ENTITY_TYPES and component.match_type != _EXACT:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"Unexpected match type {component.match_type} of '{kind}'")
+    if kind in ENTITY_TYPES and component.match is None:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"An exact match of '{kind}' takes a name")
     return Match(kind, component.match)

@@ -184,6 +184,10 @@ def _append(  # noqa: PLR0913 - called for every partition of every request: no 
             single_batch(records)
             return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION)
     except RecordsError as refused:
+        if broker.replicas.partition(topic, data.index) is None:
+            absent = broker.replicas.absence(topic, data.index)
+            if absent is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return AppendOutcome(absent)
         return AppendOutcome(refused.code, message=refused.message)
     outcome = broker.replicas.append(
         topic, data.index, records, required_acks=message.acks, wall_ms=wall_ms, topic_id=topic_id

@@ -68,6 +68,8 @@ async def _group(
         if not broker.serves_share_groups():
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         keys, missing = _all_keys(broker, asked.group_id) if asked.topics is None else _keys(broker, asked)
+        if keys and not asked.group_id:
+            raise RequestError(ErrorCode.INVALID_GROUP_ID)
     except RequestError as refused:
         return DescribeShareGroupOffsetsResponseGroup(
             group_id=asked.group_id,

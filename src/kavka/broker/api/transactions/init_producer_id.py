@@ -21,6 +21,7 @@ from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from kavka.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from kavka.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from kavka.broker.api.transactions.ports import TransactionsBroker
@@ -32,7 +33,7 @@ _FIRST_VERSION_WITH_PRODUCER_FENCED = 4
 def handle(
     broker: TransactionsBroker, request: Request, message: InitProducerIdRequest
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
-    if (message.producer_id < 0) != (message.producer_epoch < 0):
+    if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_PRODUCER_EPOCH):
         return _refusal(ErrorCode.INVALID_REQUEST)
     return _answer(broker, message, request.header.api_version)
 
@@ -51,8 +52,8 @@ async def _answer(broker: TransactionsBroker, message: InitProducerIdRequest, ve
 
 
 def _wish(message: InitProducerIdRequest) -> InitWish:
-    expected = ProducerIdAndEpoch(message.producer_id, message.producer_epoch) if message.producer_id >= 0 else None
-    return InitWish(message.transaction_timeout_ms, expected)
+    known = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
+    return InitWish(message.transaction_timeout_ms, None if message.producer_id == NO_PRODUCER_ID else known)
 
 
 def _refusal(error: ErrorCode) -> InitProducerIdResponse:
