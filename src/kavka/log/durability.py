@@ -212,9 +212,12 @@ class Durability:
         """Notes that `task.sync()` raised: what was written since the last flush may be gone."""
         self.flush_in_progress = False
 
-    def write_epochs(self, epochs: LeaderEpochs) -> None:
-        """Writes the leader epoch checkpoint without a sync, for when no record is new. Raises `StorageError`."""
-        # Epochs without a record: no harm is done if they are lost, so they need not wait for the disk.
+    def write_epochs(self, epochs: LeaderEpochs, *, durable: bool) -> None:
+        """Writes the leader epoch checkpoint when no record is new, with a sync if `durable`. Raises `StorageError`.
+
+        Epochs without a record may be lost. But a power cut may take the former content with them, and the records of a
+        log that was compacted do not tell where their epochs began.
+        """
         path = f"{self._directory.path}/{LEADER_EPOCH_CHECKPOINT}"
-        self._directory.filesystem.write_atomically(path, format_epochs(epochs.entries), durable=False)
+        self._directory.filesystem.write_atomically(path, format_epochs(epochs.entries), durable=durable)
         self.epochs_changed = False

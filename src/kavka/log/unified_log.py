@@ -767,14 +767,14 @@ class UnifiedLog:
     def close(self, now_ms: int) -> None:
         """Makes everything durable that a clean start trusts, and closes the log. Blocks. Raises `StorageError`.
 
-        Otherwise a power cut after the stop could remove a snapshot, epochs or a truncation, while the mark of the
-        clean stop stays, and nobody would read the records again.
+        Otherwise a power cut could undo a snapshot, epochs or a truncation, and leave the mark of the clean stop.
         """
         self.write_all()
         if not self._records_are_durable:
             self.flush(now_ms)
         elif self._durability.epochs_changed:
-            self._durability.write_epochs(self._epochs)
+            is_compacted = self._config.cleanup_compact or self.cleaned_to is not None
+            self._durability.write_epochs(self._epochs, durable=is_compacted and self.size_bytes > 0)
         for segment in self._segments.listed:
             segment.close()
 

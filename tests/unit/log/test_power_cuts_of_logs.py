@@ -127,6 +127,27 @@ def test_a_compacted_log_knows_where_its_epochs_began_whenever_it_stops(
     assert found.epoch_entries == [entry for entry in expected if entry.start_offset < found.log_end_offset]
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_clean_stop_and_a_power_cut_leave_a_compacted_log_the_begins_of_its_epochs(seed: int) -> None:
+    """1. A pass takes the first records of an epoch. 2. The broker leads once more, and stops before a record. 3. Power
+    is lost. The checkpoint is all that tells where the epoch began, and the stop has just written it anew."""
+    life = Life(seed, "/logs")
+    store = life.store
+    store.put((b"z", b"0"), leader_epoch=0)
+    for number in range(3):
+        store.put((b"a", b"%d" % number), leader_epoch=1)
+    store.roll()
+    store.log.flush(store.now_ms)
+    asyncio.run(store.cleaner.clean_due())
+    store.log.flush(store.now_ms)
+    known = store.log.epoch_entries
+    assert known == [(0, 0), (1, 1)]
+    assert records(store.log)[1].offset == 3
+    store.log.assign_epoch_start_offset(2, store.log.log_end_offset)
+    store.logs.close(store.now_ms)
+    assert life.cut().log.epoch_entries[:2] == known
+
+
 def test_a_log_is_compacted_as_far_as_its_epochs_are_on_the_disk() -> None:
     store = Life(0, "/logs").store
     for epoch in (1, 2):
