@@ -6,6 +6,7 @@ It reads batch by batch and asks `decide.compaction` what stays of each. It must
 
   I1  A step handles about SLICE_BYTES, or one batch if that has more.
   I2  A new segment is durable, with its indexes, when `clean` ends; until then nothing looks at it.
+  I3  A new segment may be larger than segment.bytes, and than those it was made of, but not than MAX_SEGMENT_BYTES.
 
 Source: Kafka's Cleaner.
 """
@@ -15,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from kavka.errors import ErrorCode, RecordsError
 from kavka.filesystem import File, FileSystem
 from kavka.log.decide.compaction import Compaction, Retention
-from kavka.log.decide.indexes import AbortedTransaction
+from kavka.log.decide.indexes import MAX_SEGMENT_BYTES, AbortedTransaction
 from kavka.log.decide.offset_map import OffsetMap
 from kavka.log.record_scan import scan_batches
 from kavka.log.segment import Segment
@@ -111,6 +113,12 @@ class CleaningPass:
     def _write(self, target: Segment, kept: list[RecordBatch], index_interval_bytes: int) -> None:
         if kept:
             data = b"".join([batch.view for batch in kept])
+            if target.size + len(data) > MAX_SEGMENT_BYTES:
+                raise RecordsError(
+                    ErrorCode.RECORD_LIST_TOO_LARGE,
+                    f"more than {MAX_SEGMENT_BYTES} bytes would stay for the segment at {target.base_offset}, which is "
+                    "all that one can have: batches grow where tombstones get their delete horizon, or deflate less",
+                )
             target.append_many(data, kept, 0, len(kept), index_interval_bytes)
             self.stats.bytes_written += len(data)
         for transaction in self._compaction.take_kept_aborted():

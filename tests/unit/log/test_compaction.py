@@ -13,9 +13,10 @@ import pytest
 
 from kavka.errors import StorageError
 from kavka.log.cleaner_choice import filthiest, look_at
+from kavka.log.decide.indexes import MAX_SEGMENT_BYTES
 from kavka.log.decide.offset_map import DIRECT_KEY_BYTES, OffsetMap
 from kavka.log.log_config import LogConfig
-from kavka.log.segment import LOG_SUFFIX
+from kavka.log.segment import LOG_SUFFIX, LogDirectory, Segment
 from kavka.model import NO_TIMESTAMP
 from kavka.records.batch import HEADER_SIZE, batch_at, iterate_batches
 from kavka.records.builder import BatchBuilder, ProducerStamp, seal
@@ -550,6 +551,30 @@ def test_a_disk_that_fails_while_segments_are_swapped_leaves_no_hole_for_readers
             store.logs.release()
         return
     raise AssertionError("a pass has fewer renames")
+
+
+def test_a_log_of_which_too_much_would_stay_for_one_segment_is_left_as_it_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch grows where its tombstones get a delete horizon, or a codec deflates it less than its producer did. In a
+    full segment of 2 GiB that leads to positions that no index can hold."""
+    create = Segment.create_cleaned
+
+    def nearly_full(directory: LogDirectory, base_offset: int, *, now_ms: int) -> Segment:
+        segment = create(directory, base_offset, now_ms=now_ms)
+        segment.size = MAX_SEGMENT_BYTES - 300
+        segment.file.truncate(segment.size)
+        return segment
+
+    for number in range(8):
+        store.put((b"%d" % number, None))
+    store.roll()
+    before = headers(store.log)
+    monkeypatch.setattr(Segment, "create_cleaned", nearly_full)
+    store.clean()
+    assert store.cleaner.uncleanable(str(store.path)) == [store.log]
+    assert headers(store.log) == before
+    assert not list(store.path.glob("*/*.cleaned"))
 
 
 def test_many_random_logs_keep_their_tables_with_both_policies(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ TIME_ENTRY_SIZE = 12
 ABORTED_ENTRY = struct.Struct("!hqqqq")
 TXN_INDEX_VERSION = 0
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
+MAX_SEGMENT_BYTES = (1 << 31) - 1
+"""A position in an offset index has 31 bits."""
 _SWAPPED = sys.byteorder == "little"
 
 
