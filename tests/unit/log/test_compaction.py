@@ -21,6 +21,7 @@ from kavka.model import NO_TIMESTAMP
 from kavka.records.batch import HEADER_SIZE, batch_at, iterate_batches
 from kavka.records.builder import BatchBuilder, ProducerStamp, seal
 from kavka.records.control import ControlType
+from kavka.records.validation import LONG_MAX
 from kavka.runtime.disk import LocalFileSystem
 from tests.unit.log.compaction_support import (
     COMPACTED,
@@ -551,6 +552,25 @@ def test_a_disk_that_fails_while_segments_are_swapped_leaves_no_hole_for_readers
             store.logs.release()
         return
     raise AssertionError("a pass has fewer renames")
+
+
+@pytest.mark.parametrize("beyond", [0, 1, NOW_MS])
+def test_a_tombstone_and_a_marker_stay_for_ever_where_delete_retention_ms_says_so(tmp_path: Path, beyond: int) -> None:
+    retention_ms = LONG_MAX - NOW_MS + beyond
+    store = Store(tmp_path / "logs", config=replace(COMPACTED, delete_retention_ms=retention_ms))
+    store.put((b"a", None), (b"b", b"1"))
+    store.put((b"t", b"1"), stamp=ProducerStamp(7, 0, 0, is_transactional=True))
+    store.end(ControlType.ABORT, 7)
+    store.roll()
+    for _ in range(3):
+        store.clean()
+        store.now_ms += 100 * 365 * 24 * 3_600_000
+        store.put((b"b", b"2"))
+        store.roll()
+    assert committed(store.log)[0].record.key == b"a"
+    assert committed(store.log)[0].record.timestamp == NOW_MS
+    assert [header.delete_horizon_ms for header in headers(store.log)][:1] == [LONG_MAX]
+    assert any(header.is_control for header in headers(store.log))
 
 
 def test_a_log_of_which_too_much_would_stay_for_one_segment_is_left_as_it_is(

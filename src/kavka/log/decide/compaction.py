@@ -17,7 +17,7 @@ So a new segment may be empty, or end before the next one begins. More empty hea
 of kafka-go and sarama (up to 1.45.1) ask for ever for an offset whose answer has no record.
 
     I1  What stays is read as before: offsets, timestamps, keys, values, headers, epochs, sequences.
-    I2  A delete horizon is now_ms + delete.retention.ms of the pass that sets it, and stays until then.
+    I2  A delete horizon is now_ms + delete.retention.ms of the pass that sets it, in 64 bits, and stays until then.
 
 Source: Kafka's Cleaner (shouldRetainRecord, shouldDiscardBatch, buildOffsetMapForSegment); KIP-58, KIP-534.
 """
@@ -34,6 +34,7 @@ from kavka.log.decide.offset_map import OffsetMap
 from kavka.log.decide.producer_state import LastRecord
 from kavka.model import Offset
 from kavka.records.batch import RecordBatch, batch_at
+from kavka.records.validation import LONG_MAX
 
 
 class Retention(NamedTuple):
@@ -43,6 +44,12 @@ class Retention(NamedTuple):
     delete_retention_ms: int
     last_records: Mapping[int, LastRecord]
     """Of each producer that is still known."""
+
+    @property
+    def horizon_ms(self) -> int:
+        """The delete horizon that this pass sets. A delete.retention.ms beyond the end of time means for ever; Apache
+        Kafka's sum comes round to a time that is long past, and the next pass takes the tombstone."""
+        return min(self.now_ms + self.delete_retention_ms, LONG_MAX)
 
 
 class CleaningStats:
@@ -127,7 +134,7 @@ class Compaction:
             if may_go and horizon is None:
                 self.stats.records_kept += header.record_count
                 entries = read_entries(batch.inflate(), header.record_count)
-                return _batch(with_delete_horizon(batch, entries, retention.now_ms + retention.delete_retention_ms))
+                return _batch(with_delete_horizon(batch, entries, retention.horizon_ms))
             self.stats.records_kept += header.record_count
             return batch
         if self._cleaned.on_data_batch(batch):
@@ -141,7 +148,7 @@ class Compaction:
         if not kept:
             return self._keep_header(batch, retention)
         if has_tombstones and horizon is None:
-            return _batch(with_delete_horizon(batch, kept, retention.now_ms + retention.delete_retention_ms))
+            return _batch(with_delete_horizon(batch, kept, retention.horizon_ms))
         if len(kept) == len(entries):
             return batch
         return _batch(retain_entries(batch, payload, kept))
