@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kavka.config.broker import BrokerConfig
 from kavka.errors import StorageError
 from kavka.log.cleaner_choice import filthiest, look_at
 from kavka.log.decide.indexes import MAX_SEGMENT_BYTES
@@ -571,6 +572,28 @@ def test_a_tombstone_and_a_marker_stay_for_ever_where_delete_retention_ms_says_s
     assert committed(store.log)[0].record.timestamp == NOW_MS
     assert [header.delete_horizon_ms for header in headers(store.log)][:1] == [LONG_MAX]
     assert any(header.is_control for header in headers(store.log))
+
+
+@pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "1e400", "-1", "7"])
+@pytest.mark.parametrize("name", ["log.cleaner.io.buffer.load.factor", "log.cleaner.io.max.bytes.per.second"])
+def test_no_number_of_a_setting_ends_compaction(store: Store, name: str, number: str) -> None:
+    """Kafka takes these for numbers, and everybody who may alter the brokers' settings can set them."""
+    properties = {"log.dirs": str(store.path), "zookeeper.connect": "localhost", name: number}
+    store.put((b"a", b"1"), (b"a", b"2"))
+    store.roll()
+    cleaning = store.new_cleaner()
+    store.broker = BrokerConfig.from_properties(properties)
+    rates: list[float] = []
+
+    async def look() -> None:
+        rates.extend(cleaning._ahead_s(moved) for moved in (0, 100, 0))
+
+    if name.endswith("second"):
+        asyncio.run(look())
+        assert all(0.0 <= ahead_s <= 100.0 for ahead_s in rates)
+    else:
+        store.clean()
+        assert offsets(store) == [1]
 
 
 def test_a_log_of_which_too_much_would_stay_for_one_segment_is_left_as_it_is(

@@ -340,9 +340,10 @@ class LogCleaner:
     def _ahead_s(self, moved: int) -> float:
         """For how long nothing may be moved at the rate that is set now, `moved` bytes more being noted."""
         now, rate = asyncio.get_running_loop().time(), max(self._config().log_cleaner_io_max_bytes_per_second, 1.0)
-        self._owed_bytes = max(self._owed_bytes - (now - self._owed_at) * rate, 0.0) + moved
+        # Zero comes first: the larger of it and NaN is zero then. A rate that is NaN, or without end, bounds nothing.
+        self._owed_bytes = max(0.0, self._owed_bytes - (now - self._owed_at) * rate) + moved
         self._owed_at = now
-        return self._owed_bytes / rate
+        return max(0.0, self._owed_bytes / rate)
 
     def _is_current(self, log: UnifiedLog) -> bool:
         return self._logs.get(log.topic_partition) is log

@@ -33,7 +33,9 @@ class OffsetMap:
     __slots__ = ("_offsets", "latest_offset", "max_keys")
 
     def __init__(self, memory_bytes: int, load_factor: float = 1.0) -> None:
-        self.max_keys = max(int(memory_bytes * load_factor) // ENTRY_BYTES, 1)
+        # As a setting it may be any number, and none: NaN is not below 1.
+        share = max(load_factor, 0.0) if load_factor < 1.0 else 1.0
+        self.max_keys = max(int(memory_bytes * share) // ENTRY_BYTES, 1)
         self.latest_offset: Offset = NO_OFFSET
         self._offsets: dict[bytes, Offset] = {}
 
