@@ -124,6 +124,18 @@ ON_PURPOSE: Final = (
         "one that is being verified, as in 4.0; under transaction version 2 4.3 wants 0",
     ),
     *ADMINISTRATION,
+    *(
+        OnPurpose(
+            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, rf".*\.{field}", None, -1,
+            "where a group begins is stored before anything is given out, so that a leader who dies loses no record",
+            goes_on=True,
+        )
+        for field in ("start_offset", "lag")
+    ),
+    OnPurpose(
+        ApiKey.SHARE_FETCH, r"\.error_code", 42, 122,
+        "what a request can never mean is said before that there is no such session", goes_on=True,
+    ),
 )  # fmt: skip
 ACLS: Final = frozenset({ApiKey.CREATE_ACLS, ApiKey.DESCRIBE_ACLS, ApiKey.DELETE_ACLS})
 PARTS: Final = ("partitions", "partition_responses", "partition_result")

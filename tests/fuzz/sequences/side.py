@@ -197,7 +197,7 @@ class Side:
                 if name.endswith("producer_id") and isinstance(each, int) and each >= 0
                 else self._unnamed(each)
                 for name, each in value.items()
-                if not (name in self.theme.not_compared and each not in (0, -1, -2, None))
+                if not (name in self.theme.not_compared and (name == "assignment" or each not in (0, -1, -2, None)))
             }
         if isinstance(value, list):
             rows = [self._unnamed(each) for each in value]
