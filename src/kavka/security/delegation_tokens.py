@@ -46,6 +46,8 @@ MAX_OWNERS_BYTES: Final = 32 * 1024 * 1024
 Whoever has proved who he is may make tokens for himself."""
 NAME_BYTES: Final = 170
 """What a name takes in memory beside its characters: a short renewer's takes 176 in all."""
+_LAST_MS: Final = 2**63 - 1
+"""The last moment that the protocol and znodes can name."""
 _SALTS: Final = b"\0salts of tokens"
 """No token id has such a character, so that salts, which everybody is told, are nobody's HMAC."""
 
@@ -119,9 +121,9 @@ def _chars(names: tuple[Principal, ...]) -> int:
 
 
 def new_token(token_id: str, wish: Wish, now_ms: int, limits: Lifetimes) -> Token:
-    """The token of a wish."""
+    """The token of a wish. Beyond the end of time it is good for ever; in Kafka the sum wraps, and it ends at once."""
     lifetime_ms = limits.max_ms if wish.lifetime_ms <= 0 else min(wish.lifetime_ms, limits.max_ms)
-    max_ms = now_ms + lifetime_ms
+    max_ms = min(now_ms + lifetime_ms, _LAST_MS)
     expires_ms = min(max_ms, now_ms + limits.renewal_ms)
     return Token(token_id, wish.owner, wish.requester, wish.renewers, now_ms, expires_ms, max_ms)
 

@@ -57,6 +57,15 @@ def test_a_token_lives_no_longer_than_the_broker_allows(asked_ms: int, expires_m
     assert made == Token("id", ALICE, CAROL, (BOB,), NOW, NOW + expires_ms, NOW + max_ms)
 
 
+def test_a_token_beyond_the_end_of_time_is_good_for_ever() -> None:
+    """The protocol's times have 64 bits: the answer to who asked for it could not be written."""
+    most = 2**63 - 1
+    made = new_token("id", Wish(ALICE, CAROL, (BOB,), -1), NOW, Lifetimes(most, most))
+    assert (made.expires_ms, made.max_ms) == (most, most)
+    assert not made.is_expired(NOW)
+    assert renewed(made, BOB, most, NOW, Lifetimes(most, most)).expires_ms == most
+
+
 @pytest.mark.parametrize(
     ("period_ms", "after_ms"), [(-1, 150), (-5, 150), (0, 50), (7, 57), (5000, 1000), (2**63 - 1, 1000)]
 )
