@@ -254,6 +254,9 @@ class _Clock:
     def call_soon_threadsafe(self, work: Callable[..., None], *arguments: Any) -> None:
         work(*arguments)
 
+    def call_later(self, _delay_s: float, work: Callable[..., None], *arguments: Any) -> None:
+        work(*arguments)
+
 
 class _AtOnce:
     """What computes on another thread does it here."""

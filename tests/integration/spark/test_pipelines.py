@@ -96,6 +96,7 @@ def _copied(project: PipelineProject) -> list[int]:
     return sorted(int(record.value or b"") for record in contents(project.bootstrap, f"{project.topic}-copy"))
 
 
+@pytest.mark.thorough  # Two minutes of two cores: `make demo` runs a pipeline, too.
 def test_a_second_run_takes_what_is_new_and_nothing_else(project: PipelineProject) -> None:
     _produce(project, range(1_000))
     events = project.run()
