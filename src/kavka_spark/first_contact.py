@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from kavka.client.backoff import backoff_ms
 from kavka.client.cluster import Cluster, NoBrokerAnswers
 from kavka.errors import (
     ConnectionFailed,
@@ -39,34 +38,32 @@ async def first_contact(cluster: Cluster, options: ConnectionOptions, *, begins:
 
     Raises `UnreachableError`, and `RequestError` for a login that is refused.
     """
-    loop = asyncio.get_running_loop()
     limit_ms = options.first_contact_ms if begins else options.client.api_timeout_ms
     hopeless = (HostUnknown, NotKafka, NotTrusted) if begins else (NotKafka, NotTrusted)
-    deadline = loop.time() + limit_ms / 1000
     last: KavkaError = ConnectionFailed(f"no answer from {options.shown}")
-    failures = 0
-    while True:
+
+    async def attempt() -> None:
+        nonlocal last
         try:
-            async with asyncio.timeout_at(deadline):
-                await cluster.refresh([])
-            return
+            await cluster.refresh([])
         except ConnectionFailed as failure:
             last = failure
             if all(isinstance(each, hopeless) for each in _each(failure)):
                 raise _unreachable(options, failure) from failure
+            raise
         except RequestError as refused:
+            last = refused
             if refused.code in _LOGIN:
                 raise RequestError(refused.code, f"{refused.message} (options kafka.sasl...)") from refused
-            if not refused.code.retriable:
-                raise
-            last = refused
-        except TimeoutError:
-            pass
-        failures += 1
-        pause_s = backoff_ms(cluster.settings, failures, cluster.random) / 1000
-        if loop.time() + pause_s >= deadline:
-            raise _unreachable(options, last, waited_ms=limit_ms) from last
-        await asyncio.sleep(pause_s)
+            raise
+
+    try:
+        async with asyncio.timeout(limit_ms / 1000):
+            await cluster.retry(attempt, what="find the cluster", timeout_ms=limit_ms)
+    except (ConnectionFailed, RequestError, TimeoutError) as over:
+        if isinstance(over, RequestError) and not over.code.retriable:
+            raise
+        raise _unreachable(options, last, waited_ms=limit_ms) from last
 
 
 def _each(failure: KavkaError) -> Sequence[KavkaError]:

@@ -45,18 +45,10 @@ from kavka_spark.lakehouse.delta_log_actions import can_partition, partition_tex
 from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
 from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema
 from kavka_spark.lakehouse.lake_options import LakeOptions
-from kavka_spark.lakehouse.layout import (
-    BUCKET_COLUMN,
-    Layout,
-    Partition,
-    check_buckets,
-    check_merge,
-    check_partition,
-    merge_properties,
-)
+from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, Partition, merge_properties
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import Held
-from kavka_spark.lakehouse.table import MARK, TableFile, filled_in_of, mark_of, merge_plan
+from kavka_spark.lakehouse.table import MARK, TableFile, check_options, filled_in_of, mark_of, merge_plan
 from kavka_spark.lakehouse.table_changes import ChangedFile, CommitFiles
 
 NONE: Final = -1
@@ -425,8 +417,5 @@ def _check(opened: DeltaTable, place: Place, options: LakeOptions | None) -> Non
             f"the Delta table at {place.address} uses {', '.join(found)}, which files that tasks write would not keep: "
             "write to another table, or take it out of this one"
         )
-    if options is None:
-        return
-    check_merge(configuration, options.merge_keys, options.merge_buckets, f"the Delta table at {place.address}")
-    check_buckets(metadata.partition_columns, options.merge_keys, f"the Delta table at {place.address}")
-    check_partition(metadata.partition_columns, options.partition_by, f"the Delta table at {place.address}")
+    if options is not None:
+        check_options(configuration, metadata.partition_columns, options, f"the Delta table at {place.address}")

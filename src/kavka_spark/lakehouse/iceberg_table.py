@@ -52,18 +52,10 @@ from kavka_spark.lakehouse.data_files import WrittenFile
 from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
 from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema, plain_type
 from kavka_spark.lakehouse.lake_options import LakeOptions
-from kavka_spark.lakehouse.layout import (
-    BUCKET_COLUMN,
-    Layout,
-    Partition,
-    check_buckets,
-    check_merge,
-    check_partition,
-    merge_properties,
-)
+from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, Partition, merge_properties
 from kavka_spark.lakehouse.places import Place
 from kavka_spark.lakehouse.progress import Held
-from kavka_spark.lakehouse.table import MARK, TableFile, filled_in_of, mark_of, merge_plan
+from kavka_spark.lakehouse.table import MARK, TableFile, check_options, filled_in_of, mark_of, merge_plan
 from kavka_spark.lakehouse.table_changes import ChangedFile, CommitFiles
 
 QUERY: Final = f"{MARK}.query."
@@ -411,8 +403,5 @@ def _check(opened: Opened, name: str, options: LakeOptions | None) -> None:
                 f"the Iceberg table {name} is partitioned by {field.name} ({field.transform}), and this sink writes "
                 "tables that are partitioned by whole columns: add a column with that value, and partition by it"
             )
-    if options is None:
-        return
-    check_merge(opened.properties, options.merge_keys, options.merge_buckets, f"the Iceberg table {name}")
-    check_buckets([field.name for field in spec.fields], options.merge_keys, f"the Iceberg table {name}")
-    check_partition([field.name for field in spec.fields], options.partition_by, f"the Iceberg table {name}")
+    if options is not None:
+        check_options(opened.properties, [field.name for field in spec.fields], options, f"the Iceberg table {name}")

@@ -10,7 +10,15 @@ from kavka_spark.lakehouse.batch import Batch
 from kavka_spark.lakehouse.data_files import WrittenFile
 from kavka_spark.lakehouse.errors import TableRefused
 from kavka_spark.lakehouse.lake_options import LakeOptions
-from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, MergePlan, Partition
+from kavka_spark.lakehouse.layout import (
+    BUCKET_COLUMN,
+    Layout,
+    MergePlan,
+    Partition,
+    check_buckets,
+    check_merge,
+    check_partition,
+)
 from kavka_spark.lakehouse.progress import Held, nested
 from kavka_spark.lakehouse.table_changes import CommitFiles
 
@@ -72,6 +80,13 @@ class Table(Protocol):
 
     def batch_marks(self) -> list[dict[str, Any]]:
         """What its commits say of their batches (`mark_of`), the latest first, each with its `version`."""
+
+
+def check_options(properties: Mapping[str, str], partition_by: Sequence[str], options: LakeOptions, table: str) -> None:
+    """Whether a table with these properties, partitioned so, is as the options say. Raises TableRefused."""
+    check_merge(properties, options.merge_keys, options.merge_buckets, table)
+    check_buckets(partition_by, options.merge_keys, table)
+    check_partition(partition_by, options.partition_by, table)
 
 
 def merge_plan(options: LakeOptions, files: Mapping[str, TableFile]) -> MergePlan:

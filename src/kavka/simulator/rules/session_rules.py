@@ -139,8 +139,8 @@ class SessionRules:
                 name = path.removeprefix(prefix)
                 self._ends_ms[name] = int(token["maxTimestamp"])
                 known = before.get(name)
-                is_new = known is None or known.ends_ms != ends_ms
-                self._ends[name] = _End(ends_ms, self._stored.now_s) if known is None or is_new else known
+                is_same = known is not None and known.ends_ms == ends_ms
+                self._ends[name] = known if known and is_same else _End(ends_ms, self._stored.now_s)
                 self.renewals += known is not None and known.ends_ms < ends_ms
                 self.shortened += known is not None and known.ends_ms > ends_ms
 
