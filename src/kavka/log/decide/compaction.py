@@ -47,8 +47,8 @@ class Retention(NamedTuple):
 
     @property
     def horizon_ms(self) -> int:
-        """The delete horizon that this pass sets. A delete.retention.ms beyond the end of time means for ever; Apache
-        Kafka's sum comes round to a time that is long past, and the next pass takes the tombstone."""
+        """The delete horizon that this pass sets. A delete.retention.ms beyond the end of time means for ever; in
+        Apache Kafka's code the sum wraps, to a time that is long past."""
         return min(self.now_ms + self.delete_retention_ms, LONG_MAX)
 
 
