@@ -56,7 +56,7 @@ class BadRecordError(KavkaError):
 
 
 class RegistryAwayError(KavkaError):
-    """A schema registry that does not answer. No record counts as bad for that."""
+    """A schema registry that does not answer, or not with a schema. No record counts as bad for that."""
 
     def __init__(self, number: int, reason: str) -> None:
         super().__init__(number, reason)
@@ -65,8 +65,8 @@ class RegistryAwayError(KavkaError):
 
     def __str__(self) -> str:
         return (
-            f"schema {self.number} could not be fetched: {self.reason}. No record counts as bad for that: start the "
-            "registry, and run the query again"
+            f"schema {self.number} could not be fetched: {self.reason}. No record counts as bad for that: run the "
+            "query again when the registry answers"
         )
 
 

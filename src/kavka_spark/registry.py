@@ -24,7 +24,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from kavka.errors import ConfigError
 from kavka.schema_registry.avro import AvroType, NotAvro, parse_avro
-from kavka.schema_registry.client import RegistryClient, RegistryFailed, SubjectVersion
+from kavka.schema_registry.client import TRIES, RegistryClient, RegistryFailed, SubjectVersion
 from kavka_spark.plain_errors import shown_plainly
 from kavka_spark.schema_decoder import RecordDecoder, Wanted
 from kavka_spark.schema_encoder import RecordEncoder, Settled
@@ -145,13 +145,13 @@ def _avro(found: SubjectVersion) -> AvroType:
 
 def _version(registry: str, subject: str, version: int | None) -> SubjectVersion:
     try:
-        return RegistryClient(registry).version(subject, "latest" if version is None else str(version))
+        return RegistryClient(registry, tries=TRIES).version(subject, "latest" if version is None else str(version))
     except (RegistryFailed, ValueError) as problem:
         raise ConfigError(f"subject {subject}: {problem}") from problem
 
 
 def _registered(registry: str, subject: str, schema: str) -> SubjectVersion:
     try:
-        return RegistryClient(registry).register(subject, schema)
+        return RegistryClient(registry, tries=TRIES).register(subject, schema)
     except (RegistryFailed, ValueError) as problem:
         raise ConfigError(f"subject {subject}: {problem}") from problem

@@ -24,23 +24,20 @@ import json
 import struct
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from kavka.schema_registry.avro import AvroType, NotAvro, parse_avro
 from kavka.schema_registry.avro_compatibility import misfits
-from kavka.schema_registry.client import RegistryClient, RegistryFailed, SchemaUnknown
+from kavka.schema_registry.client import TRIES, RegistryClient, RegistryFailed, SchemaUnknown
 from kavka.schema_registry.formats import Schema, SchemaMismatch, decode_with, fastavro_schema
 from kavka_spark.errors import BadRecordError, RegistryAwayError
 from kavka_spark.schema_types import without_other_logical_types
 
 MAGIC: Final = 0
 PREFIX: Final = struct.Struct(">bI")
-TRIES: Final = 4
-PAUSE_S: Final = 0.5
-"""Before the second try of a registry that does not answer; then twice as long each time."""
 FORGET_UNKNOWN_S: Final = 30.0
 """How long an id counts as unknown: a producer may register it meanwhile."""
 MOST_UNKNOWN: Final = 10_000
@@ -56,7 +53,7 @@ class Wanted:
     text (JSON Schema and Protobuf); references: name to text, in the order that they need; subject: for errors.
     keeps_bad: bad records become errors in the column."""
 
-    registry: str
+    registry: str = field(repr=False)  # It may hold a password.
     subject: str
     reader: str
     references: tuple[tuple[str, str], ...]
@@ -69,7 +66,7 @@ class RecordDecoder:
 
     def __init__(self, wanted: Wanted, client: RegistryClient | None = None) -> None:
         self._wanted = wanted
-        self._client = client or RegistryClient(wanted.registry)
+        self._client = client or RegistryClient(wanted.registry, tries=TRIES)
         self._decoders: dict[int, Decode] = {}
         self._unknown: dict[int, tuple[str, float]] = {}
         self._reader: AvroType | None = None
@@ -135,18 +132,12 @@ class RecordDecoder:
         return found
 
     def _fetched(self, number: int) -> Schema:
-        pause_s = PAUSE_S
-        for attempt in range(TRIES):
-            try:
-                return self._client.fetch(number)
-            except SchemaUnknown as problem:
-                raise SchemaMismatch(f"the registry has no schema {number}") from problem
-            except RegistryFailed as problem:
-                if attempt == TRIES - 1:
-                    raise RegistryAwayError(number, str(problem)) from problem
-            time.sleep(pause_s)
-            pause_s *= 2
-        raise AssertionError("the last try returns or raises")
+        try:
+            return self._client.fetch(number)
+        except SchemaUnknown as problem:
+            raise SchemaMismatch(str(problem)) from problem
+        except RegistryFailed as problem:
+            raise RegistryAwayError(number, str(problem)) from problem
 
     def _make(self, schema: Schema) -> Decode:
         if self._reader is None:
@@ -209,12 +200,20 @@ def _fastavro_schema(text: str, references: Mapping[str, str]) -> Any:
     return parsed
 
 
-def _is_recursive(avro: AvroType, above: frozenset[int] = frozenset()) -> bool:
-    if id(avro) in above:
+def _is_recursive(avro: AvroType, inside: set[int] | None = None, known: set[int] | None = None) -> bool:
+    """Whether a record contains itself. Each is looked at once: they may name each other in more ways than can be gone
+    through. inside: those that are being looked at; known: those that do not."""
+    inside, known = set() if inside is None else inside, set() if known is None else known
+    if id(avro) in inside:
         return True
-    inner = above | {id(avro)} if avro.fields else above
+    if id(avro) in known:
+        return False
+    inside.add(id(avro))
     parts = [each.type for each in avro.fields] + list(avro.branches) + ([avro.inner] if avro.inner else [])
-    return any(_is_recursive(each, inner) for each in parts)
+    found = any(_is_recursive(each, inside, known) for each in parts)
+    inside.remove(id(avro))
+    known.add(id(avro))
+    return found
 
 
 def _array(values: list[Any], errors: list[str | None], kind: pa.DataType) -> pa.Array:

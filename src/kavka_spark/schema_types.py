@@ -13,7 +13,8 @@ Decides which column a schema becomes, and which schemas cannot become one. Must
 | int and long; float and double in one union | bigint; double |
 
 Times of day and durations come as the numbers or bytes that they are. Records that contain themselves, other unions and
-decimals of more than 38 digits have no type in Spark: they are refused before a task starts.
+decimals of more than 38 digits have no type in Spark: they are refused before a task starts. So is a schema of
+more than `MOST_FIELDS`: records may name each other, so that a few lines stand for millions of columns.
 
 Source: the Avro 1.11 specification; Spark's avro data source, whose table this is.
 """
@@ -29,6 +30,8 @@ from kavka.errors import ConfigError
 from kavka.schema_registry.avro import AvroType
 
 MOST_DIGITS: Final = 38
+MOST_FIELDS: Final = 20_000
+"""Of a column, in all of its structs together."""
 KEPT: Final = frozenset(
     {
         "date",
@@ -74,7 +77,20 @@ _LOGICAL: Final = {
 
 def column_type(avro: AvroType) -> ColumnType:
     """The type of the column. Raises ConfigError."""
+    if (fields := _fields_in(avro, {})) > MOST_FIELDS:
+        raise ConfigError(
+            f"{avro.name or 'the schema'} has {fields:,} fields, and a column has {MOST_FIELDS:,} at most"
+        )
     return _column_type(avro, "/", ())
+
+
+def _fields_in(avro: AvroType, known: dict[int, int]) -> int:
+    """How many fields a column of this type has; a record is looked at once, wherever it stands."""
+    if id(avro) not in known:
+        known[id(avro)] = 0  # In itself: that is told elsewhere.
+        parts = [each.type for each in avro.fields] + list(avro.branches) + ([avro.inner] if avro.inner else [])
+        known[id(avro)] = len(avro.fields) + sum(_fields_in(each, known) for each in parts)
+    return known[id(avro)]
 
 
 def _column_type(avro: AvroType, path: str, above: tuple[str, ...]) -> ColumnType:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
 from kavka.client.cluster import parse_bootstrap
 from kavka.client.security import SaslSettings, TlsSettings
 from kavka.errors import ConfigError
+from kavka.runtime.http.http_services import service_address
 
 CLUSTER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """It stands in addresses of pages."""
@@ -37,14 +37,7 @@ class ClusterSettings:
             parse_bootstrap(self.bootstrap)
             if self.zookeeper:
                 parse_bootstrap(self.zookeeper, default_port=2181)
-            for address in (self.schema_registry, self.connect):
-                _check_service(address)
+            for address in filter(None, (self.schema_registry, self.connect)):
+                service_address(address, "no address")
         except ValueError as problem:
             raise ConfigError(f"cluster {self.name}: {problem}") from problem
-
-
-def _check_service(address: str) -> None:
-    """Raises ValueError for what is no address of an HTTP service; '' is none at all."""
-    parts = urlsplit(address if "://" in address else f"http://{address}")
-    if address and (parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0):
-        raise ValueError(f"{parts.hostname or parts.scheme!r} is no address: write http://HOST:PORT")

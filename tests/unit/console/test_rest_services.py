@@ -7,8 +7,6 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,33 +42,9 @@ from kavka.errors import ConfigError, RequestError
 from kavka.observe.cluster_settings import ClusterSettings
 from tests.kit.connect_server import ConnectServer
 from tests.kit.schema_registry_server import RegistryServer
+from tests.kit.speaker import speaker
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
-
-
-@contextmanager
-def speaker(speak: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Something that takes a request and then says what `speak` says. Yields its address."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            try:
-                peer, _ = listener.accept()
-            except OSError:
-                return
-            with peer:
-                try:
-                    peer.recv(65_536)
-                    speak(peer)
-                except OSError:
-                    pass
-
-    threading.Thread(target=serve, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        listener.close()
 
 
 def ask(address: str, path: str = "/") -> Any:

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import struct
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.errors import ConfigError
+from kavka.schema_registry import client
 from kavka.schema_registry.avro import parse_avro
 from kavka_spark import schema_decoder
 from kavka_spark.errors import BadRecordError, RegistryAwayError, SinkError
@@ -116,13 +118,13 @@ def test_a_registry_that_is_away_is_no_bad_record(
     server: RegistryServer, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes, told: str
 ) -> None:
     """Nor one behind a proxy that does not find it, which knows nothing of schemas."""
-    monkeypatch.setattr(schema_decoder, "PAUSE_S", 0.01)
+    monkeypatch.setattr(client, "PAUSE_S", 0.01)
     server.raw["/schemas/ids/1"] = (status, body)
     data = pa.array([framed(1, OLD, {"a": 7})], pa.binary())
     found = decoder(server, OLD)
     with pytest.raises(RegistryAwayError, match=f"schema 1 could not be fetched: .*{told}"):
         found.decode(data)
-    assert server.asked == ["/schemas/ids/1"] * schema_decoder.TRIES
+    assert server.asked == ["/schemas/ids/1"] * client.TRIES
     del server.raw["/schemas/ids/1"]
     assert found.decode(data).to_pylist()[0]["value"] == {"a": 7}
 
@@ -139,6 +141,10 @@ def test_spark_shows_a_bad_record_without_lines_of_kavkas(
     with pytest.raises(SinkError):
         encode_column(Settled("s", 1, OLD, ()), pa.array([{"a": None}], pa.struct([("a", pa.int32())])))
     assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
+
+
+def test_a_password_is_not_shown_with_what_a_column_asks_for() -> None:
+    assert "secret" not in repr(Wanted("http://ada:secret@host:1", "s", "", (), pa.string(), False))
 
 
 def test_what_is_remembered_of_unknown_ids_is_bounded(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +188,34 @@ def test_deep_bytes_of_a_schema_that_contains_itself_end_no_process(server: Regi
     data = struct.pack(">bI", 0, 5) + b"\x02" * 200_000
     [found] = decoder(server, OLD).decode(pa.array([data], pa.binary())).to_pylist()
     assert found["error"]
+
+
+def braided(levels: int) -> str:
+    """Records that each hold the one before twice, in lists: 2 ** levels ways lead through them."""
+    fields: list[dict[str, Any]] = [{**A, "default": 0}]
+    inner: Any = {"type": "record", "name": "R0", "fields": [A]}
+    for level in range(1, levels):
+        both = [
+            {"name": "x", "type": {"type": "array", "items": inner}},
+            {"name": "y", "type": {"type": "array", "items": f"R{level - 1}"}},
+        ]
+        fields.append({"name": f"f{level}", "type": {"type": "record", "name": f"R{level}", "fields": both}})
+        inner = f"R{level}"
+    return json.dumps({"type": "record", "name": "R", "fields": fields})
+
+
+def test_a_schema_with_many_ways_through_it_holds_up_no_task(server: RegistryServer) -> None:
+    """Whoever may register a schema and write one record of it stopped a query for ever."""
+    began = time.process_time()
+    server.schemas[5] = {"schema": braided(60)}
+    value = {"a": 7, **{f"f{level}": {"x": [], "y": []} for level in range(1, 60)}}
+    data = framed(5, braided(60), value)
+    [found] = decoder(server, OLD).decode(pa.array([data], pa.binary())).to_pylist()
+    assert found["value"] == {"a": 7}, found["error"]
+    with pytest.raises(ConfigError, match=r"R has [0-9,]+ fields, and a column has 20,000 at most"):
+        column_type(parse_avro(braided(60)))
+    assert column_type(parse_avro(braided(5))).spark.jsonValue()
+    assert time.process_time() - began < 5
 
 
 WIDE = json.dumps(

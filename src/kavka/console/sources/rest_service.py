@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import ssl
 from functools import lru_cache
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import quote
 
 from kavka.console.look.format import visible
 from kavka.errors import ConnectionFailed
-from kavka.runtime.http.http_services import cut_after, in_own_thread, service_address
+from kavka.runtime.http.exchanges import Question, exchange, told
+from kavka.runtime.http.http_services import in_own_thread, service_address
 
 TIMEOUT_S: Final = 8.0
 MOST_BYTES: Final = 4 * 1024 * 1024
@@ -75,43 +75,23 @@ class RestService:
 
     def _exchange(self, method: str, path: str, body: Any) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        headers = {**self._headers, "Connection": "close"}
-        if data is not None:
-            headers["Content-Type"] = "application/json"
+        headers = self._headers if data is None else {**self._headers, "Content-Type": "application/json"}
+        asked = Question(method, path, headers, data)
         try:
-            status, answered = self._answer(method, self._at.path + path, data, headers)
+            answer = exchange(self._at, asked, seconds=TIMEOUT_S, most_bytes=MOST_BYTES, context=self._context)
         except (OSError, HTTPException, ValueError) as problem:
-            why = visible(str(problem) or type(problem).__name__)[:LONGEST_MESSAGE]
+            why = visible(told(problem))[:LONGEST_MESSAGE]
             raise RestFailed(f"{self.address} does not answer: {why}") from problem
-        if not 200 <= status < 300:
-            raise RestFailed(f"{self.address} answered {status}{_message(answered)}", status)
-        if len(answered) > MOST_BYTES:
+        if not 200 <= answer.status < 300:
+            raise RestFailed(f"{self.address} answered {answer.status}{_message(answer.body)}", answer.status)
+        if len(answer.body) > MOST_BYTES:
             raise RestFailed(f"{self.address} answered with more than {MOST_BYTES:,} bytes")
-        if not answered.strip():
+        if not answer.body.strip():
             return None
         try:
-            return json.loads(answered)
+            return json.loads(answer.body)
         except (ValueError, RecursionError) as problem:
             raise RestFailed(f"{self.address} did not answer in JSON") from problem
-
-    def _answer(self, method: str, target: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
-        raw = socket.create_connection((self._at.host, self._at.port), timeout=TIMEOUT_S)
-        wire: socket.socket = raw
-        if self._context is not None:
-            wire = self._context.wrap_socket(raw, server_hostname=self._at.host, do_handshake_on_connect=False)
-        with wire, cut_after(wire, TIMEOUT_S) as is_cut:
-            if isinstance(wire, ssl.SSLSocket):
-                wire.do_handshake()
-            connection = HTTPConnection(self._at.host, self._at.port)
-            connection.sock = wire
-            connection.request(method, target, data, headers)
-            response = connection.getresponse()
-            answered = response.read(MOST_BYTES + 1)
-            if is_cut.is_set():
-                raise OSError(f"its answer took longer than {TIMEOUT_S:g} s")
-            if response.length and len(answered) <= MOST_BYTES:
-                raise OSError("its answer was cut short")
-            return response.status, answered
 
 
 @lru_cache(maxsize=1_000)

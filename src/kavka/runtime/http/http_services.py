@@ -39,16 +39,26 @@ def service_address(given: str, what: str) -> ServiceAddress:
     >>> service_address("registry:8081", "no address").shown
     'http://registry:8081'
     """
-    parts = urlsplit(given if "://" in given else f"http://{given}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{given.rpartition('@')[2]!r} is {what}: write http://HOST:PORT")  # without a password
+    named = given.rpartition("@")[2]
+    """Without a password."""
+    try:
+        parts = urlsplit(given if "://" in given else f"http://{given}")
+        port = parts.port
+    except ValueError:
+        # What it says has parts of the password: where this holds a slash, they are taken for the port.
+        why = "write http://HOST:PORT, and / ? # [ ] of a name or a password as %2F %3F %23 %5B %5D"
+        raise ValueError(f"{named!r} is {what}: {why}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise ValueError(f"{named!r} is {what}: write http://HOST:PORT")
+    if "@" in parts.path + parts.query + parts.fragment:
+        raise ValueError(f"{named!r} is {what}: write / ? # of a name or a password as %2F %3F %23")
     authorization = None
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         authorization = "Basic " + base64.b64encode(pair.encode()).decode()
     path = parts.path.rstrip("/")
     shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    port = port or (443 if parts.scheme == "https" else 80)
     return ServiceAddress(shown, parts.scheme, parts.hostname, port, path, authorization)
 
 
@@ -78,6 +88,28 @@ async def in_own_thread(ask: Callable[[], Answer], name: str) -> Answer:
 
     threading.Thread(target=work, name=name, daemon=True).start()
     return await found
+
+
+def within(seconds: float, ask: Callable[[], Answer], name: str) -> Answer:
+    """What `ask` returns or raises, for who waits on a thread. Raises TimeoutError; then that thread is left to its
+    end."""
+    answers: list[Answer] = []
+    failures: list[Exception] = []
+
+    def work() -> None:
+        try:
+            answers.append(ask())
+        except Exception as failed:  # noqa: BLE001 - it is raised again where it is waited for
+            failures.append(failed)
+
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failures:
+        raise failures[0]
+    if not answers:
+        raise TimeoutError(f"there was no answer within {seconds:g} s")
+    return answers[0]
 
 
 @contextmanager
