@@ -22,6 +22,12 @@ class SharedLog:
         """The log as one more registry sees it."""
         return MemoryLog(self)
 
+    def compact(self) -> None:
+        """As brokers do: the last record of each key stays, and no tombstone."""
+        last = dict(self.records)
+        places = {key: place for place, (key, _) in enumerate(self.records)}
+        self.records = [(key, last[key]) for key in sorted(last, key=places.__getitem__) if last[key] is not None]
+
 
 class MemoryLog:
     """What SchemasTopic is, without brokers: changes go through their bytes."""

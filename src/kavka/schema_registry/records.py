@@ -8,7 +8,12 @@ Decides what bytes stand for what change. Must not know what a change means (sta
     {"keytype":"CLEAR_SUBJECT","subject":S,"magic":0}                    everything of the subject is gone
     {"keytype":"CONFIG","subject":S,"magic":0}                           compatibilityLevel; without subject, of all
     {"keytype":"MODE","subject":S,"magic":0}                             mode; without subject, of all
-    {"keytype":"CONTEXT",...}, {"keytype":"NOOP","magic":0}, others      nothing that this registry keeps
+    {"keytype":"NOOP","magic":0}                                         highestIds of contexts, see below
+    {"keytype":"CONTEXT",...}, others                                    nothing that this registry keeps
+
+An id whose schema is deleted for good would be free again once compaction has taken its records: records of other
+topics may still name it. So whoever deletes the highest one also writes down how high it was. Confluent's registry
+passes over a NOOP whatever its value is.
 
 The topic is compacted by key, and keys are bytes: attributes stand in this order, without spaces.
 
@@ -23,6 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 MOST_ID: Final = (1 << 31) - 1
+HIGHEST_IDS: Final = "highestIds"
 
 
 class Reference(NamedTuple):
@@ -86,13 +92,22 @@ class ModeSet:
 
 
 @dataclass(frozen=True, slots=True)
+class HighestIds:
+    """The highest id that each context had so far."""
+
+    numbers: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class NothingKept:
     """A record that changes nothing here. `why` is empty where it is known that it need not."""
 
     why: str = ""
 
 
-Change: TypeAlias = SchemaVersion | SchemaGone | SubjectDeleted | SubjectCleared | ConfigSet | ModeSet | NothingKept
+Change: TypeAlias = (
+    SchemaVersion | SchemaGone | SubjectDeleted | SubjectCleared | ConfigSet | ModeSet | HighestIds | NothingKept
+)
 
 
 def decode(key: bytes | None, value: bytes | None) -> Change:
@@ -127,6 +142,11 @@ def _decode(key: dict[str, Any], value: dict[str, Any] | None) -> Change:
             if mode is not None and not isinstance(mode, str):
                 raise ValueError(f"the mode is {mode!r}")
             return ModeSet(subject, mode)
+        case "NOOP" if value is not None and value.get(HIGHEST_IDS):
+            numbers = value[HIGHEST_IDS]
+            if not isinstance(numbers, dict):
+                raise ValueError(f"{HIGHEST_IDS} is no object")
+            return HighestIds({context: _number(numbers, context) for context in numbers})
         case "NOOP" | "CONTEXT":
             return NothingKept()
         case _:
@@ -197,6 +217,8 @@ def encode(change: Change) -> tuple[bytes, bytes | None]:
         case ModeSet(subject, mode):
             value = None if mode is None else _json({**({"subject": subject} if subject else {}), "mode": mode})
             return _key("MODE", subject), value
+        case HighestIds(numbers):
+            return _json({"keytype": "NOOP", "magic": 0}), _json({HIGHEST_IDS: dict(numbers)})
         case NothingKept():
             return _json({"keytype": "NOOP", "magic": 0}), None
 

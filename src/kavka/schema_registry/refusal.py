@@ -8,8 +8,12 @@ Source: Confluent Schema Registry's API reference, "Errors".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from kavka.errors import KavkaError
+
+NOT_FOUND: Final = frozenset({40401, 40402, 40403})
+"""Of a subject, a version, a schema."""
 
 
 class RegistryRefusal(KavkaError):

@@ -35,6 +35,7 @@ from kavka.schema_registry.records import (
     MOST_ID,
     Change,
     ConfigSet,
+    HighestIds,
     ModeSet,
     Reference,
     SchemaGone,
@@ -158,7 +159,8 @@ class Registry:
 
     async def fresh(self, question: Callable[[], Answer]) -> Answer:
         """The answer to a question about the state; what is not found is looked for again with what has been written
-        since, maybe by another registry."""
+        since, maybe by another registry. While the brokers are away nobody knows that there is none: a reader would
+        take a good record for a bad one."""
         try:
             return question()
         except refusal.RegistryRefusal as first:
@@ -166,8 +168,10 @@ class Registry:
                 raise
             try:
                 await self._log.catch_up()
-            except refusal.RegistryRefusal:
-                raise first from None  # The brokers are away: what is known counts.
+            except refusal.RegistryRefusal as away:
+                if first.code in refusal.NOT_FOUND:
+                    raise away from first
+                raise first from None  # What is set is what is known.
             return question()
 
     def require_subject(self, subject: str, *, deleted: bool = False) -> list[SchemaVersion]:
@@ -295,7 +299,7 @@ class Registry:
             if permanent:
                 if not found.deleted:
                     raise refusal.version_not_soft_deleted(subject, found.version)
-                return found.version, [SchemaGone(subject, found.version)]
+                return found.version, self._gone([found])
             if found.deleted:
                 raise refusal.version_soft_deleted(subject, found.version)
             return found.version, [replace(found, deleted=True)]
@@ -317,7 +321,7 @@ class Registry:
                 return [each.version for each in current], [SubjectDeleted(subject, current[-1].version)]
             if current:
                 raise refusal.subject_not_soft_deleted(subject)
-            changes: list[Change] = [SchemaGone(subject, each.version) for each in everything]
+            changes = self._gone(everything)
             if subject in self.state.configs:
                 changes.append(ConfigSet(subject, None))
             if subject in self.state.modes:
@@ -325,6 +329,13 @@ class Registry:
             return [each.version for each in everything], changes
 
         return await self._write(decide)
+
+    def _gone(self, versions: Sequence[SchemaVersion]) -> list[Change]:
+        """Versions that are deleted for good; their ids stay taken, also once the topic is compacted."""
+        highest = self.state.highest_ids()
+        is_highest = any(each.number == highest.get(context_of(each.subject)) for each in versions)
+        kept: list[Change] = [HighestIds(highest)] if is_highest else []
+        return [*kept, *(SchemaGone(each.subject, each.version) for each in versions)]
 
     # --------------------------------------------------------------------------------------------------------- settings
 

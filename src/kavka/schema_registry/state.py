@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, assert_never
 from kavka.schema_registry.records import (
     Change,
     ConfigSet,
+    HighestIds,
     ModeSet,
     NothingKept,
     SchemaGone,
@@ -94,6 +95,10 @@ class State:
     def next_id(self, context: str) -> int:
         return self._highest.get(context, 0) + 1
 
+    def highest_ids(self) -> dict[str, int]:
+        """Of each context, also of those that have no schema any more."""
+        return dict(sorted(self._highest.items()))
+
     def contexts(self) -> list[str]:
         return sorted({".", *map(context_of, self._subjects)})
 
@@ -132,6 +137,9 @@ class State:
                     self.modes.pop(subject, None)
                 else:
                     self.modes[subject] = mode
+            case HighestIds(numbers):
+                for context, number in numbers.items():
+                    self._highest[context] = max(self._highest.get(context, 0), number)
             case NothingKept(why):
                 if why:
                     self._complain(why)

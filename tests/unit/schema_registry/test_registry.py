@@ -10,7 +10,7 @@ import pytest
 
 from kavka.schema_registry import registry as registries
 from kavka.schema_registry.records import Reference, SchemaVersion, encode
-from kavka.schema_registry.refusal import RegistryRefusal
+from kavka.schema_registry.refusal import RegistryRefusal, level_not_configured, store_failed
 from kavka.schema_registry.registry import Level, Mode, NewSchema, Registry, version_number
 from tests.kit.schemas_log import SharedLog
 
@@ -347,3 +347,50 @@ def test_references_in_a_circle_are_refused() -> None:
     problem = refused(one.register("t", avro(V1, Reference("n", "s", 1))))
     assert (problem.code, "in a circle" in problem.message) == (42201, True)
     assert not run(one.verdict("s", avro(V1))).fits
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_id_is_not_given_again_once_its_schema_is_deleted_and_the_topic_is_compacted(whole: bool) -> None:
+    """A registry that started then gave it to another schema, and records that name it were read as something else."""
+    shared = SharedLog()
+    found = registry(shared)
+
+    async def work() -> None:
+        await found.register("s", avro(V1))
+        await found.register(":.a:s", avro(V1))
+        await found.register("t", avro(V2))
+        if whole:
+            await found.delete_subject("t", permanent=False)
+            await found.delete_subject("t", permanent=True)
+        else:
+            await found.delete_version("t", "1", permanent=False)
+            await found.delete_version("t", "1", permanent=True)
+        shared.compact()
+        later = registry(shared)
+        assert (await later.register("u", avro('"string"'))).number == 3
+        assert (await later.register(":.a:u", avro('"string"'))).number == 2
+
+    run(work())
+
+
+def test_while_brokers_are_away_nobody_says_that_a_schema_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another registry may have registered it: a reader that is told so counts good records as bad."""
+    found = registry()
+    run(found.register("s", avro(V1)))
+
+    async def away() -> None:
+        raise store_failed("no broker answers")
+
+    monkeypatch.setattr(found._log, "catch_up", away)
+
+    async def ask(question: Any) -> object:
+        return await found.fresh(question)
+
+    assert refused(ask(lambda: found.with_id(7))).code == 50001
+    assert refused(ask(lambda: found.version("s", "2"))).code == 50001
+    assert refused(ask(lambda: found.require_subject("t"))).code == 50001
+
+    def look() -> None:
+        raise level_not_configured("s")
+
+    assert refused(ask(look)).code == 40408

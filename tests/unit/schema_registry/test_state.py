@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kavka.schema_registry.records import (
     ConfigSet,
+    HighestIds,
     ModeSet,
     NothingKept,
     Reference,
@@ -54,6 +55,7 @@ ONE = SchemaVersion("s", 1, 1, "AVRO", '"int"')
         (b'{"keytype":"MODE","subject":"s","magic":0}', b'{"subject":"s","mode":"READONLY"}', ModeSet("s", "READONLY")),
         (b'{"keytype":"MODE","subject":"s","magic":0}', None, ModeSet("s", None)),
         (b'{"keytype":"NOOP","magic":0}', None, NothingKept()),
+        (b'{"keytype":"NOOP","magic":0}', b'{"highestIds":{".":7,".a":2}}', HighestIds({".": 7, ".a": 2})),
     ],
 )
 def test_bytes_and_changes(key: bytes, value: bytes | None, change: object) -> None:
@@ -82,6 +84,8 @@ def test_a_setting_of_all_as_older_registries_write_it() -> None:
         (b'{"keytype":"SCHEMA","subject":"s","version":1}', b'{"id":1,"schema":"x","references":[5]}'),
         (b'{"keytype":"SCHEMA","subject":5,"version":1}', b'{"id":1,"schema":"x"}'),
         (b'{"keytype":"MODE","subject":"s"}', b'{"mode":7}'),
+        (b'{"keytype":"NOOP","magic":0}', b'{"highestIds":{".":"7"}}'),
+        (b'{"keytype":"NOOP","magic":0}', b'{"highestIds":[[1,2]]}'),
         (b'{"keytype":"WHAT","subject":"s"}', b"{}"),
         (b"[" * 100_000, b"{}"),
     ],
