@@ -88,6 +88,9 @@ class Lake(Protocol):
     def data_files(self) -> int:
         """Files that are there, in the table or in no commit."""
 
+    def remove_orphans(self) -> None:
+        """Of whatever age, as only a table that nobody writes may be cleaned."""
+
 
 class DeltaLake:
     def __init__(self, directory: Path, store: str | None = None) -> None:
@@ -99,6 +102,9 @@ class DeltaLake:
 
     def data_files(self) -> int:
         return _data_files(self.path)
+
+    def remove_orphans(self) -> None:
+        DeltaTable(self.path).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
 
     def rows(self, version: int | None = None) -> list[dict[str, Any]]:
         return DeltaTable(self.path, version=version).to_pyarrow_table().to_pylist()
@@ -136,6 +142,12 @@ class IcebergLake:
 
     def data_files(self) -> int:
         return _data_files(self._warehouse)
+
+    def remove_orphans(self) -> None:
+        known = {task.file.file_path.removeprefix("file://") for task in self.table().scan().plan_files()}
+        for path in (self.directory / "warehouse").rglob("*.parquet"):
+            if str(path) not in known:
+                path.unlink()
 
     def target(self, options: LakeOptions) -> Prepare:
         return IcebergTarget(self.NAME, "tests", self.catalog, options)

@@ -12,6 +12,7 @@ Invariants
   I2  A file is removed only by the attempt that wrote it, and only if no commit with it was ever tried: where the
       outcome is unknown it may be in the table. Files that are in no commit are what Delta's VACUUM and Iceberg's
       removal of orphan files are for.
+I3  A commit names no file that is gone: nobody could read such a table.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from kavka_spark.errors import SinkError
 from kavka_spark.jvm_sockets import Acknowledging
 from kavka_spark.lakehouse.batch import Batch, read_batch
 from kavka_spark.lakehouse.data_files import FileWriter, WrittenFile
-from kavka_spark.lakehouse.errors import BatchRefused, CommitConflict, SchemaRefused
+from kavka_spark.lakehouse.errors import BatchRefused, CommitConflict, SchemaRefused, TableRefused
 from kavka_spark.lakehouse.evolution import plain_schema
 from kavka_spark.lakehouse.lake_options import LakeOptions
 from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout
@@ -154,6 +155,7 @@ def commit(tasks: Sequence[WrittenTask], batch: Batch | None, look: Callable[[],
                 )
         for task in tasks:
             task.layout.check_same(table.layout)
+        _check_there(table, files)
         for bucket in buckets:
             bucket.check_same(table.layout.merge.files if table.layout.merge is not None else {}, table.name)
         try:
@@ -165,6 +167,17 @@ def commit(tasks: Sequence[WrittenTask], batch: Batch | None, look: Callable[[],
             continue
         return True
     raise AssertionError("the last attempt returns or raises")
+
+
+def _check_there(table: Table, files: Sequence[WrittenFile]) -> None:
+    """I3. Raises TableRefused."""
+    gone = table.layout.place.missing([file.path for file in files]) if files else []
+    if gone:
+        raise TableRefused(
+            f"{len(gone)} of {len(files)} files that this batch wrote for {table.name} are gone ({gone[0]}): VACUUM or "
+            "a removal of orphan files takes what is in no commit yet, unless it spares what is younger than a batch. "
+            "Nothing was committed; start the query again, and it writes the batch anew"
+        )
 
 
 def _tasks(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenTask]:

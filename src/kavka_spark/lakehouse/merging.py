@@ -103,6 +103,13 @@ def merge(rows: Iterator[pa.RecordBatch], layout: Layout) -> Merged:
                 writer.write(kept)
         writer.write(columns.filter(is_upsert))
         return Merged(writer.close(), Bucket(number, seen, tuple(removed)))
+    except FileNotFoundError as failure:
+        writer.discard()
+        raise TableRefused(
+            f"a file of bucket {number} of {layout.place.address} is gone ({failure}): somebody else has rewritten the "
+            "bucket, and VACUUM or an expiry of snapshots took the file, while a batch of changes was merged. Nothing "
+            "was committed; start the query again, and it merges the batch into the table as it is"
+        ) from failure
     except BaseException:
         writer.discard()
         raise

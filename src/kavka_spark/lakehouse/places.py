@@ -78,6 +78,12 @@ class Place:
             except OSError:
                 continue
 
+    def missing(self, names: list[str]) -> list[str]:
+        """Those of the files that are not there."""
+        files, path = self.open()
+        found = files.get_file_info([f"{path}/{name}" for name in names])
+        return [name for name, each in zip(names, found, strict=True) if each.type is fs.FileType.NotFound]
+
     def make(self) -> None:
         """Makes the directory where directories are made."""
         if self.is_local:

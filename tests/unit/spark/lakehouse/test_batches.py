@@ -110,6 +110,20 @@ def test_others_who_are_always_faster_end_the_batch_with_an_error(
     assert ids_in(lake) == [*range(10), 1000, 1000, 1000]
 
 
+def test_files_that_a_vacuum_took_before_the_commit_are_in_no_table(case: NewCase, lake: Lake) -> None:
+    """What is in no commit yet is an orphan to VACUUM: the commit named files that were gone, and nobody could read the
+    table again."""
+    query = case()
+    query.run(0, 0, 10)
+    query.checkpoint.plan(1, 20)
+    tasks = query.write(range(10, 20))
+    lake.remove_orphans()
+    with pytest.raises(TableRefused, match=r"of 2 files that this batch wrote for .* are gone .*start the query again"):
+        query.commit(1, tasks)
+    assert query.run(1, 10, 20)
+    assert ids_in(lake) == list(range(20))
+
+
 def test_a_batch_without_rows_counts(case: NewCase, lake: Lake) -> None:
     query = case()
     query.run(0, 0, 10)

@@ -137,6 +137,17 @@ def test_a_bucket_that_changed_while_the_batch_was_written_is_refused(lake: Lake
     assert content(lake) == {1: "second", 4: "of another"}
 
 
+def test_a_bucket_whose_files_are_gone_while_it_is_read_is_told(lake: Lake) -> None:
+    """Somebody compacted it, and a VACUUM that spares nothing took what was there before."""
+    query = Query(lake)
+    query.run([(1, "first")])
+    planned = query.prepare(query.columns)
+    planned.layout.place.remove(list(planned.files()))
+    query.prepare = lambda _: planned
+    with pytest.raises(TableRefused, match=r"a file of bucket 1 of .* is gone \(.*start the query again"):
+        query.tasks([(1, "second")])
+
+
 def test_earlier_changes_are_not_filled_in(lake: Lake) -> None:
     """An older change would replace a newer one."""
     query = Query(lake)
