@@ -53,7 +53,8 @@ MOST_EXPECTATIONS: Final = 200
 """Each is a column of every report."""
 _MOMENT_OR_CHANCE: Final = re.compile(
     r"\b(current_date|current_timestamp|current_time|localtimestamp)\b|\b(rand|randn|random|randstr|uniform|uuid|"
-    r"shuffle|monotonically_increasing_id|spark_partition_id|now|curdate)\s*\(",
+    r"shuffle|monotonically_increasing_id|spark_partition_id|now|curdate|reflect|try_reflect|java_method|"
+    r"input_file_name|input_file_block_start|input_file_block_length)\s*\(|\bunix_timestamp\s*\(\s*\)",
     re.I,
 )
 _STEPS_THAT_REMEMBER: Final = re.compile(r"Watermark|Deduplicate|Aggregate|GroupMap|MapGroups|WithState|Limit|Offset")
@@ -145,8 +146,9 @@ def _checked(expectations: list[Expectation]) -> list[Expectation]:
         for each in expectations:
             found = _MOMENT_OR_CHANCE.search(re.sub(r"'[^']*'", "", each.condition))
             if found is not None and each.otherwise in ("quarantine", "fail"):
+                word = found[1] or found[2] or found[0]
                 raise ConfigError(
-                    f"expectation {each.name!r} uses {found[1] or found[2]}: it would not hold for the same rows in a "
+                    f"expectation {each.name!r} uses {word}: it would not hold for the same rows in a "
                     "flow and in its quarantine; use a column of the record, such as timestamp"
                 )
     return expectations

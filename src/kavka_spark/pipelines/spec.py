@@ -126,7 +126,7 @@ class PipelineSpec:
         return found
 
     def _is_hidden(self, path: Path) -> bool:
-        return any(part.startswith(".") for part in path.relative_to(self.root).parts)
+        return any(part.startswith(".") and part != ".." for part in path.relative_to(self.root).parts)
 
     def with_changes(self, bootstrap: str | None, settings: Sequence[str]) -> PipelineSpec:
         """With the command line's -b and --set NAME=VALUE. Raises SpecError."""
@@ -258,6 +258,10 @@ def _globs(file: Path, libraries: object) -> tuple[str, ...]:
         prefix = glob.removesuffix("/**")
         if any(letter in prefix for letter in "*?["):
             raise SpecError(f"{file}: {glob} is neither a file nor a folder with /**", f"write {example}")
+        if not prefix.strip("/") or os.path.isabs(prefix):
+            raise SpecError(f"{file}: {glob!r} is no path from {file.parent}", f"write {example}")
+        if (file.parent / glob).is_dir():
+            raise SpecError(f"{file}: {glob} is a folder", f"write {glob.rstrip('/')}/** for what is in it")
     return globs
 
 
@@ -285,8 +289,8 @@ def _own_settings(file: Path, fields: object, configured: str | None) -> OwnSett
     _refuse_unknown(file, fields, known, within="kavka.")
     webhook, limits = _alerts(file, fields.get("alerts"))
     return OwnSettings(
-        str(fields.get("bootstrap", usual.bootstrap)),
-        str(fields.get("master", usual.master)),
+        _text(file, fields, "bootstrap", usual.bootstrap),
+        _text(file, fields, "master", usual.master),
         _seconds(file, fields, "every", usual.every_s),
         _seconds(file, fields, "trigger", usual.trigger_s),
         _seconds(file, fields, "refresh", usual.refresh_s),
@@ -295,6 +299,16 @@ def _own_settings(file: Path, fields: object, configured: str | None) -> OwnSett
         limits,
         _lineage(file, fields.get("lineage")),
     )
+
+
+def _text(file: Path, fields: Mapping[str, object], name: str, usual: str) -> str:
+    text = fields.get(name, usual)
+    if not isinstance(text, str) or not text.strip():
+        example = "HOST:PORT,HOST:PORT" if name == "bootstrap" else f'"{usual}"'
+        raise SpecError(
+            f"{file}: kavka.{name} is {'empty' if text in (None, '') else text}", f"write {name}: {example}"
+        )
+    return text
 
 
 def _metrics(file: Path, value: object) -> str:

@@ -105,6 +105,8 @@ def test_sql_has_expectations_and_no_quarantine() -> None:
         ({"drop": {"a": "x > 1"}, "into": "t"}, "without quarantine"),
         ({"drop": {"a": "x > 1"}, "warn": {"a": "x > 2"}}, "two expectations are called 'a'"),
         ({"quarantine": {"a": "at < now()"}}, "'a' uses now"),
+        ({"quarantine": {"a": "at < unix_timestamp( )"}}, "'a' uses unix_timestamp"),
+        ({"quarantine": {"a": "reflect('java.util.UUID', 'randomUUID') < x"}}, "'a' uses reflect"),
         ({"quarantine": {"a": "x"}, "fail": {"b": "at < current_timestamp"}}, "'b' uses current_timestamp"),
         ({"warn": {str(number): "x" for number in range(201)}}, "at most 200"),
     ],
@@ -116,6 +118,7 @@ def test_what_cannot_be_kept_is_refused_where_it_is_written(wrong: dict[str, Any
 
 def test_a_column_or_a_text_may_be_called_as_a_function_of_the_moment() -> None:
     expect(quarantine={"a": "now > 3 AND what <> 'rand() now()'"})
+    expect(quarantine={"a": "unix_timestamp(text) > 3"})
     expect(warn={"recent": "at > now() - INTERVAL 1 DAY"})
 
 

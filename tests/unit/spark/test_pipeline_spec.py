@@ -75,6 +75,10 @@ def test_a_spec_beside_kavka_yml_is_one_that_sparks_own_command_reads(tmp_path: 
     assert (theirs.name, theirs.storage, dict(theirs.configuration)) == (ours.name, ours.storage, ours.configuration)
 
 
+def _include(glob: str) -> dict[str, object]:
+    return {"name": "n", "storage": "s", "libraries": [{"glob": {"include": glob}}]}
+
+
 @pytest.mark.parametrize(
     ("fields", "problem", "next_step"),
     [
@@ -86,6 +90,13 @@ def test_a_spec_beside_kavka_yml_is_one_that_sparks_own_command_reads(tmp_path: 
         ({"name": "n", "storage": "s", "configuration": {"a": 1}}, "configuration a is 1", 'a: "1"'),
         ({"name": "n", "storage": "s", "libraries": ["a"]}, "does not have the form", "glob"),
         ({"name": "n", "storage": "s", "libraries": [{"glob": {"include": "a/*/b.py"}}]}, "a/*/b.py", "glob"),
+        (_include("/etc"), "'/etc' is no path from", "transformations/**"),
+        (_include("/srv/**"), "'/srv/**' is no path from", "transformations/**"),
+        (_include(""), "'' is no path from", "transformations/**"),
+        (_include("/**"), "'/**' is no path from", "transformations/**"),
+        ({"name": "n", "storage": "s", "kavka": {"bootstrap": None}}, "kavka.bootstrap is empty", "HOST:PORT"),
+        ({"name": "n", "storage": "s", "kavka": {"bootstrap": ["a"]}}, "kavka.bootstrap is ['a']", "HOST:PORT,HOST"),
+        ({"name": "n", "storage": "s", "kavka": {"master": 4}}, "kavka.master is 4", 'master: "local[*]"'),
         ({"name": "n", "storage": "s", "kavka": {"metrics": "9405"}}, "kavka.metrics is 9405", "HOST:PORT"),
         ({"name": "n", "storage": "s", "kavka": {"lineage": "here"}}, "kavka.lineage is here", "http://"),
         ({"name": "n", "storage": "s", "kavka": {"alerts": {"lag": 5}}}, "kavka.alerts names no webhook", "webhook"),
@@ -102,6 +113,20 @@ def test_what_is_wrong_is_said_with_what_to_write(fields: object, problem: str, 
         parse_spec(FILE, fields)
     assert problem in str(refused.value)
     assert next_step in refused.value.next_step
+
+
+def test_definitions_may_be_beside_the_folder_and_a_folder_is_none(tmp_path: Path) -> None:
+    """A folder was passed over without a word, and one beside the pipeline counted as hidden."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "shared" / "a.sql").write_text("CREATE STREAMING TABLE a;")
+    spec = "name: n\nstorage: s\nlibraries: [{glob: {include: %s}}]\n"
+    (tmp_path / "orders" / "pipeline.yml").write_text(spec % "../shared/**")
+    assert [file.resolve() for file in read_spec(tmp_path / "orders").files()] == [tmp_path / "shared" / "a.sql"]
+    (tmp_path / "orders" / "pipeline.yml").write_text(spec % "../shared")
+    with pytest.raises(SpecError, match=r"\.\./shared is a folder") as refused:
+        read_spec(tmp_path / "orders")
+    assert "write ../shared/**" in refused.value.next_step
 
 
 def test_a_folder_that_kubernetes_mounts_has_each_definition_once(tmp_path: Path) -> None:
