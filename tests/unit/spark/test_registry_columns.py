@@ -193,14 +193,14 @@ def test_deep_bytes_of_a_schema_that_contains_itself_end_no_process(server: Regi
 def braided(levels: int) -> str:
     """Records that each hold the one before twice, in lists: 2 ** levels ways lead through them."""
     fields: list[dict[str, Any]] = [{**A, "default": 0}]
-    inner: Any = {"type": "record", "name": "R0", "fields": [A]}
+    inner: Any = {"type": "record", "name": "Level0", "fields": [A]}
     for level in range(1, levels):
         both = [
             {"name": "x", "type": {"type": "array", "items": inner}},
-            {"name": "y", "type": {"type": "array", "items": f"R{level - 1}"}},
+            {"name": "y", "type": {"type": "array", "items": f"Level{level - 1}"}},
         ]
-        fields.append({"name": f"f{level}", "type": {"type": "record", "name": f"R{level}", "fields": both}})
-        inner = f"R{level}"
+        fields.append({"name": f"f{level}", "type": {"type": "record", "name": f"Level{level}", "fields": both}})
+        inner = f"Level{level}"
     return json.dumps({"type": "record", "name": "R", "fields": fields})
 
 
