@@ -3,8 +3,9 @@
 Behaviour   The broker stores the offsets in `__consumer_offsets` before the answer goes out. They take effect when the
             transaction is committed. Before the first ones, the broker asks the transaction's coordinator whether the
             group's partition is part of the transaction (KIP-890); with version 5 the question also adds it.
-Versions    0; 1; 2 leader epoch; 3 flexible, and who commits (KIP-447); 4 TRANSACTION_ABORTABLE; 5 the group need not
-            be added before (KIP-890 part 2).
+Versions    0; 1; 2 leader epoch, and COORDINATOR_LOAD_IN_PROGRESS, where older ones get COORDINATOR_NOT_AVAILABLE;
+            3 flexible, and who commits (KIP-447); 4 TRANSACTION_ABORTABLE; 5 the group need not be added before
+            (KIP-890 part 2).
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from kavka.broker.api.transactions.ports import TransactionsBroker
     from kavka.protocol.connection import Request
 
+_FIRST_VERSION_WITH_LOADING = 2
+"""Producers from before Kafka 2.0 end with an error that they do not expect (KAFKA-7296)."""
 _FIRST_VERSION_WITH_ABORTABLE = 4
 _FIRST_VERSION_THAT_ADDS = 5
 
@@ -49,7 +52,8 @@ async def _commit(broker: TransactionsBroker, message: TxnOffsetCommitRequest, v
         if topic.partitions
     ]
     if answers.accepted:
-        answers.fill_in(await _errors(broker, message, answers.offsets(), version))
+        errors = await _errors(broker, message, answers.offsets(), version)
+        answers.fill_in([_known_to(version, error) for error in errors])
     return TxnOffsetCommitResponse(topics=topics)
 
 
@@ -95,4 +99,10 @@ async def _open(broker: TransactionsBroker, message: TxnOffsetCommitRequest, ver
         case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
             # Of this coordinator, the group's, nothing is wrong: the client must not look for another one.
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return error
+
+
+def _known_to(version: int, error: ErrorCode) -> ErrorCode:
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_VERSION_WITH_LOADING:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return error
