@@ -16,6 +16,7 @@ from kavka.log.decide.producer_state import (
     CorruptSnapshot,
     ProducerEntry,
     ProducerState,
+    Verification,
     format_snapshot,
     parse_snapshot,
 )
@@ -271,6 +272,34 @@ def test_a_verification_is_over_with_the_next_marker() -> None:
     verified(state)
     state.end_transaction(header(), ABORT, 5)
     assert refusal(state, header(transactional=True)) is ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("origin", [CLIENT, COORDINATOR])
+def test_a_transaction_that_is_open_in_an_earlier_epoch_verifies_none_of_a_later_one(origin: AppendOrigin) -> None:
+    state = state_after(header(transactional=True))
+    following = header(epoch=1, transactional=True)
+    assert refusal(state, following, origin) is ErrorCode.INVALID_TXN_STATE
+    verified(state, epoch=1)
+    assert state.check(following, origin) is None
+
+
+def test_a_verification_stands_until_a_marker_or_the_first_record() -> None:
+    state = ProducerState()
+
+    def asked() -> Verification:
+        verification = state.verification(7, 0, 0, NOW_MS)
+        assert verification is not None
+        return verification
+
+    first = asked()
+    assert state.stands(7, first)
+    state.end_transaction(header(), ABORT, 5)
+    assert not state.stands(7, first)
+    second = asked()
+    assert state.stands(7, second)
+    assert not state.stands(7, first)
+    state.append(header(transactional=True), 6)
+    assert not state.stands(7, second)
 
 
 def test_a_verification_is_good_for_one_transaction() -> None:

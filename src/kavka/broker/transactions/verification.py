@@ -11,7 +11,9 @@ written to is added with that (`add`), and a partition that could not be added i
         marker of the former transaction that comes meanwhile ends a verification that is older than it. With
         transaction version 2: 1. the producer commits, and is given the next epoch; 2. its next batch is here, and the
         coordinator still waits for markers; 3. the marker comes, with that same epoch; 4. the coordinator says yes, the
-        second time
+        second time. Or the question is on its way at 3., and the coordinator says yes at once: then it is asked once
+        more. Apache Kafka leaves the verification as it is where the marker has its epoch. So a batch that is late may
+        begin a transaction that is over, where a client of version 2 ends it as one of version 1: with its own epoch
 
 Source: KIP-890; Kafka's AddPartitionsToTxnManager and ReplicaManager.
 """
@@ -29,12 +31,15 @@ from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, ProducerIdA
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.log.decide.producer_state import Verification
 from kavka.log.unified_log import UnifiedLog
+from kavka.logger import Logger
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from kavka.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
     from kavka.protocol.peer import PeerConnection
+
+logger = Logger(__name__)
 
 VERSION: Final = 4
 """Of AddPartitionsToTxn: the first for brokers, and the highest that all of them know."""
@@ -125,7 +130,8 @@ class TransactionVerification:
         self, transactional_id: str, producer: ProducerIdAndEpoch, beginnings: Iterable[Beginning], *, add: bool
     ) -> Errors:
         """As `verify_or_add`, and the logs are granted what they wait for, so that the next append may begin the
-        transaction there. While the former transaction still ends adding is tried again, for a moment."""
+        transaction there. While the former transaction still ends adding is tried again, for a moment; so is what was
+        answered after a marker has ended the question (I2)."""
         found: dict[TopicPartition, ErrorCode] = {}
         waiting = list(beginnings)
         loop = asyncio.get_running_loop()
@@ -136,14 +142,19 @@ class TransactionVerification:
             errors: Errors = {}
             if wanted:
                 errors = await self.verify_or_add(transactional_id, *producer, wanted, add=add)
+            ended = []
             for one, verification in asked:
                 found[one.partition] = errors.get(one.partition, ErrorCode.NONE)
                 if verification is not None and found[one.partition] is ErrorCode.NONE:
                     verification.grant(producer.epoch)
-            waiting = [one for one in waiting if found[one.partition] is ErrorCode.CONCURRENT_TRANSACTIONS]
-            if not add or not waiting or loop.time() >= deadline:
+                    if not one.log.producers.stands(producer.producer_id, verification):
+                        ended.append(one)
+            busy = [one for one in waiting if add and found[one.partition] is ErrorCode.CONCURRENT_TRANSACTIONS]
+            waiting = [*busy, *ended]
+            if not waiting or loop.time() >= deadline:
                 return found
-            await asyncio.sleep(self._add_retry_s)
+            if busy:
+                await asyncio.sleep(self._add_retry_s)
 
     async def _ask(self, claim: Claim) -> Errors:
         try:
@@ -201,6 +212,14 @@ class TransactionVerification:
                 for result in answer.results_by_transaction
             }
             whole = ErrorCode(answer.error_code)
+            if whole is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                # It is this broker that lacks a right. A client would take it for its own, and end.
+                logger.error(
+                    "the coordinator of transactions does not let this broker ask",
+                    address=connection.address,
+                    next_step="allow brokers ClusterAction on the cluster",
+                )
+                whole = ErrorCode.INVALID_TXN_STATE
             for transactional_id, same in together.items():
                 errors = found.get(transactional_id, {})
                 for number in same:

@@ -231,7 +231,9 @@ class ProducerState:
                 f"producer {header.producer_id} has a transaction open since offset {entry.current_txn_first_offset} "
                 "and sent a batch that is not part of it",
             )
-        if header.is_transactional and entry.current_txn_first_offset == NO_OFFSET:
+        # A transaction that is open in an earlier epoch says nothing about one of this.
+        is_open = entry.current_txn_first_offset != NO_OFFSET and entry.producer_epoch == header.producer_epoch
+        if header.is_transactional and not is_open:
             self._check_verification(header)
         return None
 
@@ -277,6 +279,10 @@ class ProducerState:
         elif known.producer_epoch == producer_epoch:
             known.lowest_sequence = min(known.lowest_sequence, sequence)
         return known
+
+    def stands(self, producer_id: int, verification: Verification) -> bool:
+        """Whether no marker has ended the verification, and no record of the transaction."""
+        return self._verifications.get(producer_id) is verification
 
     def append(self, header: BatchHeader, first_offset: Offset) -> None:
         """Notes a data batch of a producer that was written at `first_offset`."""
