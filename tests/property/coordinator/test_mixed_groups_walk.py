@@ -188,7 +188,7 @@ class Walk:
             case ("commit", who, place, in_transaction):
                 await self.ask(self.commit(who, self.epoch_at(place, who), in_transaction=in_transaction))
             case ("end transaction", committed):
-                self.groups.offsets.on_transaction_ended(0, 9, 0, committed=committed)
+                self.groups.offsets.on_marker(0)(9, 0, committed)
             case ("delete",):
                 await self.ask(self.groups.delete_group(GROUP))
             case ("expire",):

@@ -535,13 +535,13 @@ def test_offsets_of_a_transaction_wait_for_its_marker_and_survive_a_restart_befo
 
         restarted = await coordinator(log, partitions=1)
         assert restarted.offsets.pending("g") == {("orders", 0)}
-        restarted.offsets.on_transaction_ended(0, 9, 0, committed=True)
+        restarted.offsets.on_marker(0)(9, 0, True)
         found = restarted.offsets.fetch("g", "orders", 0)
         assert found is not None
         assert found.offset == 42
         assert restarted.offsets.pending("g") == frozenset()
 
-        groups.offsets.on_transaction_ended(0, 9, 1, committed=False)
+        groups.offsets.on_marker(0)(9, 1, False)
         assert groups.offsets.fetch("g", "orders", 0) is None
         assert groups.list_groups() == []
 
@@ -557,7 +557,7 @@ def test_a_marker_that_is_told_of_before_the_offsets_are_known_to_be_committed_e
             groups.offsets.commit_transactional(CommitRequest("g", "", None, -1, [offset(42)]), 9, 0)
         )
         await asyncio.sleep(0)
-        groups.offsets.on_transaction_ended(0, 9, 0, committed=True)
+        groups.offsets.on_marker(0)(9, 0, True)
         log.gate.set()
         assert await committing == [ErrorCode.NONE]
         assert groups.offsets.pending("g") == frozenset()
@@ -930,6 +930,44 @@ def test_what_no_record_can_hold_leaves_nothing_pending() -> None:
     runs(scenario)
 
 
+def test_a_marker_that_comes_late_ends_nothing_of_the_next_transaction() -> None:
+    """1. a marker is written once more, and waits for the followers; 2. the producer commits an offset in its next
+    transaction; 3. both are committed. The offset was taken for committed, though the transaction may be aborted: then
+    a group passed over what nobody has worked on."""
+
+    async def scenario() -> None:
+        groups = await coordinator(MemoryLog(), partitions=1)
+        await groups.offsets.commit_transactional(CommitRequest("g", "", None, -1, [offset(41)]), 9, 0)
+        groups.offsets.on_marker(0)(9, 1, True)
+        late = groups.offsets.on_marker(0)
+        await groups.offsets.commit_transactional(CommitRequest("g", "", None, -1, [offset(42)]), 9, 1)
+        late(9, 1, True)
+        found = groups.offsets.fetch("g", "orders", 0)
+        assert found is not None
+        assert found.offset == 41
+        assert groups.offsets.pending("g") == {("orders", 0)}
+        groups.offsets.on_marker(0)(9, 2, False)
+        assert groups.offsets.fetch("g", "orders", 0) == found
+        assert groups.offsets.pending("g") == frozenset()
+
+    runs(scenario)
+
+
+def test_a_marker_from_before_the_log_was_read_again_ends_nothing_once_more() -> None:
+    """It was read with the log."""
+
+    async def scenario() -> None:
+        groups = await coordinator(MemoryLog(), partitions=1)
+        before = groups.offsets.on_marker(0)
+        await groups.load(0, 7)
+        await groups.offsets.commit_transactional(CommitRequest("g", "", None, -1, [offset(42)]), 9, 1)
+        before(9, 1, True)
+        assert groups.offsets.fetch("g", "orders", 0) is None
+        assert groups.offsets.pending("g") == {("orders", 0)}
+
+    runs(scenario)
+
+
 def test_an_offset_that_a_transaction_may_change_does_not_expire() -> None:
     async def scenario() -> None:
         wall = Wall()
@@ -939,7 +977,7 @@ def test_an_offset_that_a_transaction_may_change_does_not_expire() -> None:
         wall.now_ms += 10_000
         await groups.offsets.expire(5_000)
         assert groups.offsets.fetch("g", "orders", 0) is not None
-        groups.offsets.on_transaction_ended(0, 9, 0, committed=False)
+        groups.offsets.on_marker(0)(9, 0, False)
         await groups.offsets.expire(5_000)
         assert groups.list_groups() == []
 

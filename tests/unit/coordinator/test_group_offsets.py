@@ -35,6 +35,19 @@ def test_an_aborted_transaction_leaves_nothing() -> None:
     assert not offsets.has_any("g")
 
 
+def test_a_marker_ends_what_lies_before_it() -> None:
+    offsets = GroupOffsets()
+    offsets.hold(7, [record(5), record(8, 2)], 1)
+    offsets.hold(7, [record(6), record(7, 1)], 3)
+    assert offsets.end(7, committed=True, position=2) == ["g"]
+    assert (held(offsets), held(offsets, 1), held(offsets, 2)) == (5, None, 8)
+    assert [offsets.is_pending(OffsetKey("g", "t", partition)) for partition in range(3)] == [True, True, False]
+    assert offsets.end(7, committed=True, position=3) == []
+    assert offsets.end(7, committed=False, position=4) == ["g"]
+    assert (held(offsets), held(offsets, 1)) == (5, None)
+    assert not offsets.has_pending("g")
+
+
 def test_a_marker_brings_nothing_back_that_was_committed_or_deleted_after_it() -> None:
     offsets = GroupOffsets()
     offsets.hold(7, [record(5), record(5, 1)], 1)

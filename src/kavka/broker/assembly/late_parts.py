@@ -215,9 +215,7 @@ def late_transactions(
                 open_peer=base.open_peer,
                 partition_count=base.configs.lasting_partition_count,
                 transaction_version=features.transaction_version,
-                on_group_transaction_ended=lambda partition, producer_id, epoch, committed: (
-                    groups().offsets.on_transaction_ended(partition, producer_id, epoch, committed=committed)
-                ),
+                on_group_marker=lambda partition: groups().offsets.on_marker(partition),
                 on_storage_error=base.on_storage_error,
                 on_bug=base.tasks.on_bug,
             ),

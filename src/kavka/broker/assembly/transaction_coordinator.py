@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
 from kavka.broker.metadata.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
-from kavka.broker.transactions.markers import MarkerLog, OnEnded, TransactionMarkers
+from kavka.broker.transactions.markers import MarkerLog, OnMarker, TransactionMarkers
 from kavka.broker.transactions.peers import OpenPeer, PeerAccess
 from kavka.broker.transactions.producer_ids import ProducerIds
 from kavka.broker.transactions.verification import AddRetries, TransactionVerification
@@ -34,7 +34,7 @@ class TransactionPorts(NamedTuple):
     open_peer: OpenPeer
     partition_count: Callable[[str], Awaitable[int]]
     transaction_version: Callable[[], int]
-    on_group_transaction_ended: OnEnded
+    on_group_marker: OnMarker
     on_storage_error: Callable[[StorageError], None]
     on_bug: Callable[[BaseException], None]
 
@@ -56,7 +56,7 @@ class TransactionRoom:
             replicas,
             wall_ms=ports.wall_ms,
             commit_timeout_ms=config.request_timeout_ms,
-            on_ended=ports.on_group_transaction_ended,
+            on_group_marker=ports.on_group_marker,
         )
         self._markers = TransactionMarkers(
             broker_id,

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.broker.transactions.peers import PeerAccess, TransactionPeers
-from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, Transaction, TransactionState
+from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, MAX_EPOCH, Transaction, TransactionState
 from kavka.errors import ConnectionFailed, ErrorCode
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.logger import Logger
@@ -67,8 +67,9 @@ class Marker(NamedTuple):
 
 Errors = Mapping[TopicPartition, ErrorCode]
 
-OnEnded = Callable[[int, int, int, bool], None]
-"""Told (partition of `__consumer_offsets`, producer id, epoch, committed?) when a marker is there."""
+OnMarker = Callable[[int], Callable[[int, int, bool], None]]
+"""Told the partition of `__consumer_offsets` before a marker is appended to it. What it returns is told (producer id,
+epoch, committed?) when the marker is there."""
 
 
 class MarkerLog:
@@ -80,12 +81,12 @@ class MarkerLog:
         *,
         wall_ms: Callable[[], int],
         commit_timeout_ms: int,
-        on_ended: OnEnded,
+        on_group_marker: OnMarker,
     ) -> None:
         self._replicas = replicas
         self._wall_ms = wall_ms
         self._commit_timeout_ms = commit_timeout_ms
-        self._on_ended = on_ended
+        self._on_group_marker = on_group_marker
 
     async def write(self, marker: Marker) -> Errors:
         """Writes the marker into each of its partitions; NONE if it is committed."""
@@ -105,6 +106,7 @@ class MarkerLog:
         topic, index = partition
         if self._is_late(marker, partition):
             return ErrorCode.INVALID_PRODUCER_EPOCH
+        on_ended = self._on_group_marker(index) if topic == GROUP_METADATA_TOPIC else None
         outcome = self._replicas.append(
             topic,
             index,
@@ -115,15 +117,16 @@ class MarkerLog:
         )
         if not self._replicas.is_committed(topic, index, outcome):
             outcome = await self._replicas.await_committed(topic, index, outcome, self._commit_timeout_ms)
-        if outcome.error is ErrorCode.NONE and topic == GROUP_METADATA_TOPIC:
-            self._on_ended(index, marker.producer_id, marker.producer_epoch, marker.committed)
+        if outcome.error is ErrorCode.NONE and on_ended is not None:
+            on_ended(marker.producer_id, marker.producer_epoch, marker.committed)
         return outcome.error
 
     def _is_late(self, marker: Marker, partition: TopicPartition) -> bool:
         """Whether a marker of transaction version 2, which has an epoch above that of its records, would end a later
         transaction than its own: 1. the coordinator sends it, and hears no answer; 2. it sends it again, and that one
-        is written; 3. the producer begins the next transaction, with the marker's epoch; 4. the first one arrives."""
-        if marker.transaction_version < BUMPS_EPOCH:
+        is written; 3. the producer begins the next transaction, with the marker's epoch; 4. the first one arrives.
+        Behind MAX_EPOCH there is none to raise: what Apache Kafka let begin with that one is ended with it too."""
+        if marker.transaction_version < BUMPS_EPOCH or marker.producer_epoch > MAX_EPOCH:
             return False
         hosted = self._replicas.partition(*partition)
         entry = None if hosted is None else hosted.log.producers.entry(marker.producer_id)

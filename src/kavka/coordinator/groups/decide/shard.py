@@ -328,9 +328,9 @@ class GroupShard:
         if group_id not in self.share_groups and self._of_members_with_epochs(group_id) is None:
             self.group_or_new(group_id, now_ms)
 
-    def end_transaction(self, producer_id: int, now_ms: int, *, committed: bool) -> None:
-        """The marker of a producer's transaction is in the log."""
-        for group_id in self.offsets.end(producer_id, committed=committed):
+    def end_transaction(self, producer_id: int, now_ms: int, *, committed: bool, position: int | None = None) -> None:
+        """The marker of a producer's transaction is in the log, at `position`; None: behind all that is pending."""
+        for group_id in self.offsets.end(producer_id, committed=committed, position=position):
             if self.offsets.has_any(group_id):
                 self.ensure_group(group_id, now_ms)
             else:

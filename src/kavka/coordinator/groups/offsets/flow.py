@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, Protocol
 
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Ending
@@ -93,7 +93,7 @@ class OffsetsFlow:
     async def commit_transactional(
         self, request: CommitRequest, producer_id: int, producer_epoch: int
     ) -> list[ErrorCode]:
-        """As `commit`, but what is committed waits for `on_transaction_ended` (KIP-98, KIP-447)."""
+        """As `commit`, but what is committed waits for the marker (`on_marker`; KIP-98, KIP-447)."""
         group_id = request.group_id
         active = self._find(group_id)
         shard = active.shard
@@ -121,25 +121,41 @@ class OffsetsFlow:
         topic = self._around.topics.topic(name)
         return None if topic is None else topic.topic_id
 
-    def on_transaction_ended(self, partition: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """The producer's marker is in the log of this partition: what its transaction wrote there holds, or is gone.
+    def on_marker(self, partition: int) -> Callable[[int, int, bool], None]:
+        """A marker is about to be appended to the partition. What this returns is told of whom it is (producer id and
+        epoch), and whether it commits, once it is committed: what the transaction wrote there holds then, or is gone.
 
-        A partition that is not led here is passed over: who leads it reads the marker.
+        A partition that is not led here, or read again meanwhile, is passed over: who reads its log reads the marker.
         """
         active = self._shard_at(partition)
-        if active is None:
-            return
+        position = None if active is None or active.loading else active.next_position()
+
+        def on_ended(producer_id: int, producer_epoch: int, committed: bool) -> None:
+            if active is not None and active is self._shard_at(partition):
+                self._end(active, producer_id, producer_epoch, committed=committed, position=position)
+
+        return on_ended
+
+    def _end(
+        self,
+        active: ActiveGroupShard,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        committed: bool,
+        position: int | None,
+    ) -> None:
         if active.loading:
             active.endings.append(Ending(producer_id, committed))
             return
         logger.debug(
             "group offsets of a transaction ended",
-            partition=partition,
+            partition=active.partition,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             committed=committed,
         )
-        active.shard.end_transaction(producer_id, self._now_ms(), committed=committed)
+        active.shard.end_transaction(producer_id, self._now_ms(), committed=committed, position=position)
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
         """Whether a member may fetch its group's offsets; of a classic group, always. Raises `RequestError`."""

@@ -16,6 +16,9 @@ Decides which offset holds for a partition. Must not know groups, members, the l
 
     I5  so does what was appended and nobody knows to be committed, until something later is known of its key: the next
         coordinator finds it in the log, and would bring back what was deleted
+    I6  a marker ends what was appended before it, and nothing that is appended while it waits for the followers: 1. a
+        marker is written twice, and the second one comes late; 2. the producer commits an offset in its next
+        transaction; 3. both are committed at once. The next transaction may still be aborted
 
 A position is the number of a record's append, in the order of the log.
 
@@ -170,14 +173,22 @@ class GroupOffsets:
         """The records at `position` are certainly not in the log (KAFKA-16371)."""
         self._keep_only(producer_id, lambda placed: placed.position != position)
 
-    def end(self, producer_id: int, *, committed: bool) -> list[str]:
-        """The producer's transaction has its marker; returns the groups it concerned. Without one, nothing happens."""
-        waiting = self._pending.pop(producer_id, {})
-        for key, placed in waiting.items():
-            self._close(key.group_id)
+    def end(self, producer_id: int, *, committed: bool, position: int | None = None) -> list[str]:
+        """The producer's transaction has its marker, at `position`; None: behind all that is pending. Returns the
+        groups it concerned. Without a transaction nothing happens."""
+        waiting = self._pending.get(producer_id, {})
+        groups: dict[str, None] = {}
+        for key in list(waiting):
+            placed = waiting[key]
+            ended = [one for one in placed if position is None or one.position < position]
+            if not ended:
+                continue
+            placed[:] = placed[len(ended) :]
+            self._forget_if_empty(producer_id, key)
             if committed:
-                self._put(key, placed[-1])
-        return list(dict.fromkeys(key.group_id for key in waiting))
+                self._put(key, ended[-1])
+            groups[key.group_id] = None
+        return list(groups)
 
     def _put(self, key: OffsetKey, placed: _Placed) -> None:
         there = self._committed.get(key.group_id)
