@@ -57,6 +57,7 @@ def _offsets_of_topic(**name: str) -> list[dict[str, Any]]:
 _BY_NAME, _BY_ID = _offsets_of_topic(name="topic-*"), _offsets_of_topic(topic_id="<id of topic-*>")
 _TOLD_ONCE = "three bytes of a request, sent again and again, would bring thousands of offsets each"
 _LATE = "of the numbered requests that brokers of kavka send none is taken after a later one"
+_TWO_PRODUCERS = "PRODUCER_FENCED: Kafka takes it for a retry, and tells a producer the epoch of the one that took over"
 _NOT_THERE = "the request that would have made it came late"
 _DELETED_ANYWAY = "a state of a topic that is gone can be deleted, too; Kafka's keeper does that by itself"
 
@@ -278,6 +279,20 @@ DIFFERENCES = (
         r"\.error_code",
         0,
         "another transaction was begun, in which there is nothing: INVALID_TXN_STATE would end librdkafka's producer",
+    ),
+    Difference(
+        "end_txn_with_the_epoch_before_that_of_another_producer",
+        "abort|commit",
+        r"\.error_code",
+        90,
+        _TWO_PRODUCERS,
+    ),
+    Difference(
+        "end_txn_with_the_epoch_before_that_of_another_producer",
+        "abort",
+        r"\.producer_(id|epoch)",
+        -1,
+        _TWO_PRODUCERS,
     ),
     Difference(
         "share_(acknowledge|acknowledge_edges|acknowledge_of_odd_shapes|fetch|group_heartbeat)_refused|share_fetch_of_odd_shapes",

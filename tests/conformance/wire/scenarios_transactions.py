@@ -194,6 +194,20 @@ def init_producer_id_of_a_known_producer(session: WireSession, version: int) -> 
 
 
 @scenario(ApiKey.INIT_PRODUCER_ID, min_version=3)
+def init_producer_id_after_a_fence(session: WireSession, version: int) -> None:
+    """With transaction version 2 in force the end of a transaction gives its producer the next epoch, whoever asked."""
+    topic, tx = session.topic(), Transactional(session)
+    tx.init()
+    tx.add((topic, 0))
+    own = tx.init_request(producer_id=tx.producer_id, producer_epoch=0)
+    session.record("its own transaction is open", own, version)
+    session.until(lambda: tx.state() == "CompleteAbort")
+    session.record("once more", own, version)
+    session.record("and more", own, version)
+    session.record("what is known then", m.DescribeTransactionsRequest(transactional_ids=[tx.id]), DESCRIBE)
+
+
+@scenario(ApiKey.INIT_PRODUCER_ID, min_version=3)
 def init_producer_id_of_odd_numbers(session: WireSession, version: int) -> None:
     """-1 is no id and no epoch; other numbers below 0 are ids and epochs that nobody has."""
     tx = Transactional(session)
@@ -330,6 +344,32 @@ def end_txn_of_what_was_refused(session: WireSession, version: int) -> None:
     tx.add_nowhere()
     session.record("abort after a commit", tx.end_request(commit=False), version)
     session.until(lambda: tx.state().startswith("Complete"))
+
+
+@scenario(ApiKey.END_TXN, min_version=FIRST_THAT_BUMPS)
+def end_txn_after_a_fence(session: WireSession, version: int) -> None:
+    """The former producer's transaction was aborted by another one, which has no epoch yet."""
+    topic, tx = session.topic(), Transactional(session)
+    tx.init()
+    tx.add((topic, 0))
+    assert session.connection.ask(tx.init_request(), INIT).error_code == CONCURRENT_TRANSACTIONS
+    session.until(lambda: tx.state() == "CompleteAbort")
+    session.record("commit", tx.end_request(commit=True), version)
+    session.record("abort", tx.end_request(commit=False), version)
+    session.record("another one takes over", tx.init_request(), INIT)
+    session.record("abort again", tx.end_request(commit=False), version)
+
+
+@scenario(ApiKey.END_TXN, min_version=FIRST_THAT_BUMPS)
+def end_txn_with_the_epoch_before_that_of_another_producer(session: WireSession, version: int) -> None:
+    """That one's client knows transaction version 0: the end of its transaction gave it no other epoch."""
+    topic, tx = session.topic(), Transactional(session)
+    tx.init()
+    tx.init()
+    tx.add((topic, 0))
+    tx.end(commit=False)
+    session.record("abort", tx.end_request(commit=False, producer_epoch=0), version)
+    session.record("commit", tx.end_request(commit=True, producer_epoch=0), version)
 
 
 # ---- TxnOffsetCommit ----------------------------------------------------------------------------------------------

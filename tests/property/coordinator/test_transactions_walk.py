@@ -208,7 +208,8 @@ class World:
     def time_out(self) -> None:
         self.now_ms += TIMEOUT_MS + 1
         for name in self.shard.timed_out(self.now_ms):
-            self.write(self.shard.abort_timed_out(name, self.now_ms))
+            following = self.new_producer_id()
+            self.write(self.shard.abort_timed_out(name, self.now_ms, self.version, new_producer_id=following))
 
     # -- clients
 

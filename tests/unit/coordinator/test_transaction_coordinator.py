@@ -92,6 +92,7 @@ class Room:
         self.version = version
         self.now_ms = 1_000_000
         self.next_id = 100
+        self.has_ids = True
         self.bugs: list[BaseException] = []
         self.coordinator = TransactionCoordinator(
             asyncio.get_running_loop(),
@@ -109,6 +110,8 @@ class Room:
 
     async def _next_id(self) -> int:
         await asyncio.sleep(0)
+        if not self.has_ids:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self.next_id += 1
         return self.next_id
 
@@ -221,6 +224,28 @@ def test_with_version_2_the_producer_id_changes_with_the_last_epoch() -> None:
     runs(scenario)
 
 
+def test_a_producer_that_got_another_id_with_its_commit_is_told_to_wait_for_the_markers() -> None:
+    """INVALID_PRODUCER_ID_MAPPING would end it: Apache Kafka's client takes that for fatal."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        last = Transaction(NAME, 7, MAX_EPOCH, TIMEOUT_MS, TransactionState.COMPLETE_COMMIT, updated_ms=1)
+        log.records[0] = [transaction_record(last, transaction_version=2)]
+        room = await Room(log, version=2).loaded()
+        await room.add(last.producer)
+        room.markers.gate = asyncio.Event()
+        following = await room.end(last.producer)
+        assert following == (101, 0)
+        assert room.state is TransactionState.PREPARE_COMMIT
+        assert await code(room.add(following)) is ErrorCode.CONCURRENT_TRANSACTIONS
+        room.markers.gate.set()
+        await room.until(TransactionState.COMPLETE_COMMIT)
+        await room.add(following)
+        assert room.state is TransactionState.ONGOING
+
+    runs(scenario)
+
+
 def test_the_epoch_behind_the_last_one_is_given_to_nobody() -> None:
     async def scenario() -> None:
         log = MemoryLog()
@@ -236,7 +261,7 @@ def test_the_epoch_behind_the_last_one_is_given_to_nobody() -> None:
             version=2,
         )
         log.records[0] = [transaction_record(last, transaction_version=2)]
-        room = await Room(log, version=2).loaded()
+        room = await Room(log, version=1).loaded()
         await room.coordinator.abort_timed_out()
         await room.until(TransactionState.COMPLETE_ABORT)
         beyond = ProducerIdAndEpoch(7, MAX_EPOCH + 1)
@@ -245,12 +270,34 @@ def test_the_epoch_behind_the_last_one_is_given_to_nobody() -> None:
             room.end(last.producer, commit=False),
             room.end(beyond, commit=False),
             room.add(beyond),
-            room.coordinator.end_transaction(NAME, beyond, commit=False, version=0),
+            room.coordinator.end_transaction(NAME, last.producer, commit=False, version=2),
+            room.coordinator.end_transaction(NAME, beyond, commit=False, version=2),
         ):
             assert await code(refused) is ErrorCode.PRODUCER_FENCED
         producer = await room.init()
         assert producer.producer_id != last.producer_id
         assert producer.epoch == 0
+
+    runs(scenario)
+
+
+@pytest.mark.parametrize("has_ids", [True, False], ids=["with an id", "no producer id can be had"])
+def test_with_version_2_a_producer_whose_last_epoch_timed_out_goes_on_with_another_id(has_ids: bool) -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        last = Transaction(NAME, 7, MAX_EPOCH, TIMEOUT_MS, TransactionState.ONGOING, frozenset({A}), 1, 1, version=2)
+        log.records[0] = [transaction_record(last, transaction_version=2)]
+        room = await Room(log, version=2).loaded()
+        room.has_ids = has_ids
+        await room.coordinator.abort_timed_out()
+        await room.until(TransactionState.COMPLETE_ABORT)
+        assert room.markers.written == [(7, MAX_EPOCH + 1, False, 0, frozenset({A}))]
+        if has_ids:
+            assert await room.end(last.producer, commit=False) == (101, 0)
+            await room.add(ProducerIdAndEpoch(101, 0))
+        else:
+            room.has_ids = True
+            assert await code(room.end(last.producer, commit=False)) is ErrorCode.PRODUCER_FENCED
 
     runs(scenario)
 
@@ -490,6 +537,24 @@ def test_ids_that_nobody_uses_are_forgotten() -> None:
 
     async def _described(room: Room) -> object:
         return room.coordinator.describe(NAME)
+
+    runs(scenario)
+
+
+def test_what_was_decided_in_a_former_leader_epoch_is_not_written() -> None:
+    """1. partitions are to be added; 2. before the record is appended the log is led, and read, in another epoch. What
+    is appended behind the read would be in the log, and not in the state."""
+
+    async def scenario() -> None:
+        room = await Room().loaded()
+        producer = await room.init()
+        adding = asyncio.ensure_future(room.add(producer))
+        await asyncio.sleep(0)  # It is decided, and to be written with the next step.
+        loading = room.coordinator.load(0, 1)
+        assert await code(adding) is ErrorCode.NOT_COORDINATOR
+        await loading
+        assert room.log.states() == ["EMPTY"]
+        assert room.state is TransactionState.EMPTY
 
     runs(scenario)
 

@@ -184,6 +184,13 @@ def test_a_producer_id_is_asked_for_only_where_one_is_needed() -> None:
         (known(ONGOING), (7, 5), (ONGOING, 7, 5)),
         (known(PREPARE_COMMIT), (7, 5), ErrorCode.CONCURRENT_TRANSACTIONS),
         (known(PREPARE_ABORT), (7, 5), ErrorCode.CONCURRENT_TRANSACTIONS),
+        # Whoever asks may be the producer that the end makes.
+        (known(PREPARE_COMMIT), (7, 4), ErrorCode.CONCURRENT_TRANSACTIONS),
+        (
+            known(PREPARE_COMMIT, epoch=MAX_EPOCH + 1, version=2, next_producer_id=NEW_ID),
+            (NEW_ID, 0),
+            ErrorCode.CONCURRENT_TRANSACTIONS,
+        ),
     ],
 )
 def test_partitions_are_added(transaction: Transaction | None, producer: tuple[int, int], then: object) -> None:
@@ -264,14 +271,18 @@ def test_the_end_before_version_2(
         (known(EMPTY), (7, 5), INVALID, (PREPARE_ABORT, 7, 6)),
         (known(ONGOING), (7, 5), (PREPARE_COMMIT, 7, 6), (PREPARE_ABORT, 7, 6)),
         (known(PREPARE_COMMIT), (7, 4), CONCURRENT, CONCURRENT),
-        (known(COMPLETE_COMMIT), (7, 4), None, INVALID),
-        (known(COMPLETE_ABORT), (7, 4), INVALID, None),
-        (known(COMPLETE_COMMIT), (7, 3), FENCED, FENCED),
+        (known(COMPLETE_COMMIT, version=2), (7, 4), None, INVALID),
+        (known(COMPLETE_ABORT, version=2), (7, 4), INVALID, None),
+        (known(COMPLETE_COMMIT, version=2), (7, 3), FENCED, FENCED),
+        # The epoch of now is of another producer, whose end did not raise it: Apache Kafka tells it to the former one.
+        (known(COMPLETE_COMMIT), (7, 4), FENCED, FENCED),
+        (known(COMPLETE_ABORT), (7, 4), FENCED, FENCED),
         # The epoch of now is that of the next transaction, which has nothing in it yet.
         (known(COMPLETE_COMMIT), (7, 5), INVALID, (PREPARE_ABORT, 7, 6)),
         (known(COMPLETE_ABORT), (7, 5), INVALID, (PREPARE_ABORT, 7, 6)),
-        (known(COMPLETE_COMMIT, epoch=0, previous_producer_id=6), (6, MAX_EPOCH), None, INVALID),
-        (known(COMPLETE_COMMIT, epoch=0, previous_producer_id=6), (6, MAX_EPOCH - 1), MAPPING, MAPPING),
+        (known(COMPLETE_COMMIT, epoch=0, version=2, previous_producer_id=6), (6, MAX_EPOCH), None, INVALID),
+        (known(COMPLETE_COMMIT, epoch=0, version=2, previous_producer_id=6), (6, MAX_EPOCH - 1), MAPPING, MAPPING),
+        (known(COMPLETE_COMMIT, epoch=0, previous_producer_id=6), (6, MAX_EPOCH), FENCED, FENCED),
     ],
 )
 def test_the_end_with_version_2(
@@ -314,11 +325,11 @@ def test_a_producer_whose_partitions_could_not_be_added_may_abort(state: Transac
 def test_only_who_has_begun_another_transaction_aborts_nothing() -> None:
     completed = known(PREPARE_COMMIT).completed(NOW_MS)
     found = shard(known(PREPARE_COMMIT))
-    assert refusal(add, found, (7, 4)) is FENCED
-    assert refusal(add, found, (OTHERS_ID, 5)) is MAPPING
-    found.begin(NAME)
-    assert refusal(add, found, (7, 4)) is CONCURRENT
-    assert refusal(add, found, (OTHERS_ID, 5)) is CONCURRENT
+    for is_writing in (False, True):
+        if is_writing:
+            found.begin(NAME)
+        assert refusal(add, found, (7, 4)) is CONCURRENT
+        assert refusal(add, found, (OTHERS_ID, 5)) is CONCURRENT
     found.end(NAME)
     found.replay(NAME, completed)
     assert refusal(end, found, commit=False) is INVALID
@@ -385,7 +396,7 @@ def test_while_a_record_is_on_its_way_nothing_else_is_decided() -> None:
         assert refusal(add, found) is CONCURRENT
         assert refusal(end, found, version=version) is CONCURRENT
         assert found.timed_out(NOW_MS + TIMEOUT_MS) == []
-        assert found.abort_timed_out(NAME, NOW_MS + TIMEOUT_MS) == Transition(None)
+        assert found.abort_timed_out(NAME, NOW_MS + TIMEOUT_MS, version, new_producer_id=None) == Transition(None)
         found.end(NAME)
         assert outcome(end, found, version=version) == (PREPARE_COMMIT, 7, 5 + version // 2)
 
@@ -404,7 +415,7 @@ def test_a_transaction_times_out_after_its_own_time_and_fences_its_producer() ->
     assert found.timed_out(NOW_MS - 10 + TIMEOUT_MS) == []
     late = NOW_MS - 10 + TIMEOUT_MS + 1
     assert found.timed_out(late) == [NAME]
-    fenced = found.abort_timed_out(NAME, late).transaction
+    fenced = found.abort_timed_out(NAME, late, 0, new_producer_id=None).transaction
     assert fenced is not None
     assert (fenced.state, fenced.producer) == (PREPARE_ABORT, (7, 6))
     found.replay(NAME, fenced)
@@ -412,6 +423,54 @@ def test_a_transaction_times_out_after_its_own_time_and_fences_its_producer() ->
     found.replay(NAME, fenced.completed(late))
     assert refusal(end, found) is FENCED
     assert refusal(init, found, (7, 5)) is FENCED
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_with_version_2_in_force_the_producer_of_a_transaction_that_timed_out_goes_on(version: int) -> None:
+    """Whichever version its client has: it asks what became of its transaction (EndTxn 5), or for its next epoch."""
+    found = shard(known(ONGOING, version=version))
+    late = NOW_MS - 10 + TIMEOUT_MS + 1
+    fenced = found.abort_timed_out(NAME, late, 2, new_producer_id=None).transaction
+    assert fenced is not None
+    assert (fenced.state, fenced.producer, fenced.version) == (PREPARE_ABORT, (7, 6), 2)
+    found.replay(NAME, fenced)
+    found.replay(NAME, fenced.completed(late))
+    assert refusal(end, found, version=2) is INVALID, "it is not committed"
+    assert end(found, commit=False, version=2) == Transition(None)
+    assert refusal(end, found, commit=False) is FENCED, "before version 2 no end brings another epoch"
+    assert outcome(init, found, (7, 5)) == (EMPTY, 7, 6)
+    assert outcome(init, found, (7, 4)) is FENCED
+
+
+def test_with_version_2_in_force_a_producer_that_aborts_what_it_has_open_gets_its_next_epoch() -> None:
+    found = shard(known(ONGOING, version=2))
+    fenced = init(found, (7, 5), version=2)
+    assert fenced.error is CONCURRENT
+    assert fenced.transaction is not None
+    found.replay(NAME, fenced.transaction)
+    found.replay(NAME, fenced.transaction.completed(NOW_MS))
+    assert outcome(init, found, (7, 5), version=2) == (EMPTY, 7, 6)
+    assert outcome(init, found, version=2) == (EMPTY, 7, 7), "another one takes over"
+
+
+def test_with_version_2_in_force_another_producer_id_follows_where_the_last_epoch_is_fenced() -> None:
+    last, late = known(ONGOING, epoch=MAX_EPOCH, version=2), NOW_MS - 10 + TIMEOUT_MS + 1
+    by_time = shard(last).abort_timed_out(NAME, late, 2, new_producer_id=NEW_ID).transaction
+    by_another = init(shard(last), version=2).transaction
+    for fenced in (by_time, by_another):
+        assert fenced is not None
+        assert (fenced.producer, fenced.next_producer_id) == ((7, MAX_EPOCH + 1), NEW_ID)
+        found = shard(fenced.completed(late))
+        assert found.transactions[NAME].producer == (NEW_ID, 0)
+        assert end(found, (7, MAX_EPOCH), commit=False, version=2) == Transition(None)
+        assert outcome(init, found, (7, MAX_EPOCH), version=2) == (EMPTY, NEW_ID, 0)
+        assert outcome(init, found, version=2) == (EMPTY, NEW_ID, 1)
+    without = shard(last).abort_timed_out(NAME, late, 2, new_producer_id=None).transaction
+    assert without is not None
+    assert without.next_producer_id == -1
+    earlier = shard(last).abort_timed_out(NAME, late, 1, new_producer_id=NEW_ID).transaction
+    assert earlier is not None
+    assert earlier.next_producer_id == -1
 
 
 @pytest.mark.parametrize("state", [EMPTY, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT])

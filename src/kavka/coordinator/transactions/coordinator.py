@@ -15,6 +15,8 @@ end. Must not know sockets, the wire format of requests, or which brokers lead p
         one partition gets its marker; 2. this broker dies, and a replica without that record leads; 3. there the
         transaction is still open, times out, and the other partitions get the marker of an abort (P4). Apache Kafka
         reads to the end and does not wait
+    I5  what was decided in one leader epoch is not appended in a later one: whoever reads the log there may have passed
+        its end already, or the record is one of a former life, behind what another coordinator decided meanwhile
 
 Source: Kafka's TransactionCoordinator, TransactionStateManager and CoordinatorRuntime.
 """
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
 from kavka.coordinator.shared.active_shards import ActiveShard, ActiveShards, ShardLog
@@ -267,9 +270,15 @@ class TransactionCoordinator(ActiveShards[_Active]):
                 await asyncio.gather(*(self._abort_timed_out(active, transactional_id) for transactional_id in ids))
 
     async def _abort_timed_out(self, active: _Active, transactional_id: str) -> None:
+        version, new_producer_id = self._around.transaction_version(), None
+        if active.shard.needs_next_producer_id(transactional_id, version):
+            with suppress(RequestError):  # Who waits behind the transaction does not wait for ZooKeeper too.
+                new_producer_id = await self._around.next_producer_id()
         if active.is_gone:
             return
-        transition = active.shard.abort_timed_out(transactional_id, self._around.wall_ms())
+        transition = active.shard.abort_timed_out(
+            transactional_id, self._around.wall_ms(), version, new_producer_id=new_producer_id
+        )
         if transition.transaction is None:
             return
         logger.info(
@@ -356,9 +365,11 @@ class TransactionCoordinator(ActiveShards[_Active]):
         changes: Sequence[tuple[str, Transaction | None]],
         answer: asyncio.Future[ErrorCode],
     ) -> bool:
+        error, committed = ErrorCode.NOT_COORDINATOR, False
         try:
-            error = await self._log.append(active.partition, records)
-            committed = error is ErrorCode.NONE
+            if not active.is_gone:  # I5
+                error = await self._log.append(active.partition, records)
+                committed = error is ErrorCode.NONE
             if error in OUTCOME_UNKNOWN:
                 answer.set_result(answer_for(error))
                 committed = await self._log.settle(active.partition)

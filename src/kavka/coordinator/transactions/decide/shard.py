@@ -19,15 +19,21 @@ not know: the log, futures, where markers go.
         INVALID_TXN_STATE, which ends the producer. A producer that asks to add partitions knows of its commit. One that
         did not ask is refused as by Kafka: it may not know that its records are visible. Kept in memory: a coordinator
         that takes over answers as Kafka does
+    I5  an epoch that InitProducerId gave to one producer is not told to another one as that of its ended transaction
+        (P2): 1. a producer of version 2 is taken over by one of version 0, which aborts a transaction: its epoch stays;
+        2. the first one is fenced, and aborts its own with the epoch before (EndTxn 5). Apache Kafka takes that for a
+        retry, and gives it the epoch of the second one: from then on the two write, and commit, as one. Only after an
+        end that raised the epoch, whose transaction is of version 2, is it one
 
-Refusals are `RequestError`s, in Kafka's order: unknown or fenced, concurrent, not valid.
+Refusals are `RequestError`s, in Kafka's order: unknown or fenced, concurrent, not valid. Who adds partitions, or ends
+with version 2, may have an id that the transaction gets with its end: there concurrent comes first.
 
     request            who it must be                                          what else is refused
     InitProducerId     nobody, or (id, epoch) of now, or of the last epoch     CONCURRENT_TRANSACTIONS while it ends;
                        (KIP-360): PRODUCER_FENCED                              an open transaction is aborted first
-    AddPartitions      INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED            CONCURRENT_TRANSACTIONS
+    AddPartitions      INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED            CONCURRENT_TRANSACTIONS, before the two
     EndTxn             the same two; with version 2 the epoch before, once it  INVALID_TXN_STATE where there is nothing
-                       has ended                                               to end, or it ended the other way (I4)
+                       has ended, and CONCURRENT_TRANSACTIONS first            to end, or it ended the other way (I4)
     verification       the same two                                            TRANSACTION_ABORTABLE: not in it
 
 Source: Kafka's TransactionCoordinator and TransactionStateManager, 3.9 and 4.x.
@@ -134,7 +140,8 @@ class TransactionShard:
         if known.state is TransactionState.ONGOING:
             if expected is not None and expected != known.producer:
                 raise RequestError(ErrorCode.PRODUCER_FENCED)
-            return Transition(known.fenced(now_ms), ErrorCode.CONCURRENT_TRANSACTIONS)
+            following = _following(known, version, new_producer_id)
+            return Transition(known.fenced(now_ms, version, following), ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.is_epoch_exhausted and (expected is None or expected.epoch == known.producer_epoch):
             assert new_producer_id is not None
             return Transition(
@@ -159,13 +166,12 @@ class TransactionShard:
     ) -> Transition:
         """Partitions that the producer is going to write to."""
         self.on_begun(transactional_id, producer)
-        if transactional_id in self._under_way:
+        # First: its end may have given the producer another id, which the transaction has once it is complete.
+        if self.is_under_way(transactional_id):
             raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
         known = self._of(transactional_id, producer.producer_id)
         if known.producer_epoch != producer.epoch or known.is_given_to_nobody:
             raise RequestError(ErrorCode.PRODUCER_FENCED)
-        if known.state.is_ending:
-            raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
         wanted = frozenset(partitions)
         if known.state is TransactionState.ONGOING and wanted <= known.partitions:
             return Transition(None)
@@ -249,8 +255,8 @@ class TransactionShard:
         )
         if known.producer_id != producer.producer_id and not moved_on:
             raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        is_complete = known.state in _COMPLETE
-        is_retry = is_complete and (moved_on or known.producer_epoch == producer.epoch + 1)
+        is_bumped = known.state in _COMPLETE and known.version >= BUMPS_EPOCH  # I5
+        is_retry = is_bumped and (moved_on or known.producer_epoch == producer.epoch + 1)
         if known.is_given_to_nobody or (not is_retry and known.producer != producer):
             raise RequestError(ErrorCode.PRODUCER_FENCED)
         if is_retry:
@@ -283,12 +289,15 @@ class TransactionShard:
             if transaction.is_timed_out(now_ms) and transactional_id not in self._under_way
         ]
 
-    def abort_timed_out(self, transactional_id: str, now_ms: int) -> Transition:
-        """Aborts a transaction if its time is over, and fences its producer."""
+    def abort_timed_out(
+        self, transactional_id: str, now_ms: int, version: int, *, new_producer_id: int | None
+    ) -> Transition:
+        """Aborts a transaction if its time is over, and fences its producer. `new_producer_id` is used where
+        `needs_next_producer_id` says so; without one its producer ends with the transaction."""
         known = self.transactions.get(transactional_id)
         if known is None or transactional_id in self._under_way or not known.is_timed_out(now_ms):
             return Transition(None)
-        return Transition(known.fenced(now_ms))
+        return Transition(known.fenced(now_ms, version, _following(known, version, new_producer_id)))
 
     def expired(self, now_ms: int, expiration_ms: int) -> list[str]:
         """Ids that were not used for `expiration_ms`."""
@@ -306,6 +315,13 @@ def _may_be(known: Transaction, expected: ProducerIdAndEpoch) -> bool:
         or expected.producer_id == known.producer_id
         or (expected.producer_id == known.previous_producer_id and expected.epoch >= MAX_EPOCH)
     )
+
+
+def _following(known: Transaction, version: int, new_producer_id: int | None) -> int:
+    """The producer id that takes over with the end of a transaction that is fenced."""
+    if version < BUMPS_EPOCH or new_producer_id is None or not known.is_epoch_exhausted:
+        return NO_PRODUCER_ID
+    return new_producer_id
 
 
 def _complete(*, commit: bool) -> TransactionState:

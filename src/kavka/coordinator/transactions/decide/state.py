@@ -136,7 +136,7 @@ class Transaction:
         """True if a fence, or an end, has raised the last usable epoch. No client may get the epoch after it, because
         there is no further epoch to end its transaction with: 1. A transaction with MAX_EPOCH times out. 2. Its
         producer aborts it, and would get that epoch. 3. It begins the next transaction. 4. That one could neither end
-        nor time out."""
+        nor time out. With transaction version 2 another producer id follows, where one can be had."""
         return self.producer_epoch > MAX_EPOCH
 
     def is_timed_out(self, now_ms: int) -> bool:
@@ -217,14 +217,20 @@ class Transaction:
             version=version,
         )
 
-    def fenced(self, now_ms: int) -> Transaction:
-        """The transaction is aborted without its producer, whose epoch is fenced."""
+    def fenced(self, now_ms: int, version: int, next_producer_id: int = NO_PRODUCER_ID) -> Transaction:
+        """The transaction is aborted without its producer, whose epoch is fenced.
+
+        With transaction version 2, the level in force, the end is as one that its producer asked for: that one may ask
+        what became of it, or for its next epoch, and goes on.
+        """
+        bumps = version >= BUMPS_EPOCH
         return self._move(
             TransactionState.PREPARE_ABORT,
             producer_epoch=min(self.producer_epoch, MAX_EPOCH) + 1,
-            last_epoch=NO_PRODUCER_EPOCH,
-            next_producer_id=NO_PRODUCER_ID,
+            last_epoch=self.producer_epoch if bumps else NO_PRODUCER_EPOCH,
+            next_producer_id=next_producer_id,
             updated_ms=now_ms,
+            version=version if bumps else self.version,
         )
 
     def completed(self, now_ms: int) -> Transaction:
