@@ -7,7 +7,7 @@ Invariants
   I2  Bytes that are no valid stream of the codec raise `CorruptRecords`; more than `max_size` bytes raise
       `RecordsError(MESSAGE_TOO_LARGE)`. Nothing else is raised.
 
-How each codec is bounded: zlib takes a bound for its output; a raw snappy block opens with its size; a zstd frame and
+How each codec is bounded: zlib takes a bound for its output; a raw snappy block opens with its size; zstd frames and
 an LZ4 frame are walked block by block, by their headers alone, for the most that they can hold, and are then inflated
 into one buffer of that size. Large buffers are anonymous maps, so that a bound that is not used up costs no memory.
 
@@ -262,46 +262,49 @@ def _buffer(size: int) -> bytearray | mmap.mmap:
 
 
 def _lz4_bound(view: memoryview, max_blocks: int) -> int:
-    """The most that the LZ4 frames in `view` can inflate to; raises `CorruptRecords` for what is no such frame.
+    """The most that the LZ4 frame in `view` can inflate to; raises `CorruptRecords` for what is not one such frame.
 
-    | offset | width | field                                                                    |
-    |      0 |     4 | magic, little-endian                                                     |
-    |      4 |     1 | flags: version 01, independent, block sum, content size, content sum     |
-    |      5 |     1 | block size class in bits 4-6                                             |
-    |      6 |   0/8 | content size                                                             |
-    |        |     1 | header checksum                                                          |
-    |        |     4 | per block: length, high bit set where it is stored; 0 ends the frame     |
+    A second frame is refused: Kafka's reader ends with the first one, and would not come past a batch of two.
+
+    | offset | width | field                                                                               |
+    |      0 |     4 | magic, little-endian                                                                |
+    |      4 |     1 | flags: version 01, independent, block sum, content size, content sum, two that are 0 |
+    |      5 |     1 | block size class in bits 4-6                                                        |
+    |      6 |   0/8 | content size                                                                        |
+    |        |     1 | header checksum                                                                     |
+    |        |     4 | per block: length, high bit set where it is stored; 0 ends the frame                |
     """
     end = len(view)
-    position = bound = blocks = 0
-    while position < end:
-        if end - position < 7 or int.from_bytes(view[position : position + 4], "little") != _LZ4_MAGIC:
-            raise CorruptRecords(f"no lz4 frame at byte {position} of {end}")
-        flags = view[position + 4]
-        block_bytes = _LZ4_BLOCK_BYTES.get(view[position + 5] >> 4 & 7)
-        if flags >> 6 != 1 or block_bytes is None:
-            raise CorruptRecords(f"lz4 frame with unknown version or block size (flags {flags:#04x})")
-        if not flags & 0x20:
-            raise CorruptRecords("lz4 frame whose blocks depend on one another")
-        block_sum_bytes = 4 if flags & 0x10 else 0
-        position += 7 + (8 if flags & 0x08 else 0)
-        while True:
-            length = int.from_bytes(view[position : position + 4], "little")
-            position += 4
-            if position > end:
-                raise CorruptRecords("lz4 frame without an end mark")
-            if length == 0:
-                break
-            stored = length >> 31
-            length &= 0x7FFFFFFF
-            if length > block_bytes:
-                raise CorruptRecords(f"lz4 block of {length} bytes in a frame with blocks of {block_bytes}")
-            blocks += 1
-            if blocks > max_blocks:
-                return UNTOLD
-            bound += length if stored else min(block_bytes, length * _LZ4_MAX_RATIO)
-            position += length + block_sum_bytes
-        position += 4 if flags & 0x04 else 0
+    if end < 7 or int.from_bytes(view[:4], "little") != _LZ4_MAGIC:
+        raise CorruptRecords(f"no lz4 frame in {end} bytes")
+    flags = view[4]
+    block_bytes = _LZ4_BLOCK_BYTES.get(view[5] >> 4 & 7)
+    if flags >> 6 != 1 or flags & 3 or block_bytes is None:
+        raise CorruptRecords(f"lz4 frame with unknown version, flags or block size (flags {flags:#04x})")
+    if not flags & 0x20:
+        raise CorruptRecords("lz4 frame whose blocks depend on one another")
+    block_sum_bytes = 4 if flags & 0x10 else 0
+    position = 7 + (8 if flags & 0x08 else 0)
+    bound = blocks = 0
+    while True:
+        length = int.from_bytes(view[position : position + 4], "little")
+        position += 4
+        if position > end:
+            raise CorruptRecords("lz4 frame without an end mark")
+        if length == 0:
+            break
+        stored = length >> 31
+        length &= 0x7FFFFFFF
+        if length > block_bytes:
+            raise CorruptRecords(f"lz4 block of {length} bytes in a frame with blocks of {block_bytes}")
+        blocks += 1
+        if blocks > max_blocks:
+            return UNTOLD
+        bound += length if stored else min(block_bytes, length * _LZ4_MAX_RATIO)
+        position += length + block_sum_bytes
+    position += 4 if flags & 0x04 else 0
+    if position < end:
+        raise CorruptRecords(f"{end - position} bytes follow the lz4 frame")
     return bound
 
 

@@ -82,6 +82,24 @@ def test_lz4_frames_with_dependent_blocks_are_refused_as_kafka_does() -> None:
         decompress(Compression.LZ4, bytes(linked.finish()))
 
 
+def test_an_lz4_stream_of_two_frames_is_refused_as_kafka_does() -> None:
+    """Kafka's reader ends with the first frame: its consumers would never come past a batch of two."""
+    codec, nothing, records = Compression.LZ4, compress(Compression.LZ4, b""), compress(Compression.LZ4, b"abc" * 9_000)
+    for stream in (records + records, nothing + records, records + nothing, records + b"\x01"):
+        with pytest.raises(CorruptRecords, match="follow"):
+            decompress(codec, stream)
+        with pytest.raises(CorruptRecords, match="follow"):
+            check_frame(codec, memoryview(stream), max_blocks=10)
+
+
+@pytest.mark.parametrize("flag", [0x01, 0x02])
+def test_lz4_flags_that_kafka_refuses_are_refused(flag: int) -> None:
+    frame = bytearray(compress(Compression.LZ4, b"abc" * 9_000))
+    frame[4] |= flag
+    with pytest.raises(CorruptRecords, match="flags"):
+        decompress(Compression.LZ4, bytes(frame))
+
+
 def test_a_snappy_block_that_claims_more_than_it_can_hold_is_refused_before_a_buffer_is_made() -> None:
     claim = b"\xff\xff\xff\xff\x0f" + b"x" * 20
     with pytest.raises(CorruptRecords, match="claims"):
