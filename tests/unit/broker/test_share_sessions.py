@@ -38,3 +38,18 @@ def test_a_session_does_not_grow_beyond_that_request_by_request() -> None:
     assert list(session.partitions) == partitions(0, MOST_PARTITIONS)
     session.change(partitions(MOST_PARTITIONS, 1), partitions(0, 1))
     assert list(session.partitions) == partitions(1, MOST_PARTITIONS)
+
+
+def test_a_partition_that_comes_later_is_named_once_and_again_when_it_is_refused_no_longer() -> None:
+    session = sessions().begin("workers", "one", partitions(0, 1))
+    first, second, third = partitions(0, 3)
+    assert session.take_unsaid([first], ()) == []
+    session.change([first, second, third], ())
+    assert session.take_unsaid([first, second], ()) == [second]
+    assert session.take_unsaid([first, second], [first]) == []
+    assert session.take_unsaid([first, second, third], ()) == [first, third]
+    session.change([], [third])
+    session.change([third], ())
+    session.change([], [third])
+    assert session.take_unsaid([first, second], [third]) == []
+    assert session.unsaid == set()

@@ -44,6 +44,9 @@ class ShareSession:
         self.epoch = FIRST_EPOCH + 1
         self.partitions: dict[PartitionId, float] = {}
         """Since when it has them, by the loop's clock."""
+        self.unsaid: set[PartitionId] = set()
+        """Which of them an answer is to name even if it has nothing new to say: they came after the session began, or
+        an answer has refused them since they were named last."""
         self.told: Mapping[PartitionId, ErrorCode] = {}
         """What was refused with the last answer."""
         self.is_over = False
@@ -55,12 +58,23 @@ class ShareSession:
 
     def change(self, named: Iterable[PartitionId], forgotten: Iterable[PartitionId]) -> None:
         """Takes over what a request says of its partitions. Raises `RequestError` (INVALID_REQUEST)."""
-        after, now = dict(self.partitions), self._clock()
+        after, now, unsaid = dict(self.partitions), self._clock(), set(self.unsaid)
         for partition in named:
-            after.setdefault(partition, now)
+            if partition not in after:
+                after[partition] = now
+                unsaid.add(partition)
         for partition in forgotten:
             after.pop(partition, None)
-        self.partitions = _bounded(after)
+            unsaid.discard(partition)
+        self.partitions, self.unsaid = _bounded(after), unsaid
+
+    def take_unsaid(self, fetched: Iterable[PartitionId], refused: Iterable[PartitionId]) -> list[PartitionId]:
+        """Those of `fetched` that the answer is to name in any case, which is their last time for now. What it
+        refuses is named once more when it is refused no longer."""
+        shown = [partition for partition in fetched if partition in self.unsaid] if self.unsaid else []
+        self.unsaid.difference_update(shown)
+        self.unsaid.update(partition for partition in refused if partition in self.partitions)
+        return shown
 
     def advance(self) -> None:
         """The next request must have the next epoch."""

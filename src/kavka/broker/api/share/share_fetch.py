@@ -5,7 +5,8 @@ Behaviour   A share session (KIP-932): epoch 0 opens it, n+1 goes on with it, -1
             of their writes. Records go out as whole batches; which of them are the member's, the acquired ranges say.
             The request waits up to max_wait_ms for min_bytes, at every partition of the session that this broker leads.
             A partition that is refused is told of at once the first time, and after that wait from then on; that there
-            are too many sessions, always after it.
+            are too many sessions, always after it. An answer names what it gives records of or refuses, and once what
+            the session has fetched for the first time, or again after a refusal.
             Whose right to read ends meanwhile gets none of what comes then, as with Fetch. (Apache Kafka gives it.)
             A request with renewals reads nothing (KIP-1222), nor does one for no bytes or no records. The client's
             fetch quota counts the answer. Who is over it acquires nothing, and waits; what was acquired leaves, and the
@@ -17,7 +18,7 @@ Not supported  Version 0, of 4.0's early access.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,7 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
     fetched = [] if is_final or asks_for_none else session.turned()
     pending = acknowledge(broker, request, who, batches, Kind(request.header.api_version >= 2, message.is_renew_ack))
     given: list[Given] = []
+    shown: Sequence[PartitionId] = fetched if is_first else ()
     owed_ms = request.meter.owed_ms() if request.meter is not None and fetched else 0
     if fetched and not owed_ms:
         partitions, refusals = readable(broker, request, fetched)
@@ -98,13 +100,15 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
             max_bytes = min(max_bytes, request.meter.most_bytes())
         asked = FetchWish(*who, wish, message.max_wait_ms, min(message.min_bytes, max_bytes), max_bytes)
         given = await broker.share.fetches.fetch(asked, partitions, refusals, session, request.context, withheld)
+        if not is_first and not session.is_over:
+            shown = session.take_unsaid(fetched, (one.partition for one in given if one.error is not ErrorCode.NONE))
     outcomes = await settled(pending)
     if is_final:
         broker.share.sessions.end(session)
     if request.meter is not None:
         request.meter.gave(_size_of(given), owed_ms)
     lock_ms = broker.share.leaders.settings(who[0]).limits.lock_ms
-    return _response(broker, request, given, outcomes, fetched if is_first else (), lock_ms)
+    return _response(broker, request, given, outcomes, shown, lock_ms)
 
 
 def _withheld(broker: ShareBroker, request: Request, group_id: str) -> Withheld:
