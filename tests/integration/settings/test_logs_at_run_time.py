@@ -10,10 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from kavka.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from kavka.records.compression import Compression
 from tests.integration.settings.running_broker import HOUR_MS, RunningBroker, eventually, now_ms, records
 
-MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, INVALID_RECORD = 10, 32, 87
+MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, POLICY_VIOLATION, INVALID_RECORD = 10, 32, 44, 87
 TEXT = b" ".join(f"{number * number:x} jackdaws".encode() for number in range(3_000))
 
 
@@ -44,6 +49,18 @@ def test_cleanup_policy(broker: RunningBroker) -> None:
     assert broker.error(topic, records(b"v", key=None)) == 0
     broker.set(log_cleanup_policy="compact")
     assert broker.error(topic, records(b"v", key=None)) == INVALID_RECORD
+
+
+@pytest.mark.parametrize(
+    ("policy", "error"), [("", 0), ("delete", 0), ("compact,delete", 0), ("compact", POLICY_VIOLATION)]
+)
+def test_records_of_what_is_not_only_compacted_can_be_deleted(broker: RunningBroker, policy: str, error: int) -> None:
+    """With an empty policy nothing else ever removes them."""
+    topic = broker.topic(cleanup_policy=policy)
+    assert broker.error(topic, records(b"v", b"w")) == 0
+    partition = DeleteRecordsPartition(partition_index=0, offset=1)
+    wish = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=5_000)
+    assert broker.client.ask(wish, 2).topics[0].partitions[0].error_code == error
 
 
 @pytest.mark.setting("message.max.bytes")

@@ -1,9 +1,10 @@
 """DeleteRecords (key 21): moves a partition's log start offset forward.
 
 Behaviour   -1 means the high watermark. An offset below the log start changes nothing, and the answer is the present
-            log start. An offset above the high watermark is OFFSET_OUT_OF_RANGE. A topic whose cleanup.policy lacks
-            "delete" is POLICY_VIOLATION, an internal one INVALID_TOPIC_EXCEPTION. A partition that another broker leads
-            is NOT_LEADER_OR_FOLLOWER, an unknown one UNKNOWN_TOPIC_OR_PARTITION.
+            log start. An offset above the high watermark is OFFSET_OUT_OF_RANGE. A topic that is compacted and nothing
+            else is POLICY_VIOLATION, an internal one INVALID_TOPIC_EXCEPTION. With an empty cleanup.policy records stay
+            until they are deleted so, as with Kafka 4; 3.9 refuses it. A partition that another broker leads is
+            NOT_LEADER_OR_FOLLOWER, an unknown one UNKNOWN_TOPIC_OR_PARTITION.
             The answer waits until the replicas on all live brokers have followed. If they do not follow within
             timeout_ms, the answer is REQUEST_TIMED_OUT, and the leader has deleted the records all the same.
 Versions    0; 1; 2 flexible.
@@ -59,7 +60,8 @@ def _partition(
         partition = broker.replicas.require_partition(topic, index)
         partition.check_leads()
         log = partition.log
-        if not broker.configs.topic(topic).cleanup_delete:
+        settings = broker.configs.topic(topic)
+        if settings.cleanup_compact and not settings.cleanup_delete:
             raise RequestError(ErrorCode.POLICY_VIOLATION)
         offset = log.high_watermark if wanted.offset == HIGH_WATERMARK else wanted.offset
         if offset < 0:
