@@ -4,6 +4,7 @@ Behaviour   The checks, in this order: the topic and the partition exist; the re
             partition; acks is -1, 0 or 1; only Kafka's own tools write to internal topics; this broker leads; acks=all
             finds min.insync.replicas; there is exactly one batch, every record in it is valid, and it is not larger
             than max.message.bytes (kavka.records.validation). Each partition has its own answer.
+            A batch of a transaction in a request without a transactional id has all of the request refused.
             A topic that is named by its id is that one: between a deletion and the making of another topic under its
             name, what this broker has and what it knows of the cluster may be of different topics.
             acks=0 gets no answer. Where one of its partitions fails, the broker closes the connection, so that the
@@ -60,6 +61,7 @@ _NOTHING: Mapping[TopicPartition, AppendOutcome] = {}
 _LOW_ATTRIBUTES_OFFSET = CRC_START + 1
 """The attributes are two bytes; all flags are in the second."""
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+_NO_TRANSACTIONAL_ID = "a batch is part of a transaction, and the request has no transactional id"
 
 
 def handle(
@@ -70,7 +72,34 @@ def handle(
         version = request.header.api_version
         if (before is not None and not before.done()) or _unverified(broker, message, version):
             return _append_in_turn(broker, request, message, before, _next_turn(request))
+    elif _has_transactional(message):
+        return _refuse_all(message, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NO_TRANSACTIONAL_ID)
     return _append_all(broker, request, message, _NOTHING)
+
+
+def _has_transactional(message: ProduceRequest) -> bool:
+    for topic in message.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if isinstance(records, memoryview) and _is_transactional(records):
+                return True
+    return False
+
+
+def _refuse_all(message: ProduceRequest, error: ErrorCode, why: str) -> ProduceResponse | Response:
+    if message.acks == 0:
+        return CLOSE_CONNECTION
+    outcome = AppendOutcome(error, message=why)
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[_refusal(data.index, outcome) for data in topic.partition_data],
+            )
+            for topic in message.topic_data
+        ]
+    )
 
 
 def _unverified(broker: RecordsBroker, message: ProduceRequest, version: int) -> Sequence[Unverified]:
@@ -176,8 +205,6 @@ def _append(  # noqa: PLR0913 - called for every partition of every request: no 
         if not records:
             return AppendOutcome(ErrorCode.INVALID_RECORD, message="no record batch for the partition")
         return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
-    if message.transactional_id is None and _is_transactional(records):
-        return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     try:
         check_produce_version(records, request.header.api_version)
         if topic in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT_ID:
@@ -216,14 +243,7 @@ def _answer(
             log_append_time_ms=outcome.log_append_time_ms,
             log_start_offset=outcome.log_start_offset,
         )
-    answer = PartitionProduceResponse(
-        index=index,
-        error_code=outcome.error,
-        base_offset=-1,
-        log_append_time_ms=-1,
-        log_start_offset=outcome.log_start_offset,
-        error_message=outcome.message,
-    )
+    answer = _refusal(index, outcome)
     if outcome.bad_records:
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=bad.record_index, batch_index_error_message=bad.message)
@@ -233,6 +253,17 @@ def _answer(
         leader = leader_of(broker, topic, index)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader.leader, leader_epoch=leader.leader_epoch)
     return answer
+
+
+def _refusal(index: int, outcome: AppendOutcome) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=outcome.error,
+        base_offset=-1,
+        log_append_time_ms=-1,
+        log_start_offset=outcome.log_start_offset,
+        error_message=outcome.message,
+    )
 
 
 def _add_endpoints(broker: RecordsBroker, request: Request, response: ProduceResponse) -> None:
