@@ -613,10 +613,13 @@ class ReplicaManager:
                 min_one_batch=min_one_batch,
                 only_leader=params.only_leader,
             )
-            aborted = self._aborted(partition, spec.fetch_offset, result.next_offset) if params.read_committed else None
+            chunks, size_bytes, next_offset, available = result
+            aborted: Sequence[AbortedTransaction] | None = None
+            if params.read_committed:
+                # Without a record there is nothing to be skipped, and with an open transaction as much to be looked at.
+                aborted = self._aborted(partition, spec.fetch_offset, next_offset) if size_bytes else ()
         except READ_FAILURES as failure:
             return self._failures.outcome(spec, failure)
-        chunks, size_bytes, _, available = result
         offsets = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
         rest = (chunks, size_bytes, None, aborted, NO_LEADER, available)
         return new_tuple(FetchOutcome, (spec, NO_ERROR, *offsets, *rest))

@@ -81,6 +81,7 @@ for _module in (
     "scenarios_configs",
     "scenarios_group_administration",
     "scenarios_groups",
+    "scenarios_record_corners",
     "scenarios_records",
     "scenarios_security",
     "scenarios_share",

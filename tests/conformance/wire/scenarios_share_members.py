@@ -14,6 +14,7 @@ from typing import Any
 from kavka.protocol import messages as m
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import delete_topics_request
+from kavka.protocol.messages import share_fetch_request as fetching
 from tests.conformance.wire.scenario import scenario
 from tests.conformance.wire.scenarios_share import Queue, acknowledge, fetch
 from tests.conformance.wire.wire_session import WireSession, canonical
@@ -160,3 +161,36 @@ def share_fetch_of_a_deleted_topic(session: WireSession, version: int) -> None:
     done = (0, 9, [1])
     accepted = acknowledge(queue.group, queue.member, 4, queue.topic_id, done)
     session.record("of the other one", accepted, version)
+
+
+@scenario(ApiKey.SHARE_FETCH, min_version=2)
+def share_fetch_of_new_partitions(session: WireSession, version: int) -> None:
+    """What an answer says of partitions that a request is the first to name, and that have nothing to give."""
+    queue, member = joined(session)
+    second = session.topic("second", partitions=2)
+    ids = {name: session.topic_id(name) for name in (queue.topic, second)}
+    member.ask([queue.topic, second])
+    member.settle("assigned", [queue.topic, second])
+    epochs = iter(range(100))
+
+    def ask(step: str, *named: tuple[str, int], **fields: Any) -> None:
+        topics = [
+            fetching.FetchTopic(topic_id=ids[name], partitions=[fetching.FetchPartition(partition_index=index)])
+            for name, index in named
+        ]
+        fields = {"max_wait_ms": 500, "topics": topics} | fields
+        request = fetch(queue.group, queue.member, next(epochs), ids[queue.topic], **fields)
+        session.record(step, request, version)
+
+    ask("opened with an empty one", (second, 0))
+    ask("nothing new", max_wait_ms=100)
+    ask("another that is empty", (second, 1))
+    ask("nothing new again", max_wait_ms=100)
+    ask("named again", (second, 1), max_wait_ms=100)
+    gone = [fetching.ForgottenTopic(topic_id=ids[second], partitions=[1])]
+    ask("forgotten", forgotten_topics_data=gone, max_wait_ms=100)
+    ask("named as if it were new", (second, 1), max_wait_ms=0)
+    ask("nothing new of it", max_wait_ms=100)
+    ask("one with records", (queue.topic, 0), max_records=4, share_acquire_mode=1)
+    ask("no such partition", (second, 7), max_wait_ms=100)
+    ask("no such partition still", max_wait_ms=100)

@@ -58,6 +58,16 @@ def test_the_next_sequence_is_new() -> None:
     assert state_after(header(3)).check(header(2, sequence=3), CLIENT) is None
 
 
+@pytest.mark.parametrize("sequence", [0, 2, 30, MAX_SEQUENCE])
+def test_a_producer_without_an_epoch_may_go_on_with_any_sequence(sequence: int) -> None:
+    first = header(3)._replace(producer_epoch=-1)
+    state = state_after(first)
+    assert state.check(header(2, sequence=sequence)._replace(producer_epoch=-1), CLIENT) is None
+    known = state.check(first, CLIENT)
+    assert known is not None
+    assert known.first_offset == 0
+
+
 @pytest.mark.parametrize("sequence", [1, 2, 4, MAX_SEQUENCE])
 def test_a_gap_or_an_overlap_is_out_of_order(sequence: int) -> None:
     state = state_after(header(3))

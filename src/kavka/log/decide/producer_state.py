@@ -24,6 +24,7 @@ A producer's sequence, seen from one partition (e: epoch of the batch, s: its fi
 | no     | < -1  | any                                   | INVALID_PRODUCER_EPOCH       | new              |
 | no     | other | any                                   | new                          | new              |
 | yes    | e < E | any                                   | INVALID_PRODUCER_EPOCH       | new              |
+| yes    | E: -1 | any but a duplicate's                 | new                          | new              |
 | yes    | e > E | 0                                     | new                          | new              |
 | yes    | e > E | other                                 | OUT_OF_ORDER_SEQUENCE_NUMBER | new              |
 | yes    | e = E | first and last of a batch still known | duplicate, old offset        | new              |
@@ -474,7 +475,7 @@ def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
     else:
         last = entry.last_sequence
         expected = 0 if last == MAX_SEQUENCE else last + 1
-    if sequence != expected:
+    if sequence != expected and entry.producer_epoch != NO_PRODUCER_EPOCH:
         raise RecordsError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {entry.producer_id} epoch {header.producer_epoch} sent sequence {sequence}, expected {expected}",

@@ -64,6 +64,8 @@ _READ_COMMITTED = 1
 _FIRST_VERSION_FROM_FOLLOWERS = 11
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_FLEXIBLE_VERSION = 12
+_FIRST_VERSION_WITH_LEADERS = 16
+"""KIP-951. The field is there since 12, for Kafka's own quorum."""
 _SIZES = ((18, 6, 50), (16, 3, 40))
 """Bytes of an answer, of each topic without its name, of each partition without its records; in flexible versions."""
 
@@ -281,7 +283,7 @@ def _response(
             topic_id = spec.topic_id if version >= _FIRST_VERSION_WITH_TOPIC_IDS else NO_TOPIC_ID
             topic = topics[key] = FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[])
         data = _partition_data(outcome)
-        if version >= 12 and outcome.error in _MOVED:
+        if version >= _FIRST_VERSION_WITH_LEADERS and outcome.error in _MOVED:
             leader = leader_of(broker, name, index)
             data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader, leader_epoch=leader.leader_epoch)
             leaders.add(leader.leader)
@@ -289,7 +291,7 @@ def _response(
     if to_follower and context.idle is not None:
         broker.replicas.followers.rest(context.idle, outcomes)
     response = FetchResponse(session_id=context.session_id, responses=list(topics.values()))
-    if leaders and version >= 16:
+    if leaders and not to_follower:
         response.node_endpoints = [
             NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
             for node in addresses_of(broker.metadata, request, leaders)
