@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -154,3 +155,39 @@ def test_a_large_answer_that_is_read_is_whole() -> None:
 
 def test_applications_are_served_so() -> None:
     assert configuration(app).http is TimedHttp
+
+
+def test_thousands_of_silent_connections_shut_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For ten seconds at a time all places were theirs, and they came back."""
+    monkeypatch.setattr(http_deadlines, "HEAD_S", 60.0)
+    monkeypatch.setattr(http_deadlines, "MOST_CONNECTIONS", 5)
+
+    async def scenario() -> None:
+        async with served() as place:
+            asked_reader, asked = await asyncio.open_connection(*place)
+            asked.write(HEAD.replace(b" / ", b" /slow "))
+            await asyncio.sleep(0.1)
+            silent_ones = [await asyncio.open_connection(*place) for _ in range(20)]
+            async with asyncio.timeout(20):
+                for reader, _ in silent_ones[:15]:
+                    assert await reader.read() == b""
+                # The last ones are still there, and so is who asked for something before them.
+                _, last = silent_ones[-1]
+                last.write(HEAD)
+                assert b"200" in await silent_ones[-1][0].readuntil(b"0\r\n\r\n")
+                assert b"200" in await asked_reader.readuntil(b"0\r\n\r\n")
+            for _, writer in [*silent_ones, (asked_reader, asked)]:
+                writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_who_sends_too_many_requests_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    configuration(app)
+    log = logging.getLogger("uvicorn.error")
+    for _ in range(100):
+        log.warning("Exceeded concurrency limit.")
+        log.warning("another line")
+    said = [each.getMessage() for each in caplog.records]
+    assert said.count("Exceeded concurrency limit.") <= 1
+    assert said.count("another line") == 100

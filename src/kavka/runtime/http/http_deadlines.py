@@ -7,6 +7,8 @@ answer, kept one of the server's places for ever; a thousand of them shut everyb
     I2  who reads nothing of an answer for `UNREAD_S` is cut off; so is who has not read the rest of one that is written
         so long ago: a transport that is closed waits until all of it is sent
     I3  while an application answers there is no deadline here: it bounds bodies, and streams of events go on
+    I4  of more than `MOST_CONNECTIONS` the one is ended that has been silent longest, between its answers or before its
+        first head: whoever opens thousands shuts nobody out who asks for something
 
 Source: uvicorn's H11Protocol.
 """
@@ -20,6 +22,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S: Final = 10.0
 UNREAD_S: Final = 60.0
+MOST_CONNECTIONS: Final = 900
+"""Less than those at which uvicorn refuses to answer (http_server.MAX_CONNECTIONS): it counts silent ones, too."""
 
 
 class TimedHttp(H11Protocol):
@@ -27,10 +31,14 @@ class TimedHttp(H11Protocol):
 
     _head: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
+    _silent_since_s = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
+        self._silent_since_s = self.loop.time()
         self._expect_head()
+        if len(self.connections) > MOST_CONNECTIONS:
+            self._end_silent()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -42,6 +50,7 @@ class TimedHttp(H11Protocol):
             self._expect_head()
 
     def on_response_complete(self) -> None:
+        self._silent_since_s = self.loop.time()
         super().on_response_complete()  # It begins the next answer, where that was asked for already.
         if self.cycle.response_complete and not self.flow.write_paused:
             self._expect_rest_read()
@@ -61,6 +70,17 @@ class TimedHttp(H11Protocol):
         self._forget_head()
         self._forget_unread()
         super().connection_lost(exc)
+
+    def _end_silent(self) -> None:
+        """Makes room for this connection (I4)."""
+        silent = [each for each in self.connections if isinstance(each, TimedHttp) and each._is_silent()]
+        others = [each for each in silent if each is not self]
+        if others:
+            min(others, key=lambda each: each._silent_since_s).transport.abort()
+
+    def _is_silent(self) -> bool:
+        is_between = self.cycle is None or self.cycle.response_complete
+        return is_between and not self.transport.is_closing()
 
     def _expect_head(self) -> None:
         self._head = self.loop.call_later(HEAD_S, self._give_up)

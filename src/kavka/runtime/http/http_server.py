@@ -6,14 +6,18 @@ Decides how it is served, when it is called ready, and what ends it. Must not kn
     I2  an answer that is under way when the server stops holds it up for `STOP_S` at most
     I3  nobody is believed about X-Forwarded-For unless FORWARDED_ALLOW_IPS names proxies. uvicorn would else believe
         each process of this host, which could then dodge a login throttle and forge an audit log's addresses
+    I4  who sends more requests than are taken fills no log
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 STOP_S: Final = 2
 MAX_CONNECTIONS: Final = 1_000
 BACKLOG: Final = 128
+AGAIN_S: Final = 60.0
+"""Until the log says once more that there are too many requests."""
 
 
 async def serve_application(
@@ -55,6 +61,7 @@ async def serve_application(
 
 def configuration(app: ASGIApp | Any, *, lifespan: Literal["auto", "off"] = "auto") -> uvicorn.Config:
     """How the application is served."""
+    logging.getLogger("uvicorn.error").addFilter(_seldom)
     return uvicorn.Config(
         app,
         http=TimedHttp,
@@ -67,6 +74,26 @@ def configuration(app: ASGIApp | Any, *, lifespan: Literal["auto", "off"] = "aut
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=STOP_S,
     )
+
+
+class _Seldom(logging.Filter):
+    """Lets a line through that uvicorn writes for each request that it refuses, once in `AGAIN_S`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._not_before_s = -math.inf
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.getMessage().startswith("Exceeded concurrency limit"):
+            return True
+        now_s = time.monotonic()
+        if now_s < self._not_before_s:
+            return False
+        self._not_before_s = now_s + AGAIN_S
+        return True
+
+
+_seldom: Final = _Seldom()
 
 
 class _Server(uvicorn.Server):
