@@ -448,6 +448,10 @@ def new_schema(body: Mapping[str, Any]) -> NewSchema:
     for name in ("schemaTagsToAdd", "schemaTagsToRemove"):
         if body.get(name):
             raise refusal.unprocessable(f"This registry has no {name}")
+    for name in ("metadata", "ruleSet"):
+        if not isinstance(body.get(name), dict | None):
+            # Confluent's registry and clients could not read the version, nor what is written with it.
+            raise refusal.unprocessable(f"{name} is {str(body[name])[:50]!r}, expected an object")
     return NewSchema(
         kind.upper(),
         text,

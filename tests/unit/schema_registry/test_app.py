@@ -180,6 +180,8 @@ def test_what_is_not_there_has_its_code(rest: Rest, method: str, path: str, stat
         (b'{"schema": "\\"int\\"", "references": [{"name": "a", "subject": "b", "version": 0}]}', 422, 42202),
         (b'{"schema": "\\"int\\"", "references": [{"name": "a", "subject": "b", "version": 7}]}', 422, 42201),
         (b'{"schema": "\\"int\\"", "id": "x"}', 422, 422),
+        (b'{"schema": "\\"int\\"", "metadata": 5}', 422, 422),
+        (b'{"schema": "\\"int\\"", "ruleSet": [1]}', 422, 422),
         (b'{"schema": "' + b"x" * 1_100_000 + b'"}', 422, 42209),
         (b'{"schema": "' + b"x" * MOST_BODY_BYTES + b'"}', 413, 413),
     ],
