@@ -10,6 +10,7 @@ Decides what a record of a change means. Must not know tables.
 | record | becomes |
 |--|--|
 | op c (create), r (read in a snapshot), u (update) | an upsert of `after` |
+| op u whose key differs in `before` and `after` | a delete of the key in `before`, and an upsert of `after` |
 | op d (delete) | a delete of the key in `before`, or in the record's key where `before` is missing |
 | no value (tombstone), op m (a message of the log) | nothing |
 | op t (truncate), anything else | the query ends: a table is never emptied silently, and no change is left out |
@@ -81,14 +82,31 @@ def debezium(
     )
     wanted = F.col("value").isNotNull() & (operation.isNull() | (operation != "m"))
     key = _key(records, row, keys)
-    columns = []
+    columns, before, after = [], [], []
     for field in row.fields:
-        deleted = change["before"][field.name]
+        deleted, written = change["before"][field.name], change["after"][field.name]
+        before.append(deleted.alias(field.name))
+        after.append(written.alias(field.name))
         if field.name in keys and key is not None:
             deleted = F.coalesce(deleted, key[field.name])
-        columns.append(F.when(operation == "d", deleted).otherwise(change["after"][field.name]).alias(field.name))
-    rows = parsed.where(wanted).select(*columns, told.alias(CHANGE_COLUMN), F.col("offset").alias(OFFSET_COLUMN))
+        columns.append(F.when(operation == "d", deleted).otherwise(written).alias(field.name))
+    both = F.array(
+        F.struct(*before, F.lit(DELETE).alias(CHANGE_COLUMN)), F.struct(*after, F.lit(UPSERT).alias(CHANGE_COLUMN))
+    )
+    one = F.array(F.struct(*columns, told.alias(CHANGE_COLUMN)))
+    made = F.explode(F.when((operation == "u") & _is_moved(change, keys), both).otherwise(one)).alias(_PARSED)
+    rows = parsed.where(wanted).select(made, F.col("offset").alias(OFFSET_COLUMN))
+    rows = rows.select(f"{_PARSED}.*", OFFSET_COLUMN)
     return stable(rows, buckets, *(F.col(name).cast("string") for name in keys))
+
+
+def _is_moved(change: Column, keys: Sequence[str]) -> Column:
+    """Whether an update says that its row had another key before: Debezium sends a delete and a create in its place
+    only where the key of its records changes."""
+    moved = F.lit(False)
+    for name in keys:
+        moved = moved | F.coalesce(change["before"][name] != change["after"][name], F.lit(False))
+    return moved
 
 
 def is_change(schema: str | None = None) -> Column:

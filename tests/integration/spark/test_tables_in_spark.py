@@ -199,15 +199,19 @@ def test_changes_of_debezium_become_rows(
         event("c", None, {"id": 77, "name": "short-lived"}, wrapped=False),
         event("d", {"id": 77, "name": "short-lived"}, None, wrapped=False),
         event("m", None, None, wrapped=False),
+        # An update that changes the key, as it comes where the record's key is another column.
+        event("u", {"id": 9, "name": "name 9"}, {"id": 90, "name": "moved"}, wrapped=False),
+        event("u", None, {"id": 8, "name": "without before"}, wrapped=True),
     ]
     fill(kavka_broker.bootstrap, topic, 0, later)
     run(changes)
-    expected = {row["id"]: row["name"] for row in rows if row["id"] != 4} | {3: "renamed"}
+    expected = {row["id"]: row["name"] for row in rows if row["id"] not in (4, 9)}
+    expected |= {3: "renamed", 90: "moved", 8: "without before"}
     assert content() == expected
     misfit = b'{"op": "c", "after": {"id": "8x", "name": "its key would be null"}}'
     last = event("c", None, {"id": 5, "name": "last"}, wrapped=False)
     fill(kavka_broker.bootstrap, topic, 0, [b"no JSON", misfit, last])
-    with pytest.raises(StreamingQueryException, match=rf"{topic}-0 at offset 15: no change that can be merged"):
+    with pytest.raises(StreamingQueryException, match=rf"{topic}-0 at offset 17: no change that can be merged"):
         run(changes)
     assert content() == expected
     good = debezium(records.load().where(is_change(SCHEMA)), keys=["id"], schema=SCHEMA, buckets=2)
