@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from kavka.errors import ConfigError
-from kavka_spark.stream_plans import Step, nodes
+from kavka_spark.stream_plans import Step, nodes, require_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -281,7 +281,7 @@ def _sink_options(letters: DeadLetterTopic) -> dict[str, str]:
 
 def _streamed(query: Query, *, with_quarantine: bool) -> DataFrame:
     """What the function returns. Raises `ConfigError` for a plan that could not keep I1."""
-    frame = query()
+    frame = require_frame(query(), _name(query))
     refuse_inexact(_name(query), list(nodes(frame)), with_quarantine=with_quarantine)
     return frame
 

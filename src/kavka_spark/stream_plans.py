@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from kavka.errors import ConfigError
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -29,6 +31,19 @@ class Step:
     """A text of SQL, whose plan only Spark knows."""
     table: str = ""
     """The table that is read, if it is read by name."""
+
+
+def require_frame(made: Any, flow: str) -> DataFrame:
+    """What a flow's function returned, if it is a frame. Raises ConfigError."""
+    from pyspark.sql import DataFrame
+
+    if isinstance(made, DataFrame):
+        return made
+    what = type(made).__name__
+    hint = "does it end with .load()?" if "Reader" in what else "does it end with `return ...`?"
+    raise ConfigError(
+        f"the function of {flow} returned {'None' if made is None else f'a {what}'}, no DataFrame: {hint}"
+    )
 
 
 def nodes(frame: DataFrame) -> Iterator[Step]:

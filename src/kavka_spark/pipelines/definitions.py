@@ -27,7 +27,7 @@ from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTa
 from kavka_spark.pipelines.progress import short_name
 from kavka_spark.pipelines.spec import PipelineSpec, SpecError
 from kavka_spark.pipelines.sql_definitions import Kind, SqlDefinition, SqlProblem, sql_definitions
-from kavka_spark.stream_plans import Step, nodes
+from kavka_spark.stream_plans import Step, nodes, require_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -208,7 +208,7 @@ class Registry(GraphElementRegistry):
 
     def _watched(self, flow: Flow) -> Flow:
         def make() -> DataFrame:
-            made = flow.func()
+            made = require_frame(flow.func(), short_name(flow.name))
             self.definitions.note_reads(short_name(flow.name), made)
             if self._on_frame is not None:
                 self._on_frame(flow, made)

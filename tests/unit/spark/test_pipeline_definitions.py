@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kavka.errors import ConfigError
 from kavka_spark.pipelines.definitions import DefinitionProblem, Definitions, Place, SqlFlow
 from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import KEPT, Journal, JournalReader, journals, new_journal_path
@@ -14,6 +15,7 @@ from kavka_spark.pipelines.problems import plain, problem_of
 from kavka_spark.pipelines.progress import Figures, source_lag
 from kavka_spark.pipelines.spec import SpecError, parse_spec
 from kavka_spark.pipelines.sql_definitions import SqlProblem, sql_definitions
+from kavka_spark.stream_plans import require_frame
 
 SQL = """-- a comment; with a semicolon
 CREATE STREAMING TABLE raw USING parquet PARTITIONED BY (day, `hour`) AS
@@ -206,3 +208,17 @@ def test_a_table_to_refresh_that_is_not_defined_is_refused_with_the_near_one_and
     assert refused.value.next_step == "did you mean per_day? The tables are per_day, t"
     with pytest.raises(SpecError, match="there is no table a"):
         definitions.check_tables(["a"])  # A flow.
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (None, r"the function of orders returned None, no DataFrame: does it end with `return"),
+        (type("DataStreamReader", (), {})(), r"returned a DataStreamReader, no DataFrame: does it end with \.load"),
+        ("SELECT 1", "returned a str, no DataFrame"),
+    ],
+)
+def test_a_function_that_returns_no_frame_is_told(made: object, said: str) -> None:
+    """Spark said that a NoneType has no attribute _jdf."""
+    with pytest.raises(ConfigError, match=said):
+        require_frame(made, "orders")
