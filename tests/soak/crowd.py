@@ -12,6 +12,7 @@ Printed for each kind: memory and descriptors of the broker before, with the cro
 the good client took; what is kept for each connection. A run fails where
 
     the good client failed, or took more than `--longest` seconds    a connection kept more than MOST_KIB on average
+    (of the last kind, if it was never in)
     memory grew from the first crowd to the second                   descriptors stayed that were not there before
     the broker ended, or logged an error
 
@@ -74,12 +75,15 @@ LONGEST_S: Final = 3.0
 
 
 class Kind(NamedTuple):
-    """What the members of a crowd send. `listener`: where they come in."""
+    """What the members of a crowd send. `listener`: where they come in. `is_beyond`: those who find no place come again
+    at once with more hellos than the machine has processor time for; how soon the good client is in is printed, and not
+    judged."""
 
     name: str
     listener: str
     finishes_tls: bool = False
     files: int = 0
+    is_beyond: bool = False
 
 
 KINDS: Final = (
@@ -91,7 +95,7 @@ KINDS: Final = (
     Kind("TLS, hello sent", "SASL_SSL"),
     Kind("TLS, logged in to nothing", "SASL_SSL", finishes_tls=True),
     Kind("SASL, silent, few files", "SASL_PLAINTEXT", files=FEW_FILES),
-    Kind("TLS, hello sent, few files", "SASL_SSL", files=FEW_FILES),
+    Kind("TLS, hello sent, few files", "SASL_SSL", files=FEW_FILES, is_beyond=True),
 )
 
 
@@ -121,8 +125,10 @@ class Result(NamedTuple):
         return max(self.crowded.rss - self.before.rss, 0) / 1024 / max(self.crowded.files - self.before.files, 1)
 
     def problems(self, longest_s: float) -> list[str]:
-        found = [*self.failures, *self.errors]
-        if not self.good_s or max(self.good_s) > longest_s:
+        found = [*self.errors]
+        if not self.kind.is_beyond:
+            found += self.failures
+        if not self.good_s or (max(self.good_s) > longest_s and not self.kind.is_beyond):
             found.append(f"the good client took {max(self.good_s, default=0):.1f} s; at most {longest_s:.0f} s")
         most_kib = MOST_KIB_OPEN if self.kind.finishes_tls else MOST_KIB
         if self.kib_each > most_kib and self.crowded.files - self.before.files >= JUDGED_FROM:

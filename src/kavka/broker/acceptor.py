@@ -4,7 +4,8 @@ What it decides: when it is tried to accept, and what becomes of who was accepte
 `ConnectionQuota` and `ConnectionRates` say. It must not know sockets (`Listening` is one), or what is said on them.
 
     max.connections reached         no more is accepted until one closes, one log line; the backlog holds the rest.
-                                    Those who must say who they are, and have not for STALLED_S, are closed for them
+                                    Those who must say who they are, and have not for STALLED_S, or for FLOOD_S where
+                                    they are most of all, are closed for them
     max.connections.per.ip reached  accepted and closed at once, one log line
     no descriptor left (EMFILE)     no more is accepted for PAUSE_S, one log line
 
@@ -18,7 +19,8 @@ I2  A failing accept never ends the listening.
 I3  There are never more connections than descriptors for them, but for those that are about to be closed: as many as
     were accepted in one turn of the loop.
 I4  Where all places are taken and somebody waits for one, a client that must log in and has not keeps its own for
-    STALLED_S and no longer. What this costs is bounded: one walk over the connections in LOOK_S for each listener.
+    STALLED_S and no longer, and for FLOOD_S where those are most. What this costs is bounded: one walk over the
+    connections in LOOK_S for each listener, and CLOSED_AT_ONCE.
     Brokers on a listener of their own, and who would leave no place to who waits, stay.
 
 Source: Kafka's SocketServer.Acceptor.
@@ -46,6 +48,10 @@ MAX_HELD = 1_000
 """Connections of addresses over their rate that are held at once; further ones are closed at once."""
 STALLED_S = 2.0
 """How long a client that must log in, and has not, has its place for sure where all places are taken."""
+FLOOD_S = 1.0
+"""The same where most of all connections are such ones: 2,000 places are then given to 2,000 others in a second."""
+CLOSED_AT_ONCE = 512
+"""Connections of such clients that are closed in one turn of the loop: some milliseconds."""
 LOGIN_S = 0.5
 """How long a login takes at most, where no machine is slow: who must log in, and has not after that, gives way to a
 broker before a client that is in."""
@@ -169,7 +175,7 @@ class Admission:
 
         spared = self.quota.spared_for(listener)
         for processor in self._processors:
-            processor.give_way(Unknown(ACCEPT_BATCH, STALLED_S, spared), lambda _closed: None)
+            processor.give_way(Unknown(CLOSED_AT_ONCE, STALLED_S, FLOOD_S, spared), lambda _closed: None)
 
     def close_surplus(self) -> None:
         """Has the connections closed that are too many, of one thread after another.

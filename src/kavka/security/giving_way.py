@@ -8,7 +8,8 @@ I1  Who must say who it is, and has had its time for that, goes before everybody
 I2  Who still has time for that is as idle as its connection is old, whatever it sends: a client in the middle of its
     login stays where another one has been idle for longer.
 I3  Where there are more of those than of clients that are in, that is a flood, and the oldest of them goes first,
-    however young: a broker that comes in must not cost a client its place that is in.
+    however young: a broker that comes in must not cost a client its place that is in. For other clients they give way
+    sooner, too: who comes in waits behind all that were there before it, and the flood comes again at once.
 I4  A walk over all connections, for a bound that is reached.
 """
 
@@ -75,16 +76,18 @@ class Idlest(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """At most `most` whose clients did not say in time who they are, oldest first, but none of `spared` listeners."""
+    """At most `most` whose clients did not say in time who they are, oldest first, but none of `spared` listeners. They
+    have `stalled_s` for it, and `flood_s` in a flood (I3)."""
 
     most: int
     stalled_s: float
+    flood_s: float
     spared: Collection[str]
     why: str = "connection closed: its client did not log in, and all places are taken"
 
     def among(self, places: Iterable[Place], now: float) -> list[Place]:
-        until = now - self.stalled_s
-        found = [
-            one for one in places if one.is_unknown and one.accepted_at <= until and one.listener not in self.spared
-        ]
+        those = list(places)
+        unknown = [one for one in those if one.is_unknown and one.listener not in self.spared]
+        until = now - (self.flood_s if 2 * len(unknown) > len(those) else self.stalled_s)
+        found = [one for one in unknown if one.accepted_at <= until]
         return nsmallest(self.most, found, key=lambda one: one.accepted_at)

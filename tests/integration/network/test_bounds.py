@@ -380,6 +380,7 @@ def test_who_waited_for_a_rate_gets_the_place_of_one_who_does_not_log_in(
 ) -> None:
     """As behind it: those who do not say who they are took the places while it waited for the rate."""
     monkeypatch.setattr("kavka.broker.acceptor.STALLED_S", 0.3)
+    monkeypatch.setattr("kavka.broker.acceptor.FLOOD_S", 0.3)
     server = start_server(
         echo,
         max_connections=2,
@@ -404,6 +405,7 @@ def test_who_does_not_log_in_gives_way_when_all_places_are_taken(
 ) -> None:
     """Clients that have to say who they are, and do not: silent ones, and bytes that trickle. Who is in stays."""
     monkeypatch.setattr("kavka.broker.acceptor.STALLED_S", 0.3)
+    monkeypatch.setattr("kavka.broker.acceptor.FLOOD_S", 0.3)
     server = start_server(echo, max_connections=3, **options)
     known = server.connect()
     assert known.ask(1, b"a") == b"a"
@@ -467,6 +469,7 @@ def test_a_broker_that_logs_in_slowly_does_not_give_way_to_clients(
 ) -> None:
     """The clients' listener is at its own limit: to close another one's connection gives nobody a place."""
     monkeypatch.setattr("kavka.broker.acceptor.STALLED_S", 0.3)
+    monkeypatch.setattr("kavka.broker.acceptor.FLOOD_S", 0.3)
     server = start_server(
         echo,
         max_connections_of_listeners={"PLAINTEXT": 1},
