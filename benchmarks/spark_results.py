@@ -100,7 +100,8 @@ def section(rows: Mapping[str, Row]) -> Iterator[str]:
     yield "connector took 359, 503, 1,310 and 4,292 ms (one round each, load average 3 to 5). A broker of kavka is"
     yield "no different: there the connector took 1,556 ms with the default and 419 ms with 10, and kavka's source"
     yield "354 and 388 (load average 4 to 9), so that with the lower setting both are about as fast. Both formats"
-    yield 'run with their defaults. The row "10 ms fetch wait" has a lower `kafka.fetch.max.wait.ms` for both.\n'
+    yield 'run with their defaults. The row "10 ms fetch wait" has a lower `kafka.fetch.max.wait.ms` for both.'
+    yield 'In the row "live: sink, from kafka" the connector reads for both sinks, so that second is in both.\n'
     yield "| what | figure | kavka | connector | ratio | target | |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for name, row in rows.items():

@@ -67,7 +67,10 @@ def test_who_has_not_said_who_it_is_in_time_gives_way_the_oldest_first() -> None
 def test_in_a_flood_who_has_not_said_who_it_is_has_less_time() -> None:
     flood = [Place(f"flood {at}", accepted_at=at, is_unknown=True) for at in (98.9, 98.5, 99.1)]
     known = [Place("known"), Place("known, too")]
-    assert [each.name for each in Unknown(9, 2.0, 1.0, ()).among([*known, *flood], 100.0)] == ["flood 98.5", "flood 98.9"]
+    assert [each.name for each in Unknown(9, 2.0, 1.0, ()).among([*known, *flood], 100.0)] == [
+        "flood 98.5",
+        "flood 98.9",
+    ]
     half = [*known, *flood[:2]]
     assert Unknown(9, 2.0, 1.0, ()).among(half, 100.0) == []
     assert Unknown(9, 2.0, 1.0, {"CLIENTS"}).among([*known, *flood], 100.0) == []
