@@ -145,6 +145,9 @@ class Client:
     is_broken: bool = False
     was_refused_in: int | None = None
     """The coordinator's epoch in which it was told to come again with the first partition of a transaction."""
+    asked_for: bool | None = None
+    """The outcome that it asked for, if it has not heard the answer: it asks for nothing else before it does."""
+    was_late: bool = False
     transactions: int = 0
     records: int = 0
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
@@ -297,21 +300,32 @@ class World:
         return True
 
     def end(self, client: Client) -> None:
-        assert client.producer is not None
-        commit = not client.is_broken and not client.unanswered and self.rng.random() < 0.7
-        is_late = bool(client.unanswered)
-        key = (client.number, client.transactions)
+        commit = client.asked_for
+        if commit is None:
+            commit = not client.is_broken and not client.unanswered and self.rng.random() < 0.7
+        client.was_late |= bool(client.unanswered)
+        length, key = len(self.log), (client.number, client.transactions)
         if not self.accepts(client, self.ask_to_end, client, commit):
             return
-        self.decided[key] = commit
+        # A transaction that was aborted for its producer may be told to be.
+        decided = self.decided.setdefault(key, commit and len(self.log) > length)
+        assert decided == commit, "P4: told the other outcome than was decided"
+        if self.rng.random() < 0.2:
+            client.asked_for = commit
+            return
+        self.go_on(client)
+
+    def go_on(self, client: Client) -> None:
+        """It has heard what its transaction's end made of it."""
         known = self.shard.transactions[client.name]
         if client.version >= BUMPS_EPOCH:
             following = ProducerIdAndEpoch(known.next_producer_id, 0)
             self.give(client, following if known.next_producer_id >= 0 else known.producer)
             client.sequences.clear()
-        elif client.is_broken or is_late:
+        elif client.is_broken or client.was_late:
             self.clients.remove(client)  # It would take the next epoch; another client does.
-        client.is_open = client.is_broken = False
+        client.is_open = client.is_broken = client.was_late = False
+        client.asked_for = None
         client.unanswered.clear()
 
     def give_up(self, client: Client) -> None:
@@ -423,6 +437,8 @@ class World:
             client = self.rng.choice(self.clients)
             if client.producer is None:
                 may(10, lambda: self.begin(client))
+            elif client.asked_for is not None:
+                may(20, lambda: self.end(client))
             else:
                 may(20, lambda: self.produce(client))
                 if client.is_open:
