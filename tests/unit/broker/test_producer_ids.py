@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from kavka.broker.transactions.producer_ids import DISTANCE, ProducerIds
-from kavka.errors import RequestError
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.embedded import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.port import ConnectionLoss, SessionExpired
 from kavka.zookeeper.znode_paths import PRODUCER_ID_BLOCK_PATH
 from kavka.zookeeper.znodes import ProducerIdBlock
 
@@ -61,6 +62,29 @@ def test_an_id_that_no_cluster_gave_out_uses_nothing_up(tmp_path: Path) -> None:
         assert await ids.next() == 0
 
     run(tmp_path, scenario)
+
+
+class Away:
+    """Stands for a ZooKeeper that cannot be reached."""
+
+    def __init__(self, failure: ZooKeeperError) -> None:
+        self.failure = failure
+
+    async def get(self, path: str) -> object:
+        raise self.failure
+
+
+@pytest.mark.parametrize("failure", [ConnectionLoss("get"), SessionExpired("get")])
+def test_while_zookeeper_is_away_clients_ask_the_same_broker_again(failure: ZooKeeperError) -> None:
+    """As Kafka's do while their controller is away. COORDINATOR_NOT_AVAILABLE has a producer look for a coordinator,
+    and one without a transactional id has none: its client asked for that of no key."""
+
+    async def ask() -> None:
+        await ProducerIds(Away(failure), BrokerId(1)).next()  # type: ignore[arg-type]  # it comes no further
+
+    with pytest.raises(RequestError) as refused:
+        asyncio.run(ask())
+    assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_when_all_ids_are_used_up_there_are_no_more(tmp_path: Path) -> None:

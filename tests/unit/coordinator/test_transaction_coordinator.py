@@ -36,10 +36,13 @@ class MemoryLog:
         self.settled = asyncio.Event()
         self.is_committed = True
         self.has_unknown = False
+        self.max_batch_bytes = 1_000_000
 
     async def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> ErrorCode:
         if self.gate is not None:
             await self.gate.wait()
+        if sum(len(record.key) + len(record.value or b"") for record in records) > self.max_batch_bytes:
+            return ErrorCode.MESSAGE_TOO_LARGE
         if self.error is ErrorCode.NONE or self.error in OUTCOME_UNKNOWN:
             self.records.setdefault(partition, []).extend(records)
         self.has_unknown = self.has_unknown or self.error in OUTCOME_UNKNOWN
@@ -537,6 +540,20 @@ def test_ids_that_nobody_uses_are_forgotten() -> None:
 
     async def _described(room: Room) -> object:
         return room.coordinator.describe(NAME)
+
+    runs(scenario)
+
+
+def test_long_ids_are_forgotten_too() -> None:
+    """A hundred of the longest are more than a batch may have: they were tried again and again, together."""
+
+    async def scenario() -> None:
+        room = await Room().loaded()
+        for number in range(40):
+            await room.coordinator.init_producer_id(f"{number:02}" + "x" * 32_000, InitWish(TIMEOUT_MS))
+        room.now_ms += 604_800_000
+        await room.coordinator.forget_expired()
+        assert room.coordinator.transactions() == []
 
     runs(scenario)
 

@@ -51,7 +51,8 @@ class ProducerIds:
             self._first_block = max(self._first_block, first)
 
     async def next(self) -> int:
-        """An id. Raises `RequestError` (COORDINATOR_NOT_AVAILABLE) if no block can be reserved now."""
+        """An id. Raises `RequestError` if no block can be reserved now: COORDINATOR_LOAD_IN_PROGRESS, with which
+        clients ask this broker again. A producer without a transactional id has no coordinator to look for."""
         async with self._lock:
             if self._next == self._end:
                 block = await self._reserve(self._broker_id)
@@ -78,9 +79,11 @@ class ProducerIds:
             except (BadVersion, NodeExists, OutcomeUnknown):
                 continue
             except ZooKeeperError as failure:
-                raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(failure)) from failure
+                raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(failure)) from failure
             return block
-        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no block of producer ids after {MAX_ATTEMPTS} tries")
+        raise RequestError(
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no block of producer ids after {MAX_ATTEMPTS} tries"
+        )
 
 
 def _block(broker_id: BrokerId, first: int) -> ProducerIdBlock:

@@ -48,6 +48,8 @@ RETRY_S: Final = 0.1
 """How long after a failure the end of a transaction is written again."""
 AT_ONCE: Final = 100
 """Time-outs, or tombstones in one batch, that are written side by side."""
+TOMBSTONES_BYTES: Final = 512 * 1024
+"""Where a batch of tombstones is full: half of what Kafka's default for a batch allows."""
 
 
 class TransactionLog(ShardLog, Protocol):
@@ -298,7 +300,7 @@ class TransactionCoordinator(ActiveShards[_Active]):
         for active in list(self._active.values()):
             if active.loading:
                 continue
-            for ids in _in_parts(active.shard.expired(now_ms, expiration_ms)):
+            for ids in _in_batches(active.shard.expired(now_ms, expiration_ms)):
                 await self._forget(active, ids)
 
     async def _forget(self, active: _Active, ids: Sequence[str]) -> None:
@@ -419,6 +421,20 @@ class TransactionCoordinator(ActiveShards[_Active]):
 
 def _in_parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
     return (ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE))
+
+
+def _in_batches(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    batch: list[str] = []
+    size_bytes = 0
+    for transactional_id in ids:
+        id_bytes = len(transactional_id.encode())
+        if len(batch) == AT_ONCE or (batch and size_bytes + id_bytes > TOMBSTONES_BYTES):
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(transactional_id)
+        size_bytes += id_bytes
+    if batch:
+        yield batch
 
 
 def _replay(active: _Active, record: CoordinatorRecord) -> None:
