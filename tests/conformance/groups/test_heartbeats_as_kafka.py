@@ -382,7 +382,36 @@ def less_to_read_before_the_next_assignment(script: Script) -> None:
     script.describe("less")
 
 
+def more_and_more_to_give_back(script: Script) -> None:
+    """The next assignment takes more of a member that has just given back what the one before took."""
+    script.beat("more", "m1", 0)
+    script.beat("more", "m2", 0)
+    kept = script.owned(script.beat("more", "m1", 2, owned=[0, 1, 2, 3]))
+    script.beat("more", "m3", 0)
+    script.beat("more", "m4", 0)
+    left = script.owned(script.beat("more", "m1", 2, owned=kept))
+    script.describe("more")
+    script.beat("more", "m1", 2, owned=kept)
+    script.beat("more", "m1", 2, owned=left)
+    script.beat("more", "m1", 5, owned=left)
+    script.describe("more")
+
+
+def given_back_and_to_have_again(script: Script) -> None:
+    script.beat("again", "m1", 0)
+    script.beat("again", "m2", 0)
+    kept = script.owned(script.beat("again", "m1", 2, owned=[0, 1, 2, 3]))
+    gone = [number for number in range(4) if number not in kept]
+    script.beat("again", "m2", -1)
+    script.beat("again", "m1", 2, owned=kept)
+    script.describe("again")
+    script.commit("again", "m1", 2, partition=kept[0])
+    script.commit("again", "m1", 2, partition=gone[0])
+
+
 SCRIPTS = (
+    more_and_more_to_give_back,
+    given_back_and_to_have_again,
     wrong_requests,
     life_of_members,
     static_members,

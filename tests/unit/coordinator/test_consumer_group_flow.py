@@ -121,6 +121,45 @@ def test_time_to_give_back_begins_when_the_member_is_told_and_not_with_a_refused
     in_virtual_time(scenario)
 
 
+def test_what_more_is_to_be_given_back_has_its_whole_time_too() -> None:
+    async def scenario() -> None:
+        case = Case(assignment_interval_ms=1_000_000, session_timeout_ms=1_000_000)
+        await case.start()
+        of_u, of_v = (case.topics.put(name, 2) for name in ("u", "v"))
+        one = await case.beat("one", topics=["t", "u", "v"])
+        owned = dict(one.assignment or {})
+        await case.beat("one", one.member_epoch, topics=["t", "u"], owned=owned)
+        await asyncio.sleep(REBALANCE_MS / 1000 - 1)
+        del owned[of_v]
+        await case.beat("one", one.member_epoch, topics=["t"], owned=owned)
+        await asyncio.sleep(REBALANCE_MS / 1000 - 1)
+        assert of_u in owned
+        assert (await case.beat("one", one.member_epoch, owned=owned)).member_epoch == one.member_epoch
+        await asyncio.sleep(2)
+        assert await case.refused("one", one.member_epoch, owned=owned) is ErrorCode.UNKNOWN_MEMBER_ID
+
+    in_virtual_time(scenario)
+
+
+def test_a_static_member_that_is_away_has_its_session_to_come_back_in_whatever_it_had_to_give_back() -> None:
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        one = await case.beat("one", instance_id="a")
+        two = await case.beat("two")
+        shown = await case.beat("one", one.member_epoch, instance_id="a", owned=dict(one.assignment or {}))
+        await case.beat("one", -2, instance_id="a")
+        await asyncio.sleep(REBALANCE_MS / 1000 + 1)
+        await case.beat("two", two.member_epoch)
+        group = case.groups.describe_consumer_group(GROUP)
+        assert group is not None
+        assert list(group.members) == ["one", "two"]
+        assert (await case.beat("uno", instance_id="a")).assignment == shown.assignment
+        assert list(group.members) == ["two", "uno"]
+
+    in_virtual_time(scenario)
+
+
 def test_who_was_told_of_a_failure_is_told_the_assignment_by_the_next_heartbeat() -> None:
     """A write of unknown outcome counts, so the next heartbeat changes nothing; and librdkafka repeats no full one."""
 
@@ -667,5 +706,48 @@ def test_who_comes_back_to_a_topic_before_it_was_assigned_anew_is_given_it_again
         last = await case.beat("one", epoch, owned={of_t: frozenset(range(4))})
         assert topics_told(last) == {of_t, of_u}
         assert case.state == "Stable"
+
+    in_virtual_time(scenario)
+
+
+def test_who_gives_back_more_and_more_of_one_assignment_stays_in_its_epoch() -> None:
+    """It got ahead of the assignment's, and fell back to that in the end. Whoever missed the last answer was fenced."""
+
+    async def scenario() -> None:
+        case = Case(assignment_interval_ms=60_000, session_timeout_ms=1_000_000)
+        await case.start()
+        of_u, of_v = (case.topics.put(name, 2) for name in ("u", "v"))
+        one = await case.beat("one", topics=["t", "u", "v"])
+        epoch, has = one.member_epoch, dict(one.assignment or {})
+        await case.beat("one", epoch, topics=["t", "u"], owned=has)
+        del has[of_v]
+        less = await case.beat("one", epoch, topics=["t"], owned=has)
+        assert less.member_epoch == epoch
+        del has[of_u]
+        for _ in ("the answer is lost", "asked again"):
+            assert (await case.beat("one", less.member_epoch, owned=has)).member_epoch == epoch
+        group = case.groups.describe_consumer_group(GROUP)
+        assert group is not None
+        assert group.members["one"].held == has
+
+    in_virtual_time(scenario)
+
+
+def test_who_has_given_back_what_it_is_to_have_again_gets_it_with_the_answer() -> None:
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        one = await case.beat("one")
+        await case.beat("two")
+        left = await case.beat("one", one.member_epoch, owned=dict(one.assignment or {}))
+        keeps = told(left)
+        await case.beat("two", -1)
+        again = await case.beat("one", one.member_epoch, owned=left.assignment)
+        assert told(again) == [0, 1, 2, 3]
+        assert case.state == "Stable"
+        # What it was given anew it has since then, and the rest since before.
+        assert await committed(case, "one", one.member_epoch, *keeps) is ErrorCode.NONE
+        gone = [number for number in range(4) if number not in keeps]
+        assert await committed(case, "one", one.member_epoch, *gone) is ErrorCode.STALE_MEMBER_EPOCH
 
     in_virtual_time(scenario)

@@ -3,14 +3,18 @@
 Decides a member's next step from its state, its target, what it says it owns, and which partitions somebody still has.
 Must not know the group, the log, time.
 
-    I1  a partition is assigned only when nobody has it: what one member is to lose it must have given back first (G1)
+    I1  a partition is assigned only when nobody has it: what one member is to lose it must have given back first (G1).
+        What it has just given back may be its own again
     I2  a member reaches the target's epoch only when it has given back all that it must
     I3  what a member does not read any more it is not given, and gives back, whatever the target says: it may be of
         before
+    I4  a member that has to give back more and more of one target stays in its epoch. Else it would get ahead of the
+        target, and fall back to it in the end: 1. the answer with the lower epoch is lost; 2. the member repeats the
+        higher one, and is fenced
 
     from                   when                                              to
     STABLE                 the target is of another epoch                    next step
-    UNREVOKED_PARTITIONS   it owns nothing of what is revoked any more       next step, one epoch on
+    UNREVOKED_PARTITIONS   it owns nothing of what is revoked any more       next step
     UNRELEASED_PARTITIONS  always                                            next step
     STABLE                 it reads no more what it has                      next step
     UNREVOKED_PARTITIONS   it reads no more what it has                      UNREVOKED_PARTITIONS, with more to revoke
@@ -25,7 +29,7 @@ Source: KIP-848; Kafka's CurrentAssignmentBuilder.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
@@ -63,7 +67,7 @@ def reconcile(
         case MemberState.UNREVOKED_PARTITIONS:
             if _owns_any(owned, member.revoking):
                 return _revoking_more(member, gives_up) if gives_up else member
-            return _step(member, member.epoch + 1, target_epoch, target, owner_epoch, owned)
+            return _step(member, member.epoch, target_epoch, target, owner_epoch, owned)
         case MemberState.UNRELEASED_PARTITIONS:
             return _step(member, member.epoch, target_epoch, target, owner_epoch, owned)
         case MemberState.UNKNOWN:
@@ -103,7 +107,12 @@ def _step(
         wanted = target.get(topic_id, frozenset())
         has = member.assigned.get(topic_id, frozenset())
         kept = has & wanted
-        free = frozenset(partition for partition in wanted - kept if owner_epoch(topic_id, partition) == -1)
+        given_back = member.revoking.get(topic_id, frozenset())
+        free = frozenset(
+            partition
+            for partition in wanted - kept
+            if partition in given_back or owner_epoch(topic_id, partition) == -1
+        )
         is_waiting = is_waiting or len(kept) + len(free) < len(wanted)
         for into, partitions in ((keeps, kept), (revokes, has - kept), (gets, free)):
             if partitions:
@@ -120,7 +129,7 @@ def _moved(
     member: ConsumerMember, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
 ) -> ConsumerMember:
     """The member in its new epoch. The epoch before is remembered, because the answer with the new one may be lost."""
-    held = ((topic_id, number) for part in (assigned, revoking) for topic_id in part for number in part[topic_id])
+    had = member.assignment_epochs
     return replace(
         member,
         epoch=epoch,
@@ -128,9 +137,21 @@ def _moved(
         state=state,
         assigned=assigned,
         revoking=revoking,
-        # What it did not have before it is given in its new epoch.
-        assignment_epochs={partition: member.assignment_epochs.get(partition, epoch) for partition in held},
+        # What it did not have before it is given in its new epoch, also what it had given back.
+        assignment_epochs={
+            **{partition: had.get(partition, epoch) for partition in _partitions_of(revoking)},
+            **{
+                (topic_id, number): had.get((topic_id, number), epoch)
+                if number in member.assigned.get(topic_id, ())
+                else epoch
+                for topic_id, number in _partitions_of(assigned)
+            },
+        },
     )
+
+
+def _partitions_of(part: Assignment) -> Iterator[tuple[uuid.UUID, int]]:
+    return ((topic_id, number) for topic_id, numbers in part.items() for number in numbers)
 
 
 def _owns_any(owned: Assignment | None, partitions: Assignment) -> bool:

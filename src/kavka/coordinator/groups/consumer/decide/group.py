@@ -147,6 +147,8 @@ class Deadlines:
     revoke_ms: int | None = None
     """By when it must have given back what is revoked (a member of this protocol)."""
     revoke_epoch: int = -1
+    revoking: Assignment = field(default_factory=dict)
+    """What `revoke_ms` is for; of streams groups, the epoch alone says it."""
     join_ms: int | None = None
     """By when it must have joined again (a member that speaks the classic protocol)."""
     sync_ms: int | None = None
@@ -331,19 +333,20 @@ class ConsumerGroup:
             deadlines.join_ms, deadlines.sync_ms = None, now_ms + rebalance_timeout_ms
 
     def watch_revocation(self, member_id: str, now_ms: int) -> None:
-        """Gives a member that must give partitions back its rebalance time-out for it, once per epoch, from when it is
-        told of it."""
+        """Gives a member that must give partitions back its rebalance time-out for them, from when it is told of them.
+        A static member that is away has its session to come back in, whatever it had to give back."""
         member, deadlines = self.members.get(member_id), self.deadlines.get(member_id)
         if member is None or deadlines is None:
             return
-        is_known = deadlines.revoke_epoch == member.epoch
-        if member.state is not MemberState.UNREVOKED_PARTITIONS or member.classic is not None:
+        is_known = (deadlines.revoke_epoch, deadlines.revoking) == (member.epoch, member.revoking)
+        is_away = member.epoch == STATIC_LEAVING_EPOCH
+        if member.state is not MemberState.UNREVOKED_PARTITIONS or member.classic is not None or is_away:
             deadlines.revoke_ms = None
         elif member_id in self.untold:
             deadlines.revoke_ms = deadlines.revoke_ms if is_known else None
         elif deadlines.revoke_ms is None or not is_known:
             deadlines.revoke_ms = now_ms + member.rebalance_timeout_ms
-            deadlines.revoke_epoch = member.epoch
+            deadlines.revoke_epoch, deadlines.revoking = member.epoch, member.revoking
 
     def watch_all(self, session_timeout_ms: int, now_ms: int) -> None:
         """The log is read to its end, or has changed: who is not watched yet has a whole session from now on."""
