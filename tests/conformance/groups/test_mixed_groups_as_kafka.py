@@ -82,6 +82,24 @@ def upgrade_before_the_assignment(script: GroupScript) -> None:
     script.describe()
 
 
+def upgrade_while_another_generation_is_completed(script: GroupScript) -> None:
+    """Cooperative consumers read on through it: what they have is theirs."""
+    settled_pair(script, HALF, OTHER_HALF, "range")
+    script.join("a", "range", metadata=subscription(owned={TOPIC: range(6)}), answered=False)
+    script.taken_in(members=2)
+    script.join("b", "range", metadata=subscription(owned={TOPIC: range(6, 12)}), answered=False)
+    script.joined("a", "b")
+    script.beat("n")
+    script.describe()
+    script.heartbeat("a")
+    script.join("a", "range", metadata=subscription(owned={TOPIC: range(6)}))
+    script.sync("a")
+    script.join("a", "range", metadata=subscription(owned={TOPIC: script.has["a"]}))
+    script.sync("a")
+    script.beat("n", owned=[])
+    script.describe()
+
+
 def upgrade_amid_a_rebalance(script: GroupScript) -> None:
     settled_pair(script, HALF, OTHER_HALF, "range")
     script.join("a", "range", answered=False)
@@ -436,6 +454,7 @@ def removed_from_a_classic_group(script: GroupScript) -> None:
 SCRIPTS: tuple[Steps, ...] = (
     upgrade_and_back,
     upgrade_before_the_assignment,
+    upgrade_while_another_generation_is_completed,
     upgrade_amid_a_rebalance,
     refused_upgrades,
     odd_bytes_that_are_subscriptions,

@@ -107,10 +107,6 @@ ON_PURPOSE: Final = (
         "assignors; Kafka counts its own former ones, too, so that even one alone cannot change them",
     ),
     OnPurpose(
-        ApiKey.CONSUMER_GROUP_HEARTBEAT, r"\.error_code", 0, 69,
-        "an assignment that cannot be read, of a generation that is over, does not hinder an upgrade",
-    ),
-    OnPurpose(
         ApiKey.CONSUMER_GROUP_HEARTBEAT, r"\.(member_epoch|assignment.*)", None, None,
         "4.3 computes an assignment beside its answers, and gives it with a later heartbeat; kavka's answer has it",
     ),

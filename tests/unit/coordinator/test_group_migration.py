@@ -48,6 +48,65 @@ def test_a_group_in_a_rolling_change_of_its_assignor_is_upgraded() -> None:
     in_virtual_time(scenario)
 
 
+@pytest.mark.parametrize("meanwhile", ["nothing", "another joins", "the leader's assignment is refused"])
+def test_what_members_had_before_a_generation_that_is_not_complete_stays_theirs(meanwhile: str) -> None:
+    """Cooperative consumers read on through it. Who joined then was given the same partitions."""
+
+    async def scenario() -> None:
+        case = Case()
+        groups = await case.start()
+        old = await case.classic_member()
+        joining = asyncio.ensure_future(case.join())
+        await asyncio.sleep(0)
+        old = await case.join(old.member_id, owned={"t": [0, 1, 2, 3]})
+        await joining
+        if meanwhile == "another joins":
+            joining = asyncio.ensure_future(case.join())
+            await asyncio.sleep(0)
+        elif meanwhile != "nothing":
+            case.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+            await case.sync(old, {old.member_id: HALF})
+        new = await case.beat("new")
+        assert told(new) == []
+        with pytest.raises(RequestError) as rebalance:
+            groups.heartbeat(GROUP, old.member_id, None, old.generation)
+        assert rebalance.value.code is ErrorCode.REBALANCE_IN_PROGRESS
+        again = await case.join(old.member_id, owned={"t": [0, 1, 2, 3]})
+        keeps = decode_assignment((await case.sync(again)).assignment).partitions["t"]
+        assert told(await case.beat("new", new.member_epoch, owned={}, rebalance_timeout_ms=1, topics=["t"])) == []
+        await case.join(old.member_id, owned={"t": keeps})
+        shown = told(await case.beat("new", new.member_epoch))
+        assert shown
+        assert not set(shown) & set(keeps)
+
+    in_virtual_time(scenario)
+
+
+def test_a_group_that_has_just_become_classic_rebalances_though_its_coordinator_changes() -> None:
+    """What the member that left had was read by nobody, until something else had the group rebalance."""
+
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        old = await case.classic_member()
+        new = await case.beat("new")
+        first = await case.join(old.member_id, owned={"t": [0, 1, 2, 3]})
+        keeps = decode_assignment((await case.sync(first)).assignment).partitions["t"]
+        first = await case.join(old.member_id, owned={"t": keeps})
+        await case.sync(first)
+        assert told(await case.beat("new", new.member_epoch, owned={}))
+        assert case.state == "Stable"
+        await case.beat("new", -1)
+        groups = await case.start()
+        with pytest.raises(RequestError) as rebalance:
+            groups.heartbeat(GROUP, old.member_id, None, first.generation)
+        assert rebalance.value.code is ErrorCode.REBALANCE_IN_PROGRESS
+        again = await case.join(old.member_id, owned={"t": keeps})
+        assert (again.leader, again.generation) == (old.member_id, first.generation + 1)
+
+    in_virtual_time(scenario)
+
+
 @pytest.mark.parametrize("assignment", [data for data in GARBAGE if data])
 def test_a_group_whose_assignments_cannot_be_read_stays_as_it_is(assignment: bytes) -> None:
     async def scenario() -> None:

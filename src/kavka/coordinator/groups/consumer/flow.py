@@ -329,7 +329,8 @@ class ConsumerGroupFlow:
         around = self._around
         if not may_downgrade(group, left, around.limits(group.group_id), around.classic_limits):
             return None
-        made = to_classic_group(group, left, around.topics, around.classic_limits, self._carrier.now_ms())
+        now_ms = self._carrier.now_ms()
+        made = to_classic_group(group, left, around.topics, around.classic_limits, now_ms, rebalances=rebalances)
         records = [*group_tombstones(group), group_record(made, wall_ms=around.wall_ms())]
         return Change(records, becomes=made, rebalances=rebalances)
 

@@ -94,7 +94,7 @@ def group_record(group: ClassicGroup, *, wall_ms: int) -> CoordinatorRecord:
             rebalance_timeout=member.rebalance_timeout_ms,
             session_timeout=member.session_timeout_ms,
             subscription=member.metadata(group.protocol) if group.protocol is not None else b"",
-            assignment=member.assignment,
+            assignment=member.assignment if member.proposed is None else member.proposed,
         )
         for member in group.members.values()
     ]

@@ -9,7 +9,8 @@ that no part of the automaton could be understood without the others. Its values
     I2  every join and sync that is held is answered exactly once: by the rebalance, by time, or by removal
     I3  a rebalance ends within the largest rebalance time-out of its members, whatever they do (G5)
     I4  an assignment is handed out only after the record that holds it was written, likewise the id that a static
-        member comes back under
+        member comes back under. Until then a member has what it was last told: a cooperative consumer reads on, also
+        through generations that come to nothing, and a group that is upgraded meanwhile must give that to nobody else
     I5  there is always a protocol that all members support: who joins, or joins again with other ones, must support one
         that all support until then, itself included; so a choice is never replaced at a stroke
     I6  `on_time` leaves no deadline behind that is over and that nothing comes of: whoever keeps the time would be
@@ -354,6 +355,7 @@ class ClassicGroup:
     def _prepare_rebalance(self, now_ms: int, effects: Effects) -> None:
         """Begins a rebalance: syncs that are held end, and all members must join again."""
         for member in self.members.values():
+            member.proposed = None
             if member.sync_token is not None:
                 effects.syncs.append((member.sync_token, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)))
                 member.sync_token = None
@@ -409,7 +411,6 @@ class ClassicGroup:
         self.protocol = select_protocol(self.members.values())
         self._move(GroupState.COMPLETING_REBALANCE, now_ms)
         for member in self.members.values():
-            member.assignment = b""
             if member.join_token is not None:
                 effects.joins.append((member.join_token, self._joined(member)))
                 member.join_token = None
@@ -467,7 +468,7 @@ class ClassicGroup:
         member.awaits_sync = False
         if request.member_id == self.leader_id and self._writing_generation is None:
             for other in self.members.values():
-                other.assignment = request.assignments.get(other.member_id, b"")
+                other.proposed = request.assignments.get(other.member_id, b"")
             self._writing_generation = self.generation
             effects.write_group = True
         return None
@@ -479,7 +480,6 @@ class ClassicGroup:
         self._writing_generation = None
         if error is not ErrorCode.NONE:
             for member in self.members.values():
-                member.assignment = b""
                 if member.sync_token is not None:
                     effects.syncs.append((member.sync_token, SyncAnswer(error)))
                     member.sync_token = None
@@ -489,6 +489,7 @@ class ClassicGroup:
             return
         self._move(GroupState.STABLE, now_ms)
         for member in self.members.values():
+            member.assignment, member.proposed = member.proposed or b"", None
             if member.sync_token is not None:
                 effects.syncs.append((member.sync_token, self._synced(member)))
                 member.sync_token = None
@@ -542,11 +543,8 @@ class ClassicGroup:
         """When `on_time` must be called next; None while nothing can run out."""
         deadlines = [member.session_deadline_ms for member in self.members.values() if member.may_run_out]
         deadlines.extend(self._pending.values())
-        deadlines.extend(
-            deadline
-            for deadline in (self._join_deadline_ms, self._initial_delay_until_ms, self._sync_deadline_ms)
-            if deadline is not None
-        )
+        others = (self._join_deadline_ms, self._initial_delay_until_ms, self._sync_deadline_ms)
+        deadlines.extend(deadline for deadline in others if deadline is not None)
         return min(deadlines, default=None)
 
     def on_time(self, now_ms: int, effects: Effects) -> list[str]:
@@ -742,10 +740,13 @@ class ClassicGroup:
             self._renew(member, now_ms)
 
     def on_loaded(self, now_ms: int, effects: Effects) -> None:
-        """The log is read to its end: a group that is larger than is allowed by now must shrink in a rebalance."""
-        if len(self.members) > self.limits.max_size and self.state is GroupState.STABLE:
+        """The log is read to its end: a group that is larger than is allowed by now must shrink in a rebalance. One
+        without a leader had just become a classic group, and its members were to join again."""
+        if self.state is GroupState.STABLE and len(self.members) > self.limits.max_size:
             self._causes.add(f"{len(self.members)} members are more than group.max.size of {self.limits.max_size}")
             self._prepare_rebalance(now_ms, effects)
+        elif self.state is GroupState.STABLE and self.leader_id is None:
+            self.rebalance(now_ms, effects)
 
     def rebalance(self, now_ms: int, effects: Effects) -> None:
         """It was one of the newer protocol: has all members join again."""

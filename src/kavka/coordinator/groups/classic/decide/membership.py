@@ -123,7 +123,8 @@ class SyncAnswer(NamedTuple):
 class Member:
     """One member. `join_token` and `sync_token` are set while its request is held: it waits for us then, and its
     session begins with the answer. `awaits_sync`: it has not asked for what it has in the present generation.
-    `is_new`: it has seen no generation yet, and its first join is not held longer than NEW_MEMBER_JOIN_MS."""
+    `assignment` is what it was last told, `proposed` what it is told once the record with it is written. `is_new`: it
+    has seen no generation yet, and its first join is not held longer than NEW_MEMBER_JOIN_MS."""
 
     member_id: str
     group_instance_id: str | None
@@ -134,6 +135,7 @@ class Member:
     protocol_type: str
     protocols: Sequence[JoinProtocol]
     assignment: bytes = b""
+    proposed: bytes | None = None
     join_token: int | None = None
     sync_token: int | None = None
     session_deadline_ms: int = 0

@@ -7,6 +7,10 @@ generation as epoch and back. Must not know the log or who asks.
     I2  whoever has a partition before the change has it after it (G1)
     I3  subscriptions and assignments are bytes that clients choose: whatever they are, the group changes, or who asked
         for it is refused with the reason and the group stays as it is
+    I4  a classic group that must rebalance has no leader in its record, and whoever loads it has it rebalance. Else:
+        1. the last member of the newer protocol leaves; 2. before the others have joined again, another broker becomes
+        the coordinator; 3. it finds a stable group in the generation that they are in, and what the member had is read
+        by nobody. Apache Kafka's record does not say it
 
     from      to        when
     classic   consumer  the first member of the newer protocol joins
@@ -162,10 +166,16 @@ def _common_protocol(members: Sequence[ConsumerMember]) -> str | None:
 
 
 def to_classic_group(
-    group: ConsumerGroup, left: Sequence[ConsumerMember], topics: Topics, limits: GroupLimits, now_ms: int
+    group: ConsumerGroup,
+    left: Sequence[ConsumerMember],
+    topics: Topics,
+    limits: GroupLimits,
+    now_ms: int,
+    *,
+    rebalances: bool,
 ) -> ClassicGroup:
     """The classic group of these members, of whom `may_downgrade` holds; its records are the tombstones of `group` and
-    its own record."""
+    its own record (I4)."""
     made = ClassicGroup(group.group_id, limits, now_ms)
     members = [
         Member(
@@ -177,7 +187,7 @@ def to_classic_group(
             member.rebalance_timeout_ms,
             CONSUMER_PROTOCOL_TYPE,
             list(member.classic.protocols),
-            assignment=assignment_bytes(member.assigned, member.classic.protocols, topics),
+            assignment=assignment_bytes(member.held, member.classic.protocols, topics),
         )
         for member in left
         if member.classic is not None
@@ -187,7 +197,7 @@ def to_classic_group(
             group.epoch,
             CONSUMER_PROTOCOL_TYPE,
             _common_protocol(left),
-            members[0].member_id,
+            None if rebalances else members[0].member_id,
             members,
             None,
         ),
