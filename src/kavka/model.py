@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Final, NamedTuple, NewType, Protocol, TypeAlias
 
 new_tuple: Final = tuple.__new__
@@ -20,6 +21,8 @@ NO_EPOCH: LeaderEpoch = -1
 NO_TIMESTAMP = -1
 """Milliseconds since 1970 are never negative in a log; -1 says that there is none."""
 NO_LEADER = BrokerId(-1)
+NO_TOPIC_ID: Final = uuid.UUID(int=0)
+"""Where a topic's id is not known: who is older than topic ids says so of every topic."""
 
 
 class TopicPartition(NamedTuple):
@@ -30,6 +33,22 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class GoneTopic(NamedTuple):
+    """A topic that was deleted. `topic_id` is NO_TOPIC_ID where a controller of before topic ids said so.
+    `has_successor`: another topic may have its name already."""
+
+    name: TopicName
+    topic_id: uuid.UUID = NO_TOPIC_ID
+    has_successor: bool = False
+
+    def had(self, topic_id: uuid.UUID) -> bool:
+        """Whether what was made for the topic of this name and id is gone with it. What does not name its topic is the
+        successor's, where there may be one."""
+        if NO_TOPIC_ID in (self.topic_id, topic_id):
+            return not self.has_successor
+        return self.topic_id == topic_id
 
 
 class LeaderAndIsr(NamedTuple):

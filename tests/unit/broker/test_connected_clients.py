@@ -14,14 +14,13 @@ from kavka.broker.api.cluster import describe_cluster
 from kavka.broker.api.guards import configs
 from kavka.broker.authorization.authorization import Authorization, AuthorizationPorts
 from kavka.broker.authorization.denials import Denials
-from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.broker.reads.fetch_session import FetchSessionCache
 from kavka.broker.share.sessions import PartitionId, ShareSession
 from kavka.broker.telemetry import connected_clients
 from kavka.broker.telemetry.connected_clients import Client, ConnectedClients
 from kavka.decisions import forget
 from kavka.errors import ErrorCode
-from kavka.model import BrokerId, TopicPartition
+from kavka.model import NO_TOPIC_ID, BrokerId, TopicPartition
 from kavka.protocol.api import ApiKey, RequestHeader
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.connection import ConnectionContext, Request

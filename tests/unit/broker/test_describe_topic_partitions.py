@@ -11,10 +11,9 @@ from kavka.broker.api.guards.guard import Then
 from kavka.broker.api.loader import guard, handler
 from kavka.broker.authorization.authorization import Authorization, AuthorizationPorts, Caller
 from kavka.broker.authorization.denials import Denials
-from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.decisions import forget
 from kavka.errors import ErrorCode
-from kavka.model import NO_LEADER, BrokerId
+from kavka.model import NO_LEADER, NO_TOPIC_ID, BrokerId
 from kavka.protocol.api import ApiKey, RequestHeader
 from kavka.protocol.connection import ConnectionContext, Request
 from kavka.protocol.messages.describe_topic_partitions_request import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 
-from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, MetadataCache, TopicMetadata
+from kavka.broker.metadata.metadata_cache import MetadataCache, TopicMetadata
+from kavka.model import NO_TOPIC_ID
 
 ID = uuid.UUID(int=0x1234_5678_9ABC_4DEF_8000_0000_0000_0001)
 

@@ -25,11 +25,10 @@ from kavka.broker.api_rights import API_RIGHTS
 from kavka.broker.api_table import SERVED
 from kavka.broker.authorization.authorization import Authorization, AuthorizationPorts, Caller
 from kavka.broker.authorization.denials import Denials
-from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.broker.share.sessions import PartitionId
 from kavka.decisions import DECISIONS_TOPIC, forget
 from kavka.errors import ErrorCode, RequestError
-from kavka.model import BrokerId, TopicPartition
+from kavka.model import NO_TOPIC_ID, BrokerId, TopicPartition
 from kavka.protocol.api import ApiKey, RequestHeader, api
 from kavka.protocol.connection import ConnectionContext, Request
 from kavka.protocol.messages.alter_user_scram_credentials_request import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
@@ -22,6 +23,7 @@ from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, Offse
 from kavka.coordinator.shared.decide.partitions import java_string_hash
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
+from kavka.model import GoneTopic
 from kavka.protocol.codec import EncodeError
 from tests.kit.group_surroundings import group_surroundings
 
@@ -717,7 +719,7 @@ def test_what_is_deleted_is_deleted_with_what_is_on_its_way_into_the_log(deletes
         elif deletes == "offsets":
             assert await groups.offsets.delete("g", [("orders", 0)]) == [ErrorCode.NONE]
         else:
-            await groups.offsets.on_topics_deleted(["orders"])
+            await groups.offsets.on_topics_deleted([GoneTopic("orders")])
         assert await committing == [ErrorCode.NONE]
         for one in (groups, await coordinator(log)):
             assert one.offsets.fetch_all("g") == []
@@ -743,11 +745,11 @@ def test_what_is_deleted_is_deleted_with_what_nobody_knows_to_be_committed(delet
         elif deletes == "offsets":
             assert await groups.offsets.delete("g", [("orders", 0), ("orders", 1)]) == [ErrorCode.NONE] * 2
         else:
-            await groups.offsets.on_topics_deleted(["orders"])
+            await groups.offsets.on_topics_deleted([GoneTopic("orders")])
         for one in (groups, await coordinator(log)):
             assert one.offsets.fetch_all("g") == []
         tombstones = sum(record.value is None for records in log.records.values() for record in records)
-        await groups.offsets.on_topics_deleted(["orders"])
+        await groups.offsets.on_topics_deleted([GoneTopic("orders")])
         assert tombstones == sum(record.value is None for records in log.records.values() for record in records)
 
     runs(scenario)
@@ -763,7 +765,7 @@ def test_offsets_of_a_deleted_topic_go_before_those_of_one_that_is_made_again() 
         for name in names.values():
             await groups.offsets.commit(CommitRequest(name, "", None, -1, [offset(7)]))
         log.commits_after_s = 0.02
-        deleting = asyncio.ensure_future(groups.offsets.on_topics_deleted(["orders"]))
+        deleting = asyncio.ensure_future(groups.offsets.on_topics_deleted([GoneTopic("orders")]))
         await asyncio.sleep(0.01)
         commits = [groups.offsets.commit(CommitRequest(name, "", None, -1, [offset(1)])) for name in names.values()]
         await asyncio.gather(deleting, *commits)
@@ -772,6 +774,59 @@ def test_offsets_of_a_deleted_topic_go_before_those_of_one_that_is_made_again() 
                 found = one.offsets.fetch(name, "orders", 0)
                 assert found is not None
                 assert found.offset == 1
+
+    runs(scenario)
+
+
+def of_topic(number: int, value: int, partition: int = 0) -> OffsetToCommit:
+    """An offset for the topic `orders` with this id."""
+    return OffsetToCommit("orders", partition, value, 3, "", uuid.UUID(int=number))
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_the_late_end_of_a_topic_takes_no_offset_of_its_successor(is_committed: bool) -> None:
+    """A coordinator that was cut off hears of the end after members have committed for the topic made again."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        log.commits_after_s = 0.02
+        committing = asyncio.ensure_future(groups.offsets.commit(CommitRequest("g", "", None, -1, [of_topic(2, 8)])))
+        await asyncio.sleep(0.03 if is_committed else 0.01)
+        await groups.offsets.on_topics_deleted([GoneTopic("orders", uuid.UUID(int=1))])
+        assert await committing == [ErrorCode.NONE]
+        for one in (groups, await coordinator(log)):
+            found = one.offsets.fetch("g", "orders", 0)
+            assert found is not None
+            assert (found.offset, found.topic_id) == (8, uuid.UUID(int=2))
+        await groups.offsets.on_topics_deleted([GoneTopic("orders", uuid.UUID(int=2), has_successor=True)])
+        assert groups.offsets.fetch("g", "orders", 0) is None
+
+    runs(scenario)
+
+
+def test_an_offset_of_a_topic_that_is_gone_holds_for_no_other_one_of_its_name() -> None:
+    """Its tombstone could not be written. By the id of the topic made again it must not be found, also not by the next
+    coordinator: a group would begin behind records that nobody has read."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [of_topic(1, 7)]))
+        held, of_transaction = groups.partition_for("g"), CommitRequest("g", "", None, -1, [of_topic(1, 9, 1)])
+        assert await groups.offsets.commit_transactional(of_transaction, 5, 0) == [ErrorCode.NONE]
+        groups.offsets.on_marker(held)(5, 0, True)
+        log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        await groups.offsets.on_topics_deleted([GoneTopic("orders", uuid.UUID(int=1))])
+        log.error = ErrorCode.NONE
+        for partition, value in ((0, 7), (1, 9)):
+            found = groups.offsets.fetch("g", "orders", partition, uuid.UUID(int=1))
+            assert found is not None
+            assert found.offset == value
+            assert groups.offsets.fetch("g", "orders", partition, uuid.UUID(int=2)) is None
+        again = await coordinator(log)
+        assert again.offsets.fetch("g", "orders", 0, uuid.UUID(int=1)) is not None
+        assert again.offsets.fetch("g", "orders", 0, uuid.UUID(int=2)) is None
 
     runs(scenario)
 
@@ -794,7 +849,7 @@ def test_what_is_committed_after_a_deletion_of_several_batches_stays(
             partitions = [("orders", partition) for partition in range(6)]
             deleting: asyncio.Future[object] = asyncio.ensure_future(groups.offsets.delete("g", partitions))
         else:
-            deleting = asyncio.ensure_future(groups.offsets.on_topics_deleted(["orders"]))
+            deleting = asyncio.ensure_future(groups.offsets.on_topics_deleted([GoneTopic("orders")]))
         await asyncio.sleep(0.01)
         again = [OffsetToCommit("orders", partition, 1, 3, "") for partition in range(0, 6, 2)]
         await groups.offsets.commit(CommitRequest("g", "", None, -1, again))
@@ -818,7 +873,7 @@ def test_offsets_of_a_deleted_topic_are_gone_though_it_is_not_known_whether_thei
         groups = await coordinator(log)
         await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)]))
         log.error, log.keeps_failed = ErrorCode.REQUEST_TIMED_OUT, True
-        await groups.offsets.on_topics_deleted(["orders"])
+        await groups.offsets.on_topics_deleted([GoneTopic("orders")])
         for one in (groups, await coordinator(log)):
             assert one.offsets.fetch_all("g") == []
 
@@ -876,7 +931,7 @@ def test_offsets_of_a_topic_that_is_deleted_while_they_are_loaded_go_with_it() -
         groups.set_partition_count(1)
         loading = asyncio.ensure_future(groups.load(0, leader_epoch=1))
         await asyncio.sleep(0.01)
-        await groups.offsets.on_topics_deleted(["orders"])
+        await groups.offsets.on_topics_deleted([GoneTopic("orders")])
         log.settled.set_result(True)
         await loading
         # In the step in which the partition is served: what is committed from then on is of another topic.

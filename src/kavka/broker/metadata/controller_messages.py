@@ -11,9 +11,9 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, BrokerMetadata, Endpoint, PartitionMetadata
+from kavka.broker.metadata.metadata_cache import BrokerMetadata, Endpoint, PartitionMetadata
 from kavka.controller.decide.topic_plans import topic_name_error
-from kavka.model import NO_EPOCH, BrokerId, LeaderAndIsr, LeaderEpoch, TopicPartition
+from kavka.model import NO_EPOCH, NO_TOPIC_ID, BrokerId, LeaderAndIsr, LeaderEpoch, TopicPartition
 
 if TYPE_CHECKING:
     from kavka.protocol.messages.leader_and_isr_request import LeaderAndIsrPartitionState, LeaderAndIsrRequest

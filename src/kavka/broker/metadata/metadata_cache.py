@@ -15,10 +15,9 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kavka.model import NO_LEADER, BrokerId, LeaderAndIsr
+from kavka.model import NO_LEADER, NO_TOPIC_ID, BrokerId, LeaderAndIsr
 from kavka.replication.decide.replica import BrokerStatus
 
-NO_TOPIC_ID = uuid.UUID(int=0)
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"

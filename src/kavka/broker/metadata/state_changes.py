@@ -51,7 +51,6 @@ from kavka.broker.metadata.controller_messages import (
 )
 from kavka.broker.metadata.metadata_cache import (
     GROUP_METADATA_TOPIC,
-    NO_TOPIC_ID,
     SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     Endpoint,
@@ -67,7 +66,7 @@ from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager
 from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
-from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderAndIsr, LeaderEpoch, TopicPartition
+from kavka.model import NO_EPOCH, NO_LEADER, NO_TOPIC_ID, BrokerId, GoneTopic, LeaderAndIsr, LeaderEpoch, TopicPartition
 from kavka.replication.decide.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 
@@ -401,22 +400,30 @@ class StateChanges:
                 self._fetchers.set_endpoints(self._endpoints())
             topics = [topic for topic in topics_of(request) if _is_possible(topic[0])]
             await self._topics.require_topics(name for name, _topic_id, _states in topics)
-            deleted = []
+            deleted: list[GoneTopic] = []
             gone: set[uuid.UUID] = set()
             for name, topic_id, states in topics:
                 known = self._metadata.topic(name)
-                if await self._update_topic(name, topic_id, states):
-                    deleted.append(name)
-                gone |= _replaced(known, self._metadata.topic(name))
+                is_gone = await self._update_topic(name, topic_id, states)
+                if is_gone:
+                    known_id = NO_TOPIC_ID if known is None else known.topic_id
+                    deleted.append(GoneTopic(name, topic_id if topic_id.int else known_id))
+                former = _replaced(known, self._metadata.topic(name))
                 if any(state.leader == LEADER_DURING_DELETE for state in states):
-                    gone.add(topic_id)  # This broker may not have known it. No partition is deleted without its topic.
+                    former.add(
+                        topic_id
+                    )  # This broker may not have known it. No partition is deleted without its topic.
+                if not is_gone:
+                    # Its successor is known, or came with this message: its end was not heard of, or late.
+                    deleted += [GoneTopic(name, topic_id, has_successor=True) for topic_id in former]
+                gone |= former
             if request.type == FULL_UPDATE:
                 # What is not in it was deleted by a controller that did not live to say so.
                 named = {name for name, _topic_id, _states in topics}
                 others = [topic for topic in self._metadata.topics() if topic.name not in named]
                 for topic in others:
                     self._forget_topic(topic.name)
-                deleted += [topic.name for topic in others]
+                deleted += [GoneTopic(topic.name, topic.topic_id) for topic in others]
                 gone |= {topic.topic_id for topic in others}
             if not self._expects_topics or request.topic_states or request.ungrouped_partition_states:
                 self.informed.set()
@@ -428,7 +435,7 @@ class StateChanges:
                 self._spawn(self._on_topics_deleted(frozenset(gone)))
             return ErrorCode.NONE
 
-    async def _forget_offsets(self, topics: Sequence[str]) -> None:
+    async def _forget_offsets(self, topics: Sequence[GoneTopic]) -> None:
         groups = self._groups.made
         if groups is not None:
             await groups.offsets.on_topics_deleted(topics)

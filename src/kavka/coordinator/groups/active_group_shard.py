@@ -20,7 +20,7 @@ from kavka.coordinator.groups.turns import Turns
 from kavka.coordinator.shared.active_shards import ActiveShard
 from kavka.coordinator.shared.uncommitted import Uncommitted
 from kavka.errors import ErrorCode, RequestError
-from kavka.model import LeaderEpoch, Offset
+from kavka.model import GoneTopic, LeaderEpoch, Offset
 
 _T = TypeVar("_T")
 
@@ -55,7 +55,7 @@ class ActiveGroupShard(ActiveShard):
         self.shard = shard
         self.timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         self.endings: list[Ending] = []
-        self.deleted_topics: dict[str, None] = {}
+        self.deleted_topics: dict[GoneTopic, None] = {}
         self.turns = Turns()
         self._position = 0
 

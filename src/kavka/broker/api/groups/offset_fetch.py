@@ -5,6 +5,7 @@ Behaviour   A partition without a commit is -1 with empty metadata and no error.
             UNSTABLE_OFFSET_COMMIT; clients ask again until it is stable. What a request names several times is
             answered once: partitions as in Kafka 3.9, groups otherwise than in Kafka, where three bytes, sent again and
             again, bring thousands of offsets each. No client names a group twice.
+            Who asks by topic id gets no offset that was committed for a former topic of the name.
 Versions    1; 2 all topics, error above all; 3; 4; 5 leader epoch; 6 flexible; 7 require stable (KIP-447); 8 many
             groups (KIP-709); 9 member id and epoch (KIP-848); 10 topic ids.
 Not supported  Version 0 (offsets in ZooKeeper): Apache Kafka 4 dropped it too.
@@ -133,7 +134,7 @@ def _group(
         found = broker.groups.offsets.fetch_all(group_id) if group.topics is None else []
         asked = [(topic, _name(broker, topic.name, topic.topic_id, by_id=by_id)) for topic in group.topics or ()]
         offsets = {
-            (name, index): broker.groups.offsets.fetch(group_id, name, index) or _NOTHING
+            (name, index): broker.groups.offsets.fetch(group_id, name, index, topic.topic_id) or _NOTHING
             for topic, name in asked
             if name is not None
             for index in topic.partition_indexes

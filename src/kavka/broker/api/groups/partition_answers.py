@@ -53,7 +53,8 @@ class PartitionAnswers(Generic[AnyAnswer]):
         return answers
 
     def offsets(self) -> list[OffsetToCommit]:
-        """What is to be committed of the accepted partitions."""
+        """What is to be committed of the accepted partitions; to be asked for in the step in which they were
+        accepted: a topic's id is that of the name."""
         return [
             OffsetToCommit(
                 name,
@@ -61,6 +62,7 @@ class PartitionAnswers(Generic[AnyAnswer]):
                 partition.committed_offset,
                 partition.committed_leader_epoch,
                 partition.committed_metadata,
+                self._metadata.topic_id(name),
             )
             for name, partition in self.accepted
         ]

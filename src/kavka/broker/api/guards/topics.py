@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from kavka.broker.api.guards.guard import Then, sort_out, then_add
 from kavka.broker.api.security.authorized_operations import NOT_ASKED
 from kavka.broker.api.topic_cursor import is_astray
-from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, NO_TOPIC_ID
+from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS
 from kavka.controller.decide.topic_plans import CLUSTER_METADATA_TOPIC
 from kavka.errors import ErrorCode
+from kavka.model import NO_TOPIC_ID
 from kavka.protocol.connection import CLOSE_CONNECTION
 from kavka.protocol.messages.create_partitions_request import CreatePartitionsRequest
 from kavka.protocol.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult

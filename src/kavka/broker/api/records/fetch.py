@@ -28,10 +28,9 @@ from typing import TYPE_CHECKING
 from kavka.broker.api.endpoints import addresses_of
 from kavka.broker.api.records.current_leader import leader_of
 from kavka.broker.api.records.may_follow import may_follow
-from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.broker.reads.fetch_session import FetchContext
 from kavka.errors import NO_ERROR, ErrorCode, RequestError
-from kavka.model import BrokerId, TopicPartition, new_tuple
+from kavka.model import NO_TOPIC_ID, BrokerId, TopicPartition, new_tuple
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from kavka.protocol.messages.fetch_response import (
     AbortedTransaction,

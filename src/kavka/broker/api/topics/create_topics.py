@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.topics.mutations import admission
-from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.config.describe import describe_topic
 from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.controller.term.controller_term import NotController
 from kavka.controller.work.topic_admin import TopicOutcome
 from kavka.errors import ErrorCode
+from kavka.model import NO_TOPIC_ID
 from kavka.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from kavka.protocol.messages.create_topics_response import (
     CreatableTopicConfigs,

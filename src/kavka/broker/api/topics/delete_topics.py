@@ -18,9 +18,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.broker.api.topics.mutations import admission
-from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, MetadataCache
+from kavka.broker.metadata.metadata_cache import MetadataCache
 from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode
+from kavka.model import NO_TOPIC_ID
 from kavka.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from kavka.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.api.security.authorized_operations import TOPIC_OPERATIONS
 from kavka.broker.api.topic_cursor import is_astray
-from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, NO_TOPIC_ID, TopicMetadata
+from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, TopicMetadata
 from kavka.errors import ErrorCode, ZooKeeperError
-from kavka.model import NO_LEADER, TopicPartition
+from kavka.model import NO_LEADER, NO_TOPIC_ID, TopicPartition
 from kavka.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from kavka.protocol.messages.describe_topic_partitions_response import (
     Cursor,

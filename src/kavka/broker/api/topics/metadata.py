@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.api.endpoints import reachable_brokers
 from kavka.broker.api.security.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, NO_TOPIC_ID, PartitionMetadata, TopicMetadata
+from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, PartitionMetadata, TopicMetadata
 from kavka.errors import ErrorCode
 from kavka.logger import Logger
-from kavka.model import NO_LEADER
+from kavka.model import NO_LEADER, NO_TOPIC_ID
 from kavka.protocol.connection import CLOSE_CONNECTION, Response
 from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kavka.protocol.messages.metadata_response import (

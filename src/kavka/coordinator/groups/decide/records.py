@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets`, in Kafka's own formats: committed offsets and groups.
 
     key version   key                        value
-    0, 1          group, topic, partition    OffsetCommitValue, written in version 3 (1 if it has an expiry of its own)
+    0, 1          group, topic, partition    OffsetCommitValue, written in version 4 (1 if it has an expiry of its own)
     2             group                      GroupMetadataValue, written in version 3
 
 Keys of other versions belong to consumer groups (groups.consumer.decide.records), or to kinds that are not known here.
@@ -11,12 +11,13 @@ Source: Kafka's GroupCoordinatorRecordHelpers; written so that its dump-log deco
 
 from __future__ import annotations
 
+import uuid
 from typing import NamedTuple, TypeAlias
 
 from kavka.coordinator.groups.classic.decide.group import ClassicGroup
 from kavka.coordinator.groups.classic.decide.membership import GroupState, JoinProtocol, Member, StoredGroup
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, decode_value, split_version, with_version
-from kavka.model import NO_EPOCH, LeaderEpoch, Offset
+from kavka.model import NO_EPOCH, NO_TOPIC_ID, LeaderEpoch, Offset
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.messages.group_metadata_key import GroupMetadataKey
 from kavka.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -25,7 +26,7 @@ from kavka.protocol.messages.offset_commit_value import OffsetCommitValue
 
 OFFSET_KEY_VERSION = 1
 GROUP_KEY_VERSION = 2
-OFFSET_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION = 4
 EXPIRING_OFFSET_VALUE_VERSION = 1
 """The only version of an offset's value that keeps an expiry of its own; it has no leader epoch."""
 GROUP_VALUE_VERSION = 3
@@ -36,6 +37,8 @@ class CommittedOffset(NamedTuple):
     """An offset that a group committed for one partition; `commit_timestamp_ms` is the broker's.
 
     `expire_timestamp_ms` is when the client wanted it forgotten (OffsetCommit 2-4), NO_EXPIRY where the broker decides.
+    `topic_id` is that of the topic for which it was committed: another one of this name has other records. Unknown
+    where a broker of Apache Kafka 3.9 wrote it, and where it has an expiry of its own.
     """
 
     offset: Offset
@@ -43,6 +46,7 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int = NO_EXPIRY
+    topic_id: uuid.UUID = NO_TOPIC_ID
 
 
 class OffsetRecord(NamedTuple):
@@ -78,6 +82,7 @@ def offset_record(group_id: str, topic: str, partition: int, committed: Committe
         metadata=committed.metadata,
         commit_timestamp=committed.commit_timestamp_ms,
         expire_timestamp=committed.expire_timestamp_ms,
+        topic_id=committed.topic_id,
     )
     version = OFFSET_VALUE_VERSION if committed.expire_timestamp_ms == NO_EXPIRY else EXPIRING_OFFSET_VALUE_VERSION
     return CoordinatorRecord(key, with_version(version, encode(value, version)))
@@ -133,6 +138,7 @@ def decode_record(key: bytes, value: bytes | None) -> DecodedRecord | None:
                 offset.metadata,
                 offset.commit_timestamp,
                 offset.expire_timestamp if version == EXPIRING_OFFSET_VALUE_VERSION else NO_EXPIRY,
+                offset.topic_id,
             )
         return OffsetRecord(offset_key.group, offset_key.topic, offset_key.partition, committed)
     if key_version == GROUP_KEY_VERSION:

@@ -47,6 +47,7 @@ from kavka.coordinator.groups.streams.decide.group import StreamsGroup
 from kavka.coordinator.groups.streams.decide.records import StreamsGroupRecord
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
+from kavka.model import GoneTopic
 
 TopicId: TypeAlias = Callable[[str], uuid.UUID | None]
 """The id of a topic, None if it is not there."""
@@ -201,7 +202,9 @@ class GroupShard:
                 errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 continue
             errors.append(ErrorCode.NONE)
-            committed = CommittedOffset(wanted.offset, wanted.leader_epoch, metadata, wall_ms, expires_at_ms)
+            committed = CommittedOffset(
+                wanted.offset, wanted.leader_epoch, metadata, wall_ms, expires_at_ms, wanted.topic_id
+            )
             records.append(OffsetRecord(group_id, wanted.topic, wanted.partition, committed))
         return CommitDecision(errors, records)
 
@@ -225,9 +228,9 @@ class GroupShard:
         keys = [OffsetKey(group_id, topic, partition) for topic, partition in partitions if topic not in read]
         return errors, [offset_tombstone(key) for key in dict.fromkeys(keys) if key in there]
 
-    def forget_topics(self, topics: Iterable[str]) -> list[CoordinatorRecord]:
+    def forget_topics(self, topics: Iterable[GoneTopic]) -> list[CoordinatorRecord]:
         """The records that delete the offsets of deleted topics."""
-        return [offset_tombstone(key) for key in self.offsets.keys_of_topics(topics)]
+        return [offset_tombstone(key) for key in self.offsets.keys_of_deleted(topics)]
 
     def expire(self, group_id: str, *, wall_ms: int, retention_ms: int) -> Expiry:
         """What of a group is over its retention; a group without members goes with its last offset.

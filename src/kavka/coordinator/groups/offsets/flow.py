@@ -23,6 +23,7 @@ from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_f
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
+from kavka.model import NO_TOPIC_ID, GoneTopic
 
 logger = Logger(__name__)
 
@@ -164,11 +165,13 @@ class OffsetsFlow:
         if group is not None:
             group.check_fetch(member_id, member_epoch)
 
-    def fetch(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        """The offset; None if there is none. Raises `RequestError`, also where its deletion may still be undone: who
-        finds no offset begins elsewhere."""
+    def fetch(
+        self, group_id: str, topic: str, partition: int, topic_id: uuid.UUID = NO_TOPIC_ID
+    ) -> CommittedOffset | None:
+        """The offset; None if there is none, or none for the topic with this id. Raises `RequestError`, also where its
+        deletion may still be undone: who finds no offset begins elsewhere."""
         active = self._find(group_id, empty_allowed=True)
-        found = active.shard.offsets.get(group_id, topic, partition)
+        found = active.shard.offsets.get(group_id, topic, partition, topic_id)
         if found is None:
             active.require_committed()
         return found
@@ -197,11 +200,12 @@ class OffsetsFlow:
         error = await self._writer.delete(active, records)
         return [own if own is not ErrorCode.NONE else error for own in errors]
 
-    async def on_topics_deleted(self, topics: Sequence[str]) -> None:
+    async def on_topics_deleted(self, topics: Sequence[GoneTopic]) -> None:
         """Deletes the offsets that groups committed for these topics.
 
-        In all partitions in this step: what is committed for topics that are made again under these names stays. A
-        partition whose log is being read forgets them in the step in which it is served.
+        In all partitions in this step: what is committed for topics that are made again under these names stays, also
+        where a topic's id is not known. A partition whose log is being read forgets them in the step in which it is
+        served.
         """
         deleting = []
         for active in self._shards():
@@ -216,7 +220,7 @@ class OffsetsFlow:
         topics, active.deleted_topics = active.deleted_topics, {}
         return self._forget(active, list(topics)) if topics else None
 
-    def _forget(self, active: ActiveGroupShard, topics: Sequence[str]) -> Coroutine[None, None, None]:
+    def _forget(self, active: ActiveGroupShard, topics: Sequence[GoneTopic]) -> Coroutine[None, None, None]:
         return self._await_forgotten(active.partition, self._writer.delete(active, active.shard.forget_topics(topics)))
 
     async def _await_forgotten(self, partition: int, deleting: Coroutine[None, None, ErrorCode]) -> None:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kavka.coordinator.groups.consumer.decide.group import FIRST_COMMIT_VERSION
 from kavka.coordinator.groups.decide.records import OffsetRecord
 from kavka.errors import ErrorCode
-from kavka.model import LeaderEpoch, Offset
+from kavka.model import NO_TOPIC_ID, LeaderEpoch, Offset
 
 NO_RETENTION: Final = -1
 """What OffsetCommit 2-4 says where the broker's retention holds."""
 
 
 class OffsetToCommit(NamedTuple):
-    """One partition of an OffsetCommit."""
+    """One partition of an OffsetCommit; `topic_id` is that of the topic which has the name now."""
 
     topic: str
     partition: int
     offset: Offset
     leader_epoch: LeaderEpoch
     metadata: str | None
+    topic_id: uuid.UUID = NO_TOPIC_ID
 
 
 class CommitRequest(NamedTuple):

@@ -19,6 +19,9 @@ Decides which offset holds for a partition. Must not know groups, members, the l
     I6  a marker ends what was appended before it, and nothing that is appended while it waits for the followers: 1. a
         marker is written twice, and the second one comes late; 2. the producer commits an offset in its next
         transaction; 3. both are committed at once. The next transaction may still be aborted
+    I7  the end of a topic takes no offset with it that was committed for another one of its name. The interleaving: 1 a
+        coordinator is cut off; 2 a topic is deleted, made again, and read; 3 a member commits; 4 the coordinator hears
+        of all that at once. The other way round, offsets of a topic that is gone hold for no other one (`get`)
 
 A position is the number of a record's append, in the order of the log.
 
@@ -27,12 +30,14 @@ Source: KIP-98, KIP-447; Kafka's OffsetMetadataManager, KAFKA-16371.
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kavka.coordinator.groups.decide.records import CommittedOffset, OffsetRecord, offset_record
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
+from kavka.model import NO_TOPIC_ID, GoneTopic
 
 
 class OffsetKey(NamedTuple):
@@ -54,6 +59,14 @@ class _Placed(NamedTuple):
     committed: CommittedOffset | None
 
 
+def _key_of(record: OffsetRecord) -> OffsetKey:
+    return OffsetKey(record.group_id, record.topic, record.partition)
+
+
+def _topic_id_of(record: OffsetRecord) -> uuid.UUID:
+    return NO_TOPIC_ID if record.committed is None else record.committed.topic_id
+
+
 class GroupOffsets:
     """All offsets of one partition of `__consumer_offsets`."""
 
@@ -63,16 +76,24 @@ class GroupOffsets:
         """By producer id. A key has several while appends of one transaction are under way."""
         self._open: Counter[str] = Counter()
         """How many pending keys a group has, over all transactions."""
-        self._under_way: dict[str, Counter[OffsetKey]] = {}
-        """By group, the keys of records that were appended outside of transactions and are not committed yet."""
-        self._in_doubt: dict[str, set[OffsetKey]] = {}
-        """By group, the keys of records that are in the log and perhaps committed (I5)."""
+        self._under_way: dict[str, dict[OffsetKey, list[uuid.UUID]]] = {}
+        """By group, the keys of records that were appended outside of transactions and are not committed yet, with the
+        topic's id in each."""
+        self._in_doubt: dict[str, dict[OffsetKey, uuid.UUID]] = {}
+        """By group, the keys of records that are in the log and perhaps committed (I5), with the topic's id in the
+        last."""
 
     # -- questions
 
-    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+    def get(
+        self, group_id: str, topic: str, partition: int, topic_id: uuid.UUID = NO_TOPIC_ID
+    ) -> CommittedOffset | None:
+        """The offset that holds. Who knows the topic's id gets none that was committed for another one (I7)."""
         placed = self._committed.get(group_id, {}).get((topic, partition))
-        return None if placed is None else placed.committed
+        found = None if placed is None else placed.committed
+        if found is None or NO_TOPIC_ID in (topic_id, found.topic_id) or topic_id == found.topic_id:
+            return found
+        return None
 
     def of_group(self, group_id: str) -> list[tuple[str, int, CommittedOffset]]:
         """All offsets of a group, by topic and partition."""
@@ -111,40 +132,59 @@ class GroupOffsets:
                 keys.update((key, None) for key in waiting if key.group_id == group_id)
         return list(keys)
 
-    def keys_of_topics(self, topics: Iterable[str]) -> Iterator[OffsetKey]:
-        """What groups have committed, or may commit, for these topics."""
-        gone = set(topics)
+    def keys_of_deleted(self, topics: Iterable[GoneTopic]) -> Iterator[OffsetKey]:
+        """What groups have committed, or may commit, for these topics, and for no other one of their names (I7)."""
+        gone: dict[str, list[GoneTopic]] = {}
+        for topic in topics:
+            gone.setdefault(topic.name, []).append(topic)
         for group_id in dict.fromkeys((*self._committed, *self._open, *self._under_way, *self._in_doubt)):
-            yield from (key for key in self.keys_of(group_id) if key.topic in gone)
+            for key in self.keys_of(group_id):
+                if key.topic in gone and all(
+                    any(topic.had(topic_id) for topic in gone[key.topic]) for topic_id in self._topic_ids_of(key)
+                ):
+                    yield key
+
+    def _topic_ids_of(self, key: OffsetKey) -> Iterator[uuid.UUID]:
+        """For which topics of its name something was committed, perhaps too, or is pending."""
+        committed = self.get(key.group_id, key.topic, key.partition)
+        if committed is not None:
+            yield committed.topic_id
+        yield from self._under_way.get(key.group_id, {}).get(key, ())
+        doubtful = self._in_doubt.get(key.group_id, {})
+        if key in doubtful:
+            yield doubtful[key]
+        for waiting in self._pending.values():
+            yield from (placed.committed.topic_id for placed in waiting.get(key, ()) if placed.committed is not None)
 
     # -- changes
 
     def begin(self, records: Sequence[OffsetRecord]) -> None:
         """Records outside of transactions are on their way into the log (I4)."""
-        for group_id, topic, partition, _committed in records:
-            self._under_way.setdefault(group_id, Counter())[OffsetKey(group_id, topic, partition)] += 1
+        for record in records:
+            keys = self._under_way.setdefault(record.group_id, {})
+            keys.setdefault(_key_of(record), []).append(_topic_id_of(record))
 
     def finish(self, records: Sequence[OffsetRecord]) -> None:
         """It is known what became of the records, or that nobody will know."""
-        for group_id, topic, partition, _committed in records:
-            key, keys = OffsetKey(group_id, topic, partition), self._under_way[group_id]
-            keys[key] -= 1
+        for record in records:
+            key, keys = _key_of(record), self._under_way[record.group_id]
+            keys[key].remove(_topic_id_of(record))
             if not keys[key]:
                 del keys[key]
             if not keys:
-                del self._under_way[group_id]
+                del self._under_way[record.group_id]
 
     def doubt(self, records: Sequence[OffsetRecord]) -> None:
         """Records outside of transactions are in the log, and nobody will say whether they are committed (I5)."""
-        for group_id, topic, partition, _committed in records:
-            self._in_doubt.setdefault(group_id, set()).add(OffsetKey(group_id, topic, partition))
+        for record in records:
+            self._in_doubt.setdefault(record.group_id, {})[_key_of(record)] = _topic_id_of(record)
 
     def replay(self, record: OffsetRecord, position: int) -> None:
         """A record outside of transactions is committed."""
-        key = OffsetKey(record.group_id, record.topic, record.partition)
+        key = _key_of(record)
         doubts = self._in_doubt.get(key.group_id)
         if doubts is not None:
-            doubts.discard(key)
+            doubts.pop(key, None)
             if not doubts:
                 del self._in_doubt[key.group_id]
         if record.committed is None:
@@ -156,7 +196,7 @@ class GroupOffsets:
         """Records of a transaction are on their way into the log (I3)."""
         waiting = self._pending.setdefault(producer_id, {})
         for record in records:
-            key = OffsetKey(record.group_id, record.topic, record.partition)
+            key = _key_of(record)
             if key not in waiting:
                 self._open[key.group_id] += 1
             waiting.setdefault(key, []).append(_Placed(position, record.committed))
