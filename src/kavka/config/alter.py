@@ -145,6 +145,21 @@ def usable_at_run_time(texts: Mapping[str, str], *, per_broker: bool) -> tuple[d
     return usable, refused
 
 
+def alter_group(
+    group_id: str,
+    entries: Sequence[tuple[str, str | None]],
+    current: Mapping[str, str],
+    broker: BrokerConfig,
+    *,
+    share_version: int = DEAD_LETTERS_FROM,
+) -> dict[str, str]:
+    """What a group sets after AlterConfigs, which replaces all of it; else as `alter_group_incrementally`."""
+    texts = _replacement(entries)
+    _refuse_without_group(group_id)
+    _validate_group(texts, current, broker, share_version)
+    return texts
+
+
 def alter_group_incrementally(
     group_id: str,
     current: Mapping[str, str],
@@ -157,9 +172,20 @@ def alter_group_incrementally(
     RequestError."""
     refuse_duplicates(change.name for change in changes)
     refuse_nulls(changes)
+    _refuse_without_group(group_id)
+    texts = _applied(current, changes, GroupSettings.rows)
+    _validate_group(texts, current, broker, share_version)
+    return texts
+
+
+def _refuse_without_group(group_id: str) -> None:
     if not group_id:
         raise RequestError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-    texts = _applied(current, changes, GroupSettings.rows)
+
+
+def _validate_group(
+    texts: Mapping[str, str], current: Mapping[str, str], broker: BrokerConfig, share_version: int
+) -> None:
     try:
         for name, text in texts.items():
             row = GroupSettings.rows.get(name)
@@ -181,7 +207,6 @@ def alter_group_incrementally(
         _refuse_short_sessions(texts, broker)
     except ConfigError as error:
         raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from error
-    return texts
 
 
 def _refuse_short_sessions(texts: Mapping[str, str], broker: BrokerConfig) -> None:
@@ -196,15 +221,33 @@ def _refuse_short_sessions(texts: Mapping[str, str], broker: BrokerConfig) -> No
             raise ConfigError(f"{session} must be greater than {interval}")
 
 
+def alter_client_metrics(subscription: str, entries: Sequence[tuple[str, str | None]]) -> dict[str, str]:
+    """What a subscription to clients' metrics says after AlterConfigs, which replaces all of it. Raises
+    RequestError."""
+    texts = _replacement(entries)
+    _refuse_without_subscription(subscription)
+    _validate_client_metrics(texts)
+    return texts
+
+
 def alter_client_metrics_incrementally(
     subscription: str, current: Mapping[str, str], changes: Sequence[Change]
 ) -> dict[str, str]:
     """What a subscription to clients' metrics says after IncrementalAlterConfigs. Raises RequestError."""
     refuse_duplicates(change.name for change in changes)
     refuse_nulls(changes)
+    _refuse_without_subscription(subscription)
+    texts = _applied(current, changes, ClientMetricsSettings.rows)
+    _validate_client_metrics(texts)
+    return texts
+
+
+def _refuse_without_subscription(subscription: str) -> None:
     if not subscription:
         raise RequestError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
-    texts = _applied(current, changes, ClientMetricsSettings.rows)
+
+
+def _validate_client_metrics(texts: Mapping[str, str]) -> None:
     try:
         for name, text in texts.items():
             row = ClientMetricsSettings.rows.get(name)
@@ -222,7 +265,6 @@ def alter_client_metrics_incrementally(
             f"Invalid value {interval_ms} for interval.ms, interval must be between {MIN_PUSH_INTERVAL_MS} and "
             f"{MAX_PUSH_INTERVAL_MS} (1 hour)",
         )
-    return texts
 
 
 def is_this_broker(resource: str, broker_id: int, *, describing: bool = False) -> bool:

@@ -292,6 +292,30 @@ def alter_configs_of_groups(session: WireSession, version: int) -> None:
     session.connection.ask(change(GROUP, "..", (setting, DELETE, None)), 1)
 
 
+@scenario(ApiKey.ALTER_CONFIGS)
+def replace_configs_of_groups_and_subscriptions(session: WireSession, version: int) -> None:
+    if not has_groups_with_settings(session):
+        return
+    group, setting = session.name("group"), "consumer.session.timeout.ms"
+    session.record("only validated", alter(GROUP, group, {setting: "50000"}, validate_only=True), version)
+    session.record("set", alter(GROUP, group, {setting: "50000"}), version)
+    asked = describe((GROUP, group, [setting, "share.auto.offset.reset"]))
+    session.until(lambda: "50000" in repr(session.connection.ask(asked, 4)))
+    session.record("another", alter(GROUP, group, {"share.auto.offset.reset": "earliest"}), version)
+    session.until(lambda: "earliest" in repr(session.connection.ask(asked, 4)))
+    session.record("the first one is gone", asked, 4)
+    session.record("out of the broker's bounds", alter(GROUP, group, {setting: "1"}), version)
+    session.record("malformed", alter(GROUP, group, {setting: "soon"}), version)
+    session.record("unknown setting", alter(GROUP, group, {"no.such": "1"}), version)
+    session.record("null", alter(GROUP, group, {setting: None}), version)
+    session.record("no name", alter(GROUP, "", {setting: "50000"}), version)
+    metrics = session.name("metrics")
+    session.record("subscription", alter(CLIENT_METRICS, metrics, {"interval.ms": "1000"}), version)
+    session.record("interval too short", alter(CLIENT_METRICS, metrics, {"interval.ms": "99"}), version)
+    session.record("unknown to subscriptions", alter(CLIENT_METRICS, metrics, {"no.such": "1"}), version)
+    session.record("no name of a subscription", alter(CLIENT_METRICS, "", {"interval.ms": "1000"}), version)
+
+
 @scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 def alter_configs_of_metrics_subscriptions(session: WireSession, version: int) -> None:
     if not has_groups_with_settings(session):

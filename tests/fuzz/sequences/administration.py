@@ -5,7 +5,7 @@ kind of resource and its name) a whole list is made at once, in `_TOGETHER`; the
 
 Left out is what kavka takes or refuses otherwise, because both then know something else: settings that have no effect
 here (local.retention.ms, sizes of thread pools), quotas of 0 and below and segments of less than a MiB (which 3.9
-takes), min.insync.replicas of a cluster (which KRaft does not let go), AlterConfigs of groups and of subscriptions.
+takes), min.insync.replicas of a cluster (which KRaft does not let go).
 
 What is everybody's (settings of brokers, quotas of all who have none) is undone at the end by `undo`.
 """
@@ -262,7 +262,7 @@ class Administration(Requests):
                 ],
             )
             for kind, name, known in self._resources(subject)
-            if kind not in (GROUP, CLIENT_METRICS) and (kind, name) != (BROKER, "")
+            if (kind, name) != (BROKER, "")
         ]
 
     def described(self, subject: Subject) -> list[Any]:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.config.alter import Change, Operation, alter_client_metrics_incrementally, alter_group_incrementally
+from kavka.config.alter import (
+    Change,
+    Operation,
+    alter_client_metrics,
+    alter_client_metrics_incrementally,
+    alter_group,
+    alter_group_incrementally,
+)
 from kavka.config.broker import BrokerConfig
 from kavka.errors import RequestError
 
@@ -50,8 +57,20 @@ def test_a_group_sets_what_the_broker_allows() -> None:
     ],
 )
 def test_a_group_sets_nothing_else(group: str, name: str, value: str | None) -> None:
-    with pytest.raises(RequestError):
+    with pytest.raises(RequestError) as refused:
         alter_group_incrementally(group, {}, set_to(name, value), BROKER)
+    with pytest.raises(RequestError) as refused_too:
+        alter_group(group, [(name, value)], {}, BROKER)
+    assert (refused_too.value.code, refused_too.value.message) == (refused.value.code, refused.value.message)
+
+
+def test_all_that_a_group_or_a_subscription_sets_can_be_replaced_at_once() -> None:
+    before = {"consumer.session.timeout.ms": "50000"}
+    entries = [("consumer.heartbeat.interval.ms", "6000")]
+    assert alter_group("g", entries, before, BROKER) == dict(entries)
+    assert alter_group("g", [], before, BROKER) == {}
+    assert alter_client_metrics("s", [("interval.ms", "1000")]) == {"interval.ms": "1000"}
+    assert alter_client_metrics("s", []) == {}
 
 
 @pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
@@ -97,3 +116,5 @@ def test_a_subscription_says_what_of_whom_and_how_often() -> None:
 def test_a_subscription_says_nothing_else(subscription: str, name: str, value: str) -> None:
     with pytest.raises(RequestError):
         alter_client_metrics_incrementally(subscription, {}, set_to(name, value))
+    with pytest.raises(RequestError):
+        alter_client_metrics(subscription, [(name, value)])

@@ -1,11 +1,12 @@
-"""AlterConfigs (key 33): replaces all settings that a topic, or a broker at run time, has of its own.
+"""AlterConfigs (key 33): replaces all settings that a topic, a broker at run time, a group or a metrics subscription
+has of its own.
 
 Behaviour   Settings that the request does not name go back to their defaults. Each resource is changed for itself; one
             that is named twice is INVALID_REQUEST. validate_only runs every check and writes nothing.
             REQUEST_TIMED_OUT: ZooKeeper did not say whether the change is written.
 Versions    0; 1; 2 flexible.
-Not supported  Groups and metrics subscriptions: INVALID_REQUEST; IncrementalAlterConfigs changes them. Loggers:
-            INVALID_REQUEST, as in Apache Kafka.
+            Groups and metrics subscriptions as in IncrementalAlterConfigs, as Apache Kafka 4 takes them here, too.
+Not supported  Loggers: INVALID_REQUEST, as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.configs.alteration import alter_each, change_broker, change_topic
-from kavka.broker.api.configs.resources import ResourceType
-from kavka.config.alter import alter_broker, alter_topic
+from kavka.broker.api.configs.resources import ResourceType, require_name
+from kavka.config.alter import alter_broker, alter_client_metrics, alter_group, alter_topic
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
 from kavka.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
+from kavka.zookeeper.znode_paths import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
 
 if TYPE_CHECKING:
     from kavka.broker.api.configs.ports import ConfigsBroker
@@ -55,6 +57,24 @@ async def _alter(broker: ConfigsBroker, resource: AlterConfigsResource, *, valid
                 broker,
                 name,
                 lambda current, per_broker: alter_broker(entries, current, configs.broker, per_broker=per_broker),
+                validate_only=validate_only,
+            )
+        case ResourceType.GROUP:
+            require_name(name, "Default group resources are not allowed.")
+            await configs.change_other(
+                GROUPS_ENTITY,
+                name,
+                lambda current: alter_group(
+                    name, entries, current, configs.broker, share_version=broker.features.share_version()
+                ),
+                validate_only=validate_only,
+            )
+        case ResourceType.CLIENT_METRICS:
+            require_name(name, "Subscription name can't be empty")
+            await configs.change_other(
+                CLIENT_METRICS_ENTITY,
+                name,
+                lambda _current: alter_client_metrics(name, entries),
                 validate_only=validate_only,
             )
         case unknown:
