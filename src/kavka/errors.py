@@ -173,6 +173,14 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
+    @classmethod
+    def answered(cls, code: int) -> ErrorCode:
+        """The error that another broker answered with; UNKNOWN_SERVER_ERROR for a number that is not known here."""
+        try:
+            return cls(code)
+        except ValueError:
+            return cls.UNKNOWN_SERVER_ERROR
+
     @property
     def retriable(self) -> bool:
         """Whether a client may send the same request again."""

@@ -7,10 +7,7 @@ from kavka.errors import ErrorCode, RequestError
 
 def error_of(code: int) -> ErrorCode:
     """The `ErrorCode`; a number that this version of kavka does not know counts as UNKNOWN_SERVER_ERROR."""
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return ErrorCode.answered(code)
 
 
 def error_name(code: int) -> str:

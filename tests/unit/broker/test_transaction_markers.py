@@ -11,7 +11,7 @@ from kavka.broker.metadata.metadata_cache import Endpoint, MetadataCache, Partit
 from kavka.broker.transactions.markers import Marker, TransactionMarkers
 from kavka.broker.transactions.peers import MAX_WAITING, Lane, PeerAccess
 from kavka.coordinator.transactions.decide.state import Transaction, TransactionState
-from kavka.errors import ConnectionFailed, ErrorCode
+from kavka.errors import ConnectionFailed, ErrorCode, InvariantViolation
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
@@ -169,6 +169,20 @@ def test_a_marker_that_was_not_written_is_written_again(monkeypatch: pytest.Monk
     runs(scenario, monkeypatch)
 
 
+def test_a_marker_whose_error_nobody_knows_here_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker of a later version may answer so. The transaction never ended, and nothing was logged."""
+
+    async def scenario() -> None:
+        unheard_of: list[ErrorCode] = [9_999]  # type: ignore[list-item]
+        room = Room(Partitions(), Peer(Partitions(*unheard_of)))
+        room.lead(A, OTHER)
+        room.lead(B, OWN)
+        assert await room.markers.write(TRANSACTION, 5)
+        assert [marker.partitions for marker in room.there.partitions.written] == [[A], [A]]
+
+    runs(scenario, monkeypatch)
+
+
 def test_after_a_lost_connection_the_leader_of_then_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         room = Room(Partitions(), Peer(Partitions(), ConnectionFailed("gone")))
@@ -248,6 +262,23 @@ def test_what_comes_while_a_request_is_under_way_goes_together_with_the_next(mon
         gate.set()
         assert await asyncio.gather(*asking) == [0, 10, 20, 30, 40, 50]
         assert sent == [[0, 1, 2, 3], [4, 5]]
+
+    runs(scenario, monkeypatch)
+
+
+def test_a_bug_in_sending_comes_to_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were cancelled, and whoever waited for their tasks took that for the end of the broker."""
+
+    async def scenario() -> None:
+        async def send(connection: object, items: Sequence[int]) -> Sequence[int]:
+            raise InvariantViolation("no such item")
+
+        async def open_peer(host: str, port: int, timeout_ms: int) -> Peer:
+            return Peer(Partitions())
+
+        lane: Lane[int, int] = Lane(lambda: Endpoint("there", 1), open_peer, send)  # type: ignore[arg-type]
+        with pytest.raises(InvariantViolation):
+            await lane.ask(1)
 
     runs(scenario, monkeypatch)
 

@@ -247,7 +247,7 @@ class TransactionMarkers:
         # One producer has one transaction that ends at a time, so its id tells which marker an answer is for.
         found = {
             result.producer_id: {
-                TopicPartition(topic.name, partition.partition_index): ErrorCode(partition.error_code)
+                TopicPartition(topic.name, partition.partition_index): ErrorCode.answered(partition.error_code)
                 for topic in result.topics
                 for partition in topic.partitions
             }

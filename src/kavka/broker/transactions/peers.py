@@ -4,7 +4,7 @@ Decides how requests to one broker are gathered: one is under way, and what come
 So a request waits at most one round trip, and a broker that is slow gets few large ones. Must not know what they mean.
 
     I1  every item ends: with its answer, or with `ConnectionFailed`, after which nobody knows whether it was carried
-        out. It is not sent again here
+        out. It is not sent again here. A bug of ours goes to who asked, and not past everybody
     I2  a lane holds at most MAX_WAITING items; more are refused as if the broker could not be reached
 
 Source: Kafka's InterBrokerSendThread, AddPartitionsToTxnManager and TransactionMarkerChannelManager.
@@ -92,9 +92,12 @@ class Lane(Generic[Item, Result]):
                 if not answer.done():
                     answer.set_exception(ConnectionFailed(str(failure)))
             return
-        except BaseException:
+        except BaseException as stopped:
             for _item, answer in batch:
-                answer.cancel()
+                if isinstance(stopped, asyncio.CancelledError):
+                    answer.cancel()
+                elif not answer.done():
+                    answer.set_exception(stopped)
             raise
         for (_item, answer), result in zip(batch, results, strict=True):
             if not answer.done():

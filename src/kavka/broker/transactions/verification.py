@@ -205,13 +205,13 @@ class TransactionVerification:
             )
             found = {
                 result.transactional_id: {
-                    TopicPartition(topic.name, partition.partition_index): ErrorCode(partition.partition_error_code)
+                    TopicPartition(topic.name, one.partition_index): ErrorCode.answered(one.partition_error_code)
                     for topic in result.topic_results
-                    for partition in topic.results_by_partition
+                    for one in topic.results_by_partition
                 }
                 for result in answer.results_by_transaction
             }
-            whole = ErrorCode(answer.error_code)
+            whole = ErrorCode.answered(answer.error_code)
             if whole is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
                 # It is this broker that lacks a right. A client would take it for its own, and end.
                 logger.error(
