@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from kavka.runtime.http import http_deadlines
+from kavka.runtime.http import http_deadlines, http_server
 from kavka.runtime.http.http_deadlines import TimedHttp
 from kavka.runtime.http.http_server import configuration
+from kavka.runtime.loop import new_event_loop
+from kavka.runtime.tls.server_tls import ServerTls, ServerTlsSettings
+from tests.kit.certificates import Authority
 
 HEAD = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 PIECE = bytes(100_000)
@@ -191,3 +197,45 @@ def test_who_sends_too_many_requests_fills_no_log(caplog: pytest.LogCaptureFixtu
     said = [each.getMessage() for each in caplog.records]
     assert said.count("Exceeded concurrency limit.") <= 1
     assert said.count("another line") == 100
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, new_event_loop])
+def test_connections_that_never_speak_tls_shut_nobody_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """A thousand of them took all descriptors of the process for a minute, without a login."""
+    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 5)
+    authority = Authority()
+    tls = ServerTls(ServerTlsSettings(certificate=str(authority.sign("console").write(tmp_path / "console.pem"))))
+    (tmp_path / "authority.pem").write_text(authority.certificate)
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "authority.pem"))
+
+    async def scenario() -> None:
+        before = len(os.listdir("/proc/self/fd"))
+        bound = socket.create_server(("127.0.0.1", 0))
+        place = bound.getsockname()
+        ready = asyncio.Event()
+        serving = asyncio.create_task(
+            http_server.serve_application(configuration(app), bound, tls=tls, on_ready=ready.set)
+        )
+        async with asyncio.timeout(60):
+            await ready.wait()
+            asked_reader, asked = await asyncio.open_connection(*place, ssl=trusted, server_hostname="localhost")
+            asked.write(HEAD.replace(b" / ", b" /slow "))
+            silent_ones = [await asyncio.open_connection(*place) for _ in range(20)]
+            for reader, _ in silent_ones[:15]:
+                assert await reader.read() == b""
+            # A listener, both sides of 5 connections, and this side of those that were ended.
+            while len(os.listdir("/proc/self/fd")) > before + 1 + 2 * 6 + 15:  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0.01)
+            reader, writer = await asyncio.open_connection(*place, ssl=trusted, server_hostname="localhost")
+            writer.write(HEAD)
+            assert b"200" in await reader.readuntil(b"0\r\n\r\n")
+            assert b"200" in await asked_reader.readuntil(b"0\r\n\r\n")
+        for each in [writer, asked, *(found for _, found in silent_ones)]:
+            each.close()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(scenario())

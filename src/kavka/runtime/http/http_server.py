@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import uvicorn
 
-from kavka.runtime.http.http_deadlines import TimedHttp
+from kavka.runtime.http.entrance import Entrance
+from kavka.runtime.http.http_deadlines import MOST_CONNECTIONS, TimedHttp
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -49,12 +50,13 @@ async def serve_application(
     """Serves until a signal comes, or with `while_input` until standard input ends."""
     if tls is not None:
         config.load()
-        config.ssl = tls.context
-    server = _Server(config, on_ready, on_stopping)
+        config.ssl = tls.context  # So that it calls the scheme https.
+    entrance = None if tls is None else Entrance(bound, tls.context, MOST_CONNECTIONS)
+    server = _Server(config, on_ready, on_stopping, entrance)
     if while_input:
         _end_with_input(server)
     watch = None if tls is None else asyncio.create_task(tls.watch(), name="certificate")
-    await server.serve(sockets=[bound])
+    await server.serve(sockets=[bound] if entrance is None else [])
     if watch is not None:
         watch.cancel()
 
@@ -99,19 +101,33 @@ _seldom: Final = _Seldom()
 class _Server(uvicorn.Server):
     """Tells when it accepts, and when it is about to stop."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], on_stopping: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        on_ready: Callable[[], None],
+        on_stopping: Callable[[], None],
+        entrance: Entrance | None,
+    ) -> None:
         super().__init__(config)
+        self._entrance = entrance
         self._on_ready = on_ready
         self._on_stopping = on_stopping
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._on_stopping()
+        if self._entrance is not None:
+            await self._entrance.close()
         await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and not self.should_exit:
+            if self._entrance is not None:
+                self._entrance.open(self._protocol, lambda: len(self.server_state.connections))
             self._on_ready()
+
+    def _protocol(self) -> asyncio.Protocol:
+        return TimedHttp(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
 
 def _end_with_input(server: uvicorn.Server) -> None:
