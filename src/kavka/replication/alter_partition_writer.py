@@ -99,7 +99,7 @@ class AlterPartitionWriter:
         except ConnectionFailed as failure:
             return [IsrUnknown(str(failure))] * len(proposals)
         if response.error_code != ErrorCode.NONE:
-            return [IsrUnknown(ErrorCode(response.error_code).name)] * len(proposals)
+            return [IsrUnknown(ErrorCode.answered(response.error_code).name)] * len(proposals)
         answers: dict[tuple[object, int], PartitionAnswer] = {
             (topic.topic_id if with_ids else topic.topic_name, partition.partition_index): partition
             for topic in response.topics
@@ -140,7 +140,7 @@ class AlterPartitionWriter:
 def _answer(answer: PartitionAnswer | None) -> IsrAnswer:
     if answer is None:
         return IsrUnknown("the controller's answer leaves the partition out")
-    error = ErrorCode(answer.error_code)
+    error = ErrorCode.answered(answer.error_code)
     if error is ErrorCode.NONE:
         isr = tuple(BrokerId(broker_id) for broker_id in answer.isr)
         return IsrCommitted(LeaderAndIsr(BrokerId(answer.leader_id), answer.leader_epoch, isr, answer.partition_epoch))

@@ -189,6 +189,19 @@ def test_the_controller_is_told_the_broker_epochs_that_the_members_fetched_with(
     assert answers == [IsrCommitted(LeaderAndIsr(A, 1, (A, B), 4)), IsrRejected(ErrorCode.INELIGIBLE_REPLICA)]
 
 
+def test_of_an_error_that_is_not_known_here_the_outcome_is_unknown() -> None:
+    """A controller of a later version may answer so."""
+
+    def of_the_partition(request: AlterPartitionRequest) -> AlterPartitionResponse:
+        return answered(PartitionData(partition_index=0, error_code=9_999))
+
+    def of_all(request: AlterPartitionRequest) -> AlterPartitionResponse:
+        return AlterPartitionResponse(error_code=9_999, topics=[])
+
+    for answer in (of_the_partition, of_all):
+        assert asyncio.run(ask_controller(answer).write([proposal()])) == [IsrUnknown("UNKNOWN_SERVER_ERROR")]
+
+
 @pytest.mark.parametrize(
     ("code", "is_rejected"),
     [

@@ -116,7 +116,8 @@ class GroupCensus:
             ListGroupsResponse,
         )
         if answer.error_code != ErrorCode.NONE:
-            raise RequestError(ErrorCode(answer.error_code), f"broker {broker_id} does not say which groups it has")
+            error = ErrorCode.answered(answer.error_code)
+            raise RequestError(error, f"broker {broker_id} does not say which groups it has")
         return [
             GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type)
             for group in answer.groups

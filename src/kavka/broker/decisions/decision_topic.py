@@ -206,7 +206,7 @@ class ReplicatedDecisionTopic:
             ProduceResponse,
             timeout_ms=2 * TIMEOUT_MS,
         )
-        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+        return ErrorCode.answered(answer.responses[0].partition_responses[0].error_code)
 
 
 def bounds(config: BrokerConfig) -> Mapping[str, str]:

@@ -79,7 +79,7 @@ async def _ask(controller: ControllerLink, config: BrokerConfig, broker_id: Brok
     except ConnectionFailed as failure:
         return str(failure)
     if answer.error_code != ErrorCode.NONE:
-        return ErrorCode(answer.error_code).name
+        return ErrorCode.answered(answer.error_code).name
     if answer.remaining_partitions:
         return f"partitions without another replica that could lead: {len(answer.remaining_partitions)}"
     return None

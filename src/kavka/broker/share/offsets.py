@@ -124,7 +124,7 @@ class ShareOffsets:
         ends: dict[Place, Offset | ErrorCode] = dict.fromkeys(places, ErrorCode.UNKNOWN_SERVER_ERROR)
         for topic in answer.topics:
             for one in topic.partitions:
-                error = ErrorCode(one.error_code)
+                error = ErrorCode.answered(one.error_code)
                 ends[topic.name, one.partition_index] = one.offset if error is ErrorCode.NONE else error
         return ends
 

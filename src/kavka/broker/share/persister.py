@@ -260,7 +260,7 @@ class SharePersister:
                 result = answer.results[0].partitions[0]
                 if result.error_code == ErrorCode.NONE:
                     return result
-                refusal = RequestError(ErrorCode(result.error_code), result.error_message or "")
+                refusal = RequestError(ErrorCode.answered(result.error_code), result.error_message or "")
             except RequestError as refused:
                 refusal = refused
             except ConnectionFailed as failure:
