@@ -224,6 +224,13 @@ DIFFERENCES = (
         -1,
         "as the row above",
     ),
+    Difference(
+        "fetch_what_waits",
+        "behind what is uncommitted, read committed",
+        r"\.waited",
+        True,
+        "who asks for more than it may see yet waits for it; Kafka answers at once, and is asked again at once",
+    ),
     *(
         Difference(
             "produce_to_a_partition_twice",

@@ -319,6 +319,7 @@ def fetch_what_waits(session: WireSession, version: int) -> None:
     tx.produce(topic)
     ask("uncommitted", wanted())
     ask("uncommitted, read committed", wanted(), isolation_level=1)
+    ask("behind what is uncommitted, read committed", wanted(offset=1), isolation_level=1)
 
 
 @scenario(ApiKey.FETCH, min_version=11)

@@ -8,8 +8,9 @@ Behaviour   Incremental fetch sessions (KIP-227). The request waits in the purga
             Records never pass through this process: an answer carries slices that the network room
             sends with sendfile.
             Where a session names a topic that was deleted, and made again under its name, its id is unknown:
-            UNKNOWN_TOPIC_ID. Apache Kafka 3.9 remembers the name, and answers INCONSISTENT_TOPIC_ID. A request that
-            names a partition which is not here, or not allowed, does not wait.
+            UNKNOWN_TOPIC_ID. Apache Kafka remembers the name, and answers INCONSISTENT_TOPIC_ID. A request that
+            names a partition which is not here, or not allowed, does not wait. One for an offset that is there, and
+            that the consumer may not see yet, waits; Apache Kafka answers it at once.
             Replicas on other brokers (replica id >= 0) read up to the log end. The offset that they ask for shows how
             far they have come. From version 11 on a consumer may read from a follower, up to that follower's high
             watermark. Where replica.selector.class selects by rack, the leader names the replica to read from.
