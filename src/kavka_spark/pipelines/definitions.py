@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -277,4 +278,11 @@ def _run_module(file: Path, spark: SparkSession) -> None:
     module = importlib.util.module_from_spec(spec)
     module.__dict__["spark"] = spark
     # It is not put into sys.modules: functions of it that workers run are then pickled by value.
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except SystemExit as ended:
+        lines = [each.lineno or 0 for each in traceback.extract_tb(ended.__traceback__) if each.filename == str(file)]
+        raise DefinitionProblem(
+            f"it ended the program (sys.exit({ended.code})): a file of definitions only defines",
+            Place(str(file), lines[-1]),
+        ) from ended

@@ -47,7 +47,7 @@ def main() -> int:
     log = Path(tempfile.mkdtemp(prefix="kavka-pipeline-"))
     try:
         status = _run(order, spec, journal, log, is_over)
-    except Exception as error:  # noqa: BLE001  # the journal is how its problem is heard of
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # the journal is how its problem is heard of
         journal.write("problem", **problem_of(error, spec).as_json())
         status = FAILED
     finally:

@@ -104,7 +104,8 @@ class Runner:
             status = self.status or 0
             ended = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
             problem = f"Spark's driver {ended} and left no message"
-            yield {"event": "problem", "problem": f"{problem}; its last ones:\n{self.log_tail()}"}
+            told = f"{problem}; its last ones:\n{self.log_tail()}"
+            yield {"event": "problem", "at": time.time(), "problem": told}
 
     def ask_to_stop(self) -> None:
         """Asks the driver to end when it can; `events` goes on until then."""

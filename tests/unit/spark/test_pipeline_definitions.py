@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kavka.errors import ConfigError
-from kavka_spark.pipelines.definitions import DefinitionProblem, Definitions, Place, SqlFlow
+from kavka_spark.pipelines.definitions import DefinitionProblem, Definitions, Place, Registry, SqlFlow, load_definitions
 from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import KEPT, Journal, JournalReader, journals, new_journal_path
 from kavka_spark.pipelines.problems import plain, problem_of
 from kavka_spark.pipelines.progress import Figures, source_lag
-from kavka_spark.pipelines.spec import SpecError, parse_spec
+from kavka_spark.pipelines.spec import SpecError, parse_spec, read_spec
 from kavka_spark.pipelines.sql_definitions import SqlProblem, sql_definitions
 from kavka_spark.stream_plans import require_frame
 
@@ -222,3 +223,14 @@ def test_a_function_that_returns_no_frame_is_told(made: object, said: str) -> No
     """Spark said that a NoneType has no attribute _jdf."""
     with pytest.raises(ConfigError, match=said):
         require_frame(made, "orders")
+
+
+def test_a_definition_that_ends_the_program_is_told_with_its_line(tmp_path: Path) -> None:
+    """The command ended with a traceback of its own."""
+    (tmp_path / "transformations").mkdir()
+    (tmp_path / "transformations" / "a.py").write_text("import sys\n\nsys.exit(3)\n")
+    (tmp_path / "pipeline.yml").write_text("name: n\nstorage: s\n")
+    session: Any = None
+    with pytest.raises(DefinitionProblem, match=r"ended the program \(sys\.exit\(3\)\)") as told:
+        load_definitions(read_spec(tmp_path), Registry(), session)
+    assert told.value.place.line == 3

@@ -13,6 +13,8 @@ from kavka.runtime.http.webhooks import NotDelivered, post
 from kavka_spark.pipelines.alerts import Alerts, Book
 from kavka_spark.pipelines.exports import Exports
 from kavka_spark.pipelines.monitor import Condition, Limits, Monitor
+from kavka_spark.pipelines.order import Order
+from kavka_spark.pipelines.runner import Runner
 from kavka_spark.pipelines.spec import PipelineSpec, SpecError, parse_spec
 from tests.kit.http_receiver import HttpReceiver
 from tests.kit.ports import free_port
@@ -87,6 +89,20 @@ def test_a_driver_that_dies_is_a_failed_run(events: list[dict[str, Any]]) -> Non
     for event in events:
         monitor.take(event)
     assert [each.rule for each in monitor.conditions(1.0)] == ["failed"]
+
+
+def test_a_driver_that_is_killed_is_a_failed_run_and_no_traceback(tmp_path: Path) -> None:
+    """What the runner makes of it had no time, which the monitor asked for: a command ended with a KeyError."""
+    spec = parse_spec(tmp_path / "pipeline.yml", {"name": "shop", "storage": "s"})
+    monitor = Monitor("shop", Limits())
+    with Runner(spec, Order(str(tmp_path / "pipeline.yml"), "", "run")) as running:
+        running.kill()
+        events = [event for event in running.events() if event is not None]
+    for event in events:
+        monitor.take(event)
+    [failed] = monitor.conditions(1.0)
+    assert failed.rule == "failed"
+    assert "Spark's driver was ended by signal 9 and left no message" in failed.text
 
 
 def test_a_lag_counts_when_it_has_lasted() -> None:
