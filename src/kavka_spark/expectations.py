@@ -118,6 +118,9 @@ def expect(
         raise ConfigError("expect(into=...) without quarantine=: nothing would go there")
 
     def decorate(query: Query) -> Query:
+        if not callable(query):
+            # What pyspark's decorators return: the table is defined already, and none of this would count for it.
+            raise ConfigError("@expect stands above @dp.table or @dp.append_flow: write it below, next to the function")
         if quarantine:
             _define_quarantine(query, expectations, f"{_name(query)}_quarantine" if into is None else into)
 

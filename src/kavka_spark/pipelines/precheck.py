@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Final, Literal, NamedTuple
 
 from pyspark.pipelines.output import Sink
@@ -41,6 +42,8 @@ OURS: Final = "kavka"
 ANSWER_S: Final = 10.0
 """How long brokers may take to answer: one that is being started again is there by then."""
 AGAIN_S: Final = 0.2
+NEAR: Final = 0.85
+"""Above how much alike "kavka" and "kafka" are, which is a format, too."""
 
 
 class Endpoint(NamedTuple):
@@ -89,10 +92,15 @@ def endpoints_problem(spec: PipelineSpec, definitions: Definitions, *, with_topi
     """The first reader or sink of kavka's whose options are wrong or whose brokers do not answer, or, `with_topics`,
     whose topics are not there."""
     for endpoint in (*readers_in(definitions), *sinks_in(definitions)):
+        place = definitions.place_of(endpoint.flow)
+        problem = None
         if endpoint.format == OURS:
-            problem = _asked(endpoint, spec, definitions.place_of(endpoint.flow), with_topics=with_topics)
-            if problem is not None:
-                return problem
+            problem = _asked(endpoint, spec, place, with_topics=with_topics)
+        elif endpoint.kind == "sink":
+            wrong = _wrong_sink(endpoint)
+            problem = told(wrong, spec, place, endpoint.flow) if wrong else None
+        if problem is not None:
+            return problem
     return None
 
 
@@ -131,6 +139,23 @@ def _asked(endpoint: Endpoint, spec: PipelineSpec, place: Place | None, *, with_
         return None
     problem = told(f"there is no topic {', '.join(map(repr, missing))}", spec, place, endpoint.flow)
     return replace(problem, next_step=f"kavka topics create {missing[0]}")
+
+
+def _wrong_sink(endpoint: Endpoint) -> str:
+    """What is wrong with a sink of another format than topics', which Spark asks for with its first rows only."""
+    from kavka_spark.lakehouse.delta_format import DeltaFormat
+    from kavka_spark.lakehouse.iceberg_format import IcebergFormat
+
+    formats = {each.name(): each for each in (DeltaFormat, IcebergFormat)}
+    if endpoint.format in formats:
+        try:
+            # Each flow has a checkpoint from the pipeline.
+            formats[endpoint.format]({**endpoint.options, "checkpointlocation": "/"}).target(streaming=True)
+        except ConfigError as error:
+            return str(error)
+        return ""
+    near = get_close_matches(endpoint.format, (OURS, *formats), 1, NEAR)
+    return f"there is no format {endpoint.format!r}; did you mean {near[0]!r}?" if near else ""
 
 
 def _missing_topics(endpoint: Endpoint) -> list[str]:

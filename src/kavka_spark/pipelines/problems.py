@@ -42,6 +42,10 @@ _NAMED_FLOW: Final = re.compile(r"[Ff]low '?`?([\w.`]+)`?'?")
 BROKERS_NEXT: Final = "are the brokers up? -b HOST:PORT, or kavka.bootstrap in pipeline.yml, names others"
 _NEXT: Final = (
     ("TABLE_OR_VIEW_NOT_FOUND", "define a table of that name, or spell it as it is defined"),
+    (
+        "Unsupported destination",
+        "no table and no sink has the name that the flow's target names: define it, or spell it as it is defined",
+    ),
     ("UNRESOLVED_COLUMN", "the message lists the columns that exist"),
     ("LOCATION_ALREADY_EXISTS", "the storage has another pipeline's files: give this one its own storage"),
     ("DATA_SOURCE_NOT_FOUND", 'is the format installed? `kavka spark doctor` checks it for "kavka"'),

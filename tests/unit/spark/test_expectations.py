@@ -145,3 +145,9 @@ def test_counts_of_a_micro_batch_without_rows_are_none() -> None:
     assert counts_of({"batchId": 3}) is None
     assert parse_column("drop: a: b") == ("drop", "a: b")
     assert parse_column("rows") is None
+
+
+def test_expectations_above_what_defines_the_table_are_refused() -> None:
+    """It is defined already then, and none of them counted: the run was well, and every row in the table."""
+    with pytest.raises(ConfigError, match=r"@expect stands above @dp\.table .*: write it below"):
+        expect(drop={"a": "x > 1"})(None)  # type: ignore[arg-type]  # what pyspark's decorators return

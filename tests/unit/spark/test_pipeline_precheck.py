@@ -204,6 +204,32 @@ def test_brokers_of_other_formats_are_not_asked(tmp_path: Path) -> None:
     assert endpoints_problem(spec_of(tmp_path), definitions, with_topics=False) is None
 
 
+@pytest.mark.parametrize(
+    ("form", "options", "said"),
+    [
+        ("kavkaa", {}, "there is no format 'kavkaa'; did you mean 'kavka'?"),
+        ("kavka-dleta", {}, "did you mean 'kavka-delta'?"),
+        ("kavka-delta", {}, "a Delta table has a path"),
+        ("kavka-delta", {"path": "/t", "mergeKey": "id"}, "mergeKeys"),
+        ("kavka-iceberg", {}, "table"),
+        ("kavka-delta", {"path": "/t", "mergeKeys": "id"}, ""),
+        ("kafka", {}, ""),
+        ("delta", {}, ""),
+    ],
+)
+def test_a_sink_that_cannot_be_is_told_before_its_first_rows(
+    tmp_path: Path, form: str, options: dict[str, str], said: str
+) -> None:
+    """A check said that such a pipeline was well."""
+    definitions = writes("127.0.0.1:1")
+    definitions.outputs["out"] = Sink("out", None, SourceCodeLocation("transformations/a.py", 8), form, options)
+    problem = endpoints_problem(spec_of(tmp_path), definitions, with_topics=True)
+    assert (problem is None) == (said == "")
+    if problem is not None:
+        assert said in problem.sentence
+        assert problem.line == 9
+
+
 def asked(spec: PipelineSpec, order: Order, is_over: threading.Event) -> tuple[bool, list[dict[str, Any]]]:
     journal = Journal(spec.state / "journal")
     found = brokers_are_there(order, spec, journal, is_over)
