@@ -84,7 +84,9 @@ async def refusing(host: str, port: int, timeout_ms: int) -> Refusing:
     return Refusing()
 
 
-def verification(coordinator: Coordinator, leader: BrokerId = OWN) -> TransactionVerification:
+def verification(
+    coordinator: Coordinator, leader: BrokerId = OWN, *, patience_ms: int = PATIENCE_MS
+) -> TransactionVerification:
     metadata = MetadataCache("cluster")
     state = LeaderAndIsr(leader, 0, (leader,), 0)
     metadata.set_topic(TopicMetadata(TRANSACTION_STATE_TOPIC, ZERO_UUID, (PartitionMetadata((leader,), state),)))
@@ -93,7 +95,7 @@ def verification(coordinator: Coordinator, leader: BrokerId = OWN) -> Transactio
         OWN,
         coordinator,  # type: ignore[arg-type]  # what it has of a coordinator is all that is used
         PeerAccess(metadata, "PLAINTEXT", refusing, 1_000),  # type: ignore[arg-type]  # the same of a connection
-        AddRetries(1, PATIENCE_MS),
+        AddRetries(1, patience_ms),
         is_enabled=lambda: True,
         wall_ms=lambda: NOW_MS,
     )
@@ -111,13 +113,17 @@ def marker(epoch: int) -> BatchHeader:
 
 
 def opened(
-    coordinator: Coordinator, logs: Mapping[TopicPartition, ProducerState], *, add: bool
+    coordinator: Coordinator,
+    logs: Mapping[TopicPartition, ProducerState],
+    *,
+    add: bool,
+    patience_ms: int = PATIENCE_MS,
 ) -> Mapping[TopicPartition, ErrorCode]:
     beginnings = [
         Beginning(partition, Log(producers), 0)  # type: ignore[arg-type]  # its producers are all that is used
         for partition, producers in logs.items()
     ]
-    asking = verification(coordinator).open("tx", PRODUCER, beginnings, add=add)
+    asking = verification(coordinator, patience_ms=patience_ms).open("tx", PRODUCER, beginnings, add=add)
     return asyncio.run(asyncio.wait_for(asking, 60))
 
 
@@ -139,6 +145,16 @@ def test_a_marker_that_comes_while_the_coordinator_is_asked_takes_nothing_from_t
     for producers in (here, quiet):
         assert producers.check(batch(), AppendOrigin.CLIENT) is None
     assert coordinator.asked == [{A, B}, {A}]
+
+
+@pytest.mark.parametrize("add", [True, False])
+def test_where_the_coordinators_answer_took_too_long_the_client_tries_again(add: bool) -> None:
+    """The log would refuse the batch, and the client abort."""
+    here, quiet = ProducerState(), ProducerState()
+    coordinator = Coordinator(lambda times_asked: here.end_transaction(marker(PRODUCER.epoch), COMMIT, 3) and None)
+    found = opened(coordinator, {A: here, B: quiet}, add=add, patience_ms=0)
+    assert found == {A: ErrorCode.CONCURRENT_TRANSACTIONS, B: ErrorCode.NONE}
+    assert quiet.check(batch(), AppendOrigin.CLIENT) is None
 
 
 def test_a_marker_that_ends_the_transaction_itself_is_followed_by_the_coordinators_no() -> None:

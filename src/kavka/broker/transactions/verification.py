@@ -151,7 +151,11 @@ class TransactionVerification:
                         ended.append(one)
             busy = [one for one in waiting if add and found[one.partition] is ErrorCode.CONCURRENT_TRANSACTIONS]
             waiting = [*busy, *ended]
-            if not waiting or loop.time() >= deadline:
+            if not waiting:
+                return found
+            if loop.time() >= deadline:
+                # The log would refuse what was answered too late for it: the client tries again.
+                found.update((one.partition, ErrorCode.CONCURRENT_TRANSACTIONS) for one in ended)
                 return found
             if busy:
                 await asyncio.sleep(self._add_retry_s)
