@@ -58,10 +58,10 @@ ADMINISTRATION: Final = (
     *(
         OnPurpose(
             ApiKey.CREATE_TOPICS, r"\.topics\[\d+\]\.error_code", ours, theirs,
-            AS_THE_FORMER + "of several mistakes KRaft names the settings first, then replicas, then partitions",
+            AS_THE_FORMER + "of several mistakes KRaft tells name and settings first, then replicas, then partitions",
             goes_on=True,
         )
-        for ours, theirs in ((37, 40), (38, 40), (39, 40), (42, 40), (37, 38))
+        for ours, theirs in ((37, 40), (38, 40), (39, 40), (42, 40), (37, 38), (42, 17))
     ),
     OnPurpose(
         ApiKey.CREATE_TOPICS, r"\.topics\[\d+\]\.topic_id", "0", "<id>",

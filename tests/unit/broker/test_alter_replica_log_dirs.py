@@ -57,6 +57,12 @@ def test_each_partition_that_is_not_here_is_answered_as_by_kafka(tmp_path: Path)
     assert told("offline", second) is ErrorCode.KAFKA_STORAGE_ERROR
     assert told("elsewhere", str(tmp_path)) is ErrorCode.LOG_DIR_NOT_FOUND
     assert told(LONGEST, second) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    both = [
+        AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name="elsewhere", partitions=[0])])
+        for path in (str(tmp_path), second)
+    ]
+    (answer,) = alter_replica_log_dirs.handle(broker, cast("Any", None), AlterReplicaLogDirsRequest(dirs=both)).results
+    assert [part.error_code for part in answer.partitions] == [ErrorCode.REPLICA_NOT_AVAILABLE], "the last one counts"
     made = logs.get_or_create(TopicPartition("elsewhere", 0), None, NOW_MS)
     assert made.directory == f"{second}/elsewhere-0", "it was remembered where it is to be"
     logs.release()

@@ -6,7 +6,8 @@ Behaviour   The answer comes when the moves have begun; DescribeLogDirs shows ho
             replica here is REPLICA_NOT_AVAILABLE, one that the cluster does not have UNKNOWN_TOPIC_OR_PARTITION; the
             broker creates its log in that directory if the partition comes later. A partition whose directory failed is
             KAFKA_STORAGE_ERROR, and one whose name leaves no room for the ending of a copy's INVALID_TOPIC_EXCEPTION.
-            Naming the directory that the log is in ends a move elsewhere.
+            Naming the directory that the log is in ends a move elsewhere. Of a partition that is named several times
+            the last directory counts, as in Apache Kafka.
 Versions    1; 2 flexible.
 Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
@@ -31,15 +32,18 @@ if TYPE_CHECKING:
 
 
 def handle(broker: ClusterBroker, request: Request, message: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    wanted = {
+        TopicPartition(topic.name, number): directory.path
+        for directory in message.dirs
+        for topic in directory.topics
+        for number in topic.partitions
+    }
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for directory in message.dirs:
-        for topic in directory.topics:
-            for number in topic.partitions:
-                result = topics.setdefault(
-                    topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=[])
-                )
-                error = _move(broker, TopicPartition(topic.name, number), directory.path)
-                result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=number, error_code=error))
+    for partition, path in wanted.items():
+        name, number = partition
+        result = topics.setdefault(name, AlterReplicaLogDirTopicResult(topic_name=name, partitions=[]))
+        error = _move(broker, partition, path)
+        result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=number, error_code=error))
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
