@@ -467,15 +467,15 @@ def _check_epoch(producer_id: int, known_epoch: int, producer_epoch: int) -> Non
 
 
 def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
+    if entry.producer_epoch == NO_PRODUCER_EPOCH:
+        return
     sequence = header.base_sequence
     if header.producer_epoch != entry.producer_epoch:
         expected = 0
-        if entry.producer_epoch == NO_PRODUCER_EPOCH:
-            return
     else:
         last = entry.last_sequence
         expected = 0 if last == MAX_SEQUENCE else last + 1
-    if sequence != expected and entry.producer_epoch != NO_PRODUCER_EPOCH:
+    if sequence != expected:
         raise RecordsError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {entry.producer_id} epoch {header.producer_epoch} sent sequence {sequence}, expected {expected}",
