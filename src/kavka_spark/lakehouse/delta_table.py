@@ -56,6 +56,8 @@ NO_ID: Final = "-"
 """In place of the id of a topic whose brokers have none."""
 FIRST, FILLER = "first", "filler"
 """What transactions note of a partition besides its next offset: where its rows begin, who filled in earlier ones."""
+FORGETS: Final = "delta.setTransactionRetentionDuration"
+"""A property after which a table's transactions count no more."""
 LOOKED_BACK: Final = 100
 """Commits that are looked through for the ids of topics."""
 HARMLESS: Final = frozenset(
@@ -416,6 +418,11 @@ def _check(opened: DeltaTable, place: Place, options: LakeOptions | None) -> Non
         raise TableRefused(
             f"the Delta table at {place.address} uses {', '.join(found)}, which files that tasks write would not keep: "
             "write to another table, or take it out of this one"
+        )
+    if options is not None and FORGETS in configuration:
+        raise TableRefused(
+            f"the Delta table at {place.address} has {FORGETS} = {configuration[FORGETS]}: it forgets which batches "
+            "and offsets it has, and records could be there twice. Take the property out of the table"
         )
     if options is not None:
         check_options(configuration, metadata.partition_columns, options, f"the Delta table at {place.address}")

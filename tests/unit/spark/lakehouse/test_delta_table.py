@@ -48,6 +48,17 @@ def test_a_table_with_rules_that_files_would_break_is_refused(lake: DeltaLake) -
         query_on(lake).run(0, 0, 10)
 
 
+def test_a_table_that_forgets_its_batches_is_refused(lake: DeltaLake) -> None:
+    """A new checkpoint that began anew wrote every record a second time."""
+    query = LakeCase(Checkpoint(lake.directory / "checkpoint"), lake)
+    query.run(0, 0, 10)
+    DeltaTable(lake.path).alter.set_table_properties({"delta.setTransactionRetentionDuration": "interval 1 days"})
+    again = LakeCase(Checkpoint(lake.directory / "again", "query-2"), lake)
+    with pytest.raises(TableRefused, match=r"setTransactionRetentionDuration = interval 1 days: it forgets"):
+        again.run(0, 0, 10)
+    assert len(lake.rows()) == 10
+
+
 def test_a_null_where_none_may_be_is_refused(lake: DeltaLake) -> None:
     fields = [Field("id", PrimitiveType("long"), nullable=False), Field("country", PrimitiveType("string"))]
     DeltaTable.create(lake.path, Schema(fields))
