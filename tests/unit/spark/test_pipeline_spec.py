@@ -117,16 +117,16 @@ def test_what_is_wrong_is_said_with_what_to_write(fields: object, problem: str, 
 
 def test_definitions_may_be_beside_the_folder_and_a_folder_is_none(tmp_path: Path) -> None:
     """A folder was passed over without a word, and one beside the pipeline counted as hidden."""
-    (tmp_path / "shared").mkdir()
+    (tmp_path / "common").mkdir()
     (tmp_path / "orders").mkdir()
-    (tmp_path / "shared" / "a.sql").write_text("CREATE STREAMING TABLE a;")
+    (tmp_path / "common" / "a.sql").write_text("CREATE STREAMING TABLE a;")
     spec = "name: n\nstorage: s\nlibraries: [{glob: {include: %s}}]\n"
-    (tmp_path / "orders" / "pipeline.yml").write_text(spec % "../shared/**")
-    assert [file.resolve() for file in read_spec(tmp_path / "orders").files()] == [tmp_path / "shared" / "a.sql"]
-    (tmp_path / "orders" / "pipeline.yml").write_text(spec % "../shared")
-    with pytest.raises(SpecError, match=r"\.\./shared is a folder") as refused:
+    (tmp_path / "orders" / "pipeline.yml").write_text(spec % "../common/**")
+    assert [file.resolve() for file in read_spec(tmp_path / "orders").files()] == [tmp_path / "common" / "a.sql"]
+    (tmp_path / "orders" / "pipeline.yml").write_text(spec % "../common")
+    with pytest.raises(SpecError, match=r"\.\./common is a folder") as refused:
         read_spec(tmp_path / "orders")
-    assert "write ../shared/**" in refused.value.next_step
+    assert "write ../common/**" in refused.value.next_step
 
 
 def test_a_folder_that_kubernetes_mounts_has_each_definition_once(tmp_path: Path) -> None:
