@@ -209,8 +209,7 @@ def _is_recursive(avro: AvroType, inside: set[int] | None = None, known: set[int
     if id(avro) in known:
         return False
     inside.add(id(avro))
-    parts = [each.type for each in avro.fields] + list(avro.branches) + ([avro.inner] if avro.inner else [])
-    found = any(_is_recursive(each, inside, known) for each in parts)
+    found = any(_is_recursive(each, inside, known) for each in avro.parts)
     inside.remove(id(avro))
     known.add(id(avro))
     return found

@@ -88,8 +88,7 @@ def _fields_in(avro: AvroType, known: dict[int, int]) -> int:
     """How many fields a column of this type has; a record is looked at once, wherever it stands."""
     if id(avro) not in known:
         known[id(avro)] = 0  # In itself: that is told elsewhere.
-        parts = [each.type for each in avro.fields] + list(avro.branches) + ([avro.inner] if avro.inner else [])
-        known[id(avro)] = len(avro.fields) + sum(_fields_in(each, known) for each in parts)
+        known[id(avro)] = len(avro.fields) + sum(_fields_in(each, known) for each in avro.parts)
     return known[id(avro)]
 
 

@@ -83,6 +83,11 @@ class AvroType:
     properties: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def parts(self) -> tuple[AvroType, ...]:
+        """The types that it is made of: of its fields, its branches, its items or values."""
+        return (*(each.type for each in self.fields), *self.branches, *((self.inner,) if self.inner else ()))
+
+    @property
     def short_name(self) -> str:
         return self.name.rpartition(".")[2]
 

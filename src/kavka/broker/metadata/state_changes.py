@@ -410,9 +410,8 @@ class StateChanges:
                     deleted.append(GoneTopic(name, topic_id if topic_id.int else known_id))
                 former = _replaced(known, self._metadata.topic(name))
                 if any(state.leader == LEADER_DURING_DELETE for state in states):
-                    former.add(
-                        topic_id
-                    )  # This broker may not have known it. No partition is deleted without its topic.
+                    # This broker may not have known it. No partition is deleted without its topic.
+                    former.add(topic_id)
                 if not is_gone:
                     # Its successor is known, or came with this message: its end was not heard of, or late.
                     deleted += [GoneTopic(name, topic_id, has_successor=True) for topic_id in former]

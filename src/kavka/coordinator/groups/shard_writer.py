@@ -19,7 +19,7 @@ from kavka.coordinator.groups.share.decide.records import ShareGroupRecord, deco
 from kavka.coordinator.groups.streams.decide.records import StreamsGroupRecord, decode_streams_group_record
 from kavka.coordinator.shared.active_shards import ShardLog
 from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
-from kavka.coordinator.shared.decide.records import CoordinatorRecord, split_version
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, in_batches, split_version
 from kavka.errors import ErrorCode, ProtocolViolation
 from kavka.logger import Logger
 from kavka.model import Offset
@@ -145,14 +145,4 @@ class ShardWriter:
 
 def batches(records: Sequence[CoordinatorRecord]) -> Iterator[list[CoordinatorRecord]]:
     """The records in order, cut where a batch is full."""
-    batch: list[CoordinatorRecord] = []
-    size_bytes = 0
-    for record in records:
-        record_bytes = len(record.key) + len(record.value or b"")
-        if batch and size_bytes + record_bytes > BATCH_BYTES:
-            yield batch
-            batch, size_bytes = [], 0
-        batch.append(record)
-        size_bytes += record_bytes
-    if batch:
-        yield batch
+    return in_batches(records, lambda record: len(record.key) + len(record.value or b""), BATCH_BYTES)

@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from kavka.coordinator.shared.active_shards import ActiveShard, ActiveShards, ShardLog
 from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
-from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction, in_batches
 from kavka.coordinator.transactions.decide.records import (
     decode_transaction_record,
     transaction_record,
@@ -300,7 +300,8 @@ class TransactionCoordinator(ActiveShards[_Active]):
         for active in list(self._active.values()):
             if active.loading:
                 continue
-            for ids in _in_batches(active.shard.expired(now_ms, expiration_ms)):
+            expired = active.shard.expired(now_ms, expiration_ms)
+            for ids in in_batches(expired, lambda name: len(name.encode()), TOMBSTONES_BYTES, most=AT_ONCE):
                 await self._forget(active, ids)
 
     async def _forget(self, active: _Active, ids: Sequence[str]) -> None:
@@ -421,20 +422,6 @@ class TransactionCoordinator(ActiveShards[_Active]):
 
 def _in_parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
     return (ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE))
-
-
-def _in_batches(ids: Sequence[str]) -> Iterable[Sequence[str]]:
-    batch: list[str] = []
-    size_bytes = 0
-    for transactional_id in ids:
-        id_bytes = len(transactional_id.encode())
-        if len(batch) == AT_ONCE or (batch and size_bytes + id_bytes > TOMBSTONES_BYTES):
-            yield batch
-            batch, size_bytes = [], 0
-        batch.append(transactional_id)
-        size_bytes += id_bytes
-    if batch:
-        yield batch
 
 
 def _replay(active: _Active, record: CoordinatorRecord) -> None:

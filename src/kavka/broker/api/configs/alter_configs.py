@@ -14,13 +14,18 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.configs.alteration import alter_each, change_broker, change_topic
-from kavka.broker.api.configs.resources import ResourceType, require_name
+from kavka.broker.api.configs.alteration import (
+    alter_each,
+    change_broker,
+    change_client_metrics,
+    change_group,
+    change_topic,
+)
+from kavka.broker.api.configs.resources import ResourceType
 from kavka.config.alter import alter_broker, alter_client_metrics, alter_group, alter_topic
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
 from kavka.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
-from kavka.zookeeper.znode_paths import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
 
 if TYPE_CHECKING:
     from kavka.broker.api.configs.ports import ConfigsBroker
@@ -60,9 +65,8 @@ async def _alter(broker: ConfigsBroker, resource: AlterConfigsResource, *, valid
                 validate_only=validate_only,
             )
         case ResourceType.GROUP:
-            require_name(name, "Default group resources are not allowed.")
-            await configs.change_other(
-                GROUPS_ENTITY,
+            await change_group(
+                broker,
                 name,
                 lambda current: alter_group(
                     name, entries, current, configs.broker, share_version=broker.features.share_version()
@@ -70,9 +74,8 @@ async def _alter(broker: ConfigsBroker, resource: AlterConfigsResource, *, valid
                 validate_only=validate_only,
             )
         case ResourceType.CLIENT_METRICS:
-            require_name(name, "Subscription name can't be empty")
-            await configs.change_other(
-                CLIENT_METRICS_ENTITY,
+            await change_client_metrics(
+                broker,
                 name,
                 lambda _current: alter_client_metrics(name, entries),
                 validate_only=validate_only,

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kavka.broker.api.configs.resources import require_topic
+from kavka.broker.api.configs.resources import require_name, require_topic
 from kavka.broker.api.zookeeper_patience import Patience
 from kavka.config.alter import is_this_broker
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.zookeeper.port import RequestTooLarge
+from kavka.zookeeper.znode_paths import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
 
 if TYPE_CHECKING:
     from kavka.broker.api.configs.ports import ConfigsBroker
@@ -98,3 +99,19 @@ async def change_broker(
     await broker.configs.change_broker(
         lambda current: decide(current, per_broker), per_broker=per_broker, validate_only=validate_only
     )
+
+
+async def change_group(
+    broker: ConfigsBroker, name: str, decide: Callable[[Settings], Settings], *, validate_only: bool
+) -> None:
+    """Gives the group the settings that `decide` makes of the present ones."""
+    require_name(name, "Default group resources are not allowed.")
+    await broker.configs.change_other(GROUPS_ENTITY, name, decide, validate_only=validate_only)
+
+
+async def change_client_metrics(
+    broker: ConfigsBroker, name: str, decide: Callable[[Settings], Settings], *, validate_only: bool
+) -> None:
+    """Gives the subscription to clients' metrics the settings that `decide` makes of the present ones."""
+    require_name(name, "Subscription name can't be empty")
+    await broker.configs.change_other(CLIENT_METRICS_ENTITY, name, decide, validate_only=validate_only)

@@ -16,8 +16,14 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.configs.alteration import alter_each, change_broker, change_topic
-from kavka.broker.api.configs.resources import ResourceType, require_name
+from kavka.broker.api.configs.alteration import (
+    alter_each,
+    change_broker,
+    change_client_metrics,
+    change_group,
+    change_topic,
+)
+from kavka.broker.api.configs.resources import ResourceType
 from kavka.broker.settings.broker_loggers import change_loggers
 from kavka.config.alter import (
     Change,
@@ -35,7 +41,6 @@ from kavka.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
-from kavka.zookeeper.znode_paths import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
 
 if TYPE_CHECKING:
     from kavka.broker.api.configs.ports import ConfigsBroker
@@ -79,9 +84,8 @@ async def _alter(broker: ConfigsBroker, resource: AlterConfigsResource, *, valid
                 validate_only=validate_only,
             )
         case ResourceType.GROUP:
-            require_name(name, "Default group resources are not allowed.")
-            await configs.change_other(
-                GROUPS_ENTITY,
+            await change_group(
+                broker,
                 name,
                 lambda current: alter_group_incrementally(
                     name, current, changes, configs.broker, share_version=broker.features.share_version()
@@ -89,9 +93,8 @@ async def _alter(broker: ConfigsBroker, resource: AlterConfigsResource, *, valid
                 validate_only=validate_only,
             )
         case ResourceType.CLIENT_METRICS:
-            require_name(name, "Subscription name can't be empty")
-            await configs.change_other(
-                CLIENT_METRICS_ENTITY,
+            await change_client_metrics(
+                broker,
                 name,
                 lambda current: alter_client_metrics_incrementally(name, current, changes),
                 validate_only=validate_only,

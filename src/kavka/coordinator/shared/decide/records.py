@@ -9,7 +9,7 @@ Source: Kafka's CoordinatorRecordSerde.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kavka.errors import ProtocolViolation
@@ -17,6 +17,7 @@ from kavka.protocol.codec import UnsupportedVersion, decode, encode
 from kavka.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 _VERSION: Final = struct.Struct(">h")
 GROUP_VALUE_VERSION: Final = 0
@@ -82,3 +83,20 @@ def value_of(message_type: type[Any], value: tuple[int, bytes] | None) -> Any:
     if version != GROUP_VALUE_VERSION:
         raise ProtocolViolation(f"{message_type.__name__} has no version {version}")
     return decode(message_type, body, version)
+
+
+def in_batches(
+    items: Iterable[T], size_bytes: Callable[[T], int], most_bytes: int, *, most: int | None = None
+) -> Iterator[list[T]]:
+    """The items in order, cut where a batch is full: by bytes, but for an item that fills more alone, or by `most`."""
+    batch: list[T] = []
+    filled = 0
+    for item in items:
+        size = size_bytes(item)
+        if batch and (filled + size > most_bytes or len(batch) == most):
+            yield batch
+            batch, filled = [], 0
+        batch.append(item)
+        filled += size
+    if batch:
+        yield batch
