@@ -13,7 +13,7 @@ changed function takes the place of the live one. Only tests that ran the change
 `live`       a changed module in the place of the one that runs
 `covering`   which tests run which lines
 `trial`      one mutant in one forked child, and one whose change is at a module's top level
-`results`    what is known from earlier runs, and from `explained.toml`: survivors with their reasons
+`results`    what is known from earlier runs, and from `explained/`: survivors with their reasons
 `session`    pytest's loop, replaced by one over mutants
 `run`        the command, and the report
 """

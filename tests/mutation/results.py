@@ -15,7 +15,8 @@ from tests.mutation.rooms import SOURCES, Room
 from tests.mutation.sites import Site
 
 CACHE = Path(".cache/mutants")
-EXPLAINED: Final = Path(__file__).with_name("explained.toml")
+EXPLAINED: Final = Path(__file__).with_name("explained")
+"""A file for each room that has explained survivors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ class Explanation:
 
 
 def explanations() -> list[Explanation]:
-    tables = tomllib.loads(EXPLAINED.read_text()).get("explained", [])
+    files = sorted(EXPLAINED.glob("*.toml"))
+    tables = (table for file in files for table in tomllib.loads(file.read_text())["explained"])
     return [Explanation(frozenset(each["mutants"]), each["reason"]) for each in tables]
 
 

@@ -11,7 +11,7 @@ A mutant's tests take at most --seconds of processor time, as measured without a
 bound; `--again` asks the rest about those that survived. Results are kept in .cache/mutants, and hold until the module
 or the tests that decided them change: a run that was stopped goes on.
 
-The exit status is 1 if a mutant survived or is not covered, and has no reason in explained.toml; if a reason is for a
+The exit status is 1 if a mutant survived or is not covered, and has no reason in explained/; if a reason is for a
 mutant that is no longer there, or that a test finds; or if a test fails without any change.
 """
 

@@ -1,6 +1,6 @@
 """Each place of a module where an operator changes something.
 
-A site's name has no line number, so that what is known of it (explained.toml) stays with it while code around it
+A site's name has no line number, so that what is known of it (explained/) stays with it while code around it
 changes: the definition, the operator, the line's text, and which of several alike it is.
 """
 
