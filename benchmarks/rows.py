@@ -26,6 +26,7 @@ from benchmarks.tls_listener import TlsListener
 PARTITIONS = 1000
 IDLE_S = 5.0
 HANDSHAKES_S = 6.0
+HANDSHAKE_CLIENTS = 8
 
 # Batch format v2: length, attributes, deltas, key and value lengths and header count, each a byte or two.
 BYTES_OF_A_RECORD_BESIDE_ITS_VALUE = 10
@@ -209,23 +210,26 @@ def under_tls(life: Life) -> Iterator[Measurement]:
     encrypted.figures["added_by_tls_us"] = encrypted.figures[cpu] - in_clear.figures[cpu]
     yield in_clear
     yield encrypted
-    _shake_hands(life.tls.address, HANDSHAKES_S / 2)
-    before = life.candidate.cpu_seconds()
-    handshakes = _shake_hands(life.tls.address, HANDSHAKES_S)
+    _shake_hands(life.tls, HANDSHAKES_S / 2)
+    before, began = life.candidate.cpu_seconds(), time.perf_counter()
+    handshakes = _shake_hands(life.tls, HANDSHAKES_S)
+    took_s = time.perf_counter() - began  # A client goes on for up to a second longer than it is told to.
     used = life.candidate.cpu_seconds() - before
-    figures = {"handshakes_per_s": handshakes / HANDSHAKES_S, "broker_cpu_us_each": sum(used) / handshakes * 1e6}
+    figures = {"handshakes_per_s": handshakes / took_s, "broker_cpu_us_each": sum(used) / handshakes * 1e6}
     yield Measurement("tls_handshakes", figures)
 
 
-def _shake_hands(address: str, seconds: float) -> int:
-    """New connections of TLS 1.3, one after another from each of two clients of OpenSSL's; how many there were."""
-    command = ["openssl", "s_time", "-connect", address, "-new", "-tls1_3", "-time", str(int(seconds))]
+def _shake_hands(tls: TlsListener, seconds: float) -> int:
+    """New connections of TLS 1.3, one after another from each of several clients of OpenSSL's, which know the
+    authority, so that they look for no other one; how many there were."""
+    command = ["openssl", "s_time", "-connect", tls.address, "-CAfile", str(tls.authority)]
+    command += ["-new", "-tls1_3", "-time", str(int(seconds))]
     try:
         clients = [
             subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
-            for _ in range(2)
+            for _ in range(HANDSHAKE_CLIENTS)
         ]
     except FileNotFoundError:
         raise load_generator.LoadFailed("needs the program openssl") from None

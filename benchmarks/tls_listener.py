@@ -20,8 +20,8 @@ class TlsListener:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         authority = Authority()
-        self._authority = directory / "authority.pem"
-        self._authority.write_text(authority.certificate)
+        self.authority = directory / "authority.pem"
+        self.authority.write_text(authority.certificate)
         self._identity = authority.sign("broker").write(directory / "broker.pem")
 
     @property
@@ -47,5 +47,5 @@ class TlsListener:
         return {
             "bootstrap.servers": self.address,
             "security.protocol": "ssl",
-            "ssl.ca.location": str(self._authority),
+            "ssl.ca.location": str(self.authority),
         }

@@ -15,7 +15,7 @@ from typing import Final
 HEADER_BYTES: Final = 5
 LARGEST_RECORD_BYTES: Final = 16 * 1024 + 2048
 """What a record may hold: 16 KiB, and what encryption adds (TLS 1.2 allows most)."""
-CHANGE_CIPHER, HANDSHAKE, HEARTBEAT = 20, 22, 24
+CHANGE_CIPHER, HANDSHAKE, APPLICATION_DATA, HEARTBEAT = 20, 22, 23, 24
 _CLIENT_HELLO: Final = 1
 _HTTP: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
 
@@ -39,6 +39,16 @@ def whole_records(data: bytes | bytearray | memoryview, end: int) -> tuple[int, 
         position = following
         count += 1
     return position, count
+
+
+def ends_encrypted(records: bytes) -> bool:
+    """Whether the last of these whole records is encrypted as TLS 1.3 has it. Of what a server answers to a hello this
+    is so where its part of the handshake is complete; in TLS 1.2, and where it asks for another hello, it is not."""
+    last = position = 0
+    while position < len(records):
+        last = records[position]
+        position += HEADER_BYTES + (records[position + 3] << 8 | records[position + 4])
+    return last == APPLICATION_DATA
 
 
 def require_hello(data: bytes, security_protocol: str) -> None:

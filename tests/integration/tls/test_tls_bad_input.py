@@ -13,6 +13,9 @@ from struct import pack
 import pytest
 
 from kavka.runtime.tls import tls_handshakes
+from kavka.runtime.tls.tls_channel import TlsSession
+from kavka.runtime.tls.tls_connection import TlsConnection
+from kavka.runtime.tls.tls_handshakes import HandshakeThread, Step
 from kavka.runtime.tls.tls_listener import TlsListener
 from kavka.security.tls_records import LARGEST_RECORD_BYTES
 from tests.kit.ports import free_port
@@ -21,9 +24,14 @@ from tests.kit.tls_cluster import HOST, TlsCluster
 API_VERSIONS = pack(">ihhihi", 14, 18, 0, 7, 4, 0)[:4] + pack(">hhih", 18, 0, 7, 4) + b"test"
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsCluster]:
-    settings = {"kavka.tls.max.handshakes": "20", "kavka.tls.handshake.timeout.ms": "5000"}
+@pytest.fixture(scope="module", params=["requested", "none"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsCluster]:
+    """Where no certificate is asked for, a handshake's last step is done in the loop."""
+    settings = {
+        "kavka.tls.max.handshakes": "20",
+        "kavka.tls.handshake.timeout.ms": "5000",
+        "ssl.client.auth": request.param,
+    }
     with TlsCluster(tmp_path_factory.mktemp("tls"), settings=settings) as running:
         yield running
 
@@ -182,6 +190,78 @@ def test_a_request_in_the_last_bytes_of_the_handshake_is_answered(cluster: TlsCl
                 answers += tls.read(65536)
             except ssl.SSLWantReadError:
                 incoming.write(connection.recv(65536))
+
+
+@pytest.mark.parametrize(
+    ("client_auth", "version", "on_the_thread"),
+    [
+        ("none", ssl.TLSVersion.TLSv1_3, 1),
+        ("none", ssl.TLSVersion.TLSv1_2, 2),
+        ("requested", ssl.TLSVersion.TLSv1_3, 2),
+        ("required", ssl.TLSVersion.TLSv1_3, 2),
+    ],
+)
+def test_only_a_last_step_without_public_keys_is_done_in_the_loop(
+    tmp_path: Path, client_auth: str, version: ssl.TLSVersion, on_the_thread: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In TLS 1.2 the client's key comes with it, and where a certificate is asked for, that and what it signed."""
+    steps: list[Step] = []
+    put = HandshakeThread.put
+    with TlsCluster(tmp_path, settings={"ssl.client.auth": client_auth}, inter_broker="PLAINTEXT") as cluster:
+        context = cluster.context("alice")
+        context.maximum_version = version
+        monkeypatch.setattr(HandshakeThread, "put", lambda *all: (steps.append(all[-1]), put(*all))[1])
+        assert is_served(cluster, context)
+    assert len(steps) == on_the_thread
+
+
+def test_a_false_proof_at_the_end_of_a_handshake_ends_its_own_connection_only(
+    cluster: TlsCluster, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with cluster.connect() as connection:
+        connection.sendall(hello(cluster))
+        connection.recv(65536)
+        connection.sendall(b"\x14\x03\x03\x00\x01\x01" + b"\x17\x03\x03\x00\x45" + bytes(0x45))
+        closes(connection)
+    assert is_served(cluster)
+    printed = capfd.readouterr()
+    assert "connection closed: TLS handshake failed" in printed.out + printed.err
+
+
+def test_who_speaks_out_of_turn_is_read_after_the_step(cluster: TlsCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the loop does not look again and again at what it may not read yet."""
+    step, on_readable, looks = TlsSession.step, TlsConnection._on_readable, [0]
+
+    def slow_step(session: TlsSession, records: bytes) -> tuple[bool, bytes]:
+        time.sleep(0.3)
+        return step(session, records)
+
+    def look(connection: TlsConnection) -> None:
+        looks[0] += 1
+        on_readable(connection)
+
+    monkeypatch.setattr(TlsConnection, "_on_readable", look)
+    client = TlsSession(cluster.context(), server_side=False, server_hostname=HOST)
+    _, first = client.step(b"")
+    with cluster.connect() as connection:
+        with monkeypatch.context() as slow:
+            slow.setattr(TlsSession, "step", slow_step)
+            connection.sendall(first)
+            time.sleep(0.1)
+            connection.sendall(b"\x14\x03\x03\x00\x01\x01")  # A client may send it as soon as its hello.
+            is_over, last = client.step(connection.recv(65536))
+        while not is_over:
+            is_over, last = client.step(connection.recv(65536))
+        connection.sendall(last.removeprefix(b"\x14\x03\x03\x00\x01\x01"))
+        client.tls.write(API_VERSIONS)
+        connection.sendall(client.outgoing.read())
+        while True:
+            try:
+                assert client.tls.read(8)[4:] == pack(">i", 7)
+                break
+            except ssl.SSLWantReadError:
+                client.incoming.write(connection.recv(65536))
+    assert looks[0] < 10
 
 
 @pytest.mark.setting("kavka.tls.max.handshakes", "kavka.tls.handshake.timeout.ms")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ssl
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.security.tls_records import LARGEST_RECORD_BYTES, NotTls, require_hello, whole_records
+from kavka.runtime.tls.tls_channel import TlsSession
+from kavka.security.tls_records import LARGEST_RECORD_BYTES, NotTls, ends_encrypted, require_hello, whole_records
+from tests.kit.certificates import Authority
 
 
 def record(size: int, kind: int = 23) -> bytes:
@@ -47,3 +52,33 @@ def test_any_bytes_are_a_hello_or_not(data: bytes) -> None:
             read(data)
         except NotTls:
             pass
+
+
+@pytest.mark.parametrize(
+    ("version", "curve", "is_complete"),
+    [
+        (ssl.TLSVersion.TLSv1_3, "prime256v1", True),
+        (ssl.TLSVersion.TLSv1_2, "prime256v1", False),
+        (ssl.TLSVersion.TLSv1_3, "secp384r1", False),
+    ],
+    ids=["TLS 1.3", "TLS 1.2", "another hello is asked for"],
+)
+def test_an_answer_that_ends_encrypted_is_all_of_the_servers_part(
+    tmp_path: Path, version: ssl.TLSVersion, curve: str, *, is_complete: bool
+) -> None:
+    """`curve`: the only one that the server takes. The client of TLS 1.3 guesses that it is X25519 or P-256."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(Authority().sign("broker").write(tmp_path / "broker.pem"))
+    server.set_ecdh_curve(curve)
+    client = ssl.create_default_context()
+    client.check_hostname, client.verify_mode, client.maximum_version = False, ssl.CERT_NONE, version
+    if curve == "prime256v1":
+        client.set_ecdh_curve(curve)
+    _, hello = TlsSession(client, server_side=False).step(b"")
+    _, answer = TlsSession(server, server_side=True).step(hello)
+    assert answer
+    assert ends_encrypted(answer) is is_complete
+
+
+def test_nothing_ends_encrypted() -> None:
+    assert not ends_encrypted(b"")

@@ -144,6 +144,7 @@ def require_handshake(server: TlsContexts, client: TlsContexts) -> None:
 def _server(settings: TlsSettings, identity: Identity, authorities: tuple[bytes, ...] | None) -> ssl.SSLContext:
     context = _context(ssl.PROTOCOL_TLS_SERVER, settings.versions, settings.suites, identity)
     context.verify_mode = _AUTH[settings.client_auth]
+    context.num_tickets = 1  # As Java has it. OpenSSL's two are for clients that open several connections at once.
     if context.verify_mode is not ssl.CERT_NONE:
         _trust(context, authorities)
         context.num_tickets = 0
