@@ -126,9 +126,9 @@ same load.
   that write.
 * **CPU seconds** are those of the broker process, user and system apart. The client's are those of the measured time.
 * **TLS** (`python -m benchmarks.run tls`): a listener beside the plain one, with a P-256 certificate. Clients show
-  none. The client's own encryption takes from the same cores: for a handshake the clients of this load (`openssl s_time`)
-  take more than kavka does. Handshakes are divided by the clock's time. Until 2026-11-29 they were divided by the
-  time that the clients were told to run, and those run up to a second longer: the rates were too high, for both brands.
+  none. The client's own encryption takes from the same cores: the clients of the handshakes (`openssl s_time`) take
+  more than kavka does. Handshakes are divided by the clock's time. Until 2026-11-29 they were divided by the time that
+  the clients were told to run, and those run up to a second longer: the rates were too high, for both brands.
 * **Share groups** (`python -m benchmarks.run share`): the load is Apache Kafka's own consumer
   ([ShareLoad.java](../benchmarks/load/ShareLoad.java)), with its default settings, and one partition.
 * **A ratio** is kavka / Apache Kafka of the same round. Its median is the figure that counts, and the one that has a
