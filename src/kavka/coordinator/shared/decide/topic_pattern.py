@@ -9,18 +9,20 @@ deterministic states are made as names need them.
         MAX_STEPS; the states that are kept are bounded by MAX_STATES
 
 Syntax      literals . [a-z] [^a] [[:alpha:]] \\d \\D \\w \\W \\s \\S \\pL \\p{Lu} \\PN, ( ) (?: ) (?P<name> )
-            (?<name> ) (?i) (?i: ) with flags i m s U, | * + ? {n} {n,} {n,m} and their lazy forms, ^ $ \\A \\z,
-            \\Q..\\E, \\a \\f \\t \\n \\r \\v \\123 \\x7F \\x{10FFFF}
-Not         \\b \\B \\C, scripts (\\p{Greek}): refused. RE2 itself refuses look-around and back-references.
+            (?<name> ) (?i) (?i: ) with flags i m s U, | * + ? {n} {n,} {n,m} and their lazy forms, ^ $ \\A \\z
+            \\b \\B, \\Q..\\E, \\a \\f \\t \\n \\r \\v \\123 \\x7F \\x{10FFFF}
+Not         scripts (\\p{Greek}): refused. RE2 itself refuses \\C, look-around and back-references.
 
 Source: RE2's syntax page; Thompson 1968; KIP-848 (subscribedTopicRegex).
 """
 
 from __future__ import annotations
 
+import string
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 MAX_LENGTH: Final = 8_192
@@ -43,27 +45,35 @@ class InvalidPattern(Exception):
     """The expression is no RE2 expression, or too large, or uses what is left out here; says where and why."""
 
 
-class _Chars(NamedTuple):
-    """A set of characters: ranges and tests, or all but these."""
+_ALSO_FOLDED: Final = {"s": "\u017f", "k": "\u212a"}
+"""Characters beyond ASCII that are the same as one of ASCII where case does not matter."""
+
+
+class _Literal(NamedTuple):
+    """A set of characters: ranges and tests, or all but these. Where case does not matter, both cases of what is named
+    are in the set, or out of it."""
 
     ranges: tuple[tuple[str, str], ...]
     tests: tuple[Callable[[str], bool], ...] = ()
     negated: bool = False
+    folds_case: bool = False
 
     def matches(self, char: str) -> bool:
-        found = any(low <= char <= high for low, high in self.ranges) or any(test(char) for test in self.tests)
-        return found != self.negated
+        same = [char]
+        if self.folds_case:
+            same += (char.lower(), char.upper(), _ALSO_FOLDED.get(char.lower(), char))
+        found = any(low <= one <= high for low, high in self.ranges for one in same)
+        return (found or any(test(one) for test in self.tests for one in same)) != self.negated
 
 
-@dataclass(slots=True)
-class _Literal:
-    chars: _Chars
-    folds_case: bool
+class _Assert(Enum):
+    """What must hold between two characters."""
 
-
-@dataclass(slots=True)
-class _Assert:
-    at_start: bool
+    START = "start"
+    END = "end"
+    BOUNDARY = "boundary"
+    """Of a word."""
+    NO_BOUNDARY = "no boundary"
 
 
 @dataclass(slots=True)
@@ -85,17 +95,23 @@ class _Repeat:
 
 _Node: TypeAlias = _Literal | _Assert | _Sequence | _Choice | _Repeat
 
-_ANY: Final = _Chars((), negated=True)
+_ANY: Final = _Literal((), negated=True)
+_ASSERTS: Final = {
+    "A": _Assert.START,
+    "z": _Assert.END,
+    "b": _Assert.BOUNDARY,
+    "B": _Assert.NO_BOUNDARY,
+}
 _DIGIT: Final = (("0", "9"),)
 _WORD: Final = (("0", "9"), ("A", "Z"), ("_", "_"), ("a", "z"))
 _SPACE: Final = (("\t", "\n"), ("\f", "\r"), (" ", " "))
 _CLASSES: Final = {
-    "d": _Chars(_DIGIT),
-    "w": _Chars(_WORD),
-    "s": _Chars(_SPACE),
-    "D": _Chars(_DIGIT, negated=True),
-    "W": _Chars(_WORD, negated=True),
-    "S": _Chars(_SPACE, negated=True),
+    "d": _Literal(_DIGIT),
+    "w": _Literal(_WORD),
+    "s": _Literal(_SPACE),
+    "D": _Literal(_DIGIT, negated=True),
+    "W": _Literal(_WORD, negated=True),
+    "S": _Literal(_SPACE, negated=True),
 }
 _NAMED: Final = {
     "alnum": (("0", "9"), ("A", "Z"), ("a", "z")),
@@ -114,10 +130,10 @@ _NAMED: Final = {
     "xdigit": (("0", "9"), ("A", "F"), ("a", "f")),
 }
 _ESCAPES: Final = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
-_CATEGORIES: Final = frozenset("CLMNPSZ") | {
+_CATEGORIES: Final = frozenset(("Any", *"CLMNPSZ")) | {
     first + second
     for first, seconds in (
-        ("C", "cfnos"),
+        ("C", "cfos"),
         ("L", "lmotu"),
         ("M", "cen"),
         ("N", "dlo"),
@@ -137,23 +153,27 @@ class TopicPattern:
             raise InvalidPattern(f"the expression has {len(expression)} characters; at most {MAX_LENGTH} are allowed")
         self.expression = expression
         self._automaton = _Automaton(_Parser(expression).parse())
-        self._start = self._automaton.closure((self._automaton.start,), at_start=True)
-        self._moves: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._moves: dict[tuple[frozenset[int], bool | None, str], frozenset[int]] = {}
 
     def matches(self, name: str) -> bool:
         """Whether the whole of `name` matches."""
-        state = self._start
+        state, follows_word = frozenset((self._automaton.start,)), _is_word("")
         for char in name:
-            following = self._moves.get((state, char))
+            following = self._moves.get((state, follows_word, char))
             if following is None:
-                following = self._automaton.step(state, char)
+                following = self._automaton.step(state, follows_word, char)
                 if len(self._moves) >= MAX_STATES:
                     self._moves.clear()
-                self._moves[state, char] = following
+                self._moves[state, follows_word, char] = following
             if not following:
                 return False
-            state = following
-        return self._automaton.accepts(state, at_start=not name)
+            state, follows_word = following, _is_word(char)
+        return self._automaton.accepts(state, follows_word)
+
+
+def _is_word(char: str) -> bool | None:
+    """Whether the character is one of a word; None where there is none."""
+    return _CLASSES["w"].matches(char) if char else None
 
 
 class _Automaton:
@@ -199,7 +219,20 @@ class _Automaton:
                     then = self._build(part, then)
                 return then
 
-    def closure(self, nodes: tuple[int, ...], *, at_start: bool = False, at_end: bool = False) -> frozenset[int]:
+    def step(self, state: frozenset[int], follows_word: bool | None, char: str) -> frozenset[int]:
+        """Where `char` leads to from `state`."""
+        following: set[int] = set()
+        for node in self._closure(state, _holding(follows_word, _is_word(char))):
+            kind = self._kinds[node]
+            if isinstance(kind, _Literal) and kind.matches(char):
+                following.update(self._out[node])
+        return frozenset(following)
+
+    def accepts(self, state: frozenset[int], follows_word: bool | None) -> bool:
+        """Whether the text may end in `state`."""
+        return 0 in self._closure(state, _holding(follows_word, None))
+
+    def _closure(self, nodes: frozenset[int], holding: frozenset[_Assert]) -> set[int]:
         """All that is reached without a character."""
         found: set[int] = set()
         waiting = list(nodes)
@@ -209,28 +242,19 @@ class _Automaton:
                 continue
             found.add(node)
             kind = self._kinds[node]
-            if kind is None or (isinstance(kind, _Assert) and (at_start if kind.at_start else at_end)):
+            if kind is None or kind in holding:
                 waiting.extend(self._out[node])
-        return frozenset(found)
-
-    def step(self, state: frozenset[int], char: str) -> frozenset[int]:
-        following: list[int] = []
-        for node in sorted(state):
-            kind = self._kinds[node]
-            if isinstance(kind, _Literal) and _matches(kind, char):
-                following.extend(self._out[node])
-        return self.closure(tuple(following))
-
-    def accepts(self, state: frozenset[int], *, at_start: bool) -> bool:
-        return 0 in self.closure(tuple(sorted(state)), at_start=at_start, at_end=True)
+        return found
 
 
-def _matches(literal: _Literal, char: str) -> bool:
-    if literal.chars.matches(char):
-        return True
-    if not literal.folds_case:
-        return False
-    return any(other != char and literal.chars.matches(other) for other in (char.lower(), char.upper()))
+def _holding(before: bool | None, after: bool | None) -> frozenset[_Assert]:
+    """What holds between two characters, given by whether they are ones of words; None where there is none."""
+    holding = {_Assert.NO_BOUNDARY if bool(before) == bool(after) else _Assert.BOUNDARY}
+    if before is None:
+        holding.add(_Assert.START)
+    if after is None:
+        holding.add(_Assert.END)
+    return frozenset(holding)
 
 
 class _Parser:
@@ -293,9 +317,10 @@ class _Parser:
                     parts.append(self._repeated(self._literal(quoted[-1])))
                 continue
             part = self._one()
-            if part is None:
-                continue
-            parts.append(self._repeated(part))
+            if part is not None:
+                parts.append(self._repeated(part))
+            elif parts:
+                parts[-1] = self._repeated(parts[-1])  # What follows flags may repeat what is before them.
         return _Sequence(parts)
 
     def _repeated(self, part: _Node) -> _Node:
@@ -325,7 +350,7 @@ class _Parser:
         if self._peek() != "{" or stop < 0:
             return None
         low, comma, high = self._text[self._at + 1 : stop].partition(",")
-        if not low.isascii() or not low.isdigit() or (high and not (high.isascii() and high.isdigit())):
+        if not _is_number(low) or (high and not _is_number(high)):
             return None
         least = int(low[:6])
         most = least if not comma else int(high[:6]) if high else None
@@ -335,18 +360,20 @@ class _Parser:
         return least, most
 
     def _one(self) -> _Node | None:
+        if self._bounds() is not None:
+            raise self._wrong("a repetition of nothing")
         char = self._take()
         match char:
             case "(":
                 return self._group()
             case "[":
-                return self._literal_set(self._set())
+                return self._set()
             case ".":
-                return self._literal_set(_ANY)
+                return _ANY
             case "^":
-                return _Assert(at_start=True)
+                return _Assert.START
             case "$":
-                return _Assert(at_start=False)
+                return _Assert.END
             case "*" | "+" | "?":
                 raise self._wrong("a repetition of nothing")
             case "\\":
@@ -355,10 +382,7 @@ class _Parser:
                 return self._literal(char)
 
     def _literal(self, char: str) -> _Literal:
-        return _Literal(_Chars(((char, char),)), self._folds_case)
-
-    def _literal_set(self, chars: _Chars) -> _Literal:
-        return _Literal(chars, self._folds_case)
+        return _Literal(((char, char),), folds_case=self._folds_case)
 
     def _group(self) -> _Node | None:
         self._depth += 1
@@ -381,19 +405,17 @@ class _Parser:
 
     def _flags(self) -> bool:
         """Flags after (?; whether they stand alone."""
-        on = True
+        on, needs_one = True, False
         while True:
             match self._take():
                 case "i":
-                    self._folds_case = on
+                    self._folds_case, needs_one = on, False
                 case "m" | "s" | "U":
-                    pass  # Names have no lines, and which match is found first does not matter.
+                    needs_one = False  # Names have no lines, and which match is found first does not matter.
                 case "-" if on:
-                    on = False
-                case ":":
-                    return False
-                case ")":
-                    return True
+                    on, needs_one = False, True
+                case ":" | ")" as end if not needs_one:
+                    return end == ")"
                 case other:
                     self._at -= 1
                     raise self._wrong(f"{other!r} is no flag")
@@ -401,13 +423,11 @@ class _Parser:
     def _escape(self) -> _Node:
         char = self._take()
         if char in _CLASSES:
-            return self._literal_set(_CLASSES[char])
+            return _CLASSES[char]
         if char in "pP":
-            return self._literal_set(self._category(negated=char == "P"))
-        if char == "A":
-            return _Assert(at_start=True)
-        if char == "z":
-            return _Assert(at_start=False)
+            return self._category(negated=char == "P")
+        if char in _ASSERTS:
+            return _ASSERTS[char]
         return self._literal(self._escaped(char))
 
     def _escaped(self, char: str) -> str:
@@ -430,19 +450,22 @@ class _Parser:
 
     def _code(self, digits: str, base: int) -> str:
         try:
+            if not set(digits) <= set(string.hexdigits):
+                raise ValueError(digits)
             return chr(int(digits, base))
         except (ValueError, OverflowError) as failure:
             raise self._wrong(f"{digits!r} is no character") from failure
 
-    def _category(self, *, negated: bool) -> _Chars:
+    def _category(self, *, negated: bool) -> _Literal:
         name = self._until("}") if self._taken("{") else self._take()
         if name.startswith("^"):
             name, negated = name[1:], not negated
         if name not in _CATEGORIES:
             raise self._wrong(f"unknown or unsupported class {name!r}")
-        return _Chars((), (lambda char: unicodedata.category(char).startswith(name),), negated)
+        begin = "" if name == "Any" else name
+        return _Literal((), (lambda char: unicodedata.category(char).startswith(begin),), negated, self._folds_case)
 
-    def _set(self) -> _Chars:
+    def _set(self) -> _Literal:
         negated = self._taken("^")
         ranges: list[tuple[str, str]] = []
         tests: list[Callable[[str], bool]] = []
@@ -451,12 +474,8 @@ class _Parser:
             if not self._peek():
                 raise self._wrong("missing ]")
             first = False
-            if self._taken("[:"):
-                wanted = self._until(":]")
-                inverted = wanted.startswith("^")
-                if wanted.lstrip("^") not in _NAMED:
-                    raise self._wrong(f"unknown class {wanted!r}")
-                tests.append(_Chars(_NAMED[wanted.lstrip("^")], (), inverted).matches)
+            if self._text.find(":]", self._at) > 0 and self._taken("[:"):
+                tests.append(self._named().matches)
                 continue
             low = self._take()
             if low == "\\":
@@ -478,4 +497,16 @@ class _Parser:
                     raise self._wrong(f"the range {low}-{high} is empty")
             ranges.append((low, high))
         self._at += 1
-        return _Chars(tuple(ranges), tuple(tests), negated)
+        return _Literal(tuple(ranges), tuple(tests), negated, self._folds_case)
+
+    def _named(self) -> _Literal:
+        wanted = self._until(":]")
+        name = wanted.removeprefix("^")
+        if name not in _NAMED:
+            raise self._wrong(f"unknown class {wanted!r}")
+        return _Literal(_NAMED[name], (), wanted != name, self._folds_case)
+
+
+def _is_number(digits: str) -> bool:
+    """Without zeros before it: RE2 takes those for text."""
+    return digits.isascii() and digits.isdigit() and (digits == "0" or digits[0] != "0")
