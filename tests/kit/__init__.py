@@ -11,7 +11,7 @@ Faults    process_faults (a disk that fails or is slow, a wall clock that steps,
 Time      virtual_time (a clock that moves on instead of waiting)
 Networks  switched_network (in the process), network_lab (network namespaces),
           bad_cable (packets that are lost, doubled, late)
-Groups    group_case, group_surroundings
+Groups    classic_group (its rules alone), group_case, group_surroundings
 
 Must not know what a test wants to show. Apache Kafka itself is run by `tests.apache_kafka`.
 """

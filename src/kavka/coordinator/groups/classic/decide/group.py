@@ -156,8 +156,6 @@ class ClassicGroup:
             case GroupState.STABLE if unchanged and member.member_id != self.leader_id:
                 # A follower that rejoins with nothing new does not disturb the group; a leader asks for a rebalance.
                 return self._joined(member)
-            case GroupState.EMPTY | GroupState.DEAD:
-                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
         self._hold_join(member, request, token, effects)
         if self.state is not GroupState.PREPARING_REBALANCE:
             does = "asks for it" if unchanged else "subscribes to something else"
@@ -279,8 +277,6 @@ class ClassicGroup:
         self.members[member_id] = member
         if request.group_instance_id is not None:
             self._static[request.group_instance_id] = member_id
-        if self.leader_id is None:
-            self.leader_id = member_id
         self._causes.add(because(f"member {member_id} joins from {request.client_host}", request.reason))
         if self.state is GroupState.PREPARING_REBALANCE:
             self._new_member_since_delay = True
@@ -355,7 +351,6 @@ class ClassicGroup:
     def _prepare_rebalance(self, now_ms: int, effects: Effects) -> None:
         """Begins a rebalance: syncs that are held end, and all members must join again."""
         for member in self.members.values():
-            member.proposed = None
             if member.sync_token is not None:
                 effects.syncs.append((member.sync_token, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)))
                 member.sync_token = None
@@ -452,8 +447,6 @@ class ClassicGroup:
         ):
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         match self.state:
-            case GroupState.EMPTY:
-                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
             case GroupState.PREPARING_REBALANCE:
                 raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
             case GroupState.STABLE:
@@ -503,8 +496,6 @@ class ClassicGroup:
     def heartbeat(self, member_id: str, group_instance_id: str | None, generation: int, now_ms: int) -> None:
         """Keeps a member alive. Raises `RequestError`, REBALANCE_IN_PROGRESS among others."""
         member = self.require_current(member_id, group_instance_id, generation)
-        if self.state is GroupState.EMPTY:
-            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
         self._renew(member, now_ms)
         if self.state is GroupState.PREPARING_REBALANCE:
             raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -668,9 +659,9 @@ class ClassicGroup:
         if generation < 0 and member_id == NO_MEMBER and group_instance_id is None:
             raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
         member = self.require_current(member_id, group_instance_id, generation)
-        self._renew(member, now_ms)
         if self.state is GroupState.COMPLETING_REBALANCE:
             raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
+        self._renew(member, now_ms)
 
     def check_transactional_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> None:
         """Whether a transaction may commit offsets for this member (KIP-447). Raises `RequestError`.
