@@ -22,7 +22,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from kavka.client.cluster import Cluster
+from kavka.client.cluster import Cluster, TopicMetadata
 from kavka.model import TopicPartition
 from kavka_spark.first_contact import first_contact
 from kavka_spark.options import ConnectionOptions
@@ -41,7 +41,7 @@ class WorkerConnection:
 
     def __init__(self, cluster: Cluster, loop: asyncio.AbstractEventLoop) -> None:
         self.cluster = cluster
-        """Use it only in coroutines that are passed to `run` or `submit`."""
+        """Use it only in coroutines that are passed to `run` or `submit`. `known_topic` looks at it."""
         self._loop = loop
         self._sizes: OrderedDict[TopicPartition, float] = OrderedDict()
         """Bytes of log per offset, as measured by the readers of this process."""
@@ -56,6 +56,11 @@ class WorkerConnection:
     def size(self, partition: TopicPartition) -> float | None:
         """Bytes per offset, if a task of this process has read this partition."""
         return self._sizes.get(partition)
+
+    def known_topic(self, name: str) -> TopicMetadata | None:
+        """What the cluster knows of the topic without asking, and without a turn of the loop's thread: two changes of
+        threads for each task."""
+        return self.cluster.known_topic(name, now_s=self._loop.time())
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Runs the coroutine on the loop's thread, waits, and raises what it raises."""

@@ -3,6 +3,8 @@
 Decides the bytes of many records at once; which row goes to which partition was decided before. It must not know
 topics, producers or Spark. No object is made per record: the varints of all rows are computed as columns of a matrix of
 bytes, and one kernel of Arrow joins them with keys, values and headers: its result is the payload of a batch already.
+The kernels take 0.5 ms however few the rows are, and more where a task has not been run for a while. A few rows without
+headers, as a task of a small micro-batch has them, are laid out one after another.
 
 Invariants
   I1  The payload equals what `kavka.records.record.encode_record` gives for the rows one after another.
@@ -24,10 +26,13 @@ import pyarrow.compute as pc
 
 from kavka.records.builder import EncodedRecords
 from kavka.records.compression import Compression, compress
+from kavka.records.record import encode_record
 from kavka_spark.errors import SinkError
 
 RECORD_OVERHEAD: Final = 32
 """At most what a record has beside key, value and headers: five bytes for each of five numbers, two of small ones."""
+FEW_ROWS: Final = 256
+"""So many are laid out sooner one by one (1.3 us each) than by the kernels."""
 
 Array = npt.NDArray[Any]
 
@@ -70,10 +75,14 @@ def encode(
     batch_bytes: int,
     compression: Compression = Compression.NONE,
     level: int | None = None,
+    few_rows: int = FEW_ROWS,
 ) -> Iterator[EncodedBatch]:
     """The rows as batches, those of one partition in the order of the rows. Raises `SinkError` for a header without a
-    name."""
+    name. Up to `few_rows` are laid out one by one."""
     if columns.row_count == 0:
+        return
+    if columns.row_count <= few_rows and columns.headers is None:
+        yield from _encode_few(columns, partitions, batch_bytes, compression, level)
         return
     first = int(partitions[0])
     if (partitions != first).any():
@@ -101,6 +110,40 @@ def encode(
             payload_bytes=len(payload),
         )
         yield EncodedBatch(int(partitions[start]), records, int(largest[index]))
+
+
+def _encode_few(
+    columns: RecordColumns, partitions: Array, batch_bytes: int, compression: Compression, level: int | None
+) -> Iterator[EncodedBatch]:
+    count = columns.row_count
+    keys = [None] * count if columns.key is None else columns.key.to_pylist()
+    values, stamps, chosen = columns.value.to_pylist(), columns.timestamps.tolist(), partitions.tolist()
+    records: list[bytes] = []
+    size, partition, base, latest = 0, -1, 0, 0
+
+    def complete() -> EncodedBatch:
+        payload = b"".join(records)
+        encoded = EncodedRecords(
+            compress(compression, payload, level=level) if compression else payload,
+            len(records),
+            timestamps=(base, latest),
+            compression=compression,
+            payload_bytes=len(payload),
+        )
+        return EncodedBatch(partition, encoded, max(map(len, records)))
+
+    for row in sorted(range(count), key=chosen.__getitem__):
+        key, value, stamp = keys[row], values[row], stamps[row]
+        row_size = len(key or b"") + len(value or b"") + 1 + RECORD_OVERHEAD
+        if records and (chosen[row] != partition or size + row_size > batch_bytes):
+            yield complete()
+            records, size = [], 0
+        if not records:
+            partition, base, latest = chosen[row], stamp, stamp
+        latest = max(latest, stamp)
+        records.append(encode_record(len(records), stamp - base, key, value))
+        size += row_size
+    yield complete()
 
 
 def as_binary(column: pa.Array) -> pa.Array:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kavka.client.backoff import backoff_ms
-from kavka.client.cluster import Cluster
+from kavka.client.cluster import Cluster, TopicMetadata
 from kavka.client.producer import Producer
 from kavka.client.settings import ProducerSettings
 from kavka.errors import ErrorCode, RequestError
@@ -145,6 +145,8 @@ class _Topics:
     def partitions(self, topic: str, named: int = -1) -> TopicPartitions:
         """What there is of a topic. A partition that a row names may be new: it is waited for as for a new topic."""
         found = self._found.get(topic)
+        if found is None and (known := self._way.known_topic(topic)) is not None:
+            found = self._found[topic] = _partitions_of(known)
         if found is None or named >= found.total:
             found = self._found[topic] = self._way.run(_describe(self._way.cluster, topic, named, self._max_block_ms))
         return found
@@ -176,8 +178,12 @@ async def _find(cluster: Cluster, topic: str, timeout_ms: int) -> TopicPartition
             f"topic {topic!r} did not appear within {timeout_ms} ms (kafka.max.block.ms): create it, or let the "
             "brokers do so with auto.create.topics.enable",
         ) from refused
-    with_leader = tuple(each.partition for each in found.partitions if each.leader >= 0)
-    return TopicPartitions(len(found.partitions), with_leader or tuple(range(len(found.partitions))))
+    return _partitions_of(found)
+
+
+def _partitions_of(topic: TopicMetadata) -> TopicPartitions:
+    with_leader = tuple(each.partition for each in topic.partitions if each.leader >= 0)
+    return TopicPartitions(len(topic.partitions), with_leader or tuple(range(len(topic.partitions))))
 
 
 def _now_ms() -> int:

@@ -220,13 +220,18 @@ class Cluster:
             return None
         return topic.partitions[partition.partition]
 
+    def known_topic(self, name: str, *, now_s: float) -> TopicMetadata | None:
+        """What `topic` gives without a request at this time of the loop; None where it has to ask. It only looks, so
+        that a thread besides the loop's may call it."""
+        return None if name not in self._tracked or self._is_stale(now_s) else self.topics.get(name)
+
     async def topic(self, name: str, *, may_create: bool = False, timeout_ms: int | None = None) -> TopicMetadata:
         """The topic, kept up to date from now on. With `may_create` a broker may create it, if it is configured to.
 
         Raises `RequestError` if there is no such topic, or no description of it within `timeout_ms`.
         """
-        known = self.topics.get(name)
-        if known is not None and name in self._tracked and not self._is_stale():
+        known = self.known_topic(name, now_s=asyncio.get_running_loop().time())
+        if known is not None:
             return known
 
         async def find() -> TopicMetadata:
@@ -521,9 +526,8 @@ class Cluster:
             partitions.append(new)
         return TopicMetadata(topic.name, topic.topic_id, topic.is_internal, tuple(partitions))
 
-    def _is_stale(self) -> bool:
-        age_s = asyncio.get_running_loop().time() - self._refreshed_at
-        return age_s * 1000 > self.settings.metadata_max_age_ms
+    def _is_stale(self, now_s: float) -> bool:
+        return (now_s - self._refreshed_at) * 1000 > self.settings.metadata_max_age_ms
 
     def _opened(self, key: tuple[int, str], task: asyncio.Task[BrokerConnection]) -> None:
         if self._opening.get(key) is task:

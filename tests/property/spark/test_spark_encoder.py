@@ -9,7 +9,7 @@ from kavka.client.partitioner import partition_for_key
 from kavka.records.batch import iterate_batches
 from kavka.records.compression import Compression
 from kavka.records.record import encode_record
-from kavka_spark.encoder import RecordColumns, encode, lengths_of, starts_of
+from kavka_spark.encoder import FEW_ROWS, RecordColumns, encode, lengths_of, starts_of
 from kavka_spark.key_partitions import LONGEST_KEY, partitions_for_keys
 
 HEADERS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
@@ -47,9 +47,10 @@ def columns_of(found: list, *, with_keys: bool, with_headers: bool) -> RecordCol
     st.booleans(),
     st.sampled_from([200, 20_000, 1_000_000]),
     st.sampled_from(list(Compression)),
+    st.sampled_from([0, FEW_ROWS]),
 )
 def test_batches_hold_the_rows_as_the_plain_encoder_lays_them(
-    found: list, with_keys: bool, with_headers: bool, batch_bytes: int, compression: Compression
+    found: list, with_keys: bool, with_headers: bool, batch_bytes: int, compression: Compression, few_rows: int
 ) -> None:
     partitions = np.array([row[4] for row in found], np.int32)
     columns = columns_of(found, with_keys=with_keys, with_headers=with_headers)
@@ -59,7 +60,9 @@ def test_batches_hold_the_rows_as_the_plain_encoder_lays_them(
             (timestamp, key if with_keys else None, value, tuple(listed or ()) if with_headers else ())
         )
     read: dict[int, list] = {}
-    for partition, encoded, largest in encode(columns, partitions, batch_bytes=batch_bytes, compression=compression):
+    for partition, encoded, largest in encode(
+        columns, partitions, batch_bytes=batch_bytes, compression=compression, few_rows=few_rows
+    ):
         (batch,) = iterate_batches(memoryview(encoded.build()))
         assert batch.crc_is_right()
         records = list(batch.records())
@@ -75,6 +78,18 @@ def test_batches_hold_the_rows_as_the_plain_encoder_lays_them(
         assert batch.header.max_timestamp == max(record.timestamp for record in records)
         read.setdefault(partition, []).extend((r.timestamp, r.key, r.value, r.headers) for r in records)
     assert read == expected
+
+
+@given(rows, st.sampled_from([40, 200, 20_000]))
+def test_few_rows_are_cut_into_the_batches_of_many(found: list, batch_bytes: int) -> None:
+    partitions = np.array([row[4] for row in found], np.int32)
+    columns = columns_of(found, with_keys=True, with_headers=False)
+
+    def batches(few_rows: int) -> list[tuple[int, bytes, int]]:
+        made = encode(columns, partitions, batch_bytes=batch_bytes, few_rows=few_rows)
+        return [(partition, bytes(encoded.build()), largest) for partition, encoded, largest in made]
+
+    assert batches(FEW_ROWS) == batches(0)
 
 
 @given(

@@ -228,6 +228,26 @@ def test_a_topic_that_is_missing_hides_no_other() -> None:
     run(fake, scenario)
 
 
+def test_a_topic_is_known_without_a_request_until_its_metadata_is_too_old() -> None:
+    fake = FakeCluster(1)
+    fake.add_topic("there", 2)
+    fake.add_topic("not looked at")
+
+    async def scenario(cluster: Cluster) -> None:
+        now_s = asyncio.get_running_loop().time()
+        assert cluster.known_topic("there", now_s=now_s) is None
+        found = await cluster.topic("there")
+        refreshed_s = asyncio.get_running_loop().time()
+        assert cluster.known_topic("there", now_s=refreshed_s) == found
+        assert cluster.known_topic("not looked at", now_s=refreshed_s) is None
+        assert cluster.known_topic("there", now_s=refreshed_s + SETTINGS.metadata_max_age_ms / 1000 + 1) is None
+        del fake.topics["there"]
+        await cluster.refresh_quietly()
+        assert cluster.known_topic("there", now_s=asyncio.get_running_loop().time()) is None
+
+    run(fake, scenario)
+
+
 def test_only_what_may_be_created_is_asked_for_so() -> None:
     fake = FakeCluster(1)
     for name in ("read", "written"):
