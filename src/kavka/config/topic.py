@@ -204,15 +204,11 @@ def effective_values(overrides: Mapping[str, str], broker: BrokerConfig) -> dict
     return values
 
 
-def validate_overrides(overrides: Mapping[str, str | None], broker: BrokerConfig) -> None:
+def validate_overrides(texts: Mapping[str, str], broker: BrokerConfig) -> None:
     """Refuses overrides that a topic must not have, with Kafka's message (error INVALID_CONFIG).
 
-    Raises InvalidValue for one bad value, ConfigError for an unknown name, a missing value or a bad combination.
+    Raises InvalidValue for one bad value, ConfigError for an unknown name or a bad combination.
     """
-    missing = [name for name, text in overrides.items() if text is None]
-    if missing:
-        raise ConfigError(f"Null value not supported for topic configs: {','.join(missing)}")
-    texts = {name: text for name, text in overrides.items() if text is not None}
     for name in texts:
         if name not in _ROWS:
             raise ConfigError(f"Unknown topic config name: {name}")

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.controller.active_controller import RETRY_MS, ActiveController, ControllerSettings
-from kavka.controller.decide.context import ControllerContext
+from kavka.controller.decide.context import NO_BROKER_EPOCH, ControllerContext
 from kavka.controller.orders.channels import ChannelPorts
 from kavka.controller.orders.delivery import Delivery
 from kavka.controller.orders.orders import ClusterChange
@@ -258,7 +258,8 @@ class Controller:
         return await self._require_active().controlled_shutdown.begin(broker_id, broker_epoch)
 
     async def check_broker_epoch(self, broker_id: BrokerId, broker_epoch: int) -> None:
-        """Raises RequestError (STALE_BROKER_EPOCH) unless the broker is registered with this epoch; NotController.
+        """Raises RequestError (BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH) unless the broker is registered with this
+        epoch; NotController.
 
         Waits for its turn: a registration that the controller is taking in counts.
         """
@@ -267,6 +268,8 @@ class Controller:
             if active.term.is_over:
                 raise NotController(f"broker {self._broker_id} is not the controller")
             registered = active.term.context.broker_epoch(broker_id)
+        if registered == NO_BROKER_EPOCH:
+            raise RequestError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
         if registered != broker_epoch:
             message = f"broker {broker_id} is registered with epoch {registered}, not {broker_epoch}"
             raise RequestError(ErrorCode.STALE_BROKER_EPOCH, message)

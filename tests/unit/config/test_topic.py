@@ -50,7 +50,6 @@ def test_a_stored_name_that_no_table_has_is_ignored_and_a_bad_value_refused() ->
     ("overrides", "words"),
     [
         ({"nope": "1"}, "Unknown topic config name: nope"),
-        ({"flush.ms": None, "nope": None}, "Null value not supported for topic configs: flush.ms,nope"),
         ({"segment.bytes": "13"}, "Invalid value 13 for configuration segment.bytes: Value must be at least 14"),
         (
             {"min.compaction.lag.ms": "2", "max.compaction.lag.ms": "1"},

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
+from kavka.controller.decide.context import NO_BROKER_EPOCH, ControllerContext, KnownState, KnownTopic, LiveBroker
 from kavka.controller.decide.isr_proposals import (
     Accepted,
     Proposal,
@@ -94,6 +94,9 @@ def test_what_is_so_already_is_a_success_with_any_older_partition_epoch_and_orde
         (proposal(2, 3), ErrorCode.INVALID_REQUEST),
         (proposal(1, 4), ErrorCode.INVALID_REQUEST),
         (proposal(), ErrorCode.INVALID_REQUEST),
+        (proposal(1, 3, 3), ErrorCode.INVALID_REQUEST),
+        (proposal(1, 1), ErrorCode.INVALID_REQUEST),
+        (proposal(1, recovery=2), ErrorCode.INVALID_REQUEST),
         (proposal(1, recovery=RECOVERING), ErrorCode.INVALID_REQUEST),
         (proposal(1, 2, 3, epochs={3: 99}), ErrorCode.INELIGIBLE_REPLICA),
         (proposal(1, partition=TopicPartition("t", 1)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -280,6 +283,18 @@ def test_a_request_of_a_former_life_is_refused_whole(tmp_path: Path) -> None:
         stale = request(cluster, topic_id, (1, 2), broker_epoch=cluster[1].epoch - 1)
         answer = await cluster[1].controller.alter_partition(stale, 3)
         assert (answer.error_code, answer.topics) == (ErrorCode.STALE_BROKER_EPOCH, [])
+
+    run(tmp_path, scenario)
+
+
+def test_nobody_is_registered_with_the_epoch_that_no_broker_has(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        nobody = request(cluster, await create(cluster), (1, 2), broker_epoch=NO_BROKER_EPOCH)
+        for broker_id in (4711, -1):
+            nobody.broker_id = broker_id
+            answer = await cluster[1].controller.alter_partition(nobody, 3)
+            assert (answer.error_code, answer.topics) == (ErrorCode.STALE_BROKER_EPOCH, [])
 
     run(tmp_path, scenario)
 

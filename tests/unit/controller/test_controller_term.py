@@ -11,7 +11,7 @@ import pytest
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import Controller, ControllerSettings
-from kavka.controller.decide.context import ControllerContext
+from kavka.controller.decide.context import NO_BROKER_EPOCH, ControllerContext
 from kavka.controller.decide.state_machines import PartitionStatus
 from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.controller.term.controller_term import NotController
@@ -364,6 +364,9 @@ def test_a_brokers_epoch_is_checked_in_turn(tmp_path: Path) -> None:
         with pytest.raises(RequestError) as refused:
             await controller.controller.check_broker_epoch(BrokerId(2), before)
         assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+        with pytest.raises(RequestError) as refused:
+            await controller.controller.check_broker_epoch(BrokerId(4711), NO_BROKER_EPOCH)
+        assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 
     run(tmp_path, scenario)
 

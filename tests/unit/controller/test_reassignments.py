@@ -299,6 +299,19 @@ def test_the_number_of_replicas_stays_if_the_client_says_so(tmp_path: Path) -> N
     run(tmp_path, scenario)
 
 
+def test_while_it_moves_their_number_is_that_of_the_target(tmp_path: Path) -> None:
+    """As Apache Kafka 4.3: three are on their way to four, and are no longer three."""
+
+    async def scenario(world: World) -> None:
+        controller = await begin(world)
+        assert await ask(controller, {T0: (1, 2, 3, 4)}) == {T0: ErrorCode.NONE}
+        refused = await ask(controller, {T0: (1, 2, 4)}, may_change_factor=False)
+        assert refused == {T0: ErrorCode.INVALID_REPLICATION_FACTOR}
+        assert await ask(controller, {T0: (1, 2, 4, 5)}, may_change_factor=False) == {T0: ErrorCode.NONE}
+
+    run(tmp_path, scenario)
+
+
 def test_a_dead_broker_that_holds_a_replica_already_may_stay_a_target(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         controller = await begin(world)

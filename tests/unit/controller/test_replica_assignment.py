@@ -98,7 +98,7 @@ def test_partitions_from_a_fixed_start_are_refused_as_others() -> None:
 
 def test_partitions_that_are_added_by_hand_must_follow_those_that_are_there() -> None:
     with pytest.raises(RequestError, match=r"partitions must follow partition 2: \[4\]"):
-        check_manual_assignment({4: [1]}, {1}, first_partition=3)
+        check_manual_assignment({4: [1]}, {1}, {1}, first_partition=3)
 
 
 def test_a_rack_is_used_twice_when_all_are_used() -> None:
@@ -161,7 +161,8 @@ def test_partitions_are_added_though_the_first_leader_is_gone() -> None:
 
 
 def test_a_manual_assignment_is_taken_as_it_is() -> None:
-    assert check_manual_assignment({1: [2, 1], 0: [1, 2]}, {1, 2}) == {0: (1, 2), 1: (2, 1)}
+    assert check_manual_assignment({1: [2, 1], 0: [1, 2]}, {1, 2}, {1, 2}) == {0: (1, 2), 1: (2, 1)}
+    assert check_manual_assignment({0: [1, 2]}, {1, 2}, {2}) == {0: (1, 2)}
 
 
 @pytest.mark.parametrize(
@@ -173,9 +174,10 @@ def test_a_manual_assignment_is_taken_as_it_is() -> None:
         ({0: [1, 1]}, "Duplicate brokers"),
         ({0: [1], 1: [1, 2]}, "same number of replicas"),
         ({0: [9]}, r"Unknown broker\(s\) in replica assignment: 9"),
+        ({0: [1], 1: [4]}, "All brokers specified in the manual partition assignment for partition 1 are down"),
     ],
 )
 def test_bad_manual_assignments(assignment: dict[int, list[int]], message: str) -> None:
     with pytest.raises(RequestError, match=message) as refused:
-        check_manual_assignment(assignment, {1, 2})
+        check_manual_assignment(assignment, {1, 2, 4}, {1, 2})
     assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

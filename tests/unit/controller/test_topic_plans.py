@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Mapping
 
 import pytest
 import structlog
@@ -14,6 +15,7 @@ from kavka.controller.decide.topic_plans import (
     MAX_MULTI_BYTES,
     MAX_PARTITIONS_PER_REQUEST,
     MAX_TOPIC_NAME_LENGTH,
+    PartitionsPlan,
     PartitionsRequest,
     Refusal,
     TopicPlan,
@@ -117,6 +119,48 @@ def test_counts_default_to_the_brokers_settings() -> None:
     assert [len(replicas) for replicas in planned.assignment.partitions.values()] == [2] * 4
 
 
+def test_who_is_down_may_be_assigned_a_replica_by_hand_beside_one_that_lives() -> None:
+    """As with Apache Kafka of either line, when a broker is being replaced or starts again."""
+    context = cluster(1, 2)
+    with_topic(context, "t", partition_count=1, replication_factor=2)
+    del context.brokers[BrokerId(2)]
+    planned = plan(context, TopicRequest("u", assignment={0: [2, 1]}))
+    assert isinstance(planned, TopicPlan)
+    assert planned.assignment.partitions == {0: (2, 1)}
+    assert planned.states == {0: PartitionState(BrokerId(1), 0, (BrokerId(1),), 5)}
+    for assignment in ({0: [1, 3]}, {0: [2]}):
+        refused = plan(context, TopicRequest("u", assignment=assignment))
+        assert isinstance(refused, Refusal)
+        assert refused.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    grown = plan_partitions(PartitionsRequest("t", 2, [[2, 1]]), context)
+    assert isinstance(grown, PartitionsPlan)
+    assert grown.states == {1: PartitionState(BrokerId(1), 0, (BrokerId(1),), 5)}
+
+
+def test_of_several_mistakes_the_one_is_told_that_apache_kafka_4_tells() -> None:
+    """Name, settings, then how replicas and partitions are given, how many replicas, how many partitions."""
+
+    def check_config(config: Mapping[str, str]) -> None:
+        if config:
+            raise ConfigError("Unknown topic config name: nope")
+
+    bad, null = {"nope": "1"}, {"nope": None}
+    context = cluster(1)
+    with_topic(context, "t")
+    for wish, code in (
+        (TopicRequest("t", config=null), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (TopicRequest("a/b", 1, assignment={0: [1]}, config=null), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (TopicRequest("u", 1, assignment={0: [9]}, config=bad), ErrorCode.INVALID_CONFIG),
+        (TopicRequest("u", 0, 0, config=bad), ErrorCode.INVALID_CONFIG),
+        (TopicRequest("u", 1, assignment={0: [9]}), ErrorCode.INVALID_REQUEST),
+        (TopicRequest("u", 0, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (TopicRequest("u", 0, 9), ErrorCode.INVALID_PARTITIONS),
+    ):
+        refused = plan(context, wish, TopicRules(check_config=check_config))
+        assert isinstance(refused, Refusal)
+        assert refused.code is code
+
+
 def test_refusals() -> None:
     def check_config(config: object) -> None:
         raise ConfigError("Unknown topic config name: nope")
@@ -133,6 +177,10 @@ def test_refusals() -> None:
     refused = plan(context, TopicRequest("u", 1, assignment={0: [1]}))
     assert isinstance(refused, Refusal)
     assert refused.code is ErrorCode.INVALID_REQUEST
+    for wish in (TopicRequest("u", 1, assignment={0: [1]}), TopicRequest("u", 0, 9), TopicRequest("u")):
+        refused = plan(context, wish._replace(config={"flush.ms": None, "nope": None, "retention.ms": "5"}))
+        message = "Null value not supported for topic configs: flush.ms,nope"
+        assert refused == Refusal(ErrorCode.INVALID_CONFIG, message)
     refused = plan(context, TopicRequest("u", assignment={0: [2]}))
     assert isinstance(refused, Refusal)
     assert refused.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -151,24 +199,28 @@ def test_brokers_that_shut_down_get_no_new_replicas() -> None:
 
 
 def test_a_request_has_a_limit_of_partitions() -> None:
+    """As with Apache Kafka 4.3, a request that goes beyond it creates nothing, wherever in it that is."""
     half = MAX_PARTITIONS_PER_REQUEST // 2
-    wishes = [
-        TopicRequest("a", half),
-        TopicRequest("b", half + 1),
-        TopicRequest("c", half),
-        TopicRequest("d", 2**31 - 1),
-    ]
-    limited = within_limit(wishes, RULES)
-    assert [isinstance(one, Refusal) for one in limited] == [False, True, False, True]
-    assert isinstance(limited[1], Refusal)
-    assert limited[1].code is ErrorCode.POLICY_VIOLATION
-    assert limited[1].message.startswith(f"{2 * half + 1} partitions are more than")
+    wishes = [TopicRequest("a", half), TopicRequest("b", half), TopicRequest("none", 0), TopicRequest("odd", -7)]
+    assert within_limit(wishes, RULES) == wishes
+    for beyond in (
+        TopicRequest("c"),
+        TopicRequest("c", 2**31 - 1),
+        TopicRequest("c", assignment={0: [1]}),
+    ):
+        for limited in (within_limit([*wishes, beyond], RULES), within_limit([beyond, *wishes], RULES)):
+            assert [each.code for each in limited if isinstance(each, Refusal)] == [ErrorCode.POLICY_VIOLATION] * 5
+    (refused,) = within_limit([TopicRequest("c", 2 * half + 1)], RULES)
+    assert isinstance(refused, Refusal)
+    assert refused.message.startswith(f"{2 * half + 1} partitions are more than")
     context = cluster(1)
     with_topic(context, "t")
     assert not isinstance(plan_partitions(PartitionsRequest("t", MAX_PARTITIONS_PER_REQUEST + 1), context), Refusal)
-    refused = plan_partitions(PartitionsRequest("t", MAX_PARTITIONS_PER_REQUEST + 2), context)
-    assert isinstance(refused, Refusal)
-    assert refused.code is ErrorCode.POLICY_VIOLATION
+    for wish, most in ((MAX_PARTITIONS_PER_REQUEST + 2, MAX_PARTITIONS_PER_REQUEST), (3, 1), (2, 0)):
+        refused = plan_partitions(PartitionsRequest("t", wish), context, most=most)
+        assert isinstance(refused, Refusal)
+        assert refused.code is ErrorCode.POLICY_VIOLATION
+        assert refused.message.startswith("10001 partitions are more than")
 
 
 def test_the_writes_of_a_creation_in_order() -> None:

@@ -63,10 +63,10 @@ def assign_replicas_from(
 
 
 def _check_counts(brokers: Sequence[BrokerRack], partition_count: int, replication_factor: int) -> None:
-    if partition_count <= 0:
-        raise RequestError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if replication_factor <= 0:
         raise RequestError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+    if partition_count <= 0:
+        raise RequestError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if replication_factor > len(brokers):
         raise RequestError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -159,12 +159,16 @@ def added_partitions(
 
 
 def check_manual_assignment(
-    assignment: Mapping[int, Sequence[int]], live_brokers: AbstractSet[int], *, first_partition: int = 0
+    assignment: Mapping[int, Sequence[int]],
+    known_brokers: AbstractSet[int],
+    live_brokers: AbstractSet[int],
+    *,
+    first_partition: int = 0,
 ) -> Assignment:
     """The assignment that a client made itself, checked. Raises RequestError with INVALID_REPLICA_ASSIGNMENT.
 
-    A broker that is not alive is refused as by Kafka's KRaft controllers; Kafka 3.9 in ZooKeeper mode writes such a
-    topic and lets the request time out.
+    Of known brokers some may be down, as long as each partition has one that is alive. Others are refused as by Kafka's
+    KRaft controllers; Kafka 3.9 in ZooKeeper mode writes such a topic, and the request times out where nobody leads.
     """
     if sorted(assignment) != list(range(first_partition, first_partition + len(assignment))):
         raise _bad_assignment(
@@ -182,9 +186,15 @@ def check_manual_assignment(
             )
     if len({len(replicas) for replicas in assignment.values()}) > 1:
         raise _bad_assignment("All partitions should have the same number of replicas")
-    unknown = sorted({broker for replicas in assignment.values() for broker in replicas} - live_brokers)
+    unknown = sorted({broker for replicas in assignment.values() for broker in replicas} - known_brokers)
     if unknown:
         raise _bad_assignment(f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
+    for partition, replicas in sorted(assignment.items()):
+        if live_brokers.isdisjoint(replicas):
+            raise _bad_assignment(
+                f"All brokers specified in the manual partition assignment for partition {partition} are down or in "
+                "controlled shutdown."
+            )
     return {partition: tuple(map(BrokerId, assignment[partition])) for partition in sorted(assignment)}
 
 

@@ -137,6 +137,16 @@ class ControllerContext:
         """Brokers that may become leaders: registered, reachable, and not shutting down; sorted."""
         return [broker_id for broker_id in self.reachable_broker_ids() if broker_id not in self.shutting_down]
 
+    def known_broker_ids(self) -> set[BrokerId]:
+        """Brokers that are registered, and those that have replicas: these are down, most likely."""
+        holders = {
+            cast(BrokerId, broker_id)
+            for topic in self.topics.values()
+            for replicas in topic.assignment.partitions.values()
+            for broker_id in replicas
+        }
+        return holders | self.brokers.keys()
+
     def set_brokers(self, brokers: dict[BrokerId, LiveBroker]) -> None:
         """Sets the registered brokers. What was known about other epochs of a broker is dropped (I3)."""
         self.brokers = brokers

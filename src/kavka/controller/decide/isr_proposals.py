@@ -9,8 +9,10 @@ What is compared, in this order; the first that fits is the answer:
     a leader epoch lower than the present one          FENCED_LEADER_EPOCH
     leader, ISR and recovery as they are already       success, with the present partition epoch (S16: an answer lost)
     another partition epoch                            INVALID_UPDATE_VERSION
-    not from the leader; ISR without it; no replica    INVALID_REQUEST
-    recovering with more than the leader, or again     INVALID_REQUEST
+    not from the leader; ISR without it; no replica,   INVALID_REQUEST
+      or one twice
+    recovering with more than the leader, or again,    INVALID_REQUEST
+      or in no state of recovery that there is
     a new member that is not alive, is shutting down,  INELIGIBLE_REPLICA (before version 2: OPERATION_NOT_ATTEMPTED)
       is unreachable, or fetched in another life (S18)
 
@@ -110,11 +112,14 @@ def _judge_members(proposal: Proposal, known: KnownState, context: ControllerCon
         return ProposalRefused(
             ErrorCode.INVALID_REQUEST, f"broker {proposal.leader} proposed it, broker {present.leader} leads"
         )
-    if proposal.leader not in members or any(member not in replicas for member in members):
+    if proposal.leader not in members or not set(members) <= set(replicas) or len(set(members)) < len(members):
         return ProposalRefused(
             ErrorCode.INVALID_REQUEST,
-            f"an ISR of {list(members)} lacks leader {proposal.leader} or goes beyond the replicas {list(replicas)}",
+            f"an ISR of {list(members)} lacks leader {proposal.leader}, names a broker twice, or goes beyond the "
+            f"replicas {list(replicas)}",
         )
+    if proposal.recovery not in (RECOVERED, RECOVERING):
+        return ProposalRefused(ErrorCode.INVALID_REQUEST, f"there is no leader recovery state {proposal.recovery}")
     if proposal.recovery == RECOVERING and (len(members) > 1 or present.leader_recovery_state == RECOVERED):
         return ProposalRefused(
             ErrorCode.INVALID_REQUEST, f"a leader that recovers cannot have an ISR of {list(members)}"

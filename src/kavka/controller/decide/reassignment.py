@@ -118,7 +118,7 @@ def plan_reassignment(
     """The assignment to begin with, so that the partition moves to `target`; None cancels.
 
     Brokers that hold no replica yet must be alive. `may_change_factor`: the target may have another number of replicas
-    than there are without the reassignment that is under way.
+    than there are, or will be when the reassignment that is under way is complete.
     """
     if target is None:
         if not current.is_being_reassigned:
@@ -139,10 +139,10 @@ def plan_reassignment(
             f"Replica assignment has brokers that are not alive: {_list(dead)}. Replicas to add: "
             f"{_list(planned.adding)}, live brokers: {_list(sorted(live))}"
         )
-    if not may_change_factor and len(target) != len(current.origin):
+    if not may_change_factor and len(target) != len(current.target):
         return ReassignmentRefused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The replication factor is changed from {len(current.origin)} to {len(target)}",
+            f"The replication factor is changed from {len(current.target)} to {len(target)}",
         )
     return planned
 

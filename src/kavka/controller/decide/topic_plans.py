@@ -10,7 +10,7 @@ I2  A topic's znode, its configuration and its first partitions appear in one mu
 I3  Every multi begins with a check of /controller_epoch, so that a controller that was replaced writes nothing.
 
 Source: Kafka's ZkAdminManager, AdminZkClient and Topic; messages are those of Kafka 3.9, which users search for. The
-limit of partitions per request is that of Kafka's KRaft controllers.
+limit of partitions per request, and which of several mistakes is told, are those of Kafka's KRaft controllers.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class PartitionsPlan:
     states: Mapping[int, PartitionState]
 
 
-ConfigCheck: TypeAlias = Callable[[Mapping[str, str | None]], None]
+ConfigCheck: TypeAlias = Callable[[Mapping[str, str]], None]
 """Raises ConfigError if a topic may not have these settings."""
 
 
@@ -168,12 +168,6 @@ def _plan_topic(wish: TopicRequest, context: ControllerContext, rules: TopicRule
     if wish.name in context.topics or wish.name in context.topics_to_delete:
         # A topic that is being deleted is in the way until it is gone, as in Kafka.
         raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wish.name}' already exists.")
-    if wish.assignment and (wish.partition_count != UNSET or wish.replication_factor != UNSET):
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            "Both numPartitions or replicationFactor and replicasAssignments were set. "
-            "Both cannot be used at the same time.",
-        )
     name_error = topic_name_error(wish.name)
     if name_error is not None:
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, name_error)
@@ -183,39 +177,62 @@ def _plan_topic(wish: TopicRequest, context: ControllerContext, rules: TopicRule
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"Topic '{wish.name}' collides with existing topics: {', '.join(colliding)}",
         )
+    config = _checked_config(wish, rules)
     replicas = _replicas_of(wish, context, rules, rng)
-    rules.check_config(wish.config)
     live = set(context.electable_broker_ids())
     return TopicPlan(
         TopicAssignment(wish.name, replicas, random_uuid(rng.randbytes(16))),
-        {name: value for name, value in wish.config.items() if value is not None},
+        config,
         initial_states(replicas, live, context.epoch),
     )
+
+
+def _checked_config(wish: TopicRequest, rules: TopicRules) -> dict[str, str]:
+    nulls = [name for name, value in wish.config.items() if value is None]
+    if nulls:
+        raise ConfigError(f"Null value not supported for topic configs: {','.join(nulls)}")
+    config = {name: value for name, value in wish.config.items() if value is not None}
+    rules.check_config(config)
+    return config
 
 
 def _replicas_of(
     wish: TopicRequest, context: ControllerContext, rules: TopicRules, rng: RandomSource
 ) -> Mapping[int, Sequence[BrokerId]]:
     if wish.assignment:
-        return check_manual_assignment(wish.assignment, context.brokers.keys())
+        if wish.partition_count != UNSET or wish.replication_factor != UNSET:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                "Both numPartitions or replicationFactor and replicasAssignments were set. "
+                "Both cannot be used at the same time.",
+            )
+        return _checked(wish.assignment, context, first_partition=0)
     count = rules.default_partition_count if wish.partition_count == UNSET else wish.partition_count
     factor = rules.default_replication_factor if wish.replication_factor == UNSET else wish.replication_factor
     return assign_replicas(context.broker_racks(), count, factor, rng)
 
 
+def _checked(
+    assignment: Mapping[int, Sequence[int]], context: ControllerContext, *, first_partition: int
+) -> Assignment:
+    named = {broker for replicas in assignment.values() for broker in replicas}
+    known = context.brokers.keys()
+    return check_manual_assignment(
+        assignment,
+        known if named <= known else context.known_broker_ids(),
+        set(context.electable_broker_ids()),
+        first_partition=first_partition,
+    )
+
+
 def within_limit(wishes: Sequence[TopicRequest], rules: TopicRules) -> list[TopicRequest | Refusal]:
-    """The wishes of one request, those replaced by a refusal that go beyond MAX_PARTITIONS_PER_REQUEST together."""
-    limited: list[TopicRequest | Refusal] = []
+    """The wishes of one request, or a refusal in the place of each where they ask for more than
+    MAX_PARTITIONS_PER_REQUEST together. Those that are refused for another reason count, too."""
     total = 0
     for wish in wishes:
         count = rules.default_partition_count if wish.partition_count == UNSET else wish.partition_count
-        count = len(wish.assignment) or max(count, 0)
-        if total + count > MAX_PARTITIONS_PER_REQUEST:
-            limited.append(_too_many(total + count))
-        else:
-            total += count
-            limited.append(wish)
-    return limited
+        total += len(wish.assignment) or max(count, 0)
+    return list(wishes) if total <= MAX_PARTITIONS_PER_REQUEST else [_too_many(total)] * len(wishes)
 
 
 def _too_many(count: int) -> Refusal:
@@ -259,15 +276,18 @@ def state_operations(topic: str, states: Mapping[int, PartitionState]) -> Iterat
 # ------------------------------------------------------------------------------------------------ growth and deletion
 
 
-def plan_partitions(wish: PartitionsRequest, context: ControllerContext) -> PartitionsPlan | Refusal:
-    """The partitions that a client wants a topic to have more, or why they cannot be had."""
+def plan_partitions(
+    wish: PartitionsRequest, context: ControllerContext, *, most: int = MAX_PARTITIONS_PER_REQUEST
+) -> PartitionsPlan | Refusal:
+    """The partitions that a client wants a topic to have more, or why they cannot be had. `most`: how many its request
+    may still add."""
     try:
-        return _plan_partitions(wish, context)
+        return _plan_partitions(wish, context, most)
     except RequestError as refused:
         return Refusal(refused.code, refused.message)
 
 
-def _plan_partitions(wish: PartitionsRequest, context: ControllerContext) -> PartitionsPlan:
+def _plan_partitions(wish: PartitionsRequest, context: ControllerContext, most: int) -> PartitionsPlan:
     known = context.topics.get(wish.topic)
     if known is None or wish.topic in context.topics_to_delete:
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wish.topic}' does not exist.")
@@ -291,8 +311,8 @@ def _plan_partitions(wish: PartitionsRequest, context: ControllerContext) -> Par
         )
     if increase == 0:
         raise RequestError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {existing} partitions.")
-    if increase > MAX_PARTITIONS_PER_REQUEST:
-        raise RequestError(*_too_many(increase))
+    if increase > most:
+        raise RequestError(*_too_many(increase + MAX_PARTITIONS_PER_REQUEST - most))
     added = _added_replicas(wish, context, known, existing, increase)
     assignment = TopicAssignment(wish.topic, {**known.assignment.partitions, **added}, known.assignment.topic_id)
     states = initial_states(added, set(context.electable_broker_ids()), context.epoch)
@@ -311,7 +331,7 @@ def _added_replicas(
             f"Increasing the number of partitions by {increase} but {len(wish.assignment)} assignments provided.",
         )
     numbered = {existing + index: replicas for index, replicas in enumerate(wish.assignment)}
-    checked = check_manual_assignment(numbered, context.brokers.keys(), first_partition=existing)
+    checked = _checked(numbered, context, first_partition=existing)
     if len(checked[existing]) != len(first_replicas):
         raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,

@@ -55,7 +55,8 @@ class IsrAlterations:
     ) -> tuple[AlterPartitionResponse, list[TopicPartition]]:
         """The answer, and the partitions whose ISR changed. Raises NotController; ZooKeeperError where it stays unknown
         whether the changes were written: the leader asks again."""
-        if self._context.broker_epoch(BrokerId(request.broker_id)) != request.broker_epoch:
+        registered = self._context.broker_epoch(BrokerId(request.broker_id))
+        if registered == NO_BROKER_EPOCH or registered != request.broker_epoch:
             return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH), []
         async with self._term.turn:
             proposals, topics, unknown = self._read(request, version)

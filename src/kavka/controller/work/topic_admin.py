@@ -22,6 +22,8 @@ from typing import Final, NamedTuple, TypeVar
 from kavka.controller.decide.context import KnownState, KnownTopic
 from kavka.controller.decide.reasons import topic_decision
 from kavka.controller.decide.topic_plans import (
+    MAX_PARTITIONS_PER_REQUEST,
+    PartitionsPlan,
     PartitionsRequest,
     Refusal,
     TopicRequest,
@@ -153,22 +155,26 @@ class TopicAdmin:
         timeout_ms: int = MAX_WAIT_MS,
         may: May | None = None,
     ) -> list[TopicOutcome]:
-        """Adds partitions to topics, each for itself; outcomes and waiting as for `create_topics`.
+        """Adds partitions to topics, each for itself and no more than MAX_PARTITIONS_PER_REQUEST in all; outcomes and
+        waiting as for `create_topics`.
 
         Raises NotController.
         """
-        names = [wish.topic for wish in wishes]
-        create = partial(self._create_partitions, may=may)
-        return await self._each(names, wishes, create, validate_only, timeout_ms)
+        left = MAX_PARTITIONS_PER_REQUEST
 
-    async def _create_partitions(self, wish: PartitionsRequest, validate_only: bool, *, may: May | None) -> Granted:
-        plan = plan_partitions(wish, self._context)
-        if isinstance(plan, Refusal):
-            return TopicOutcome(wish.topic, plan.code, plan.message), []
-        if validate_only:
-            return _outcome(plan.assignment), []
+        async def create(wish: PartitionsRequest, validate_only: bool) -> Granted:
+            nonlocal left
+            plan = plan_partitions(wish, self._context, most=left)
+            if isinstance(plan, Refusal):
+                return TopicOutcome(wish.topic, plan.code, plan.message), []
+            left -= len(plan.added)
+            return (_outcome(plan.assignment), []) if validate_only else await self._grow(plan, may=may)
+
+        return await self._each([wish.topic for wish in wishes], wishes, create, validate_only, timeout_ms)
+
+    async def _grow(self, plan: PartitionsPlan, *, may: May | None) -> Granted:
         if may is not None and not may(len(plan.states)):
-            return TopicOutcome(wish.topic, ErrorCode.THROTTLING_QUOTA_EXCEEDED), []
+            return TopicOutcome(plan.assignment.topic, ErrorCode.THROTTLING_QUOTA_EXCEEDED), []
         try:
             await self._term.write(partitions_operations(plan))
         except ZooKeeperError:

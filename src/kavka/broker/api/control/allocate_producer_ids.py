@@ -2,7 +2,8 @@
 
 Behaviour   Brokers of kavka reserve their blocks in ZooKeeper themselves; brokers of Apache Kafka from 3.0 on ask their
             controller (KIP-730). Both kinds of blocks come from the same znode. A broker that is not the controller
-            answers NOT_CONTROLLER; a request with the broker epoch of an earlier registration is STALE_BROKER_EPOCH.
+            answers NOT_CONTROLLER; a request with the broker epoch of an earlier registration is STALE_BROKER_EPOCH,
+            one of a broker that is not registered BROKER_ID_NOT_REGISTERED.
 Versions    0.
 """
 
