@@ -78,7 +78,9 @@ def run_scenario(found: Scenario, host: str, port: int, version: int) -> dict[st
 for _module in (
     "scenarios_administration",
     "scenarios_cluster",
+    "scenarios_config_layers",
     "scenarios_configs",
+    "scenarios_controller",
     "scenarios_group_administration",
     "scenarios_groups",
     "scenarios_record_corners",
@@ -87,6 +89,7 @@ for _module in (
     "scenarios_share",
     "scenarios_share_members",
     "scenarios_share_states",
+    "scenarios_topic_corners",
     "scenarios_topic_ids",
     "scenarios_topics",
     "scenarios_transactions",

@@ -52,6 +52,8 @@ IN_NO_ORDER = frozenset({"partitions"})
 NAMES = ("name", "topic", "group_id", "topic_name", "group")
 UUID_PATTERN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 FIRST_OWN_TAG = 10_000
+NO_BROKER = -2
+"""No broker has this id, and no field this value."""
 TOPIC_ALREADY_EXISTS = 36
 BASE_TIMESTAMP_MS = 1_700_000_000_000
 
@@ -70,9 +72,13 @@ class WireSession:
         self._ids: dict[str, str] = {}
         self._topic_ids: dict[uuid.UUID, str] = {}
         self.recorded: dict[str, Any] = {}
-        about = self.connection.ask(m.MetadataRequest(topics=[]), METADATA)
+        self.broker_id, self._host, self._port, self._cluster = NO_BROKER, "", 0, ""
+        self._learn(self.connection.ask(m.MetadataRequest(topics=[]), METADATA))
+
+    def _learn(self, about: Any) -> None:
+        """Of the cluster, which has one broker."""
         (broker,) = about.brokers
-        self.broker_id: int = broker.node_id
+        self.broker_id = broker.node_id
         self._host, self._port, self._cluster = broker.host, broker.port, about.cluster_id
 
     def connect(self) -> WireConnection:
