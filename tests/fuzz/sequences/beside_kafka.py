@@ -56,6 +56,13 @@ PEER_SETTINGS: Final = {
     "transactional.id.expiration.ms": "604800000",
     "super.users": "User:ANONYMOUS",
 }
+AT_ONCE: Final = {
+    f"group.{kind}.{name}": value
+    for kind in ("consumer", "share", "streams")
+    for name, value in (("assignor.offload.enable", "false"), ("assignment.interval.ms", "0"))
+}
+"""Apache Kafka 4.3 computes assignments beside its answers, and one a second at the most: a later heartbeat has them.
+So set, an answer has what follows from its request, as kavka's has."""
 
 
 Paths = list[tuple[str, Any, Any]]
@@ -182,7 +189,11 @@ def _differences(ours: list[Event], theirs: list[Event]) -> Paths:
 def both(directory: Path) -> Iterator[tuple[Address, Address]]:
     """Addresses of a kavka and an Apache Kafka of their own."""
     ours = {**PEER_SETTINGS, "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
-    theirs = {**PEER_SETTINGS, "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    theirs = {
+        **PEER_SETTINGS,
+        **AT_ONCE,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    }
     with (
         KavkaProcess(directory / "data", settings=ours) as kavka,
         ApacheKafka(directory / "kafka", mode="kraft", settings=theirs, heap="-Xmx512M -Xms256M") as kafka,

@@ -55,14 +55,6 @@ ADMINISTRATION: Final = (
         )
         for theirs in (40, UNKNOWN_SERVER_ERROR)
     ),
-    *(
-        OnPurpose(
-            ApiKey.CREATE_TOPICS, r"\.topics\[\d+\]\.error_code", ours, theirs,
-            AS_THE_FORMER + "of several mistakes KRaft tells name and settings first, then replicas, then partitions",
-            goes_on=True,
-        )
-        for ours, theirs in ((37, 40), (38, 40), (39, 40), (42, 40), (37, 38), (42, 17))
-    ),
     OnPurpose(
         ApiKey.CREATE_TOPICS, r"\.topics\[\d+\]\.topic_id", "0", "<id>",
         AS_THE_FORMER + "KRaft gives a topic that is only validated an id, which no topic ever has", goes_on=True,
@@ -105,14 +97,6 @@ ON_PURPOSE: Final = (
         ApiKey.JOIN_GROUP, r"\.error_code", 0, 23,
         "in a group of the newer protocol a classic member that joins again is judged by the other classic members' "
         "assignors; Kafka counts its own former ones, too, so that even one alone cannot change them",
-    ),
-    OnPurpose(
-        ApiKey.CONSUMER_GROUP_HEARTBEAT, r"\.(member_epoch|assignment.*)", None, None,
-        "4.3 computes an assignment beside its answers, and gives it with a later heartbeat; kavka's answer has it",
-    ),
-    OnPurpose(
-        ApiKey.SYNC_GROUP, r"\.assignment.*", None, None,
-        "of a classic member in a group of the newer protocol, as the row above",
     ),
     OnPurpose(
         ApiKey.PRODUCE, r".*\.error_code", 0, 45,
