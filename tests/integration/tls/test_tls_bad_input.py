@@ -228,6 +228,51 @@ def test_a_false_proof_at_the_end_of_a_handshake_ends_its_own_connection_only(
     assert "connection closed: TLS handshake failed" in printed.out + printed.err
 
 
+def with_early_data(first: bytes) -> bytes:
+    """A hello that announces early data. Whoever answers it passes over what cannot be decrypted."""
+    changed = bytearray(first)
+    position = 9 + 2 + 32
+    position += 1 + changed[position]
+    position += 2 + int.from_bytes(changed[position : position + 2])
+    position += 1 + changed[position]
+    size = int.from_bytes(changed[position : position + 2])
+    changed[position : position + 2] = pack(">H", size + 4) + b"\x00\x2a\x00\x00"
+    changed[6:9] = (int.from_bytes(changed[6:9]) + 4).to_bytes(3)
+    changed[3:5] = pack(">H", len(changed) - 5)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("body", [b"", bytes(17)])
+def test_records_that_do_not_go_on_with_a_handshake_end_it(
+    cluster: TlsCluster, body: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """OpenSSL passes over them without an end: 64 KiB took 7 ms, in each turn of the loop."""
+    with cluster.connect() as connection:
+        connection.sendall(with_early_data(hello(cluster)))
+        assert connection.recv(65536)[0] == 22
+        connection.sendall((b"\x17\x03\x03" + pack(">H", len(body)) + body) * 100)
+        closes(connection)
+    assert is_served(cluster)
+    printed = capfd.readouterr()
+    assert "records in a row that do not go on with it" in printed.out + printed.err
+
+
+def test_a_record_without_an_answer_gives_its_client_no_more_time(cluster: TlsCluster) -> None:
+    def owing(server: object) -> list[float]:
+        tls = server._tls  # type: ignore[attr-defined]  # looked at from the inside: no metric tells
+        rooms = tls._served["SSL"].listener._rooms._rooms.values()
+        return [since for room in rooms for since in room.handshakes._owing.values()]
+
+    with cluster.connect() as connection:
+        connection.sendall(hello(cluster))
+        connection.recv(65536)
+        since = cluster.on_loop(owing)
+        assert len(since) == 1
+        connection.sendall(b"\x14\x03\x03\x00\x01\x01")
+        time.sleep(0.2)
+        assert cluster.on_loop(owing) == since
+
+
 def test_who_speaks_out_of_turn_is_read_after_the_step(cluster: TlsCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the loop does not look again and again at what it may not read yet."""
     step, on_readable, looks = TlsSession.step, TlsConnection._on_readable, [0]

@@ -130,9 +130,9 @@ def test_who_gives_way_owes_its_step_for_longest_and_not_what_a_busy_broker_owes
         for client in (unanswered, late, sent, silent):
             come(client)
         for client in (sent, silent):
-            handshakes.answered(client)  # type: ignore[arg-type]
+            handshakes.answered(client, is_step=True)  # type: ignore[arg-type]
         now[0] = STALLED_S
-        handshakes.answered(late)  # type: ignore[arg-type]
+        handshakes.answered(late, is_step=True)  # type: ignore[arg-type]
         sent.unread = True
         come(Client("192.0.2.100"))
         assert [client.closed for client in (unanswered, late, sent, silent)] == [False, False, False, True]
@@ -144,5 +144,35 @@ def test_who_gives_way_owes_its_step_for_longest_and_not_what_a_busy_broker_owes
         now[0] += STALLED_S / 2
         come(Client("192.0.2.103"))
         assert [client.closed for client in (unanswered, late, sent)] == [False, True, False]
+
+    asyncio.run(run())
+
+
+def test_who_sends_what_is_no_step_owes_it_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of a hello, or records that OpenSSL passes over: one a second kept a place until the timeout."""
+
+    async def run() -> None:
+        loop, now = asyncio.get_running_loop(), [0.0]
+        monkeypatch.setattr(loop, "time", lambda: now[0])
+        steps: Any = Steps()
+        handshakes = Handshakes(loop, steps, most=2, timeout_ms=60_000)
+        handshakes.enter = lambda connection: None  # type: ignore[method-assign]  # no timer
+        clients: list[Any] = [Client(f"192.0.2.{number}") for number in range(5)]
+        trickles, answers, *others = clients
+        for client in (trickles, answers):
+            handshakes.go_on(client, b"hello")
+            handshakes.answered(client, is_step=client is answers)
+        now[0] = STALLED_S * 0.9
+        for client in (trickles, answers):
+            handshakes.go_on(client, b"more")
+        now[0] = STALLED_S
+        handshakes.go_on(others[0], b"hello")
+        assert not trickles.closed  # What it sent is with the thread.
+        handshakes.answered(answers, is_step=True)
+        handshakes.answered(trickles, is_step=False)
+        handshakes.go_on(others[1], b"hello")
+        assert (trickles.closed, answers.closed) == (True, False)
+        handshakes.go_on(others[2], b"hello")
+        assert not answers.closed
 
     asyncio.run(run())

@@ -11,6 +11,8 @@ I1  Nothing is answered in clear, whatever comes (T6): one log line says what it
 I2  The principal is set before the first request is read, and never again.
 I3  Bytes that wait for the rest of their record, or for their turn on the handshake thread, count in the memory of
     half-received requests. Before its first answer a client has one record to say, its hello: no more is taken from it.
+I4  A handshake goes on: more than UNANSWERED_RECORDS without an answer end it. OpenSSL passes over some kinds for ever,
+    such as empty ones after a hello that announces early data, and each costs the loop as much as one that says much.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from kavka.errors import StorageError
 from kavka.model import Chunk, FileSlice
 from kavka.runtime.network.socket_connection import FILE_ERRORS, SliceTooShort, SocketConnection
-from kavka.runtime.tls.tls_channel import RECEIVE_BYTES, SCRATCH_BYTES, TURN_BYTES, TlsChannel, TlsSession
+from kavka.runtime.tls.tls_channel import SCRATCH_BYTES, TURN_BYTES, TlsChannel, TlsSession
 from kavka.security.der import MalformedDer
 from kavka.security.ssl_principal_rules import NoMatchingRule
 from kavka.security.tls_records import (
@@ -45,7 +47,11 @@ if TYPE_CHECKING:
 HANDSHAKE: Final = 64
 """A reason to pause: a step of the handshake is under way."""
 HELLO_BYTES: Final = HEADER_BYTES + LARGEST_RECORD_BYTES
-"""What is received at most before the first record is whole."""
+"""What is received with one call before the handshake is over; before the first record is whole it is all."""
+LAST_STEP_BYTES: Final = 1024
+"""The same where the last step is done in the loop: it has 80 bytes, and a request may be behind it."""
+UNANSWERED_RECORDS: Final = 64
+"""A client's flight has up to six records, and some more where they are small: 16 KiB of certificates are 32 of 512."""
 SLICE_BYTES: Final = 256 * 1024
 """How much of a file is read, encrypted and sent with one call."""
 NO_TLS: Final = "connection closed: no TLS"
@@ -79,6 +85,7 @@ class TlsConnection(SocketConnection):
         "_room",
         "_session",
         "_spoken",
+        "_unanswered",
     )
 
     turn_bytes = TURN_BYTES
@@ -96,6 +103,8 @@ class TlsConnection(SocketConnection):
         self._is_stepping = False
         """Whether the handshake thread has a step of it."""
         self._is_last_step_light = False
+        self._unanswered = 0
+        """Records of its handshake that came since something was answered."""
         self._counted = 0
         self._reading_on = False
         self._spoken: Spoken | None = None
@@ -138,7 +147,7 @@ class TlsConnection(SocketConnection):
 
     def _shake(self) -> None:
         view = memoryview(self._room.received)
-        most = RECEIVE_BYTES if self._session is not None else HELLO_BYTES - len(self._held)
+        most = LAST_STEP_BYTES if self._is_last_step_light else HELLO_BYTES - len(self._held)
         try:
             count = self._raw.recv_into(view[:most])
         except (BlockingIOError, InterruptedError):
@@ -154,10 +163,11 @@ class TlsConnection(SocketConnection):
         try:
             if self._session is None:
                 require_hello(data, self.security_protocol)
-            end, _ = whole_records(data, len(data))
+            end, records = whole_records(data, len(data))
         except NotTls as error:
             self._refuse(NO_TLS, str(error))
             return
+        self._unanswered += records
         self._held = data[end:]
         self._count_held(len(data))
         if end and self._is_last_step_light:
@@ -179,10 +189,14 @@ class TlsConnection(SocketConnection):
             self._refuse(FAILED, failure_text(outcome.failure))
         elif outcome.is_over:
             self._open()
+        elif not outcome.output and self._unanswered > UNANSWERED_RECORDS:
+            self._refuse(FAILED, f"{self._unanswered} records in a row that do not go on with it")
         else:
+            if outcome.output:
+                self._unanswered = 0
             if ends_encrypted(outcome.output):
                 self._is_last_step_light = self.session().tls.context.verify_mode is ssl.CERT_NONE
-            self._room.handshakes.answered(self)
+            self._room.handshakes.answered(self, is_step=bool(outcome.output))
             self.resume(HANDSHAKE)
 
     def on_late(self) -> None:

@@ -12,7 +12,8 @@ I1  (T4) At most `most` connections have an SSLObject before their handshake is 
     most: half-open handshakes of one address keep nobody else out. Addresses of one IPv6 network of 64 bits are one.
     Where no address has more than others, that whose client owes the next step for longest gives way, if that is
     STALLED_S: half-open handshakes of many addresses delay others, and keep them out no more. What a busy broker has
-    not answered, or not read yet, nobody owes.
+    not answered, or not read yet, nobody owes. Records to which there is no answer, such as a piece of a hello, are no
+    step: who sends them owes it still.
 I2  A connection is closed `timeout_ms` after it was accepted if its handshake has not begun, and so long after that if
     it is not over. So who waited behind a flood has its whole time once the flood's is over.
 I3  A connection has at most one step under way, and its loop touches nothing of OpenSSL's meanwhile.
@@ -132,7 +133,9 @@ class Handshakes:
         """With the group of its address, the oldest first."""
         self._begun_of: Counter[str] = Counter()
         self._owing: dict[TlsConnection, float] = {}
-        """Those whose client owes the next step, and since when, the longest first."""
+        """Those whose client owes the next step, and since when: the longest first, but for those that were busy."""
+        self._stepping: set[TlsConnection] = set()
+        """Those of which the thread has records."""
         self._waiting: dict[str, deque[tuple[TlsConnection, bytes]]] = {}
         """By the group of its address, the next one first."""
         self._looking: asyncio.TimerHandle | None = None
@@ -151,7 +154,6 @@ class Handshakes:
     def go_on(self, connection: TlsConnection, records: bytes) -> None:
         """Whole records came: a step is done, at once or when it is this connection's turn."""
         if connection in self._begun:
-            self._owing.pop(connection, None)
             self._put(self._begun[connection], connection, records)
             return
         group = group_of(connection.address)
@@ -162,12 +164,13 @@ class Handshakes:
 
     def end_here(self, connection: TlsConnection, records: bytes) -> None:
         """Whole records came where all that is missing is the client's proof that it has the same keys (I5)."""
-        self._owing.pop(connection, None)
         connection.on_step(step(connection.session(), records))
 
-    def answered(self, connection: TlsConnection) -> None:
-        """A step is done, and what it gave is sent: it is the client's turn."""
-        if connection in self._begun:
+    def answered(self, connection: TlsConnection, *, is_step: bool) -> None:
+        """A step is done, and what it gave is sent: it is the client's turn. Where it gave nothing, it was before."""
+        self._stepping.discard(connection)
+        if connection in self._begun and (is_step or connection not in self._owing):
+            self._owing.pop(connection, None)
             self._owing[connection] = self._loop.time()
 
     def leave(self, connection: TlsConnection) -> None:
@@ -192,12 +195,12 @@ class Handshakes:
         for connection, since in list(islice(self._owing.items(), LOOKED_AT)):
             if now - since < STALLED_S:
                 return False
-            if not connection.has_unread():
+            if connection not in self._stepping and not connection.has_unread():
                 self._end(connection)
                 connection.close()
                 return True
-            del self._owing[connection]  # Its step has come, and it is this broker that has not read it.
-            self._owing[connection] = now
+            del self._owing[connection]  # Its step has come, and it is this broker that has not done or read it.
+            self._owing[connection] = since
         return False
 
     def _end(self, connection: TlsConnection) -> bool:
@@ -206,6 +209,7 @@ class Handshakes:
         if group is None:
             return False
         self._owing.pop(connection, None)
+        self._stepping.discard(connection)
         self._begun_of[group] -= 1
         if not self._begun_of[group]:
             del self._begun_of[group]
@@ -229,6 +233,7 @@ class Handshakes:
         self._put(group, connection, records)
 
     def _put(self, group: str, connection: TlsConnection, records: bytes) -> None:
+        self._stepping.add(connection)
         self._thread.put(group, Step(self._loop, connection, connection.session(), records))
 
     def _look(self) -> None:
