@@ -192,7 +192,7 @@ def _filtered(frame: DataFrame, flow: str, expectations: Sequence[Expectation], 
 def _holds(expectation: Expectation) -> Column:
     from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
-    return F.coalesce(F.expr(f"({expectation.condition})").cast("boolean"), F.lit(False))
+    return F.coalesce(F.expr(f"({expectation.condition}\n)").cast("boolean"), F.lit(False))
 
 
 def _all_hold(expectations: Sequence[Expectation]) -> Column:

@@ -25,7 +25,7 @@ ROWS = [
 EXPECTATIONS = [
     Expectation("at least two", "amount >= 2", "warn"),
     Expectation("not 99", "id <> 99", "drop"),
-    Expectation("an id", "id IS NOT NULL", "quarantine"),
+    Expectation("an id", "id IS NOT NULL -- not even (0", "quarantine"),
     Expectation("positive", "amount > 0", "quarantine"),
 ]
 
