@@ -109,7 +109,8 @@ class FileWriter:
         return _OpenFile(path, partition, self._files.open_output_stream(whole), self._layout.file_columns)
 
     def _finish(self, partition: tuple[Any, ...]) -> None:
-        self._written.append(self._open.pop(partition).finish())
+        self._written.append(self._open[partition].finish())
+        del self._open[partition]  # Not where it failed: `discard` abandons it.
 
 
 class _OpenFile:
@@ -142,8 +143,9 @@ class _OpenFile:
     def abandon(self) -> None:
         """Closes what is open; the file goes away. A disk that is full says so again here."""
         self._waiting.clear()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RuntimeError):
             self._writer.close()
+        self._writer.is_open = False  # Its end would close it again, and print what that says.
         with contextlib.suppress(OSError):
             self._stream.close()
 

@@ -59,7 +59,10 @@ class DeltaTarget:
     options: LakeOptions
 
     def __call__(self, columns: pa.Schema) -> Table:
-        return _code().prepare(self.place, columns, self.options)
+        from kavka_spark.lakehouse.table import made_ready
+
+        code = _code()
+        return made_ready(lambda: code.prepare(self.place, columns, self.options))
 
     def existing(self) -> Table:
         """The table as it is. Raises TableRefused if there is none."""

@@ -42,7 +42,7 @@ from kavka.model import TopicPartition
 from kavka_spark.lakehouse.batch import Batch
 from kavka_spark.lakehouse.data_files import WrittenFile
 from kavka_spark.lakehouse.delta_log_actions import can_partition, partition_text, partition_value, statistics
-from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
+from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused, stored
 from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema
 from kavka_spark.lakehouse.lake_options import LakeOptions
 from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, Partition, merge_properties
@@ -88,8 +88,8 @@ class DeltaLakeTable:
 
     @classmethod
     def prepare(cls, place: Place, rows: pa.Schema, options: LakeOptions) -> DeltaLakeTable:
-        """The table, made if there is none, with all columns that the rows have (I2). Raises SchemaRefused and
-        TableRefused."""
+        """The table, made if there is none, with all columns that the rows have (I2). Raises SchemaRefused,
+        TableRefused, StoreFailed, and CommitConflict where somebody else has changed it meanwhile."""
         opened = _open(place)
         if opened is None:
             _create(place, rows, options)
@@ -100,7 +100,11 @@ class DeltaLakeTable:
         table = plain_schema(pa.schema(opened.schema().to_arrow()))
         change = evolve(table, rows, name=place.address, merge=options.merge_schema, may_widen=False)
         if change.added:
-            opened.alter.add_columns([Field.from_arrow(each) for each in change.added])
+            try:
+                with stored(f"columns cannot be added to the Delta table at {place.address}"):
+                    opened.alter.add_columns([Field.from_arrow(each) for each in change.added])
+            except CommitFailedError as failure:
+                raise CommitConflict(f"{place.address}: {failure}") from failure
             return cls.prepare(place, rows, options)
         return cls(place, opened, options)
 
@@ -204,13 +208,14 @@ class DeltaLakeTable:
         taken_out = [self._remove(path, now_ms, same_rows=same_rows) for path in removed]
         added = [self._add(file, now_ms, same_rows=same_rows) for file in files]
         try:
-            self._opened.create_write_transaction(
-                [*taken_out, *added],
-                "append",
-                self._opened.schema(),
-                partition_by=list(self._layout.partition_by),
-                commit_properties=properties,
-            )
+            with stored(f"the commit to {self.name} failed"):
+                self._opened.create_write_transaction(
+                    [*taken_out, *added],
+                    "append",
+                    self._opened.schema(),
+                    partition_by=list(self._layout.partition_by),
+                    commit_properties=properties,
+                )
         except CommitFailedError as failure:
             raise CommitConflict(f"{self.name}: {failure}") from failure
 
@@ -380,20 +385,21 @@ def _create(place: Place, rows: pa.Schema, options: LakeOptions) -> None:
             raise SchemaRefused(f"a table cannot be partitioned by {name!r} of the type {rows.field(name).type}")
     if options.partition_by and len(options.partition_by) == len(rows):
         raise SchemaRefused("a table cannot be partitioned by all its columns")
-    place.make()
     columns = pa.schema([each.with_nullable(True) for each in rows])
     try:
         schema = Schema.from_arrow(columns)
     except Exception as failure:  # delta-rs raises bare ones here
         raise SchemaRefused(f"the rows have a type that Delta does not have: {failure}") from failure
     try:
-        DeltaTable.create(
-            place.address,
-            schema,
-            partition_by=[BUCKET_COLUMN] if options.merge_keys else list(options.partition_by or ()),
-            configuration=merge_properties(options.merge_keys, options.merge_buckets),
-            raise_if_key_not_exists=False,
-        )
+        with stored(f"no Delta table can be made at {place.address}"):
+            place.make()
+            DeltaTable.create(
+                place.address,
+                schema,
+                partition_by=[BUCKET_COLUMN] if options.merge_keys else list(options.partition_by or ()),
+                configuration=merge_properties(options.merge_keys, options.merge_buckets),
+                raise_if_key_not_exists=False,
+            )
     except DeltaError as failure:
         if _open(place) is None:  # Otherwise another process was faster.
             raise TableRefused(f"no Delta table can be made at {place.address}: {failure}") from failure

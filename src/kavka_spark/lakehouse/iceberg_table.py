@@ -19,7 +19,8 @@ Source: the Iceberg table specification; PyIceberg.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
@@ -49,7 +50,7 @@ from pyiceberg.transforms import IdentityTransform
 from kavka.model import TopicPartition
 from kavka_spark.lakehouse.batch import Batch
 from kavka_spark.lakehouse.data_files import WrittenFile
-from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused
+from kavka_spark.lakehouse.errors import CommitConflict, SchemaRefused, TableRefused, stored
 from kavka_spark.lakehouse.evolution import check_names, evolve, plain_schema, plain_type
 from kavka_spark.lakehouse.lake_options import LakeOptions
 from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout, Partition, merge_properties
@@ -88,8 +89,8 @@ class IcebergTable:
     def prepare(
         cls, name: str, catalog: str, properties: Mapping[str, str], rows: pa.Schema, options: LakeOptions
     ) -> IcebergTable:
-        """The table, made if there is none, with all columns that the rows have (I2). Raises SchemaRefused and
-        TableRefused."""
+        """The table, made if there is none, with all columns that the rows have (I2). Raises SchemaRefused,
+        TableRefused, StoreFailed, and CommitConflict where somebody else has changed it meanwhile."""
         found = _catalog(catalog, properties)
         opened = _open(found, name)
         if opened is None:
@@ -104,7 +105,11 @@ class IcebergTable:
             may_widen=True,
         )
         if change:
-            with opened.update_schema() as update:
+            with (
+                stored(f"the columns of the Iceberg table {name} cannot be changed", Exception),
+                _or_conflict(name),
+                opened.update_schema() as update,
+            ):
                 update.union_by_name(pa.schema([*change.added, *change.widened]))
         return cls(opened, options)
 
@@ -184,15 +189,14 @@ class IcebergTable:
             kept = json.dumps({**mark_of(batch, writer_id), TURN: self._next_turn()}, separators=(",", ":"))
             transaction.set_properties({f"{QUERY}{batch.query}": kept})
         update = transaction.update_snapshot(snapshot_properties=summary)
-        with update.overwrite() if removed else update.fast_append() as change:
+        failed = f"the commit to {self.name} failed"
+        with stored(failed), update.overwrite() if removed else update.fast_append() as change:
             for path in removed:
                 change.delete_data_file(self._files[path])
             for file in files:
                 change.append_data_file(self._data_file(file))
-        try:
+        with stored(failed, Exception), _or_conflict(self.name):
             transaction.commit_transaction()
-        except CommitFailedException as failure:
-            raise CommitConflict(f"{self.name}: {failure}") from failure
 
     def _data_file(self, file: WrittenFile) -> DataFile:
         opened = self._opened
@@ -365,6 +369,11 @@ def _create(catalog: Catalog, name: str, rows: pa.Schema, options: LakeOptions) 
             raise SchemaRefused(f"option 'partitionBy' names {column!r}, and the rows have {', '.join(rows.names)}")
         if pa.types.is_nested(rows.field(column).type) or pa.types.is_floating(rows.field(column).type):
             raise SchemaRefused(f"a table cannot be partitioned by {column!r} of the type {rows.field(column).type}")
+    with stored(f"no Iceberg table {name} can be made", Exception), _or_conflict(name):
+        _create_empty(catalog, name, rows, options)
+
+
+def _create_empty(catalog: Catalog, name: str, rows: pa.Schema, options: LakeOptions) -> None:
     columns = pa.schema([pa.field(each.name, _wide_enough(each.type)) for each in rows])
     try:
         catalog.create_namespace(name.rpartition(".")[0])
@@ -382,6 +391,14 @@ def _create(catalog: Catalog, name: str, rows: pa.Schema, options: LakeOptions) 
         pass  # Another process was faster.
     except (ValueError, TypeError) as failure:
         raise SchemaRefused(f"the rows have a type that Iceberg does not have: {failure}") from failure
+
+
+@contextmanager
+def _or_conflict(name: str) -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedException as failure:
+        raise CommitConflict(f"{name}: {failure}") from failure
 
 
 def _wide_enough(kind: pa.DataType) -> pa.DataType:

@@ -32,7 +32,7 @@ from kavka_spark.errors import SinkError
 from kavka_spark.jvm_sockets import Acknowledging
 from kavka_spark.lakehouse.batch import Batch, read_batch
 from kavka_spark.lakehouse.data_files import FileWriter, WrittenFile
-from kavka_spark.lakehouse.errors import BatchRefused, CommitConflict, SchemaRefused, TableRefused
+from kavka_spark.lakehouse.errors import BatchRefused, CommitConflict, SchemaRefused, TableRefused, stored
 from kavka_spark.lakehouse.evolution import plain_schema
 from kavka_spark.lakehouse.lake_options import LakeOptions
 from kavka_spark.lakehouse.layout import BUCKET_COLUMN, Layout
@@ -117,7 +117,13 @@ class LakeStreamWriter(Acknowledging, DataSourceStreamArrowWriter):
 
 
 def write_task(rows: Iterator[pa.RecordBatch], layout: Layout) -> WrittenTask:
-    """A task's rows as files. Where it fails it removes them."""
+    """A task's rows as files. Where it fails it removes them. Raises StoreFailed, and SchemaRefused and SinkError for
+    rows."""
+    with stored(f"a task cannot write its files of {layout.place.address}"):
+        return _write_task(rows, layout)
+
+
+def _write_task(rows: Iterator[pa.RecordBatch], layout: Layout) -> WrittenTask:
     if layout.merge is not None:
         merged = merge(rows, layout)
         return WrittenTask(layout.without_files(), tuple(merged.files), merged.bucket)
@@ -134,7 +140,7 @@ def write_task(rows: Iterator[pa.RecordBatch], layout: Layout) -> WrittenTask:
 
 def commit(tasks: Sequence[WrittenTask], batch: Batch | None, look: Callable[[], Table], writer_id: str) -> bool:
     """Commits the files, or finds the batch in the table already: False. Raises BatchRefused, SchemaRefused,
-    TableRefused, and CommitConflict where others were faster `MOST_COMMITS` times."""
+    TableRefused, StoreFailed, and CommitConflict where others were faster `MOST_COMMITS` times."""
     files = [file for task in tasks for file in task.files]
     buckets = [task.bucket for task in tasks if task.bucket is not None]
     removed = [path for bucket in buckets for path in bucket.removed]

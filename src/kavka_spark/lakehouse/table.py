@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from kavka.model import TopicPartition
 from kavka_spark.lakehouse.batch import Batch
 from kavka_spark.lakehouse.data_files import WrittenFile
-from kavka_spark.lakehouse.errors import TableRefused
+from kavka_spark.lakehouse.errors import CommitConflict, TableRefused
 from kavka_spark.lakehouse.lake_options import LakeOptions
 from kavka_spark.lakehouse.layout import (
     BUCKET_COLUMN,
@@ -24,6 +24,8 @@ from kavka_spark.lakehouse.table_changes import CommitFiles
 
 MARK = "kavka"
 """Under this name a commit has what `mark_of` says, as JSON."""
+MOST_LOOKS: Final = 10
+"""How often a table is made ready where others make or change it at the same time."""
 
 
 class TableFile(NamedTuple):
@@ -80,6 +82,17 @@ class Table(Protocol):
 
     def batch_marks(self) -> list[dict[str, Any]]:
         """What its commits say of their batches (`mark_of`), the latest first, each with its `version`."""
+
+
+def made_ready(prepare: Callable[[], Table]) -> Table:
+    """What `prepare` gives, which begins anew where somebody else was faster: queries that start together make one
+    table, or add the same column. Raises what it raises."""
+    for _ in range(MOST_LOOKS - 1):
+        try:
+            return prepare()
+        except CommitConflict:
+            continue
+    return prepare()
 
 
 def check_options(properties: Mapping[str, str], partition_by: Sequence[str], options: LakeOptions, table: str) -> None:
