@@ -179,7 +179,7 @@ class OpenSegments:
 
 class Segment:
     """One segment. `size` is in bytes; `max_timestamp` the largest of its batches, -1 without any; `created_ms` when it
-    was made or loaded, by the wall clock.
+    was made, loaded or emptied, by the wall clock.
 
     One class, because the records' file and its indexes change together: an append, a truncation or a rename that
     reached one of them without the others would be damage.
@@ -697,8 +697,9 @@ class Segment:
 
     # -- the end
 
-    def truncate(self, position: int, offset: Offset) -> None:
-        """Cuts the segment at the batch that starts at `position`; its first offset is at least `offset`."""
+    def truncate(self, position: int, offset: Offset, now_ms: int) -> None:
+        """Cuts the segment at the batch that starts at `position`; its first offset is at least `offset`. One of which
+        nothing is left is as young as a new one."""
         offset_index, time_index = self.offset_index, self.time_index
         aborted = self._aborted_to_change()
         self.file.truncate(position)
@@ -712,7 +713,7 @@ class Segment:
             self.set_aborted([entry for entry in aborted if entry.last_offset < offset])
         self._bytes_since_entry = 0
         if not position:
-            self._first_timestamp = None
+            self._first_timestamp, self.created_ms = None, now_ms
         self._max = self._largest_remaining(time_index)
 
     def _largest_remaining(self, time_index: TimeIndex) -> TimeEntry:

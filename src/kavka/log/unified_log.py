@@ -601,7 +601,7 @@ class UnifiedLog:
         active = segments.end_with_last()
         found = active.find(offset)
         if found is not None:
-            active.truncate(found.position, min(offset, found.header.base_offset))
+            active.truncate(found.position, min(offset, found.header.base_offset), now_ms)
         end_offset = max(active.next_offset(), min(offset, self.log_start_offset))
         self._durability.note_cut(end_offset)
         segments.forget_places()

@@ -986,6 +986,16 @@ def test_truncation_puts_the_largest_timestamp_back(tmp_path: Path) -> None:
     assert find_time(log, None) == (NOW_MS, 0, 0)
 
 
+def test_a_segment_that_a_truncation_emptied_is_as_young_as_a_new_one(tmp_path: Path) -> None:
+    """Records without timestamps: the time since the segment was made decides when it is rolled."""
+    log = new_log(tmp_path, segment_ms=1_000)
+    log.append_as_leader(batch(timestamp=-1), 0, NOW_MS)
+    log.truncate_to(0, NOW_MS + 5_000)
+    for after_ms in (5_000, 6_000, 6_001):
+        log.append_as_leader(batch(timestamp=-1), 0, NOW_MS + after_ms)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
 def test_a_follower_without_anything_in_common_starts_over(tmp_path: Path) -> None:
     log = new_log(tmp_path, **SMALL_SEGMENTS)
     append(log, *(batch(2, producer_id=1, sequence=2 * number) for number in range(20)))
