@@ -45,6 +45,8 @@ def test_an_empty_offset_checkpoint_is_one_of_a_new_directory() -> None:
         b"0\n1\na 0 1",
         b"0\n1\na 0\n",
         b"0\n1\na 0 -1\n",
+        b"0\n1\na 0 9223372036854775808\n",
+        b"0\n1\na 2147483648 0\n",
         b"0\n1\na b c d\n",
         b"0\n1\n\xff 0 1\n",
         b"\x00" * 20,
@@ -62,13 +64,23 @@ def test_no_proper_prefix_of_an_offset_checkpoint_but_nothing_is_believed() -> N
             parse_offsets(data[:size])
 
 
+def test_the_largest_numbers_of_java_are_numbers() -> None:
+    offsets = {TopicPartition("a", 2**31 - 1): 2**63 - 1}
+    assert parse_offsets(format_offsets(offsets)) == offsets
+    entries = [EpochEntry(2**31 - 1, 2**63 - 1)]
+    assert parse_epochs(format_epochs(entries)) == entries
+
+
 def test_a_leader_epoch_checkpoint_keeps_its_order() -> None:
     entries = [EpochEntry(0, 0), EpochEntry(4, 100)]
     assert format_epochs(entries) == b"0\n2\n0 0\n4 100\n"
     assert parse_epochs(format_epochs(entries)) == entries
 
 
-@pytest.mark.parametrize("data", [b"", b"0\n1\n0\n", b"0\n1\n1 x\n", b"0\n2\n0 0\n"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"0\n1\n0\n", b"0\n1\n1 x\n", b"0\n2\n0 0\n", b"0\n1\n2147483648 0\n", b"0\n1\n0 9223372036854775808\n"],
+)
 def test_a_leader_epoch_checkpoint_that_is_cut_or_garbage_is_malformed(data: bytes) -> None:
     with pytest.raises(MalformedCheckpoint):
         parse_epochs(data)
@@ -107,7 +119,15 @@ def test_meta_properties_may_leave_out_what_is_not_known() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"version=2\n", b"version=0\nbroker.id=x\n", b"version=1\nnode.id=\n", b"version=0\nnonsense\n", b"\xff\xfe"],
+    [
+        b"version=2\n",
+        b"version=0\nbroker.id=x\n",
+        b"broker.id=1_0\n",
+        b"broker.id=2147483648\n",
+        b"version=1\nnode.id=\n",
+        b"version=0\nnonsense\n",
+        b"\xff\xfe",
+    ],
 )
 def test_meta_properties_of_another_kind_are_refused(data: bytes) -> None:
     with pytest.raises(MalformedCheckpoint):
@@ -119,6 +139,6 @@ def test_the_clean_shutdown_mark_carries_the_broker_epoch() -> None:
     assert parse_clean_shutdown(format_clean_shutdown(42)) == 42
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"brokerEpoch":"x"}'])
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"brokerEpoch":"x"}'])
 def test_a_clean_shutdown_mark_without_an_epoch_is_still_a_mark(data: bytes) -> None:
     assert parse_clean_shutdown(data) == -1

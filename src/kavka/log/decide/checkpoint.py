@@ -44,6 +44,8 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 _VERSION = 0
+_MAX_INT = (1 << 31) - 1
+_MAX_LONG = (1 << 63) - 1
 _NAME_OF_THE_ID = {"0": "broker.id", "1": "node.id"}
 """In meta.properties, by its version."""
 
@@ -80,7 +82,7 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, Offset]:
     for line in _entries(data) if data else ():
         try:
             topic, partition, offset = line.split(" ")
-            offsets[TopicPartition(topic, _number(partition))] = _number(offset)
+            offsets[TopicPartition(topic, _number(partition, _MAX_INT))] = _number(offset, _MAX_LONG)
         except ValueError as error:
             raise MalformedCheckpoint(f"expected TOPIC PARTITION OFFSET, found {line!r}") from error
     return offsets
@@ -98,7 +100,7 @@ def parse_epochs(data: bytes) -> list[EpochEntry]:
     for line in _entries(data):
         try:
             epoch, start_offset = line.split(" ")
-            entries.append(EpochEntry(_number(epoch), _number(start_offset)))
+            entries.append(EpochEntry(_number(epoch, _MAX_INT), _number(start_offset, _MAX_LONG)))
         except ValueError as error:
             raise MalformedCheckpoint(f"expected EPOCH START_OFFSET, found {line!r}") from error
     return entries
@@ -145,7 +147,7 @@ def parse_meta_properties(data: bytes) -> MetaProperties:
     name = _NAME_OF_THE_ID[version]
     broker_id = values.get(name)
     try:
-        return MetaProperties(None if broker_id is None else int(broker_id), values.get("cluster.id"))
+        return MetaProperties(None if broker_id is None else _number(broker_id, _MAX_INT), values.get("cluster.id"))
     except ValueError as error:
         raise MalformedCheckpoint(f"{name} {broker_id!r} is not a number") from error
 
@@ -165,14 +167,14 @@ def parse_clean_shutdown(data: bytes) -> int:
 
 def _entries(data: bytes) -> list[str]:
     lines = _text(data).split("\n")
-    if len(lines) < 3 or lines[0] != str(_VERSION):
-        raise MalformedCheckpoint(f"expected version {_VERSION} and a count, found {lines[:2]!r}")
     try:
-        count = _number(lines[1])
+        version, announced, *entries, rest = lines
+        count = _number(announced, _MAX_INT)
     except ValueError as error:
-        raise MalformedCheckpoint(f"{lines[1]!r} is not a number of entries") from error
-    entries = lines[2:-1]
-    if lines[-1] or len(entries) != count:
+        raise MalformedCheckpoint(f"expected a version and a number of entries, found {lines[:2]!r}") from error
+    if version != str(_VERSION):
+        raise MalformedCheckpoint(f"version {version!r}, expected {_VERSION}")
+    if rest or len(entries) != count:
         raise MalformedCheckpoint(f"the header announces {count} entries, but {len(entries)} complete lines follow")
     return entries
 
@@ -184,7 +186,8 @@ def _text(data: bytes) -> str:
         raise MalformedCheckpoint(f"not text: {error.reason} at byte {error.start}") from error
 
 
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise ValueError(f"{text!r} is not a number")
+def _number(text: str, most: int) -> int:
+    """As Java reads an int or a long: what does not fit into it is no number."""
+    if not text.isascii() or not text.isdigit() or int(text) > most:
+        raise ValueError(f"{text!r} is not a number up to {most}")
     return int(text)
