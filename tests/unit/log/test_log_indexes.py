@@ -73,6 +73,12 @@ def test_a_time_index_takes_only_larger_timestamps() -> None:
     assert list(index) == [(500, 1_010), (501, 1_050)]
 
 
+def test_a_time_index_knows_of_the_begin_of_time_and_of_no_time_before() -> None:
+    assert list(time_index((-1, 1_000))) == []
+    assert list(time_index((0, 1_010))) == [(0, 1_010)]
+    assert list(TimeIndex.parse(time_index((0, BASE)).tobytes(), BASE)) == [(0, BASE)]
+
+
 def test_an_offset_that_does_not_grow_adds_no_entry() -> None:
     assert list(offset_index((1_010, 100), (1_010, 200))) == [(1_010, 100)]
 
@@ -90,6 +96,7 @@ def test_the_zeros_behind_the_entries_of_a_preallocated_file_are_left_out() -> N
         (struct.pack("!iiii", 10, 100, 10, 200), "not in ascending order"),
         (struct.pack("!iiii", 10, 200, 20, 200), "not in ascending order"),
         (struct.pack("!ii", -1, 100), "outside"),
+        (struct.pack("!ii", 10, -1), "outside"),
         (struct.pack("!ii", 10, 1_000), "outside"),
     ],
 )
@@ -119,6 +126,16 @@ def test_truncation_drops_the_entries_of_what_is_gone() -> None:
     times = time_index((500, 1_010), (700, 1_050))
     times.truncate(1_050)
     assert list(times) == [(500, 1_010)]
+
+
+def test_what_lies_just_inside_of_a_segment_is_believed() -> None:
+    first = (BASE, 999), (BASE + 10, 0)
+    assert [list(OffsetIndex.parse(offset_index(entry).tobytes(), BASE, 1_000)) for entry in first] == [
+        [entry] for entry in first
+    ]
+    # A marker may be the first record of a segment, of a transaction that began in another one.
+    entry = AbortedTransaction(producer_id=7, first_offset=BASE - 9, last_offset=BASE, last_stable_offset=BASE + 1)
+    assert parse_aborted(aborted_bytes(entry), BASE) == [entry]
 
 
 def test_aborted_transactions_have_kafkas_34_bytes() -> None:

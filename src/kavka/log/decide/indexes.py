@@ -110,7 +110,7 @@ class OffsetIndex:
 
     def position_for(self, offset: int) -> int:
         """Position from which a scan finds `offset`: that of the last entry not above it, or 0."""
-        slot = bisect_right(self._offsets, min(offset - self.base_offset, MAX_RELATIVE_OFFSET))
+        slot = bisect_right(self._offsets, offset - self.base_offset)
         return self._positions[slot - 1] if slot else 0
 
     def last_position_within(self, position: int) -> int:
@@ -145,9 +145,12 @@ class TimeIndex:
 
     @classmethod
     def parse(cls, data: bytes, base_offset: int) -> TimeIndex:
-        """The entries in a file's bytes, without the zeros after the last one."""
+        """The entries in a file's bytes, without the zeros after the last one.
+
+        A single entry of zeros is one: the first record of a segment may be of the begin of time.
+        """
         flat = _integers(data, TIME_ENTRY_SIZE, "time")
-        count = _without_zero_tail(data, TIME_ENTRY_SIZE)
+        count = _without_zero_tail(data, TIME_ENTRY_SIZE) or int(len(data) == TIME_ENTRY_SIZE)
         index = cls(base_offset)
         # Three 32-bit words an entry: the first two are the halves of the timestamp.
         timestamps = array("q", bytes(8 * count))
@@ -234,6 +237,5 @@ def _integers(data: bytes, entry_size: int, kind: str) -> array[int]:
 
 
 def _without_zero_tail(data: bytes, entry_size: int) -> int:
-    """Number of entries before the all-zero ones at the end. The one entry of zeros at the start is kept out too: an
-    index never has an entry for the first batch of a segment."""
+    """Number of entries before the all-zero ones at the end."""
     return -(-len(data.rstrip(b"\0")) // entry_size)
