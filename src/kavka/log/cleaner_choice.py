@@ -111,7 +111,7 @@ def group_segments(log: UnifiedLog, end_offset: Offset) -> list[list[Segment]]:
             bool(groups)
             and size + segment.size <= config.segment_bytes
             and entries + segment_entries <= max_index_entries
-            and (not segment.size or end - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
+            and (not segment.size or end - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
         )
         if joins:
             groups[-1].append(segment)
