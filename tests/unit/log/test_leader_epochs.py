@@ -11,6 +11,11 @@ def test_an_epoch_ends_where_the_next_known_one_starts() -> None:
     assert epochs.end_offset(5, 50) == (5, 35)
 
 
+def test_the_first_epoch_of_a_partition_is_one_like_others() -> None:
+    epochs = LeaderEpochs([EpochEntry(0, 0), EpochEntry(1, 20)])
+    assert [epochs.end_offset(epoch, 50) for epoch in (0, 1)] == [(0, 20), (1, 50)]
+
+
 def test_the_latest_epoch_ends_at_the_log_end() -> None:
     assert LeaderEpochs(ENTRIES).end_offset(6, 50) == (6, 50)
 
@@ -29,10 +34,17 @@ def test_nothing_is_known_of_an_epoch_above_the_latest_nor_in_an_empty_log() -> 
     assert LeaderEpochs().end_offset(0, 0) == (-1, -1)
 
 
-def test_assigning_the_latest_epoch_again_at_a_later_offset_changes_nothing() -> None:
+def test_assigning_the_latest_epoch_again_where_it_is_or_later_changes_nothing() -> None:
     epochs = LeaderEpochs(ENTRIES)
+    assert not epochs.assign(6, 35)
     assert not epochs.assign(6, 40)
     assert epochs.entries == ENTRIES
+
+
+def test_the_latest_epoch_may_turn_out_to_have_begun_earlier() -> None:
+    epochs = LeaderEpochs(ENTRIES)
+    assert epochs.assign(6, 30)
+    assert epochs.entries == [*ENTRIES[:2], (6, 30)]
 
 
 def test_a_new_epoch_replaces_later_epochs_and_starts_that_are_not_before_its_own() -> None:
@@ -71,3 +83,9 @@ def test_a_log_start_below_the_first_epoch_changes_nothing() -> None:
     epochs = LeaderEpochs(ENTRIES)
     assert not epochs.truncate_from_start(3)
     assert epochs.entries == ENTRIES
+
+
+def test_a_log_that_begins_anew_knows_of_no_epoch() -> None:
+    epochs = LeaderEpochs(ENTRIES)
+    epochs.clear()
+    assert (epochs.entries, epochs.latest_epoch, epochs.epoch_at(40)) == ([], -1, -1)
