@@ -99,6 +99,11 @@ def test_no_proper_prefix_of_partition_metadata_is_believed() -> None:
             parse_partition_metadata(data[:size])
 
 
+def test_partition_metadata_of_another_version_is_not_believed() -> None:
+    with pytest.raises(MalformedCheckpoint):
+        parse_partition_metadata(format_partition_metadata(TOPIC_ID).replace(b"version: 0", b"version: 1"))
+
+
 def test_meta_properties_of_kafka_are_read() -> None:
     data = b"#\n#Sat Nov 21 04:26:54 UTC 2026\nbroker.id=1\nversion=0\ncluster.id=oSq3R2jATHyENcjV8u1ffA\n"
     assert parse_meta_properties(data) == MetaProperties(1, "oSq3R2jATHyENcjV8u1ffA")

@@ -56,6 +56,12 @@ def test_a_new_epoch_replaces_later_epochs_and_starts_that_are_not_before_its_ow
     assert epochs.latest_epoch == 3
 
 
+def test_an_epoch_below_the_latest_takes_the_place_of_later_ones_wherever_it_begins() -> None:
+    epochs = LeaderEpochs(ENTRIES)
+    assert epochs.assign(4, 40)
+    assert epochs.entries == [(2, 10), (4, 40)]
+
+
 def test_the_epoch_of_an_offset_is_the_last_that_started() -> None:
     epochs = LeaderEpochs(ENTRIES)
     assert [epochs.epoch_at(offset) for offset in (9, 10, 19, 20, 34, 99)] == [-1, 2, 2, 5, 5, 6]
@@ -77,6 +83,12 @@ def test_truncation_at_the_start_keeps_the_epoch_that_the_log_now_starts_in() ->
     assert epochs.truncate_from_start(25)
     assert epochs.entries == [(5, 25), (6, 35)]
     assert not epochs.truncate_from_start(25)
+
+
+def test_a_log_start_within_the_first_epoch_has_it_begin_there() -> None:
+    epochs = LeaderEpochs(ENTRIES)
+    assert epochs.truncate_from_start(15)
+    assert epochs.entries == [(2, 15), *ENTRIES[1:]]
 
 
 def test_a_log_start_below_the_first_epoch_changes_nothing() -> None:

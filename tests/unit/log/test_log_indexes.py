@@ -69,8 +69,9 @@ def test_a_search_by_timestamp_starts_behind_the_last_older_entry() -> None:
 
 
 def test_a_time_index_takes_only_larger_timestamps() -> None:
-    index = time_index((500, 1_010), (500, 1_020), (400, 1_030), (-1, 1_040), (501, 1_050))
-    assert list(index) == [(500, 1_010), (501, 1_050)]
+    index = time_index((500, 1_010), (500, 1_020), (400, 1_030), (-1, 1_040), (502, 1_050), (501, 1_060))
+    assert list(index) == [(500, 1_010), (502, 1_050)]
+    assert index.last_entry() == (502, 1_050)
 
 
 def test_a_time_index_knows_of_the_begin_of_time_and_of_no_time_before() -> None:
@@ -81,12 +82,16 @@ def test_a_time_index_knows_of_the_begin_of_time_and_of_no_time_before() -> None
 
 def test_an_offset_that_does_not_grow_adds_no_entry() -> None:
     assert list(offset_index((1_010, 100), (1_010, 200))) == [(1_010, 100)]
+    grown = offset_index((1_010, 100), (1_050, 200), (1_030, 300))
+    assert list(grown) == [(1_010, 100), (1_050, 200)]
 
 
 def test_the_zeros_behind_the_entries_of_a_preallocated_file_are_left_out() -> None:
     assert len(OffsetIndex.parse(offset_index((1_010, 4_096)).tobytes() + bytes(800), BASE, 10_000)) == 1
     assert len(TimeIndex.parse(time_index((512, 1_000)).tobytes() + bytes(1_200), BASE)) == 1
     assert len(OffsetIndex.parse(bytes(80), BASE, 0)) == 0
+    three = time_index((512, 1_000), (513, 1_001), (514, 1_002))
+    assert list(TimeIndex.parse(three.tobytes() + bytes(1_200), BASE)) == list(three)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +103,9 @@ def test_the_zeros_behind_the_entries_of_a_preallocated_file_are_left_out() -> N
         (struct.pack("!ii", -1, 100), "outside"),
         (struct.pack("!ii", 10, -1), "outside"),
         (struct.pack("!ii", 10, 1_000), "outside"),
+        (struct.pack("!iiii", -1, 100, 10, 200), "outside"),
+        (struct.pack("!iiii", 10, -1, 20, 200), "outside"),
+        (struct.pack("!iiii", 10, 100, 20, 1_000), "outside"),
     ],
 )
 def test_an_offset_index_that_lies_is_refused(data: bytes, why: str) -> None:
@@ -112,6 +120,7 @@ def test_an_offset_index_that_lies_is_refused(data: bytes, why: str) -> None:
         (struct.pack("!qiqi", 5, 10, 5, 20), "not in ascending order"),
         (struct.pack("!qiqi", 5, 10, 6, 9), "not in ascending order"),
         (struct.pack("!qi", 5, -1), "before the segment"),
+        (struct.pack("!qiqi", 5, -1, 6, 10), "before the segment"),
     ],
 )
 def test_a_time_index_that_lies_is_refused(data: bytes, why: str) -> None:

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from kavka.filesystem import Buffer
 from kavka.log.decide.producer_state import ProducerState
 from kavka.log.producer_snapshots import ProducerSnapshots
+from kavka.runtime.disk import LocalFileSystem
 from tests.unit.log.log_support import DAY_MS, NOW_MS, log_directory
 from tests.unit.log.test_producer_state import header
 
@@ -38,6 +40,20 @@ def test_a_snapshot_is_taken_once_and_never_below_another_one(tmp_path: Path) ->
         state.end_offset = offset
         assert found.take(state) is None
     assert left(found, tmp_path) == [2, 4]
+
+
+def test_a_snapshot_waits_for_no_sync(tmp_path: Path) -> None:
+    """It is taken with each roll, on the way of a produce request (I2)."""
+    written: list[bool] = []
+
+    class Noting(LocalFileSystem):
+        def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
+            written.append(durable)
+
+    state = ProducerState()
+    state.end_offset = 5
+    assert ProducerSnapshots(log_directory(tmp_path, Noting())).take(state) is not None
+    assert written == [False]
 
 
 def test_the_latest_snapshot_that_is_not_above_the_end_is_loaded(tmp_path: Path) -> None:
@@ -75,8 +91,8 @@ def test_the_snapshot_of_the_first_segment_that_is_left_stays(tmp_path: Path) ->
 
 def test_of_those_that_belong_to_no_segment_only_the_last_one_stays(tmp_path: Path) -> None:
     found = snapshots(tmp_path, 1, 2, 3, 5, 6)
-    found.remove_strays([0, 2, 5])
-    assert left(found, tmp_path) == [2, 5, 6]
+    found.remove_strays([0, 2])
+    assert left(found, tmp_path) == [2, 6]
 
 
 def test_those_of_segments_that_compaction_joined_go_but_for_the_last_one(tmp_path: Path) -> None:
