@@ -7,7 +7,7 @@ import pytest
 
 from kavka.errors import RecordsError
 from kavka.log.decide.producer_state import AppendOrigin
-from kavka.log.log_loader import RecoveryReason
+from kavka.log.log_loader import MARK_IGNORED, RecoveryReason
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.control import ControlType
 from tests.unit.log.log_support import NOW_MS, append, batch, find_time, load, marker, new_log, offsets, reopen
@@ -49,6 +49,40 @@ def test_everything_written_is_there_after_a_clean_stop_without_reading_it(tmp_p
     change(tmp_path / LOG, 70)
     found, loaded = load(log, was_clean=True, recovery_point=40)
     assert (found.log_end_offset, found.recovery_point, loaded.reasons) == (40, 40, [])
+
+
+def test_a_mark_is_not_believed_where_the_last_segment_cannot_be_read_and_that_one_alone_is_recovered(
+    tmp_path: Path,
+) -> None:
+    log = filled(tmp_path)
+    last = log.segments[-1]
+    log.close(NOW_MS)
+    change(tmp_path / LOG, SIZE + 70)  # what the mark still vouches for
+    change(Path(last.path(".log")), last.size - SIZE + 16, 0x08)  # the magic of its last batch
+    found, loaded = load(log, was_clean=True, recovery_point=40)
+    assert (found.log_end_offset, found.recovery_point) == (38, last.base_offset)
+    assert loaded.reasons[0][:2] == (MARK_IGNORED, last.path(".log"))
+    assert whats(loaded.reasons) == [MARK_IGNORED, "segment cut"]
+
+
+def test_a_flush_after_a_kill_syncs_what_a_clean_stop_would_have_left_durable(tmp_path: Path) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS)
+    append(log, *(batch(2, producer_id=1, sequence=2 * number) for number in range(12)))
+    second, third = (segment.base_offset for segment in log.segments[1:3])
+    log.close(NOW_MS)
+    stopped = load(log, was_clean=True, recovery_point=24)[1]
+    assert (stopped.directory_changed, stopped.files_to_sync, stopped.unsynced_cut) == (False, (), None)
+    killed = load(log, recovery_point=third)[1]
+    assert killed.directory_changed
+    names = [int(Path(path).stem) for path in killed.files_to_sync]
+    assert names == [base for base in (segment.base_offset for segment in log.segments) if base >= third]
+    assert second in killed.snapshots.offsets
+
+
+def test_a_power_cut_may_bring_back_what_recovery_cut_off_of_the_first_batch_on(tmp_path: Path) -> None:
+    log = filled(tmp_path, 2)
+    change(tmp_path / LOG, 70)
+    assert load(log)[1].unsynced_cut == 0
 
 
 @pytest.mark.parametrize("cut", [0, 1, 11, 60, 61, SIZE - 1, SIZE, SIZE + 1, 2 * SIZE - 1])
@@ -114,6 +148,16 @@ def test_a_segment_that_lost_its_last_whole_batch_ends_the_log(tmp_path: Path) -
     found, loaded = load(log)
     assert offsets(found) == list(range(following - 2))
     assert loaded.reasons[0].why == f"the next one begins at {following}"
+
+
+def test_a_loss_between_segments_is_seen_behind_any_offset(tmp_path: Path) -> None:
+    log, start = new_log(tmp_path, **SMALL_SEGMENTS), 1 << 40
+    log.truncate_fully_and_start_at(start, NOW_MS)
+    append(log, *(batch(2) for _ in range(20)))
+    gone = log.segments[1].base_offset
+    Path(log.segments[1].path(".log")).unlink()
+    found, _ = load(log, recovery_point=start, log_start_offset=start)
+    assert offsets(found) == list(range(start, gone))
 
 
 def test_a_copy_of_a_log_that_was_compacted_once_keeps_its_gaps_after_a_kill(tmp_path: Path) -> None:
@@ -294,6 +338,15 @@ def test_records_that_do_not_reach_the_log_start_are_dropped(tmp_path: Path) -> 
     assert set(whats(loaded.reasons)) == {"segment dropped"}
     append(found, batch(2))
     assert offsets(reopen(found, log_start_offset=100)) == [100, 101]
+
+
+def test_of_records_that_do_not_reach_the_log_start_no_producer_and_no_epoch_is_left(tmp_path: Path) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS)
+    append(log, *(batch(2, producer_id=1, sequence=2 * number) for number in range(12)), leader_epoch=3)
+    log.close(NOW_MS)
+    found, _ = load(log, log_start_offset=100)
+    assert (found.epoch_entries, list(found.producers.producers)) == ([], [])
+    assert list(tmp_path.glob("*.snapshot")) == []
 
 
 def test_a_checkpointed_log_start_is_kept(tmp_path: Path) -> None:
@@ -588,6 +641,7 @@ def test_a_directory_among_the_files_is_left_alone(tmp_path: Path) -> None:
 def test_a_finished_compaction_takes_the_place_of_the_segments_it_cleaned(tmp_path: Path) -> None:
     log = filled(tmp_path)
     second = log.segments[2].base_offset
+    log.close(NOW_MS)
     cleaned = new_log(tmp_path / "elsewhere")
     cleaned.append_as_follower(batch(1, base_offset=1), NOW_MS)
     cleaned.append_as_follower(batch(1, base_offset=second - 1), NOW_MS)
@@ -597,6 +651,33 @@ def test_a_finished_compaction_takes_the_place_of_the_segments_it_cleaned(tmp_pa
     assert offsets(found) == [1, second - 1, *range(second, 40)]
     assert "segment replaced" in whats(loaded.reasons)
     assert not list(tmp_path.glob("*.swap"))
+    assert not (tmp_path / LOG).with_suffix(".index").exists(), "that of the old one"
+
+
+def test_a_compaction_covers_all_offsets_of_its_last_batch_and_the_first_one_where_nothing_stayed(
+    tmp_path: Path,
+) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS, cleanup_compact=True)
+    append(log, *(batch(2, key=b"k") for _ in range(20)))
+    log.close(NOW_MS)
+    first, second, third = (segment.base_offset for segment in log.segments[1:])
+    kept = batch(third - first, base_offset=first, key=b"k")
+    (tmp_path / f"{first:020d}.log.swap").write_bytes(kept)
+    assert offsets(reopen(log)) == list(range(40))
+    assert not (tmp_path / f"{second:020d}.log").exists()
+    (tmp_path / f"{LOG}.swap").write_bytes(b"")
+    assert offsets(reopen(log)) == list(range(first, 40))
+    assert not (tmp_path / LOG).with_suffix(".index").exists(), "that of the old one"
+
+
+def test_a_split_is_undone_from_its_first_unfinished_segment_on(tmp_path: Path) -> None:
+    log = filled(tmp_path, 4)
+    for offset, suffix in ((2, "cleaned"), (6, "cleaned"), (4, "swap")):
+        (tmp_path / f"{offset:020d}.log.{suffix}").write_bytes(batch(2, base_offset=offset))
+    assert offsets(reopen(log)) == list(range(8))
+    assert sorted(path.name for path in tmp_path.glob("*.log*")) == sorted(
+        Path(segment.path(".log")).name for segment in log.segments
+    )
 
 
 def test_an_unfinished_split_is_undone(tmp_path: Path) -> None:
