@@ -62,6 +62,7 @@ class Loop:
         if session.testsfailed:
             raise session.Interrupted("the tests cannot be collected")
         self._measure(session)
+        _make_tests_directory(session)
         tests, _ = covering.load(self._room)
         items = {item.nodeid: item for item in session.items}
         for site in self._sites:
@@ -150,6 +151,12 @@ class Loop:
                 covering,
             )
         )
+
+
+def _make_tests_directory(session: pytest.Session) -> None:
+    """The directory of the tests' own ones, made once: each child would empty it at its first test, and so fail the
+    tests of the child beside it."""
+    session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
 
 
 def _is_evaluated_at_import(site: Site) -> bool:

@@ -43,7 +43,7 @@ def test_a_snapshot_is_taken_once_and_never_below_another_one(tmp_path: Path) ->
 
 
 def test_a_snapshot_waits_for_no_sync(tmp_path: Path) -> None:
-    """It is taken with each roll, on the way of a produce request (I2)."""
+    """It is taken with each roll, on the way of a produce request."""
     written: list[bool] = []
 
     class Noting(LocalFileSystem):
