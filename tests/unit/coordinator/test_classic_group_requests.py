@@ -181,7 +181,6 @@ def test_a_static_member_has_a_session_from_when_it_is_known_what_became_of_its_
     driver.now_ms += SESSION_MS - 1
     driver.group.heartbeat("j-1", "j", driver.group.generation, driver.now_ms)
     replacement_written(driver, "i-2", error)
-    driver.sync("i-2")
     assert driver.pass_time(SESSION_MS - 1) == []
     present = "i-2" if error is ErrorCode.NONE else "i-1"
     assert present in driver.pass_time(1)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.coordinator.shared.decide.topic_pattern import MAX_LENGTH, InvalidPattern, TopicPattern
+from kavka.coordinator.shared.decide.topic_pattern import MAX_DEPTH, MAX_LENGTH, MAX_NODES, InvalidPattern, TopicPattern
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,29 @@ def test_what_is_no_expression_of_re2_or_too_much_is_refused(expression: str) ->
         TopicPattern(expression)
 
 
-def test_an_expression_that_would_take_too_much_room_is_refused() -> None:
-    for expression in ("((a{100}){100}){100}", "a" * (MAX_LENGTH + 1)):
-        with pytest.raises(InvalidPattern):
-            TopicPattern(expression)
+EMPTY_PARTS = "((){1000}){99}(){798}()"
+"""Takes MAX_STEPS to build: each group and each repetition is one, as often as it is written out."""
+
+
+@pytest.mark.parametrize(
+    ("largest", "more"),
+    [
+        ("(?i)" * (MAX_LENGTH // 4), "a"),
+        ("a" * (MAX_NODES - 1), "a"),
+        (EMPTY_PARTS, "()"),
+        ("(" * MAX_DEPTH + ")" * MAX_DEPTH, "(" * (MAX_DEPTH + 1) + ")" * (MAX_DEPTH + 1)),
+    ],
+    ids=["characters", "nodes", "steps", "depth"],
+)
+def test_an_expression_that_would_take_too_much_room_is_refused(largest: str, more: str) -> None:
+    TopicPattern(largest)
+    with pytest.raises(InvalidPattern, match=r"at most|more than"):
+        TopicPattern(largest + more)
+
+
+def test_an_expression_that_would_be_written_out_too_large_is_refused() -> None:
+    with pytest.raises(InvalidPattern):
+        TopicPattern("((a{100}){100}){100}")
 
 
 @pytest.mark.parametrize("empty", ["()", "(a{0})"])

@@ -182,7 +182,6 @@ class ClassicGroup:
             old.join_token = None
         if old.sync_token is not None:
             effects.syncs.append((old.sync_token, SyncAnswer(ErrorCode.FENCED_INSTANCE_ID)))
-            old.sync_token = None
         replacement = Member(
             new_member_id,
             instance,
@@ -397,11 +396,10 @@ class ClassicGroup:
         self._tell_rebalance(now_ms, effects)
         if not self.members:
             self.protocol = None
-            self.leader_id = None
             self._move(GroupState.EMPTY, now_ms)
             effects.write_group = True
             return
-        if self.leader_id is None or self.members[self.leader_id].join_token is None:
+        if self.leader_id not in [member.member_id for member in joined]:
             self.leader_id = joined[0].member_id
         self.protocol = select_protocol(self.members.values())
         self._move(GroupState.COMPLETING_REBALANCE, now_ms)
@@ -470,7 +468,6 @@ class ClassicGroup:
         """The group's record of `generation` is committed, or could not be written (I4)."""
         if self.state is not GroupState.COMPLETING_REBALANCE or self._writing_generation != generation:
             return
-        self._writing_generation = None
         if error is not ErrorCode.NONE:
             for member in self.members.values():
                 if member.sync_token is not None:
@@ -520,10 +517,8 @@ class ClassicGroup:
 
     def _leave(self, leaver: Leaver, effects: Effects) -> None:
         member_id, instance = leaver.member_id, leaver.group_instance_id
-        if member_id == NO_MEMBER:
-            member_id = NO_MEMBER if instance is None else self._static.get(instance, NO_MEMBER)
-            if member_id == NO_MEMBER:
-                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if member_id == NO_MEMBER and instance is not None:
+            member_id = self._static.get(instance, NO_MEMBER)
         if self._pending.pop(member_id, None) is not None:
             return
         member = self.require_member(member_id, instance)
@@ -547,11 +542,12 @@ class ClassicGroup:
                 del self._pending[member_id]
                 removed.append(member_id)
         for member in list(self.members.values()):
-            if not member.may_run_out or member.session_deadline_ms > now_ms or member.member_id not in self.members:
-                continue
-            removed.append(member.member_id)
-            self._causes.add(member.ran_out)
-            self._remove_and_rebalance(member, now_ms, effects)
+            if member.may_run_out and member.session_deadline_ms <= now_ms:
+                removed.append(member.member_id)
+                self._causes.add(member.ran_out)
+                self._remove(member, effects)
+                if self.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+                    self._prepare_rebalance(now_ms, effects)
         self._on_join_time(now_ms, effects)
         if self._sync_deadline_ms is not None and self._sync_deadline_ms <= now_ms:
             removed.extend(self._on_sync_time(now_ms, effects))
@@ -561,14 +557,12 @@ class ClassicGroup:
     def _on_join_time(self, now_ms: int, effects: Effects) -> None:
         if self._initial_delay_until_ms is not None and self._initial_delay_until_ms <= now_ms:
             assert self._join_deadline_ms is not None
-            if self._new_member_since_delay and now_ms < self._join_deadline_ms:
+            if self._new_member_since_delay:
                 self._new_member_since_delay = False
                 delay_ms = self.limits.initial_rebalance_delay_ms
                 self._initial_delay_until_ms = min(now_ms + delay_ms, self._join_deadline_ms)
             else:
-                self._initial_delay_until_ms = None
                 self._complete_join(now_ms, effects)
-                return
         if self._join_deadline_ms is not None and self._join_deadline_ms <= now_ms:
             self._complete_join(now_ms, effects)
 
@@ -588,12 +582,6 @@ class ClassicGroup:
             self._prepare_rebalance(now_ms, effects)
         return [member.member_id for member in late]
 
-    def _remove_and_rebalance(self, member: Member, now_ms: int, effects: Effects) -> None:
-        self._remove(member, effects)
-        if self.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            self._prepare_rebalance(now_ms, effects)
-        self._maybe_complete_join(now_ms, effects)
-
     def _remove(self, member: Member, effects: Effects) -> None:
         del self.members[member.member_id]
         if member.group_instance_id is not None and self._static.get(member.group_instance_id) == member.member_id:
@@ -602,10 +590,8 @@ class ClassicGroup:
             self.leader_id = next(iter(self.members), None)
         if member.join_token is not None:
             effects.joins.append((member.join_token, JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)))
-            member.join_token = None
         if member.sync_token is not None:
             effects.syncs.append((member.sync_token, SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID)))
-            member.sync_token = None
 
     # -- questions
 
@@ -652,12 +638,8 @@ class ClassicGroup:
         Without a generation (-1) it comes from a consumer that assigns partitions by hand: allowed while the group
         has no members.
         """
-        if self.state is GroupState.DEAD:
-            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation < 0 and self.state is GroupState.EMPTY:
             return
-        if generation < 0 and member_id == NO_MEMBER and group_instance_id is None:
-            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
         member = self.require_current(member_id, group_instance_id, generation)
         if self.state is GroupState.COMPLETING_REBALANCE:
             raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -749,9 +731,7 @@ class ClassicGroup:
 
         Waiting members are answered with an error to join again, and then find the other group.
         """
-        members, pending = dict(self.members), dict(self._pending)
         self.die(now_ms, ErrorCode.REBALANCE_IN_PROGRESS, effects)
-        self.members, self._pending = members, pending
 
     def thaw(self, now_ms: int, effects: Effects) -> None:
         """The records of `freeze` could not be written. The group continues as before, and its members must join
@@ -776,8 +756,6 @@ class ClassicGroup:
             if member.sync_token is not None:
                 effects.syncs.append((member.sync_token, SyncAnswer(error)))
                 member.sync_token = None
-        self._pending.clear()
-        self._replacements.clear()
         self._join_deadline_ms = self._initial_delay_until_ms = self._sync_deadline_ms = None
         self._move(GroupState.DEAD, now_ms)
 
