@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -10,10 +11,12 @@ from kavka.coordinator.groups.classic.decide.group import ClassicGroup
 from kavka.coordinator.groups.classic.decide.membership import StoredGroup
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroup, ConsumerMember
 from kavka.coordinator.groups.decide.records import NO_EXPIRY, CommittedOffset, OffsetRecord
+from kavka.coordinator.groups.decide.shard import GroupShard
+from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
 from kavka.coordinator.groups.offsets.decide.expiry import Retention, decide_expiry
 from kavka.coordinator.groups.offsets.decide.group_offsets import GroupOffsets, OffsetKey, offset_tombstone
 from kavka.model import NO_TOPIC_ID, GoneTopic
-from tests.kit.classic_group import LIMITS
+from tests.kit.classic_group import LIMITS, Driver
 
 OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
 
@@ -58,6 +61,7 @@ def test_of_one_batch_the_last_record_of_a_partition_holds() -> None:
     offsets.replay(record(5), 1)
     offsets.replay(record(6), 1)
     assert held(offsets) == 6
+    assert offsets.has_any("g")
     offsets.hold(7, [record(8), record(9)], 2)
     offsets.end(7, committed=True)
     assert held(offsets) == 9
@@ -112,6 +116,7 @@ def test_what_one_transaction_holds_another_s_marker_does_not_end() -> None:
     offsets.hold(8, [record(6)], 2)
     assert offsets.end(8, committed=False) == ["g"]
     assert offsets.end(9, committed=True) == []
+    assert offsets.has_any("g")
     assert (offsets.has_pending("g"), offsets.has_pending("h")) == (True, True)
     assert offsets.end(7, committed=True) == ["g", "h"]
     assert (offsets.has_pending("g"), offsets.has_pending("h")) == (False, False)
@@ -263,6 +268,34 @@ def test_what_may_still_change_is_not_over_and_keeps_its_group() -> None:
     offsets.hold(7, [record(5, 1)], 2)
     expiry = decide_expiry(classic(), offsets, RETENTION)
     assert (list(expiry.records), expiry.is_deleted) == ([offset_tombstone(key())], False)
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["has an id", "joins"])
+def test_a_group_that_somebody_joins_stays_and_loses_nothing_in_the_rebalance(is_known: bool) -> None:
+    driver = Driver(replace(LIMITS, initial_rebalance_delay_ms=3_000))
+    driver.join(new_id="m", known=is_known)
+    offsets = GroupOffsets()
+    assert decide_expiry(driver.group, offsets, RETENTION) == ([], False)
+    offsets.replay(OffsetRecord("orders", "t", 0, CommittedOffset(5, -1, "", 0)), 1)
+    over = [offset_tombstone(key(group="orders"))] if is_known else []
+    assert decide_expiry(driver.group, offsets, RETENTION) == (over, False)
+
+
+def test_nothing_is_over_while_members_are_there_of_which_nobody_knows_what_they_read() -> None:
+    driver = Driver()
+    driver.join(new_id="worker", protocol_type="connect")
+    offsets = GroupOffsets()
+    offsets.replay(OffsetRecord("orders", "t", 0, CommittedOffset(5, -1, "", 0)), 1)
+    assert decide_expiry(driver.group, offsets, RETENTION) == ([], False)
+
+
+def test_a_client_that_names_no_retention_leaves_it_to_the_broker() -> None:
+    """OffsetCommit 2-4 says -1 for it."""
+    shard = GroupShard(LIMITS, offset_metadata_max_bytes=9)
+    for retention_ms, until_ms in ((-1, NO_EXPIRY), (0, 50), (7, 57)):
+        request = CommitRequest("g", "", None, -1, [OffsetToCommit("t", 0, 5, -1, None)], retention_ms=retention_ms)
+        decision = shard.commit(request, 0, wall_ms=50, topic_id=lambda _name: None)
+        assert [each.committed and each.committed.expire_timestamp_ms for each in decision.offsets] == [until_ms]
 
 
 def test_a_group_without_offsets_goes_unless_somebody_is_or_is_about_to_be_in_it() -> None:

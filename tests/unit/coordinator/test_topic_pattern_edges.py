@@ -1,0 +1,43 @@
+"""Regular expressions of subscriptions where a character more or less decides, and how much is kept of them."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from kavka.coordinator.shared.decide.topic_pattern import MAX_DEPTH, InvalidPattern, TopicPattern
+
+
+@pytest.mark.parametrize(
+    ("expression", "yes", "no"),
+    [
+        ("ba?", ["b", "ba"], ["baa"]),
+        ("ba*", ["b", "baa"], ["bab"]),
+        ("a{22", ["a{22"], ["a" * 22]),
+        ("()" * (MAX_DEPTH + 1) + "a", ["a"], [""]),
+        ("(?i)" * (MAX_DEPTH + 1) + "a", ["A"], [""]),
+        (r"\Q\Ea", ["a"], ["E", ""]),
+    ],
+)
+def test_names_are_matched_as_a_whole(expression: str, yes: list[str], no: list[str]) -> None:
+    pattern = TopicPattern(expression)
+    assert [name for name in yes if not pattern.matches(name)] == []
+    assert [name for name in no if pattern.matches(name)] == []
+
+
+@pytest.mark.parametrize("expression", ["{2}a", "a|{2}a", "()()" + "(" * (MAX_DEPTH + 1) + ")" * (MAX_DEPTH + 1)])
+def test_what_is_no_expression_or_too_deep_is_refused(expression: str) -> None:
+    with pytest.raises(InvalidPattern):
+        TopicPattern(expression)
+
+
+def test_what_is_kept_of_names_is_bounded() -> None:
+    pattern = TopicPattern(".*")
+    tracemalloc.start()
+    try:
+        assert pattern.matches("".join(map(chr, range(256, 20_256))))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2_000_000
