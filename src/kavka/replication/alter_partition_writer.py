@@ -30,6 +30,7 @@ from kavka.protocol.messages.alter_partition_request import (
 from kavka.protocol.messages.alter_partition_response import AlterPartitionResponse
 from kavka.protocol.messages.alter_partition_response import PartitionData as PartitionAnswer
 from kavka.protocol.schema import ZERO_UUID
+from kavka.replication.decide.fetch_versions import release_of
 from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
 
 VERSION: Final = 3
@@ -37,7 +38,7 @@ VERSION_WITHOUT_TOPIC_IDS: Final = 1
 TIMEOUT_MS: Final = 10_000
 """How long an answer is waited for before the proposals are sent again, perhaps to another controller."""
 
-FIRST_RELEASE: Final = (2, 7)
+FIRST_RELEASE: Final = (2, 7, 2)
 """Brokers of older releases write ISRs into ZooKeeper themselves (zookeeper_isr_writer)."""
 
 _REJECTED = (
@@ -55,11 +56,10 @@ _REJECTED = (
 def stores_isr_through_controller(inter_broker_protocol_version: str) -> bool:
     """Whether brokers that speak this version propose ISRs to the controller.
 
-    >>> [stores_isr_through_controller(version) for version in ("3.9-IV0", "2.7", "2.6-IV0", "0.10.2")]
+    >>> [stores_isr_through_controller(version) for version in ("3.9-IV0", "2.7", "2.7-IV1", "0.10.2")]
     [True, True, False, False]
     """
-    release = inter_broker_protocol_version.split("-")[0].split(".")
-    return (int(release[0]), int(release[1])) >= FIRST_RELEASE
+    return release_of(inter_broker_protocol_version) >= FIRST_RELEASE
 
 
 class SendToController(Protocol):
