@@ -159,6 +159,19 @@ def test_a_leader_that_knows_nothing_of_the_epoch_leaves_what_is_committed() -> 
     assert (follower.state.stage, follower.state.fetch_offset) == (Stage.FETCHING, 2)
 
 
+def test_a_leader_that_ends_every_earlier_epoch_at_offset_0_has_everything_cut_committed_or_not() -> None:
+    # It does know something, unlike one that answers -1.
+    follower = Follower((1, 1, 1), high_watermark=2)
+    assert follower.state.on_diverging(EpochEndOffset(1, 0)).offset == 0
+
+
+def test_epoch_0_is_asked_about_too_before_release_2_7() -> None:
+    follower = Follower((0, 4), truncates_on_fetch=False)
+    follower.state.begin()
+    follower.cut(follower.state.on_epoch_end(EpochEndOffset(2, 9)))
+    assert (follower.state.stage, follower.state.last_fetched_epoch) == (Stage.ASKING_EPOCH, 0)
+
+
 # -- progress
 
 
@@ -178,7 +191,29 @@ def test_a_diverging_answer_is_no_progress() -> None:
     assert not follower.state.is_caught_up
 
 
+@pytest.mark.parametrize(("leader_high_watermark", "lag"), [(2, 0), (3, 0), (4, 1), (9, 6)])
+def test_a_follower_is_caught_up_when_nothing_committed_is_missing(leader_high_watermark: int, lag: int) -> None:
+    follower = Follower((3, 3, 3))
+    follower.state.on_records(3, 3, leader_high_watermark)
+    assert follower.state.lag == lag
+    assert follower.state.is_caught_up is (lag == 0)
+
+
+def test_the_first_records_of_a_new_topic_are_of_epoch_0_and_the_next_fetch_says_so() -> None:
+    follower = Follower()
+    assert follower.state.last_fetched_epoch == -1
+    follower.state.on_records(1, 0, 0)
+    assert follower.state.last_fetched_epoch == 0
+
+
 # -- out of range
+
+
+def test_a_leader_whose_log_ends_where_this_one_does_is_asked_where_it_begins() -> None:
+    # Its log may have been deleted up to there since; nothing is to be cut.
+    follower = Follower((3, 3, 3))
+    follower.fail(ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert follower.state.on_leader_end(3) is None
 
 
 def test_a_leader_with_a_shorter_log_has_the_rest_cut_and_no_more_than_that() -> None:
@@ -259,6 +294,31 @@ def test_other_errors_wait_for_the_back_off(code: ErrorCode) -> None:
     assert follower.state.stage is Stage.FETCHING
     assert follower.state.delayed_until_ms == 100 + BACKOFF_MS
     assert follower.state.last_error == code.name
+
+
+def test_a_leader_that_does_not_know_it_yet_is_not_asked_sooner_because_of_another_error_before() -> None:
+    follower = Follower((3,))
+    follower.fail(ErrorCode.KAFKA_STORAGE_ERROR)
+    follower.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER, 5_000)
+    assert follower.state.delayed_until_ms == 5_000 + BACKOFF_MS
+    follower.state.on_records(1, 3, 1)
+    assert (follower.state.delayed_until_ms, follower.state.last_error) == (0, None)
+
+
+def test_an_answer_to_another_question_ends_the_back_off_as_records_do() -> None:
+    follower = Follower((3, 3), truncates_on_fetch=False)
+    follower.state.begin()
+    follower.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert follower.state.last_error == "NOT_LEADER_OR_FOLLOWER"
+    follower.cut(follower.state.on_epoch_end(EpochEndOffset(3, 2)))
+    assert (follower.state.stage, follower.state.delayed_until_ms) == (Stage.FETCHING, 0)
+    assert follower.state.last_error is None
+
+
+def test_what_failed_says_why() -> None:
+    follower = Follower((3,))
+    follower.state.fail("the disk is gone")
+    assert follower.state.last_error == "the disk is gone"
 
 
 @pytest.mark.parametrize("truncates_on_fetch", [True, False])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kavka.replication.decide.lag_policy import LagPolicy, MessagesLagPolicy, TimeLagPolicy, lag_policy
+from kavka.replication.decide.replica import RemoteReplica
 from tests.unit.replication.replication_support import LAG_MS, A, B, Replica
 
 MAX_MESSAGES = 4_000
@@ -75,3 +76,37 @@ def test_exactly_as_many_records_behind_as_are_allowed_is_in_sync(tmp_path: Path
 def test_a_setting_names_the_policy() -> None:
     assert lag_policy("time", max_ms=5, max_messages=7) == TimeLagPolicy(5)
     assert lag_policy("messages", max_ms=5, max_messages=7) == MessagesLagPolicy(5, 7)
+
+
+def fetched(offset: int, *, leader_end_offset: int, at_ms: int) -> RemoteReplica:
+    """A member of the ISR since 1,000 ms that fetched once."""
+    replica = RemoteReplica(B)
+    replica.reset(1_000, in_sync=True, keep_caught_up=False)
+    replica.on_fetch(offset, log_start_offset=0, leader_end_offset=leader_end_offset, broker_epoch=-1, now_ms=at_ms)
+    return replica
+
+
+def test_a_policy_says_how_long_ago_and_how_far() -> None:
+    time, messages = TimeLagPolicy(500), MessagesLagPolicy(500, 7)
+    behind = fetched(10, leader_end_offset=18, at_ms=1_200)
+    assert time.why(behind, 18, 2_000).startswith("last caught up 1000 ms ago")
+    assert messages.why(behind, 18, 2_000).startswith("is slow: 8 records behind")
+    assert messages.why(behind, 17, 2_000).startswith("is stuck: it last fetched 800 ms ago")
+    never = RemoteReplica(B)
+    assert time.why(never, 18, 2_000).startswith("never caught up")
+    assert messages.why(never, 18, 2_000).startswith("is stuck: it never fetched")
+
+
+def test_a_follower_that_has_everything_is_not_stuck_however_long_ago_it_fetched() -> None:
+    assert MessagesLagPolicy(500, 7).is_in_sync(fetched(10, leader_end_offset=10, at_ms=1_200), 10, 1 << 40)
+
+
+def test_a_follower_that_has_not_fetched_in_this_leader_epoch_is_not_slow_however_long_the_log_is() -> None:
+    replica = RemoteReplica(B)
+    replica.reset(1_000, in_sync=True, keep_caught_up=False)
+    assert MessagesLagPolicy(500, 7).is_in_sync(replica, 1_000_000, 1_500)
+    assert not MessagesLagPolicy(500, 7).is_in_sync(replica, 1_000_000, 1_501)
+
+
+def test_what_counts_as_slow_is_the_distance_and_not_the_length_of_the_log() -> None:
+    assert MessagesLagPolicy(500, 7).is_in_sync(fetched(10, leader_end_offset=17, at_ms=1_200), 17, 1_200)
