@@ -99,6 +99,15 @@ ON_PURPOSE: Final = (
         "assignors; Kafka counts its own former ones, too, so that even one alone cannot change them",
     ),
     OnPurpose(
+        ApiKey.JOIN_GROUP, r"\.error_code", 23, 82,
+        "in a group of the newer protocol a subscription that nobody can read is told before another's instance id",
+    ),
+    OnPurpose(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, r"\.assignment\.topic_partitions\[\d+\]\.partitions\[\d+\]", None, None,
+        "which partitions of a topic a member is given follows from hashes of ids, and differs from run to run with "
+        "either brand; of which topics and how many they are, and in which epoch, is compared",
+    ),
+    OnPurpose(
         ApiKey.PRODUCE, r".*\.error_code", 0, 45,
         "a producer that a partition does not know may begin a transaction there with any sequence but those behind "
         "one that is being verified, as in 4.0; under transaction version 2 4.3 wants 0",
@@ -154,7 +163,10 @@ def is_left_out(asked: Asked) -> bool:
     Kafka puts those together, as its maps have it; kavka answers each. A user's password that goes and comes in one
     request is judged in another order by KRaft than with ZooKeeper.
     """
-    if asked.key in HELD and asked.subject.member.kind is not ApiKey.JOIN_GROUP and asked.subject.member.epoch:
+    kind = asked.subject.member.kind
+    if asked.key in HELD and kind is not ApiKey.JOIN_GROUP and asked.subject.member.epoch:
+        return True
+    if asked.key is ApiKey.CONSUMER_GROUP_HEARTBEAT and kind is ApiKey.JOIN_GROUP and asked.subject.member.epoch:
         return True
     if asked.key is ApiKey.ADD_PARTITIONS_TO_TXN and asked.version >= 4 and not asked.message.transactions:
         return True
