@@ -43,7 +43,8 @@ def test_answers_say_where_logs_part_from_the_fetches_on_that_name_the_last_fetc
 
 
 @pytest.mark.parametrize(
-    ("release", "last"), [("2.7", "2.7-IV2"), ("3.0", "3.0-IV1"), ("3.5", "3.5-IV2"), ("3.7", "3.7-IV4")]
+    ("release", "last"),
+    [("2.7", "2.7-IV2"), ("3.0", "3.0-IV1"), ("3.5", "3.5-IV2"), ("3.7", "3.7-IV4"), ("3.9.2", "3.9-IV0")],
 )
 def test_a_release_without_its_internal_version_is_its_last_one(release: str, last: str) -> None:
     assert fetch_versions(release) == fetch_versions(last)

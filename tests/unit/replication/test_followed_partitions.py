@@ -445,6 +445,13 @@ def test_a_leader_that_ends_earlier_cuts_the_log_there_and_below_the_high_waterm
     assert following.counts.truncations_below_high_watermark == 1
 
 
+def test_a_leader_whose_log_is_empty_ends_at_offset_0_and_has_everything_cut() -> None:
+    following = out_of_range(1, 1)
+    asking = following.partitions.asking(Stage.ASKING_OFFSETS, 0)
+    assert following.partitions.take_leader_ends(asking, offsets((0, 0)), 0) == []
+    assert following.asked() == {0: 0}
+
+
 def test_a_leader_that_begins_later_has_the_log_begin_there_too() -> None:
     following = out_of_range(1, 1)
     asking = following.partitions.asking(Stage.ASKING_OFFSETS, 0)
