@@ -49,7 +49,7 @@ MENDED: Final = (
                 Change(f"{LOG}.write_all", "self._durability.directory_changed = True", "pass"),
             ),
         ),
-        (("clean stop", "power"), ("preferred leaders", "power")),
+        (("clean stop of a first segment", "power"), ("clean stop", "power")),
     ),
     Mended(
         Mutant(
@@ -63,7 +63,7 @@ MENDED: Final = (
                 ),
             ),
         ),
-        (("topic deleted and made again", "power"),),
+        (("log roll", "power"), ("topic deleted and made again", "power")),
     ),
     Mended(
         Mutant(

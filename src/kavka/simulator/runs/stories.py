@@ -563,6 +563,17 @@ STORIES: Final[Mapping[str, Story]] = {
             Milestone("the stopped broker is back in sync", _is_in_sync_again),
         ),
     ),
+    # The same without an earlier segment: no snapshot of producers is there but the one that the stop takes.
+    "clean stop of a first segment": Story(
+        _plan(settings={"log.flush.interval.messages": "5"}),
+        5.5,
+        (strike(2_000, "restart", broker=LEADER, back_ms=1_200),),
+        (
+            Milestone("the log was flushed before the stop", _was_flushed_before),
+            _decided("a broker stops in order", DecisionKind.BROKER_SHUTTING_DOWN),
+            Milestone("the stopped broker is back in sync", _is_in_sync_again),
+        ),
+    ),
     "preferred leaders": Story(
         _plan(),
         4.0,
