@@ -49,7 +49,7 @@ MENDED: Final = (
                 Change(f"{LOG}.write_all", "self._durability.directory_changed = True", "pass"),
             ),
         ),
-        (("clean stop of a first segment", "power"), ("clean stop", "power")),
+        (("clean stop of a first segment", "power"),),
     ),
     Mended(
         Mutant(
