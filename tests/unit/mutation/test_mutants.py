@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -134,6 +136,23 @@ def test_explanations_are_for_mutants_that_are_there_and_say_why() -> None:
     assert {SOURCES / module for module in modules} <= rooms
 
 
+def test_a_new_process_tells_what_lives_too(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as told:
+        facts = {
+            "module": "kavka.replication.decide.throttle",
+            "source": (SOURCES / "replication/decide/throttle.py").read_text() + "UNUSED = 1\n",
+            "tests": ["tests/unit/replication/test_throttle.py"],
+            "becomes": "UNUSED = 1",
+            "writing": writing,
+        }
+        (tmp_path / "spec.json").write_text(json.dumps(facts))
+        command = [sys.executable, "-m", "tests.mutation.trial", str(tmp_path / "spec.json")]
+        subprocess.run(command, pass_fds=[writing], capture_output=True, timeout=200, check=True)
+        os.close(writing)
+        assert json.loads(told.read()) == {"outcome": "survived", "by": "", "becomes": "UNUSED = 1", "tests": 1}
+
+
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -147,7 +166,8 @@ sys.exit(run.main(sys.argv[2:]))
 
 
 def test_a_run_tells_what_was_found_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    """One change that a test finds in a live function, one in a new process, and nothing the second time."""
+    """One change that a test finds in a live function, one in a new process, and nothing the second time. A process
+    that only ends would count as found, too."""
 
     def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", PROGRAM, str(tmp_path), "--workers", "2", *arguments]
@@ -160,6 +180,10 @@ def test_a_run_tells_what_was_found_and_goes_on_where_it_was(tmp_path: Path) -> 
         assert first.stdout.splitlines()[-1].split() == ["throttle", "1", "1", "0", "0", "0", "0"], told
         assert first.returncode == 0
     known = (tmp_path / "throttle.jsonl").read_text()
-    assert '"outcome": "killed", "by": "tests/unit/replication/test_throttle.py::' in known
+    for result in map(json.loads, known.splitlines()):
+        assert (result["outcome"], result["by"].partition("::")[0]) == (
+            "killed",
+            "tests/unit/replication/test_throttle.py",
+        )
     assert ran("--only", "Throttle.is_throttled ReplaceOrWithAnd").returncode == 0
     assert (tmp_path / "throttle.jsonl").read_text() == known
