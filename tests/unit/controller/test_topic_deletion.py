@@ -81,6 +81,8 @@ def test_deletion_waits_for_a_dead_broker_and_goes_on_when_it_is_back(tmp_path: 
         assert replicas.state(Replica(T0, BrokerId(3))) is ReplicaStatus.DELETION_INELIGIBLE
         (outcome,) = await cluster[1].controller.topics.create_topics([TopicRequest("t", 1, 1)])
         assert outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        (outcome,) = await cluster[1].controller.topics.delete_topics(["t"])
+        assert outcome.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         await cluster.restart(3)
         await until(lambda: "t" not in cluster[1].controller.context.topics)
         assert not await is_there(cluster, "t")

@@ -220,7 +220,7 @@ def _checked(
     return check_manual_assignment(
         assignment,
         known if named <= known else context.known_broker_ids(),
-        set(context.electable_broker_ids()),
+        set(context.live_broker_ids()),
         first_partition=first_partition,
     )
 

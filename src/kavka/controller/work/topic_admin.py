@@ -226,7 +226,8 @@ class TopicAdmin:
         known = self._context.topics.get(name)
         if topic_id is not None and (known is None or known.topic_id != topic_id):
             return TopicOutcome(name, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."), []
-        if known is None:
+        if known is None or name in self._context.topics_to_delete:
+            # As in Kafka one that is being deleted is not known any more, however long a dead broker holds it up.
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return TopicOutcome(name, code, "This server does not host this topic-partition."), []
         if may is not None and not may(len(known.assignment.partitions)):
