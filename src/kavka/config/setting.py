@@ -197,6 +197,21 @@ _REPLICA = r"([0-9]+:[0-9]+)?"
 _RELEASE = r"(?:0\.(?:8\.[0-2]|9\.0|10\.[0-2]|11\.0)|1\.[01]|2\.[0-8]|3\.[0-9]|4\.0)(?:\.[0-9]+)*(?:-IV[0-9])?"
 
 
+_LAST_INTERNAL = 10
+"""Of a release without -IV: above all there are."""
+
+
+def release_of(text: str) -> tuple[int, int, int]:
+    """What a release names, to be compared: major, minor and internal version.
+
+    >>> release_of("2.7-IV1"), release_of("2.7") > release_of("2.7-IV2")
+    ((2, 7, 1), True)
+    """
+    number, _, internal = text.partition("-IV")
+    major, minor = number.split(".")[:2]
+    return int(major), int(minor), int(internal) if internal else _LAST_INTERNAL
+
+
 def at_least(low: float) -> Between:
     return Between(low, None)
 

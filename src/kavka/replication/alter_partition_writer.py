@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from kavka.config.setting import release_of
 from kavka.errors import ConnectionFailed, ErrorCode
 from kavka.model import BrokerId, LeaderAndIsr
 from kavka.protocol.api_keys import ApiKey
@@ -30,7 +31,6 @@ from kavka.protocol.messages.alter_partition_request import (
 from kavka.protocol.messages.alter_partition_response import AlterPartitionResponse
 from kavka.protocol.messages.alter_partition_response import PartitionData as PartitionAnswer
 from kavka.protocol.schema import ZERO_UUID
-from kavka.replication.decide.fetch_versions import release_of
 from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
 
 VERSION: Final = 3

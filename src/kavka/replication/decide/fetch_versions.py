@@ -28,10 +28,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
+from kavka.config.setting import release_of
+
 Release: TypeAlias = tuple[int, int, int]
 """Major, minor and internal version, such as (2, 7, 1) for 2.7-IV1."""
-_LAST_INTERNAL: Final = 10
-"""Of a release without -IV: above all there are."""
 
 
 class FetchVersions(NamedTuple):
@@ -74,14 +74,3 @@ def fetch_versions(release: str) -> FetchVersions:
         if wanted >= since:
             return versions
     return _OLDEST
-
-
-def release_of(text: str) -> Release:
-    """What a value of inter.broker.protocol.version names, to be compared.
-
-    >>> release_of("2.7-IV1"), release_of("2.7") > release_of("2.7-IV2")
-    ((2, 7, 1), True)
-    """
-    number, _, internal = text.partition("-IV")
-    major, minor = number.split(".")[:2]
-    return int(major), int(minor), int(internal) if internal else _LAST_INTERNAL
