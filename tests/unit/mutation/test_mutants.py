@@ -67,6 +67,10 @@ ANNOTATED = """from __future__ import annotations
 def f(x: int | None, y: list[int] | None = None) -> str | None:
     z: int | None
     return x | y
+
+@dataclass(frozen=True, slots=True)
+class C:
+    w: int = 1
 """
 
 
@@ -74,7 +78,7 @@ def test_annotations_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     module = tmp_path / "annotated.py"
     module.write_text(ANNOTATED)
     monkeypatch.setattr("tests.mutation.sites.SOURCES", tmp_path)
-    assert [site.line for site in sites(module)] == [5]
+    assert [site.line for site in sites(module)] == [5, 9, 9]
 
 
 def test_every_operator_of_the_list_is_there() -> None:
