@@ -19,12 +19,13 @@ class Steps:
 
     def put(self, group: str, step: Any) -> None:
         self.addresses.append(step.connection.address)
+        step.connection.is_stepping = True
 
 
 class Client:
     """A connection whose handshake never ends."""
 
-    closed = False
+    closed = is_stepping = False
 
     def __init__(self, address: str, *, unread: bool = False) -> None:
         self.address = address
@@ -38,6 +39,12 @@ class Client:
 
     def close(self) -> None:
         self.closed = True
+
+
+def end_step(handshakes: Handshakes, client: Any, *, is_step: bool) -> None:
+    """As a connection does when the thread is done with it."""
+    client.is_stepping = False
+    handshakes.answered(client, is_step=is_step)
 
 
 def order_of(*addresses: str) -> list[str]:
@@ -130,9 +137,9 @@ def test_who_gives_way_owes_its_step_for_longest_and_not_what_a_busy_broker_owes
         for client in (unanswered, late, sent, silent):
             come(client)
         for client in (sent, silent):
-            handshakes.answered(client, is_step=True)  # type: ignore[arg-type]
+            end_step(handshakes, client, is_step=True)
         now[0] = STALLED_S
-        handshakes.answered(late, is_step=True)  # type: ignore[arg-type]
+        end_step(handshakes, late, is_step=True)
         sent.unread = True
         come(Client("192.0.2.100"))
         assert [client.closed for client in (unanswered, late, sent, silent)] == [False, False, False, True]
@@ -161,15 +168,15 @@ def test_who_sends_what_is_no_step_owes_it_still(monkeypatch: pytest.MonkeyPatch
         trickles, answers, *others = clients
         for client in (trickles, answers):
             handshakes.go_on(client, b"hello")
-            handshakes.answered(client, is_step=client is answers)
+            end_step(handshakes, client, is_step=client is answers)
         now[0] = STALLED_S * 0.9
         for client in (trickles, answers):
             handshakes.go_on(client, b"more")
         now[0] = STALLED_S
         handshakes.go_on(others[0], b"hello")
         assert not trickles.closed  # What it sent is with the thread.
-        handshakes.answered(answers, is_step=True)
-        handshakes.answered(trickles, is_step=False)
+        end_step(handshakes, answers, is_step=True)
+        end_step(handshakes, trickles, is_step=False)
         handshakes.go_on(others[1], b"hello")
         assert (trickles.closed, answers.closed) == (True, False)
         handshakes.go_on(others[2], b"hello")

@@ -19,8 +19,6 @@ I2  A connection is closed `timeout_ms` after it was accepted if its handshake h
 I3  A connection has at most one step under way, and its loop touches nothing of OpenSSL's meanwhile.
 I4  On the thread addresses take turns, too: who comes alone waits for one step of each other address, however many
     wait of one. Nothing is done for a connection that is closed.
-I5  A step of which it is known that it has no public-key work is done in the loop: in TLS 1.3, where no certificate is
-    asked for, the client's last one. It takes less time than to have it done on the thread would.
 """
 
 from __future__ import annotations
@@ -134,8 +132,6 @@ class Handshakes:
         self._begun_of: Counter[str] = Counter()
         self._owing: dict[TlsConnection, float] = {}
         """Those whose client owes the next step, and since when: the longest first, but for those that were busy."""
-        self._stepping: set[TlsConnection] = set()
-        """Those of which the thread has records."""
         self._waiting: dict[str, deque[tuple[TlsConnection, bytes]]] = {}
         """By the group of its address, the next one first."""
         self._looking: asyncio.TimerHandle | None = None
@@ -162,13 +158,8 @@ class Handshakes:
         else:
             self._waiting.setdefault(group, deque()).append((connection, records))
 
-    def end_here(self, connection: TlsConnection, records: bytes) -> None:
-        """Whole records came where all that is missing is the client's proof that it has the same keys (I5)."""
-        connection.on_step(step(connection.session(), records))
-
     def answered(self, connection: TlsConnection, *, is_step: bool) -> None:
         """A step is done, and what it gave is sent: it is the client's turn. Where it gave nothing, it was before."""
-        self._stepping.discard(connection)
         if connection in self._begun and (is_step or connection not in self._owing):
             self._owing.pop(connection, None)
             self._owing[connection] = self._loop.time()
@@ -195,7 +186,7 @@ class Handshakes:
         for connection, since in list(islice(self._owing.items(), LOOKED_AT)):
             if now - since < STALLED_S:
                 return False
-            if connection not in self._stepping and not connection.has_unread():
+            if not connection.is_stepping and not connection.has_unread():
                 self._end(connection)
                 connection.close()
                 return True
@@ -209,7 +200,6 @@ class Handshakes:
         if group is None:
             return False
         self._owing.pop(connection, None)
-        self._stepping.discard(connection)
         self._begun_of[group] -= 1
         if not self._begun_of[group]:
             del self._begun_of[group]
@@ -233,7 +223,6 @@ class Handshakes:
         self._put(group, connection, records)
 
     def _put(self, group: str, connection: TlsConnection, records: bytes) -> None:
-        self._stepping.add(connection)
         self._thread.put(group, Step(self._loop, connection, connection.session(), records))
 
     def _look(self) -> None:
