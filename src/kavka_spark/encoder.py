@@ -24,9 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kavka.records.builder import EncodedRecords
+from kavka.records.builder import BatchBuilder, EncodedRecords
 from kavka.records.compression import Compression, compress
-from kavka.records.record import encode_record
 from kavka_spark.errors import SinkError
 
 RECORD_OVERHEAD: Final = 32
@@ -118,32 +117,18 @@ def _encode_few(
     count = columns.row_count
     keys = [None] * count if columns.key is None else columns.key.to_pylist()
     values, stamps, chosen = columns.value.to_pylist(), columns.timestamps.tolist(), partitions.tolist()
-    records: list[bytes] = []
-    size, partition, base, latest = 0, -1, 0, 0
-
-    def complete() -> EncodedBatch:
-        payload = b"".join(records)
-        encoded = EncodedRecords(
-            compress(compression, payload, level=level) if compression else payload,
-            len(records),
-            timestamps=(base, latest),
-            compression=compression,
-            payload_bytes=len(payload),
-        )
-        return EncodedBatch(partition, encoded, max(map(len, records)))
-
+    builder, partition, size, largest = BatchBuilder(compression, level=level), -1, 0, 0
     for row in sorted(range(count), key=chosen.__getitem__):
-        key, value, stamp = keys[row], values[row], stamps[row]
+        key, value = keys[row], values[row]
         row_size = len(key or b"") + len(value or b"") + 1 + RECORD_OVERHEAD
-        if records and (chosen[row] != partition or size + row_size > batch_bytes):
-            yield complete()
-            records, size = [], 0
-        if not records:
-            partition, base, latest = chosen[row], stamp, stamp
-        latest = max(latest, stamp)
-        records.append(encode_record(len(records), stamp - base, key, value))
+        if builder.record_count and (chosen[row] != partition or size + row_size > batch_bytes):
+            yield EncodedBatch(partition, builder.encoded(), largest)
+            builder, size, largest = BatchBuilder(compression, level=level), 0, 0
+        partition, before = chosen[row], builder.payload_bytes
+        builder.append(stamps[row], key, value)
+        largest = max(largest, builder.payload_bytes - before)
         size += row_size
-    yield complete()
+    yield EncodedBatch(partition, builder.encoded(), largest)
 
 
 def as_binary(column: pa.Array) -> pa.Array:

@@ -99,8 +99,8 @@ class BatchBuilder:
         """Adds a record with its timestamp in ms; returns its offset's delta, which counts from 0."""
         delta = self.record_count
         if delta == 0:
-            self._base_timestamp = timestamp
-        if timestamp > self._max_timestamp:
+            self._base_timestamp = self._max_timestamp = timestamp
+        elif timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
         record = encode_record(delta, timestamp - self._base_timestamp, key, value, headers)
         self._parts.append(record)
@@ -116,8 +116,8 @@ class BatchBuilder:
         """
         delta = self.record_count
         if delta == 0:
-            self._base_timestamp = timestamp
-        if timestamp > self._max_timestamp:
+            self._base_timestamp = self._max_timestamp = timestamp
+        elif timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
         stamp = b"\x00" + varint(timestamp - self._base_timestamp)
         parts = self._parts
@@ -147,9 +147,6 @@ class BatchBuilder:
         self, stamp: ProducerStamp = NO_STAMP, *, base_offset: int = 0, partition_leader_epoch: int = NO_EPOCH
     ) -> bytes:
         """The batch. The builder stays as it is, so a batch may be built again with another stamp."""
-        payload = b"".join(self._parts)
-        if self._compression:
-            payload = compress(self._compression, payload, level=self._level)
         header = _header(
             int(self._compression),
             self.record_count,
@@ -158,7 +155,21 @@ class BatchBuilder:
             base_offset=base_offset,
             partition_leader_epoch=partition_leader_epoch,
         )
-        return seal(header, payload)
+        return seal(header, self._payload())
+
+    def encoded(self) -> EncodedRecords:
+        """The records so far, deflated here and now, for whoever builds the batch."""
+        return EncodedRecords(
+            self._payload(),
+            self.record_count,
+            timestamps=(self._base_timestamp, self._max_timestamp),
+            compression=self._compression,
+            payload_bytes=self.payload_bytes,
+        )
+
+    def _payload(self) -> bytes:
+        payload = b"".join(self._parts)
+        return compress(self._compression, payload, level=self._level) if self._compression else payload
 
 
 class EncodedRecords:
