@@ -95,15 +95,15 @@ def _never_run(tree: ast.Module) -> Iterator[tuple[Position, Position]]:
     """Where annotations stand, and what holds for type checkers alone. They see to it that nobody sets what is frozen,
     or an attribute without a slot, too."""
     for node in ast.walk(tree):
-        annotations: list[ast.expr | None] = []
+        unasked: list[ast.expr | None] = []
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            annotations.append(node.returns)
+            unasked.append(node.returns)
         elif isinstance(node, ast.arg | ast.AnnAssign):
-            annotations.append(node.annotation)
+            unasked.append(node.annotation)
         elif isinstance(node, ast.ClassDef):
-            annotations += [each for each in node.decorator_list if ast.unparse(each).startswith("dataclass(")]
+            unasked += [each for each in node.decorator_list if ast.unparse(each).startswith("dataclass(")]
         elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             yield (node.lineno, 0), (node.end_lineno or node.lineno, 1 << 30)
-        for each in annotations:
+        for each in unasked:
             if each is not None:
                 yield (each.lineno, each.col_offset), (each.end_lineno or 0, each.end_col_offset or 0)
