@@ -88,7 +88,7 @@ def section(rows: Mapping[str, Row]) -> Iterator[str]:
     yield "input: Spark's JVM reaches its workers over TCP and sets no TCP_NODELAY, so that its second small write"
     yield "waits until the first is acknowledged. A worker with kavka's formats acknowledges at once. `--unix-sockets`"
     yield "measures without TCP (`spark.python.unix.domain.socket.enabled`).\n"
-    yield "Much of what a sink takes longer is PySpark's: for each micro-batch the JVM asks a Python process in the"
+    yield "Much of a sink's extra time is PySpark's: for each micro-batch the JVM asks a Python process in the"
     yield "driver for the writer, and one for the commit, and gives the rows of each task to a worker as Arrow batches."
     yield "A sink in Python that does nothing with its rows took 777 ms from trigger to trigger where the connector's"
     yield "took 714, and 264 ms where it took 218 in Spark's phase addBatch (one stream of 40 micro-batches of 400 rows"
