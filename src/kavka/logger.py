@@ -168,6 +168,7 @@ def _upwards(name: str) -> Iterable[str]:
 def _write_plainly(level: str, event: str, keys: dict[str, Any]) -> None:
     words = " ".join(f"{name}={value!r}" for name, value in keys.items())
     try:
-        print(f"level={level} event={event!r} {words}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"level={level} event={event!r} {words}\n")
+        sys.stderr.flush()
     except OSError:
         pass

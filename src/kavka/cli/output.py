@@ -146,7 +146,9 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 def note(text: str) -> None:
     """A remark for people, on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    # In one call, unlike print's: processes that share a file do not write into each other's lines.
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def note_files(trace: str | None, page: str | None) -> None:

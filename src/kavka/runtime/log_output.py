@@ -4,6 +4,7 @@ Decides the form, and with which level the root begins. structlog is imported wi
 
 I1  A line is one line, and moves no cursor: names that clients chose may be in it. What cannot be printed is escaped.
     On a terminal a traceback has lines of its own, which are indented: none looks like another event.
+    It is written with its end in one call: processes that share a file do not write into each other's lines.
 I2  A failure nobody foresaw is shown with its type and where it was raised: its text alone may be empty. Values of
     variables are not shown: passwords are among them.
 """
@@ -49,7 +50,7 @@ def _apply(*, as_json: bool) -> None:
         ],
         # Levels of loggers may change; `Logger` looks at them.
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
 

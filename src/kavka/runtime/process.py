@@ -147,7 +147,8 @@ def _has_terminal() -> bool:
 def _say(text: str) -> None:
     """A line for whoever sits at the terminal, who may be gone."""
     with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
 
 def wall_ms() -> int:

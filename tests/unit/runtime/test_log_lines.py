@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +31,26 @@ def test_a_line_has_its_event_and_keys() -> None:
     result = run(CONFIGURED + LINE)
     assert result.stdout == "went on\n"
     assert 'level=error event="disk gone" path=/data logger=test' in result.stderr
+
+
+@pytest.mark.parametrize("form", ["configure()", "configure(as_json=True)"])
+def test_a_line_is_written_in_one_call_so_that_processes_can_share_a_file(form: str) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with ours, theirs:
+        subprocess.run(
+            [sys.executable, "-c", CONFIGURED.replace("configure()", form) + LINE],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            timeout=30,
+            check=True,
+        )
+        ours.setblocking(False)
+        written = ours.recv(65_536)
+        assert b"disk gone" in written
+        assert written.endswith((b"logger=test\n", b"}\n"))
+        with pytest.raises(BlockingIOError):
+            ours.recv(1)
 
 
 def test_what_a_client_chose_cannot_look_like_another_line_or_move_a_cursor() -> None:
