@@ -5,7 +5,8 @@
 
 cosmic-ray makes the mutants, with its operators and two of ours. They are tried here, because its own way is a new
 process for each: the room's tests are collected once, and each mutant gets a forked child of that process, in which the
-changed function takes the place of the live one. Only tests that ran the changed line are run, quick ones first.
+changed function takes the place of the live one. Only tests that ran the changed line are run: those first that
+found other mutants there, then quick ones.
 
 `rooms`      which modules are changed, and which tests are asked about them
 `operators`  what is changed, and what not

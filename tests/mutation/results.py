@@ -70,6 +70,10 @@ class Known:
         result = self._results.get(site.name)
         return result if result is not None and result.holds(self._room) else None
 
+    def found(self) -> list[Result]:
+        """Those that a test found, whether they still hold or not."""
+        return [result for result in self._results.values() if result.by]
+
     def add(self, result: Result) -> None:
         self._results[result.name] = result
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,8 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -33,6 +34,28 @@ class Running:
     began_s: float = field(default_factory=time.monotonic)
 
 
+class Finders:
+    """Tests that found a mutant are likely to find its neighbours."""
+
+    def __init__(self, results: Iterable[Result]) -> None:
+        self._of_module: dict[str, Counter[str]] = {}
+        self._of_definition: dict[str, Counter[str]] = {}
+        for result in results:
+            self.add(result)
+
+    def add(self, result: Result) -> None:
+        if result.by:
+            module, definition = result.name.split(" ")[:2]
+            self._of_module.setdefault(module, Counter())[result.by] += 1
+            self._of_definition.setdefault(f"{module} {definition}", Counter())[result.by] += 1
+
+    def first(self, site: Site, tests: Sequence[str]) -> list[str]:
+        """`tests`, those first that found most mutants of the site's definition, and then of its module."""
+        here = self._of_definition.get(f"{site.module} {site.definition}", Counter())
+        near = self._of_module.get(site.module, Counter())
+        return sorted(tests, key=lambda test: (-here[test], -near[test]))
+
+
 class Loop:
     """A plugin of pytest. `seconds`: a mutant's tests take at most so long in all, when nothing is changed; whatever
     would exceed it is not run. `until_s` (of time.monotonic): no mutant begins after it."""
@@ -43,6 +66,7 @@ class Loop:
         self._room, self._sites, self._known = room, sites, known
         self._workers, self._seconds, self._until_s = workers, seconds, until_s
         self._running: dict[int, Running] = {}
+        self._finders = Finders(known.found())
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self) -> None:
@@ -74,7 +98,8 @@ class Loop:
                 asked = asked or tests.of_line(path, line)
             if not site.definition or (not asked and _is_evaluated_at_import(site)):
                 asked = tests.of_module(path)
-            chosen, total_s = self._choose(tests, [test for test in asked if test in items])
+            likely = self._finders.first(site, [test for test in asked if test in items])
+            chosen, total_s = self._choose(tests, likely)
             if not chosen:
                 self._note(site, Verdict("uncovered"), len(asked))
                 continue
@@ -94,7 +119,7 @@ class Loop:
                 break
             chosen.append(test)
             total_s += tests.seconds[test]
-        # File by file, because of what each begins and ends with; the file with the quickest test first.
+        # File by file, because of what each begins and ends with; the file with the first test first.
         files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
         return sorted(chosen, key=lambda test: files.index(test.partition("::")[0])), total_s
 
@@ -139,18 +164,18 @@ class Loop:
             self._note(each.site, verdict, each.covering)
 
     def _note(self, site: Site, verdict: Verdict, covering: int) -> None:
-        self._known.add(
-            Result(
-                site.name,
-                digest([SOURCES / site.module]),
-                tests_state(self._room, verdict.outcome, verdict.by),
-                verdict.outcome,
-                verdict.by,
-                verdict.becomes,
-                verdict.tests,
-                covering,
-            )
+        result = Result(
+            site.name,
+            digest([SOURCES / site.module]),
+            tests_state(self._room, verdict.outcome, verdict.by),
+            verdict.outcome,
+            verdict.by,
+            verdict.becomes,
+            verdict.tests,
+            covering,
         )
+        self._known.add(result)
+        self._finders.add(result)
 
 
 def _make_tests_directory(session: pytest.Session) -> None:

@@ -15,8 +15,9 @@ from cosmic_ray.mutating import mutate_code
 
 from tests.mutation.live import NeedsImport, replace
 from tests.mutation.operators import DropStatement, SwapMembership, chosen
-from tests.mutation.results import explanations, stale
+from tests.mutation.results import Result, explanations, stale
 from tests.mutation.rooms import ROOMS, SOURCES
+from tests.mutation.session import Finders
 from tests.mutation.sites import sites
 
 DIVERGENCE = SOURCES / "replication/decide/divergence.py"
@@ -130,6 +131,18 @@ def test_what_an_import_evaluates_needs_a_new_process() -> None:
 
 def test_a_change_that_does_nothing_is_none() -> None:
     assert changed("value * 2", "value  *  2")[1] is False
+
+
+def test_tests_that_found_a_neighbour_are_asked_first() -> None:
+    site = sites(DIVERGENCE)[0]
+    here, there = f"{site.module} {site.definition} Operator 1: x", f"{site.module} other Operator 1: x"
+    found = [(here, "b"), (there, "c"), (there, "c"), (here.replace("divergence", "replica"), "a")]
+    finders = Finders(Result(name, "", "", "killed", by) for name, by in found)
+    assert finders.first(site, ["a", "b", "c", "d"]) == ["b", "c", "a", "d"]
+    finders.add(Result(here, "", "", "killed", "d"))
+    finders.add(Result(here, "", "", "killed", "d"))
+    finders.add(Result(here, "", "", "survived"))
+    assert finders.first(site, ["a", "b", "c", "d"]) == ["d", "b", "c", "a"]
 
 
 def test_explanations_are_for_mutants_that_are_there_and_say_why() -> None:
