@@ -168,7 +168,7 @@ def _inflate_gzip(data: Buffer, max_size: int) -> Buffer:
             position += len(piece) - len(inflater.unused_data)
             piece_bytes *= _GZIP_PIECE_GROWTH
         if bytes(view[position : position + 2]) != b"\x1f\x8b":
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            return b"".join(parts)
         piece_bytes = _GZIP_PIECE_BYTES
 
 
@@ -184,7 +184,7 @@ def _compress_xerial(data: Buffer) -> bytes:
 
 def _inflate_snappy(data: Buffer, max_size: int) -> Buffer:
     view = memoryview(data)
-    if bytes(view[:8]) != _XERIAL_MAGIC:
+    if not _is_xerial(view):
         return _inflate_snappy_block(view, max_size, max_size)
     parts: list[Buffer] = []
     left = max_size
@@ -198,7 +198,7 @@ def _inflate_snappy(data: Buffer, max_size: int) -> Buffer:
 
 
 def _snappy_bound(view: memoryview, max_blocks: int) -> int:
-    if bytes(view[:8]) != _XERIAL_MAGIC:
+    if not _is_xerial(view):
         return _snappy_block_size(view)
     bound = blocks = 0
     position = len(XERIAL_HEADER)
@@ -209,6 +209,11 @@ def _snappy_bound(view: memoryview, max_blocks: int) -> int:
         position, block = _next_snappy_block(view, position)
         bound += _snappy_block_size(block)
     return bound
+
+
+def _is_xerial(view: memoryview) -> bool:
+    """Whether the header is there, and whole; which versions it names no reader asks."""
+    return len(view) >= len(XERIAL_HEADER) and view[:8] == _XERIAL_MAGIC
 
 
 def _next_snappy_block(view: memoryview, position: int) -> tuple[int, memoryview]:
@@ -264,7 +269,8 @@ def _buffer(size: int) -> bytearray | mmap.mmap:
 def _lz4_bound(view: memoryview, max_blocks: int) -> int:
     """The most that the LZ4 frame in `view` can inflate to; raises `CorruptRecords` for what is not one such frame.
 
-    A second frame is refused: Kafka's reader ends with the first one, and would not come past a batch of two.
+    A second frame is refused: Kafka's reader ends with the first one, and would not come past a batch of two. A stored
+    block of no bytes is refused for the same reason: that reader takes it for the end.
 
     | offset | width | field                                                                               |
     |      0 |     4 | magic, little-endian                                                                |
@@ -295,7 +301,7 @@ def _lz4_bound(view: memoryview, max_blocks: int) -> int:
             break
         stored = length >> 31
         length &= 0x7FFFFFFF
-        if length > block_bytes:
+        if not 0 < length <= block_bytes:
             raise CorruptRecords(f"lz4 block of {length} bytes in a frame with blocks of {block_bytes}")
         blocks += 1
         if blocks > max_blocks:
@@ -303,6 +309,8 @@ def _lz4_bound(view: memoryview, max_blocks: int) -> int:
         bound += length if stored else min(block_bytes, length * _LZ4_MAX_RATIO)
         position += length + block_sum_bytes
     position += 4 if flags & 0x04 else 0
+    if position > end:
+        raise CorruptRecords("lz4 frame without its checksum")
     if position < end:
         raise CorruptRecords(f"{end - position} bytes follow the lz4 frame")
     return bound
@@ -351,6 +359,8 @@ def _zstd_bound(view: memoryview, max_blocks: int) -> int:
             frame_bound += size if kind < 2 else _ZSTD_BLOCK_BYTES
             position += 1 if kind == 1 else size
         position += 4 if descriptor & 4 else 0
+        if position > end:
+            raise CorruptRecords("zstd frame without its last byte")
         if size_width:
             # A one- or two-byte size field cannot be empty; two bytes count from 256.
             content_size += 256 if size_width == 2 else 0

@@ -49,15 +49,20 @@ def build_marker(
 def read_marker(batch: RecordBatch) -> EndTransactionMarker | None:
     """The marker in a control batch, or None if the batch holds another kind of control record.
 
-    Raises `CorruptRecords` if it holds no control record at all.
+    Raises `CorruptRecords` if it holds no control record at all, or one of a version below 0; later ones only have more
+    fields.
     """
     record = next(batch.records(max_size=MAX_MARKER_BYTES), None)
     if record is None or record.key is None or len(record.key) < _KEY.size:
         raise CorruptRecords(f"control batch at offset {batch.header.base_offset} without a control record")
-    _, control_type = _KEY.unpack_from(record.key)
+    version, control_type = _KEY.unpack_from(record.key)
+    if version < 0:
+        raise CorruptRecords(f"control record at offset {batch.header.base_offset} of version {version}")
     if control_type not in (ControlType.ABORT, ControlType.COMMIT):
         return None
     if record.value is None or len(record.value) < _VALUE.size:
         raise CorruptRecords(f"marker at offset {batch.header.base_offset} without a coordinator epoch")
-    _, coordinator_epoch = _VALUE.unpack_from(record.value)
+    version, coordinator_epoch = _VALUE.unpack_from(record.value)
+    if version < 0:
+        raise CorruptRecords(f"marker at offset {batch.header.base_offset} of version {version}")
     return EndTransactionMarker(ControlType(control_type), coordinator_epoch)

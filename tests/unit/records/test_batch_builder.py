@@ -7,6 +7,7 @@ from kavka.records.batch import RecordBatch, batch_at
 from kavka.records.builder import BatchBuilder, EncodedRecords, ProducerStamp, recompress, retain_records
 from kavka.records.compression import Compression, compress
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker, read_marker
+from kavka.records.record import Record, encode_record
 
 NOW_MS = 1_700_000_000_000
 
@@ -36,6 +37,44 @@ def test_values_in_bulk_give_the_same_bytes_as_one_by_one() -> None:
         single.append(NOW_MS, None, value)
     assert bulk.size_bytes == single.size_bytes
     assert bulk.build() == single.build()
+
+
+def test_values_in_bulk_give_the_same_bytes_at_every_width() -> None:
+    values = [b"v" * size for size in (*range(50, 70), *range(8_170, 8_200))]
+    bulk, single = BatchBuilder(), BatchBuilder()
+    bulk.append_values(NOW_MS, values, 0, 1 << 30)
+    for value in values:
+        single.append(NOW_MS, None, value)
+    assert bulk.build() == single.build()
+
+
+def test_values_in_bulk_may_be_older_or_later_than_the_records_before_them() -> None:
+    builder = BatchBuilder()
+    builder.append(NOW_MS, b"k", b"v")
+    for delta, largest in ((-5, 0), (7, 7), (3, 7)):
+        builder.append_values(NOW_MS + delta, [b"w"], 0, 1 << 30)
+        batch = parse(builder.build())
+        assert (batch.header.base_timestamp, batch.header.max_timestamp) == (NOW_MS, NOW_MS + largest)
+        assert [record.timestamp for record in batch.records()][-1] == NOW_MS + delta
+
+
+def test_a_plain_batch_is_of_no_producer() -> None:
+    builder = BatchBuilder()
+    builder.append(NOW_MS, b"k", b"v" * 100)
+    header = parse(builder.build()).header
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, -1)
+    assert (header.base_offset, header.partition_leader_epoch, header.attributes) == (0, -1, 0)
+    assert builder.size_bytes == len(builder.build()) == 61 + builder.payload_bytes
+
+
+def test_values_in_bulk_fill_the_size_to_its_last_byte() -> None:
+    values = [b"v" * 100] * 10
+    size = len(encode_record(0, 0, None, values[0]))
+    for max_bytes, count in ((3 * size - 1, 2), (3 * size, 3), (3 * size + 1, 3)):
+        builder = BatchBuilder()
+        assert builder.append_values(NOW_MS, values, 0, max_bytes) == count
+        assert (builder.record_count, builder.payload_bytes) == (count, count * size)
+        assert builder.append_values(NOW_MS, values, 5, max_bytes) == 6, "at least one, as said"
 
 
 def test_values_in_bulk_stop_at_the_size_but_take_at_least_one() -> None:
@@ -123,6 +162,13 @@ def test_a_batch_of_which_nothing_is_left_still_tells_offsets_and_sequences() ->
     assert len(empty.view) == 61
 
 
+@pytest.mark.parametrize(("control_type", "type_id"), [(ControlType.ABORT, 0), (ControlType.COMMIT, 1)])
+def test_a_marker_has_the_bytes_of_kafkas(control_type: ControlType, type_id: int) -> None:
+    data = build_marker(EndTransactionMarker(control_type, 12), producer_id=9, producer_epoch=2, timestamp=NOW_MS)
+    (record,) = parse(data).records()
+    assert record == Record(0, NOW_MS, bytes((0, 0, 0, type_id)), bytes(2) + (12).to_bytes(4, "big"))
+
+
 @pytest.mark.parametrize("control_type", list(ControlType))
 def test_a_marker_reads_as_it_was_written(control_type: ControlType) -> None:
     marker = EndTransactionMarker(control_type, 12)
@@ -134,11 +180,32 @@ def test_a_marker_reads_as_it_was_written(control_type: ControlType) -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 2, -1)
 
 
-def test_a_control_batch_without_a_control_record_is_corrupt_and_unknown_kinds_are_skipped() -> None:
+def control_batch(*records: tuple[bytes | None, bytes | None]) -> RecordBatch:
     builder = BatchBuilder()
-    builder.append(NOW_MS, b"\x00", b"")
-    with pytest.raises(CorruptRecords):
-        read_marker(parse(builder.build(ProducerStamp(is_control=True))))
-    builder = BatchBuilder()
-    builder.append(NOW_MS, b"\x00\x00\x00\x05", b"")
-    assert read_marker(parse(builder.build(ProducerStamp(is_control=True)))) is None
+    for key, value in records:
+        builder.append(NOW_MS, key, value)
+    return parse(builder.build(ProducerStamp(is_control=True), base_offset=77))
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([], "control batch at offset 77 without a control record"),
+        ([(None, b"")], "control batch at offset 77 without a control record"),
+        ([(b"\0\0\0", bytes(6))], "control batch at offset 77 without a control record"),
+        ([(b"\xff\xff\0\0", bytes(6))], "control record at offset 77 of version -1"),
+        ([(bytes(4), None)], "marker at offset 77 without a coordinator epoch"),
+        ([(bytes(4), bytes(5))], "marker at offset 77 without a coordinator epoch"),
+        ([(bytes(4), b"\xff\xff" + bytes(4))], "marker at offset 77 of version -1"),
+    ],
+)
+def test_what_is_no_control_record_is_corrupt(records: list[tuple[bytes | None, bytes | None]], message: str) -> None:
+    with pytest.raises(CorruptRecords, match=message):
+        read_marker(control_batch(*records))
+
+
+def test_control_records_of_other_kinds_are_skipped_and_those_of_later_versions_read() -> None:
+    for kind in (-1, 2, 5, 6):
+        assert read_marker(control_batch((bytes(2) + kind.to_bytes(2, "big", signed=True), None))) is None
+    later = control_batch((b"\0\1\0\1more", b"\0\1\0\0\0\7more"))
+    assert read_marker(later) == EndTransactionMarker(ControlType.COMMIT, 7)

@@ -97,8 +97,68 @@ def test_a_lying_length_reads_nothing_behind_the_buffer() -> None:
 
 
 def test_a_header_of_too_few_bytes_is_corrupt() -> None:
-    with pytest.raises(CorruptRecords):
-        read_header(bytes(60))
+    for position in (0, 40):
+        with pytest.raises(CorruptRecords, match="a batch's header needs 61 bytes, 60 remain"):
+            read_header(bytes(60 + position), position)
+        assert read_header(bytes(61 + position), position).record_count == 0
+
+
+@pytest.mark.parametrize("position", [0, 7])
+@pytest.mark.parametrize(
+    ("length", "magic", "size", "message"),
+    [
+        (14, 2, 11, None),
+        (-1, 2, 11, None),
+        (13, 2, 12, "batch length 13 at byte {} is less than the minimum 14"),
+        (-1, 2, 12, "batch length -1 at byte {} is less than the minimum 14"),
+        (14, 2, 12, None),
+        (14, 9, 16, None),
+        (48, 2, 16, None),
+        (48, 2, 17, "batch of 60 bytes is smaller than its header, 61"),
+        (14, 2, 17, "batch of 26 bytes is smaller than its header, 61"),
+        (49, 2, 17, None),
+        (49, 2, 60, None),
+        (48, 2, 61, "batch of 60 bytes is smaller than its header, 61"),
+        (50, 2, 61, None),
+        (49, -1, 17, "invalid magic -1 at byte {}"),
+        (49, 3, 17, "invalid magic 3 at byte {}"),
+        (14, 127, 61, "invalid magic 127 at byte {}"),
+        (14, 0, 17, "message format 0 at byte {}, expected 2"),
+        (49, 1, 61, "message format 1 at byte {}, expected 2"),
+    ],
+)
+def test_what_is_seen_of_a_batch_may_be_enough_to_refuse_it(
+    length: int, magic: int, size: int, message: str | None, position: int
+) -> None:
+    """Kafka's ByteBufferLogInputStream: a length from 12 bytes on, a magic from 17 bytes on."""
+    head = struct.pack("!qiib", 0, length, 0, magic) + bytes(44)
+    view = memoryview(bytes(position) + head[:size])
+    if message is None:
+        assert batch_at(view, position) is None
+        return
+    with pytest.raises(RecordsError, match=message.format(position)):
+        batch_at(view, position)
+
+
+def test_a_batch_of_a_header_alone_is_whole() -> None:
+    batch = batch_at(memoryview(struct.pack("!qiib", 5, 49, 0, 2) + bytes(44)))
+    assert batch is not None
+    assert (len(batch.view), batch.header.size_bytes, list(batch.records())) == (61, 61, [])
+
+
+def test_a_batch_of_no_records_has_none_whatever_follows_its_header() -> None:
+    for codec in Compression:
+        data = bytearray(build(b"a"))
+        struct.pack_into("!h", data, 21, codec)
+        struct.pack_into("!i", data, 57, 0)
+        assert list(writable(bytes(data)).records()) == []
+
+
+def test_no_batch_has_less_than_no_records() -> None:
+    data = bytearray(build(b"a"))
+    struct.pack_into("!i", data, 57, -1)
+    with pytest.raises(RecordsError, match="-1 records cannot fit into"):
+        list(writable(bytes(data)).records())
 
 
 def test_assigned_offsets_leave_the_crc_right() -> None:
@@ -122,6 +182,24 @@ def test_a_stamped_batch_reads_with_the_log_append_time_and_a_new_crc() -> None:
     assert {record.timestamp for record in patched.records()} == {NOW_MS + 99}
     set_timestamp_type(patched, TimestampType.CREATE_TIME, NOW_MS + 1)
     assert bytes(batch.view) == build(b"a", b"b")
+
+
+def test_timestamps_that_are_right_already_leave_even_a_wrong_crc_alone() -> None:
+    data = bytearray(build(b"a", b"b"))
+    data[-1] ^= 1
+    batch = writable(bytes(data))
+    set_timestamp_type(batch, TimestampType.CREATE_TIME, NOW_MS + 1)
+    assert batch.view == data
+    for kind, largest in ((TimestampType.CREATE_TIME, NOW_MS), (TimestampType.LOG_APPEND_TIME, NOW_MS + 1)):
+        batch = writable(bytes(data))
+        set_timestamp_type(batch, kind, largest)
+        patched = batch_at(batch.view)
+        assert patched is not None
+        assert (patched.header.timestamp_type, patched.header.max_timestamp) == (kind, largest)
+        assert patched.crc_is_right()
+        assert patched.header._replace(crc=0, attributes=0, max_timestamp=0) == batch.header._replace(
+            crc=0, attributes=0, max_timestamp=0
+        )
 
 
 def test_one_flipped_bit_makes_the_crc_wrong() -> None:

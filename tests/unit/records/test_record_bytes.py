@@ -12,7 +12,16 @@ from typing import TypeVar
 import pytest
 
 from kavka.errors import ErrorCode, RecordsError
-from kavka.records.record import Header, Record, encode_record, iterate_records, walk_records
+from kavka.records.record import (
+    Header,
+    Record,
+    encode_record,
+    encode_varint,
+    iterate_records,
+    read_varint,
+    varint,
+    walk_records,
+)
 
 T = TypeVar("T")
 BASE_OFFSET, BASE_TIMESTAMP = 1_000, 1_700_000_000_000
@@ -195,6 +204,14 @@ def test_deltas_of_every_width_are_read_also_where_they_are_longer_than_they_nee
         assert read(data, 1) == read_plainly(data, 1)
         (record,) = read(data, 1) or [Record(0, 0, None, None)]
         assert (record.timestamp - BASE_TIMESTAMP - timestamp) % (1 << 64) == 0
+
+
+@pytest.mark.parametrize("value", LONGS)
+def test_a_number_has_the_fewest_bytes_that_hold_it(value: int) -> None:
+    written = zigzag(value, bits=64)
+    assert encode_varint(value) == written
+    assert varint(value) == written
+    assert read_varint(written, 0, bits=64) == (value, len(written))
 
 
 def test_what_is_written_is_what_is_read() -> None:
