@@ -444,9 +444,12 @@ class Segment:
             raise StorageError(path, "is gone") from error
 
     def _load_max(self) -> TimeEntry:
-        # A segment that was closed or rolled has its largest timestamp as the last entry.
-        entry = self._max = self.time_index.last_entry() or TimeEntry(NO_TIMESTAMP, self.base_offset)
-        return entry
+        # A segment that was closed or rolled has its largest timestamp as the last entry. An index that has to be built
+        # anew has no such entry: whoever builds it finds the largest.
+        last = self.time_index.last_entry()
+        if self._max is None:
+            self._max = last or TimeEntry(NO_TIMESTAMP, self.base_offset)
+        return self._max
 
     # -- finding
 
@@ -488,10 +491,10 @@ class Segment:
                 self._distrust_indexes(str(error))
         last = None
         for found, header in scan_headers(self.file, position, self.size):
-            if found > limit:
-                break
             if found > position:
                 last = BatchPosition(found, header)
+            if found + header.size_bytes > limit:
+                break
         return last
 
     def may_reach(self, timestamp: int) -> bool:
@@ -599,11 +602,11 @@ class Segment:
         """Takes indexes that are what the files have."""
         self._offset_index, self._time_index = offset_index, time_index
         self._offset_entries_written, self._time_entries_written = len(offset_index), len(time_index)
-        self._index_files_lie = False
         self._directory.open_segments.opened(self)
 
     def _distrust_indexes(self, why: str) -> tuple[OffsetIndex, TimeIndex]:
         """Rebuilds both indexes from the batches' headers, up to the first damage (I4)."""
+        known = self._max or (None if self._time_index is None else self._time_index.last_entry())
         self.reset_indexes()
         indexed_to, damage = 0, ""
         try:
@@ -613,6 +616,9 @@ class Segment:
                 indexed_to = position + header.size_bytes
         except CorruptRecords as error:
             damage = str(error)
+            # Of the batches behind it nothing is left but that one of them may have had the largest timestamp.
+            if known is not None and known.timestamp > self.max_timestamp:
+                self._max = known
         _logger.warning(
             "index rebuilt",
             segment=self.path(LOG_SUFFIX),
@@ -682,8 +688,8 @@ class Segment:
         if largest is None or largest.timestamp < 0:
             return True
         file = self._directory.open(self.path(TIME_INDEX_SUFFIX))
-        last = file.read_at(file.size() - TIME_ENTRY_SIZE, TIME_ENTRY_SIZE) if file.size() >= TIME_ENTRY_SIZE else b""
-        return int.from_bytes(last[:8], "big") == largest.timestamp
+        begin = file.size() - TIME_ENTRY_SIZE
+        return begin >= 0 and int.from_bytes(file.read_at(begin, 8), "big") == largest.timestamp
 
     def _replace_tail(self, suffix: str, size: int, data: bytes) -> bool:
         """Makes the file's bytes from `size` on be `data`; False if that is what they were."""

@@ -70,6 +70,24 @@ def test_bytes_that_are_no_batch_are_corrupt(tmp_path: Path) -> None:
         find_time(log, NOW_MS + 2)
 
 
+def test_records_behind_a_damaged_batch_are_not_passed_over_once_somebody_has_read_it(tmp_path: Path) -> None:
+    """Who meets the damage has the indexes built anew, which end there."""
+    log = new_log(tmp_path, index_interval_bytes=0)
+    append(log, *(batch(timestamp=NOW_MS + number) for number in range(8)))
+    log.flush(NOW_MS)
+    with open(log.segments[0].path(".log"), "r+b") as file:
+        file.seek(5 * (log.size_bytes // 8) + 16)
+        file.write(b"\x09")
+    log._segments.forget_places()
+    with pytest.raises(CorruptRecords):
+        log.read(5, 100, max_offset=8, min_one_batch=True)
+    for timestamp in (NOW_MS + 5, NOW_MS + 7, None):
+        with pytest.raises(CorruptRecords):
+            find_time(log, timestamp)
+    assert find_time(log, NOW_MS + 4) == (NOW_MS + 4, 4, 0)
+    assert find_time(log, NOW_MS + 8) is None
+
+
 @pytest.mark.parametrize(
     ("base", "delta", "expected"),
     [(MAX_LONG, 1, -MAX_LONG - 1), (-MAX_LONG - 1, -1, MAX_LONG), (MAX_LONG - 5, 200, -MAX_LONG + 193), (5, -7, -2)],
