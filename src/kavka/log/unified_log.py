@@ -285,14 +285,12 @@ class UnifiedLog:
     ) -> None:
         if not header.is_control:
             self.producers.append(header, offset)
-            return
-        if marker is None:
-            return
-        aborted = self.producers.end_transaction(header, marker, offset)
-        if aborted is not None:
-            segment.add_aborted(aborted)
-            # The file may be new: the next flush syncs its name too.
-            self._durability.directory_changed = True
+        elif marker is not None:
+            aborted = self.producers.end_transaction(header, marker, offset)
+            if aborted is not None:
+                segment.add_aborted(aborted)
+                # The file may be new: the next flush syncs its name too.
+                self._durability.directory_changed = True
 
     def append_as_follower(
         self, records: Buffer, now_ms: int, *, last_epoch: LeaderEpoch | None = None
@@ -547,8 +545,7 @@ class UnifiedLog:
 
     def _remove_segments(self, first: int, end: int, now_ms: int) -> None:
         """Renames the files of these segments. No reader finds them any more."""
-        if first < end:
-            self._durability.directory_changed = True
+        self._durability.directory_changed = True
         self._segments.remove(first, end, now_ms + self._config.file_delete_delay_ms)
 
     @property
