@@ -52,6 +52,9 @@ _LOW_BYTES = bytes(2 * delta & 0x7F | 0x80 for delta in range(_BLOCK))
 _HIGH_BYTES = bytes(2 * delta >> 7 for delta in range(_BLOCK))
 _MIDDLE_BYTES = bytes(byte | 0x80 for byte in _HIGH_BYTES)
 _LAST_OF_VARINT = bytes(range(0x80))
+_MOST_VARINT_BYTES = 10
+_LAST_OF_LONGEST = b"\x00\x01"
+"""Of ten bytes the last one has the highest of 64 bits. What it has beside that is lost, and would not compare."""
 _MORE_OF_VARINT = bytes(range(0x80, 0x100))
 _LONG_MAX = (1 << 63) - 1
 
@@ -138,15 +141,20 @@ def _take_alike(walk: _Walk, tried: int) -> int:
         return 0
     size, places, timestamp, offset, key = layout
     expected = _expected_deltas(index, key - offset)
-    taken = min(tried, (len(data) - start) // size, len(expected[0]) if expected else 0)
+    if not expected:
+        return 0
+    taken = min(tried, (len(data) - start) // size, len(expected[0]))
+    if taken < LEAST_ALIKE:
+        return 0
     for place in places:
         position = start + place
         taken = _leading(data[position : position + size * (taken - 1) + 1 : size], data[position : position + 1])
         if taken < LEAST_ALIKE:
             return 0
     columns = [data[start + place : start + size * taken : size] for place in range(timestamp, offset)]
+    last = _LAST_OF_LONGEST if len(columns) == _MOST_VARINT_BYTES else _LAST_OF_VARINT
     for column in columns:
-        taken = min(taken, _leading(column, _LAST_OF_VARINT if column is columns[-1] else _MORE_OF_VARINT))
+        taken = min(taken, _leading(column, last if column is columns[-1] else _MORE_OF_VARINT))
     offsets = (data[start + place : start + size * taken : size] for place in range(offset, key))
     if taken < LEAST_ALIKE or any(column != part[:taken] for column, part in zip(offsets, expected, strict=True)):
         return 0

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kavka.errors import CorruptRecords
+from kavka.errors import CorruptRecords, ErrorCode, RecordsError
 from kavka.records.batch import RecordBatch, batch_at
-from kavka.records.builder import BatchBuilder, EncodedRecords, ProducerStamp, recompress, retain_records
+from kavka.records.builder import BatchBuilder, EncodedRecords, ProducerStamp, recompress, retain_records, seal
 from kavka.records.compression import Compression, compress
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker, read_marker
 from kavka.records.record import Record, encode_record
@@ -127,6 +127,57 @@ def test_another_codec_keeps_records_and_header(compression: Compression) -> Non
     assert changed.header.base_sequence == 3
 
 
+@pytest.mark.parametrize("compression", list(Compression))
+def test_offsets_that_do_not_count_up_do_so_with_another_codec(compression: Compression) -> None:
+    rows = [(0, 0, b"k", b"v", ()), (5, -3, None, b"", (("h", b"x"), ("h", None))), (2, 7, b"", None, ())]
+    builder = BatchBuilder()
+    for _, delta, key, value, headers in rows:
+        builder.append(NOW_MS + delta, key, value, headers)
+    header = parse(builder.build(ProducerStamp(5, 1, 3), base_offset=9)).header
+    original = parse(seal(header, b"".join(encode_record(*row) for row in rows)))
+    changed = parse(recompress(original, compression))
+    assert [tuple(record) for record in changed.records()] == [
+        (9 + index, NOW_MS + delta, key, value, headers) for index, (_, delta, key, value, headers) in enumerate(rows)
+    ]
+    assert changed.header == header._replace(
+        attributes=compression, batch_length=changed.header.batch_length, crc=changed.header.crc
+    )
+
+
+def test_records_that_count_up_keep_their_bytes_with_another_codec() -> None:
+    """Also bytes that no encoder would write: a length of two bytes that needs one."""
+    one = encode_record(0, 0, b"k", b"v")
+    payload = bytes((one[0] | 0x80, 0)) + one[1:]
+    builder = BatchBuilder()
+    builder.append(NOW_MS, b"k", b"v")
+    original = parse(seal(parse(builder.build()).header, payload))
+    assert bytes(parse(recompress(original, Compression.ZSTD)).inflate()) == payload
+
+
+def test_of_a_batch_that_is_laid_out_anew_only_so_many_records_are_looked_at() -> None:
+    builder = BatchBuilder()
+    for _ in range(20):
+        builder.append(NOW_MS, b"k", b"")
+    counting = parse(builder.build())
+    assert parse(recompress(counting, Compression.LZ4, most_parts=0)).header.record_count == 20
+    others = parse(seal(counting.header, encode_record(7, 0, b"k", b"") * 20))
+    assert parse(recompress(others, Compression.LZ4, most_parts=20)).header.record_count == 20
+    with pytest.raises(RecordsError, match="ended after record 19") as refusal:
+        recompress(others, Compression.LZ4, most_parts=19)
+    assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_what_inflates_to_too_much_is_not_laid_out_anew() -> None:
+    builder = BatchBuilder(Compression.ZSTD)
+    builder.append(NOW_MS, None, bytes(1000))
+    original = parse(builder.build())
+    size = len(original.inflate())
+    assert parse(recompress(original, Compression.NONE, max_inflated_bytes=size)).header.record_count == 1
+    with pytest.raises(RecordsError) as refusal:
+        recompress(original, Compression.NONE, max_inflated_bytes=size - 1)
+    assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
 def test_compaction_keeps_the_offsets_of_what_it_keeps() -> None:
     builder = BatchBuilder(Compression.LZ4)
     for index in range(10):
@@ -134,6 +185,7 @@ def test_compaction_keeps_the_offsets_of_what_it_keeps() -> None:
     original = parse(builder.build(ProducerStamp(5, 1, 3), base_offset=100))
     kept = [record for record in original.records() if record.offset % 3 == 0]
     batch = parse(retain_records(original, kept))
+    assert batch.header.base_timestamp == kept[0].timestamp == NOW_MS + 2
     assert list(batch.records()) == kept
     assert (batch.header.base_offset, batch.header.last_offset, batch.header.last_sequence) == (100, 109, 12)
     assert batch.header.record_count == 3

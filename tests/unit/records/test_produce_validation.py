@@ -3,6 +3,7 @@
 import struct
 import zlib
 from collections.abc import Callable
+from functools import cache
 
 import cramjam
 import pytest
@@ -199,6 +200,16 @@ def test_a_plain_batch_may_say_what_it_will_of_its_offsets_and_a_deflated_one_ma
     assert answer(deflated, RULES._replace(codec=Compression.GZIP)) is ErrorCode.NONE
 
 
+@pytest.mark.parametrize("count", [3, 24, 1000])
+@pytest.mark.parametrize("offset", [1, 64, 200, 1 << 20, -1])
+def test_offsets_that_are_all_the_same_are_offsets_that_do_not_count_up(offset: int, count: int) -> None:
+    payload = encode_record(offset, 0, b"k", b"v") * count
+    header = header_of()._replace(record_count=count, last_offset_delta=count - 1)
+    assert answer(seal(header, payload)) is ErrorCode.NONE
+    deflated = seal(header._replace(attributes=Compression.LZ4), compress(Compression.LZ4, payload))
+    assert answer(deflated) is ErrorCode.INVALID_RECORD
+
+
 @pytest.mark.parametrize("compression", list(Compression))
 def test_every_record_without_a_key_is_named(compression: Compression) -> None:
     payload = payload_of([b"k", None, b"", None, None])
@@ -245,7 +256,7 @@ def test_malformed_records_come_before_those_that_are_not_wanted() -> None:
 def test_so_many_bad_records_are_named_and_no_more() -> None:
     count = LISTED_RECORDS + 10
     refusal = refusal_of(make(count, key=None), RULES._replace(compacted=True))
-    assert named(refusal) == list(range(LISTED_RECORDS))
+    assert named(refusal) == list(range(LISTED_RECORDS)) == list(range(10_000))
 
 
 @pytest.mark.parametrize("claimed", [0, NOW_MS - 1, NOW_MS + 6, NOW_MS + 50, (1 << 63) - 1])
@@ -306,6 +317,49 @@ def unlike(count: int, *, key: bytes | None = b"") -> bytes:
     )
 
 
+COMPACTED = RULES._replace(compacted=True)
+
+
+@cache
+def alike(count: int, *, key: bytes | None = b"k", time: int = 0) -> bytes:
+    return b"".join(encode_record(index, time, key, b"") for index in range(count))
+
+
+def test_a_deflated_batch_of_16_mib_is_looked_at_and_one_of_a_byte_more_is_believed() -> None:
+    limit = 16 * 1024 * 1024
+    around = len(encode_record(0, 0, None, bytes(limit - 100))) - (limit - 100)
+    for size, code in ((limit, ErrorCode.INVALID_RECORD), (limit + 1, ErrorCode.NONE)):
+        payload = encode_record(0, 0, None, bytes(size - around - 1)) + b"?"
+        assert len(payload) == size
+        assert answer(deflated(payload, 1)) is code
+        assert answer(deflated(payload, 1), COMPACTED) is ErrorCode.INVALID_RECORD
+
+
+def test_262144_headers_of_a_deflated_batch_are_looked_at() -> None:
+    for count, code in ((1 << 18, ErrorCode.NONE), ((1 << 18) + 1, ErrorCode.MESSAGE_TOO_LARGE)):
+        payload = encode_record(0, 0, b"k", b"", [("", None)] * count)
+        assert answer(deflated(payload, 1), COMPACTED) is code
+
+
+@pytest.mark.parametrize(("blocks", "code"), [(64, ErrorCode.INVALID_RECORD), (65, ErrorCode.NONE)])
+def test_of_a_batch_that_is_believed_64_blocks_are_looked_at(blocks: int, code: ErrorCode) -> None:
+    """Five of 4 MiB, which is more than is inflated, and behind them some of one byte."""
+    full = bytes(cramjam.lz4.compress_block(bytes(4 << 20), store_size=False))
+    one = (1 << 31 | 1).to_bytes(4, "little") + b"?"
+    frame = (
+        b"\x04\x22\x4d\x18\x60\x70\x73" + (len(full).to_bytes(4, "little") + full) * 5 + one * (blocks - 5) + bytes(4)
+    )
+    most = 5 * (4 << 20) + blocks - 5
+    for count, expected in ((most // 7, ErrorCode.NONE), (most // 7 + 1, code)):
+        header = header_of(1)._replace(attributes=3, record_count=count, last_offset_delta=count - 1)
+        assert answer(seal(header, frame)) is expected
+
+
+@pytest.mark.parametrize("base", [-(1 << 62) - 1, (1 << 63) - 1])
+def test_timestamps_that_stay_within_64_bits_need_no_walk(base: int) -> None:
+    assert answer(deflated(alike(TOO_MANY), TOO_MANY, base_timestamp=base)) is ErrorCode.NONE
+
+
 TOO_MANY = LOOKED_AT_PARTS + 1000
 
 
@@ -329,22 +383,17 @@ def test_what_is_malformed_before_the_bound_is_refused() -> None:
 
 
 def test_records_that_are_alike_are_all_looked_at_whatever_their_number() -> None:
-    alike = b"".join(encode_record(index, 0, b"k", b"") for index in range(TOO_MANY))
-    assert answer(deflated(alike, TOO_MANY), RULES._replace(compacted=True)) is ErrorCode.NONE
-    assert answer(deflated(alike + b"?", TOO_MANY)) is ErrorCode.INVALID_RECORD
+    assert answer(deflated(alike(TOO_MANY), TOO_MANY), COMPACTED) is ErrorCode.NONE
+    assert answer(deflated(alike(TOO_MANY) + b"?", TOO_MANY)) is ErrorCode.INVALID_RECORD
 
 
 def test_bad_records_behind_the_bound_are_not_looked_for() -> None:
     """The batch comes again in smaller ones, and those are answered with their bad records."""
-    alike = b"".join(encode_record(index, index // TOO_MANY, None, b"") for index in range(TOO_MANY))
-    assert refusal_of(deflated(alike, TOO_MANY), RULES._replace(compacted=True)).code is ErrorCode.INVALID_RECORD
-    late = b"".join(encode_record(index, 0, b"k", b"") for index in range(TOO_MANY)) + encode_record(
-        TOO_MANY, 0, None, b""
-    )
-    refusal = refusal_of(deflated(late, TOO_MANY + 1), RULES._replace(compacted=True))
-    assert refusal.code is ErrorCode.MESSAGE_TOO_LARGE
-    around = b"".join(encode_record(index, -1, b"k", b"") for index in range(TOO_MANY))
-    assert answer(deflated(around, TOO_MANY, base_timestamp=-(1 << 63))) is ErrorCode.MESSAGE_TOO_LARGE
+    assert answer(deflated(alike(TOO_MANY, key=None), TOO_MANY), COMPACTED) is ErrorCode.INVALID_RECORD
+    late = alike(TOO_MANY) + encode_record(TOO_MANY, 0, None, b"")
+    assert answer(deflated(late, TOO_MANY + 1), COMPACTED) is ErrorCode.MESSAGE_TOO_LARGE
+    around = deflated(alike(TOO_MANY, time=-1), TOO_MANY, base_timestamp=-(1 << 63))
+    assert answer(around) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_offsets_are_counted_up_anew_to_the_same_bound() -> None:

@@ -22,6 +22,7 @@ from kavka.records.record import (
     varint,
     walk_records,
 )
+from kavka.records.survey import RecordsSurvey, survey
 
 T = TypeVar("T")
 BASE_OFFSET, BASE_TIMESTAMP = 1_000, 1_700_000_000_000
@@ -121,15 +122,24 @@ def refused(records: Iterator[T]) -> tuple[ErrorCode | None, list[T]]:
 
 
 def read(data: bytes, count: int) -> list[Record] | None:
-    """As `iterate_records` and `walk_records` say it, which must agree."""
+    """As `iterate_records`, `walk_records` and `survey` say it, which must agree."""
     refusal, found = refused(iterate_records(data, count, base_offset=BASE_OFFSET, base_timestamp=BASE_TIMESTAMP))
     if refusal is not None:
         assert refusal is ErrorCode.INVALID_RECORD is refused(walk_records(data, count))[0]
+        assert refusal is refused(survey(data, count) for _ in range(1))[0]
         return None
     for record, (offset, timestamp, has_key) in zip(found, walk_records(data, count), strict=True):
         assert record.offset == BASE_OFFSET + offset
         assert (record.timestamp - BASE_TIMESTAMP - timestamp) % (1 << 64) == 0
         assert has_key is (record.key is not None)
+    if found:
+        deltas = [timestamp for _, timestamp, _ in walk_records(data, count)]
+        assert survey(data, count) == RecordsSurvey(
+            min(deltas),
+            max(deltas),
+            all(record.key is not None for record in found),
+            [record.offset - BASE_OFFSET for record in found] == list(range(count)),
+        )
     return found
 
 
@@ -179,6 +189,7 @@ SMALL = (
     raw(1, 1, b"k", b"v", [(b"h", b"x")], width=2),
     raw(1, 1, b"k", b"v", [(b"h", b"x")], width=3),
     raw(1, 1, b"k", b"v", width=5),
+    raw(1, -(1 << 63), None, b""),
 )
 
 
@@ -226,10 +237,48 @@ def test_what_is_written_is_what_is_read() -> None:
 @pytest.mark.parametrize("number", range(len(SMALL)))
 def test_each_byte_replaced_by_each_other_is_refused_or_read_as_it_says(number: int) -> None:
     data = SMALL[number] + SMALL[(number + 1) % 3]
-    for place in range(len(data)):
+    # Within a long key or value one place is like another.
+    for place in (place for place in range(len(data)) if data[place - 2 : place + 3] not in (b"kkkkk", b"vvvvv")):
         for byte in range(256):
             changed = data[:place] + bytes((byte,)) + data[place + 1 :]
             assert read(changed, 2) == read_plainly(changed, 2), f"byte {place} is {byte:#x}"
+
+
+def said_of(data: bytes, count: int) -> list[str]:
+    """The words of each reader's refusal."""
+    said = []
+    for ask in (
+        lambda: list(iterate_records(data, count, base_offset=0, base_timestamp=0)),
+        lambda: list(walk_records(data, count)),
+        lambda: survey(data, count),
+    ):
+        with pytest.raises(RecordsError) as refusal:
+            ask()
+        said.append(refusal.value.message)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "message"),
+    [
+        (SMALL[0], 2, "2 records cannot fit into 7 bytes"),
+        (SMALL[0] + b"12345", 1, "5 bytes follow the last of the 1 records"),
+        (SMALL[0] + b"\x0e" + bytes(6), 2, "record 1 of the batch: record of 7 bytes where 6 remain"),
+        (SMALL[0] + b"\x0a" + bytes(6), 2, "record 1 of the batch: record of 5 bytes where 6 remain"),
+        (SMALL[0] + b"\x0b" + bytes(6), 2, "record 1 of the batch: record of -6 bytes where 6 remain"),
+        (b"\x0e" + bytes(6) + b"\0", 1, "record 0 of the batch: record should end at byte 8 and ends at 7"),
+        (SMALL[0][:-1] + b"\x7f" * 2, 1, "record 0 of the batch: -64 headers where 0 bytes remain"),
+        (b"\x0e\0\0\0\1\1\2\0", 1, "record 0 of the batch: 1 headers where 1 bytes remain"),
+        (b"\x10\0\0\0\1\1\2\4\1", 1, "record 0 of the batch: header key of 2 bytes where 1 remain"),
+        (b"\x10\0\0\0\1\1\2\1\1", 1, "record 0 of the batch: header key of -1 bytes where 1 remain"),
+        (b"\x10\0\0\0\1\1\2\0\2", 1, "record 0 of the batch: header of 1 bytes where 0 remain"),
+        (b"\x0c\0\0\0\1\2\0", 1, "record 0 of the batch: a field reaches behind the end of the records"),
+        (b"\x14\0\0" + b"\xff" * 5 + b"\1\1\0", 1, "varint of more than 32 bits at byte 8"),
+        (b"\x24\0" + b"\xff" * 13 + b"\1\1\1\0", 1, "varint of more than 64 bits at byte 12"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong_and_where(data: bytes, count: int, message: str) -> None:
+    assert said_of(data, count) == [message] * 3
 
 
 @pytest.mark.parametrize("number", range(len(SMALL)))
