@@ -172,6 +172,16 @@ def test_epoch_0_is_asked_about_too_before_release_2_7() -> None:
     assert (follower.state.stage, follower.state.last_fetched_epoch) == (Stage.ASKING_EPOCH, 0)
 
 
+def test_a_log_that_is_left_without_epochs_has_nothing_more_to_ask_about() -> None:
+    follower = Follower((1, 4), truncates_on_fetch=False)
+    follower.state.begin()
+    truncation = follower.state.on_epoch_end(EpochEndOffset(3, 1))
+    assert not truncation.is_complete
+    follower.log._epochs.clear()  # as a file of epochs that was lost leaves it
+    follower.cut(truncation)
+    assert (follower.state.stage, follower.state.last_fetched_epoch) == (Stage.FETCHING, -1)
+
+
 # -- progress
 
 
@@ -328,6 +338,15 @@ def test_a_fenced_partition_waits_for_the_controllers_next_word(truncates_on_fet
     follower.fail(ErrorCode.FENCED_LEADER_EPOCH)
     assert follower.state.stage is Stage.FAILED
     assert not follower.state.is_ready(1 << 60)
+
+
+def test_what_has_failed_stays_failed_whatever_else_is_answered() -> None:
+    follower = Follower((3,))
+    for _ in range(2):
+        follower.fail(ErrorCode.FENCED_LEADER_EPOCH)
+    assert follower.state.stage is Stage.FAILED
+    follower.state.fail("the disk is gone")
+    assert (follower.state.stage, follower.state.last_error) == (Stage.FAILED, "the disk is gone")
 
 
 def test_stages_move_only_as_their_table_says() -> None:

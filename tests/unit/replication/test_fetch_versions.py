@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kavka.replication.alter_partition_writer import stores_isr_through_controller
-from kavka.replication.decide.fetch_versions import fetch_versions
+from kavka.replication.decide.fetch_versions import (
+    FIRST_FETCH_WITH_REPLICA_STATE,
+    FIRST_FETCH_WITH_TOPIC_IDS,
+    LAST_FETCH_BY_NAME,
+    fetch_versions,
+)
 
 KAFKA = {
     "2.0-IV1": (10, 4, 2),  # Kafka has older ones, which no broker here serves
@@ -48,6 +53,11 @@ def test_answers_say_where_logs_part_from_the_fetches_on_that_name_the_last_fetc
 )
 def test_a_release_without_its_internal_version_is_its_last_one(release: str, last: str) -> None:
     assert fetch_versions(release) == fetch_versions(last)
+
+
+def test_a_fetch_names_topics_by_id_from_version_13_on_and_the_replicas_registration_from_15_on() -> None:
+    # FetchRequest.json of Apache Kafka: Topic 0-12, TopicId 13+, ReplicaState 15+.
+    assert (LAST_FETCH_BY_NAME, FIRST_FETCH_WITH_TOPIC_IDS, FIRST_FETCH_WITH_REPLICA_STATE) == (12, 13, 15)
 
 
 @pytest.mark.parametrize(
