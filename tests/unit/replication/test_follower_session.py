@@ -136,6 +136,102 @@ def test_the_epoch_goes_round_to_one() -> None:
     assert session.incremental({}).session_epoch == 1
 
 
+def test_the_numbers_of_a_session_are_those_of_apache_kafka() -> None:
+    # FetchMetadata.INVALID_SESSION_ID and INITIAL_EPOCH; the first incremental epoch is 1.
+    session = FollowerSession()
+    request = session.full({})
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    session.on_answer(99)
+    request = session.incremental({})
+    assert (request.session_id, request.session_epoch) == (99, 1)
+    session.on_answer(0)
+    request = session.full({})
+    assert (request.session_id, request.session_epoch) == (0, 0)
+
+
+def test_a_full_request_begins_a_session_also_where_an_incremental_one_could_have_gone() -> None:
+    session = established(0)
+    session.incremental({})
+    session.on_answer(99)
+    session.full({tp(0): wanted(0)})
+    assert session.is_full_next
+    session.on_answer(100)
+    request = session.incremental({})
+    assert (request.session_id, request.session_epoch) == (100, 1)
+
+
+def test_how_many_have_no_id_is_known_whatever_came_and_went() -> None:
+    session = FollowerSession()
+    first, second = tp(0, "old"), tp(1, "old")
+    session.full({tp(0): wanted(0), first: wanted(0, topic_id=NO_ID), second: wanted(0, topic_id=NO_ID)})
+    assert not session.by_topic_id
+    session.on_answer(99)
+    assert session.suits({first: None})
+    assert not session.suits({first: None, second: None})
+    session.incremental({first: None})
+    session.on_answer(99)
+    assert not session.suits({second: None})
+    session.incremental({second: wanted(5, topic_id=NO_ID)})
+    session.on_answer(99)
+    assert session.suits({tp(0): wanted(1)})
+    assert not session.suits({second: wanted(5)}), "it has an id now, as all others"
+    session.incremental({first: wanted(0, topic_id=NO_ID)})
+    assert session.suits({second: None})
+
+
+def test_where_fetches_cannot_carry_ids_topics_go_by_name_whatever_they_have() -> None:
+    session = FollowerSession(may_use_topic_ids=False)
+    request = session.full({tp(0): wanted(0)})
+    assert not request.by_topic_id
+    assert not session.suits({tp(0): wanted(1)}), "there is no session yet"
+    session.on_answer(99)
+    assert session.suits({tp(0): wanted(1)})
+    assert session.suits({tp(1, "old"): wanted(1, topic_id=NO_ID)})
+    request = session.incremental({tp(1, "old"): wanted(1, topic_id=NO_ID)})
+    assert (request.session_epoch, request.by_topic_id) == (1, False)
+    session.on_answer(99)
+    assert session.suits({tp(1, "old"): None})
+
+
+def test_partitions_stand_topic_by_topic_with_all_that_is_wanted_of_them() -> None:
+    session = FollowerSession()
+    other = uuid.UUID(int=8)
+    request = session.full(
+        {
+            tp(0): Wanted(ID, 10, 3, 2, 4, 1_000),
+            tp(0, "other"): Wanted(other, 20, 5, -1, 0, 2_000),
+            tp(1): Wanted(ID, 30, 6, 6, 7, 3_000),
+        }
+    )
+    assert [
+        (
+            topic.topic,
+            topic.topic_id,
+            [
+                (
+                    p.partition,
+                    p.fetch_offset,
+                    p.current_leader_epoch,
+                    p.last_fetched_epoch,
+                    p.log_start_offset,
+                    p.partition_max_bytes,
+                )
+                for p in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ] == [
+        ("orders", ID, [(0, 10, 3, 2, 4, 1_000), (1, 30, 6, 6, 7, 3_000)]),
+        ("other", other, [(0, 20, 5, -1, 0, 2_000)]),
+    ]
+    session.on_answer(99)
+    request = session.incremental({tp(0): None, tp(0, "other"): None, tp(1): None})
+    assert [(topic.topic, topic.topic_id, topic.partitions) for topic in request.forgotten] == [
+        ("orders", ID, [0, 1]),
+        ("other", other, [0]),
+    ]
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.dictionaries(st.integers(0, 4), st.one_of(st.none(), st.integers(0, 3))), st.integers(0, 5)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.model import BrokerId, TopicPartition
-from kavka.replication.decide.throttle import NO_LIMIT, Throttle
+from kavka.replication.decide.throttle import DEFAULT_SAMPLES, DEFAULT_WINDOW_MS, NO_LIMIT, Throttle
 
 RATE = 1_000
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -116,3 +116,109 @@ def test_a_rate_that_is_raised_counts_at_once() -> None:
     one.rate = 2 * RATE
     assert not one.is_exceeded(0)
     assert one.free_in_ms(0) == 0
+
+
+def test_the_defaults_are_those_of_apache_kafka() -> None:
+    # QuotaConfig: QUOTA_BYTES_PER_SECOND_DEFAULT, NUM_QUOTA_SAMPLES_DEFAULT, QUOTA_WINDOW_SIZE_SECONDS_DEFAULT
+    assert (NO_LIMIT, DEFAULT_SAMPLES, DEFAULT_WINDOW_MS) == (9_223_372_036_854_775_807, 11, 1_000)
+    one = Throttle(BrokerId(2))
+    assert one.rate == NO_LIMIT
+
+
+def test_there_is_something_to_throttle_with_a_rate_and_a_list_and_not_with_one_of_them() -> None:
+    one = Throttle(BrokerId(2), rate=RATE)
+    assert (one.is_limited, one.lists_set) == (False, 0)
+    one.set_replicas("orders", ["0:2"])
+    assert (one.is_limited, one.lists_set) == (True, 1)
+    one.rate = NO_LIMIT
+    assert not one.is_limited
+    one.rate = RATE
+    one.set_replicas("orders", ["0:1", ""])
+    assert (one.is_limited, one.lists_set) == (False, 2), "they are another broker's"
+    one.set_replicas("nobody", [])
+    assert (one.is_limited, one.lists_set) == (False, 3)
+
+
+def test_no_bytes_are_no_news() -> None:
+    one = throttle()
+    one.record(0, 1_000)
+    one.record(RATE + 1, 5_000)
+    assert one.is_exceeded(6_000), "the rate is that since 5,000"
+    assert not one.is_exceeded(6_001)
+
+
+@pytest.mark.parametrize(("second_at", "gone_at"), [(999, 11_999), (1_000, 11_000)])
+def test_what_came_within_a_window_goes_together_one_span_after_its_last(second_at: int, gone_at: int) -> None:
+    """Kafka's Sample.isComplete and SampledStat.purgeObsoleteSamples."""
+    one = throttle()
+    one.record(20 * RATE, 0)
+    one.record(1, second_at)
+    assert one.free_in_ms(second_at) == gone_at - second_at
+    assert one.is_exceeded(gone_at - 1)
+    assert not one.is_exceeded(gone_at)
+
+
+def test_a_window_that_reaches_into_the_span_counts_beside_the_eleven_of_it() -> None:
+    one = throttle()
+    one.record(1, 0)
+    one.record(20 * RATE, 999)
+    for second in range(1, 12):
+        one.record(1, second * 1_000)
+    assert one.is_exceeded(11_500)
+    assert one.is_exceeded(11_998)
+    assert not one.is_exceeded(11_999)
+
+
+def test_when_the_oldest_goes_the_rate_is_that_of_the_rest_since_these_began() -> None:
+    one = throttle()
+    one.record(20 * RATE, 0)
+    one.record(8 * RATE, 5_000)
+    one.record(3 * RATE, 6_500)
+    assert one.free_in_ms(6_500) == 5_000 + 11_000 - 6_500, "11 KB since 5,000 are down to the rate by then"
+    assert one.is_exceeded(15_999)
+    assert not one.is_exceeded(16_000)
+    other = throttle()
+    other.record(20 * RATE, 0)
+    other.record(14 * RATE, 5_000)
+    other.record(3 * RATE, 6_500)
+    assert other.free_in_ms(7_000) == 16_000 - 7_000, "then 3 KB since 6,500 are left, long ago"
+
+
+@pytest.mark.parametrize(
+    ("rate", "size_bytes", "free_at"),
+    [(1_000, 1_001, 1_001), (1_000, 1_999, 1_999), (3, 10, 3_334), (3, 9, 3_000), (1, 2, 2_000), (7, 8, 1_143)],
+)
+def test_the_quota_is_free_in_the_millisecond_in_which_the_rate_is_reached(
+    rate: int, size_bytes: int, free_at: int
+) -> None:
+    one = throttle(rate)
+    one.record(size_bytes, 100_000)
+    assert one.free_in_ms(100_000) == free_at
+    assert one.free_in_ms(100_000 + free_at - 1) == 1
+    assert one.is_exceeded(100_000 + free_at - 1)
+    assert (one.free_in_ms(100_000 + free_at), one.is_exceeded(100_000 + free_at)) == (0, False)
+
+
+def test_windows_may_be_longer_and_fewer() -> None:
+    one = Throttle(BrokerId(2), rate=RATE, samples=3, window_ms=2_000)
+    one.record(2 * RATE, 0)
+    assert not one.is_exceeded(0), "one window's bytes"
+    one.record(20 * RATE, 1_999)
+    assert one.free_in_ms(1_999) == 6_000, "all of it is of one window"
+    one.record(1, 2_000)
+    assert one.free_in_ms(2_000) == 5_999
+
+
+@pytest.mark.parametrize("now_ms", [0, 1_700_000_000_000])
+def test_with_a_rate_of_nothing_every_byte_is_too_much_at_any_time(now_ms: int) -> None:
+    one = throttle(0)
+    assert not one.is_exceeded(now_ms)
+    one.record(1, now_ms)
+    assert one.is_exceeded(now_ms + 10_999)
+    assert not one.is_exceeded(now_ms + 11_000)
+
+
+def test_below_the_rate_it_is_free_from_the_clocks_first_millisecond_on() -> None:
+    one = throttle()
+    one.record(RATE, 0)
+    assert (one.is_exceeded(0), one.free_in_ms(0)) == (False, 0)
