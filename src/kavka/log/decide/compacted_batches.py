@@ -79,7 +79,7 @@ def read_entries(payload: Buffer, count: int) -> list[Entry]:
             has_value = not data[position] & 1
         except IndexError:
             raise _malformed(index, "a field reaches behind the end of the records") from None
-        if length < 0 or position >= record_end or record_end > end:
+        if position >= record_end or record_end > end:
             raise _malformed(index, f"it ends at byte {record_end} of {end}, its value begins at {position}")
         entries.append(Entry(start, record_end, offset_delta, timestamp_delta, key, has_value))
         position = record_end

@@ -29,10 +29,8 @@ _DELETED = re.compile(r".+-[0-9]+\.[^.]+-delete")
 
 def parse_directory_name(name: str) -> TopicPartition | None:
     """The partition whose log is in the directory `name`. None for other kinds of files and directories."""
-    topic, separator, partition = name.rpartition("-")
-    if not separator or not topic:
-        return None
-    if not partition.isascii() or not partition.isdigit() or name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
+    topic, _, partition = name.rpartition("-")
+    if not topic or not partition.isascii() or not partition.isdigit():
         return None
     return TopicPartition(topic, int(partition))
 
