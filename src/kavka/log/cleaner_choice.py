@@ -75,11 +75,9 @@ def look_at(log: UnifiedLog, now_ms: int) -> LogToClean:
         (segment.base_offset for segment in segments if segment.base_offset <= max(bound, first_dirty)),
         default=segments[0].base_offset,
     )
-    delay_ms = 0
-    if config.max_compaction_lag_ms > 0:
-        first_timestamps = [segment.first_timestamp for segment in dirty]
-        earliest = min((timestamp for timestamp in first_timestamps if timestamp > 0), default=now_ms)
-        delay_ms = max(now_ms - config.max_compaction_lag_ms - earliest, 0)
+    first_timestamps = [segment.first_timestamp for segment in dirty]
+    earliest = min((timestamp for timestamp in first_timestamps if timestamp > 0), default=now_ms)
+    delay_ms = max(now_ms - config.max_compaction_lag_ms - earliest, 0)
     clean_bytes = cleanable_bytes = 0
     for segment, end in zip(segments[:-1], ends, strict=True):
         if end <= first_dirty:
@@ -99,7 +97,7 @@ def group_segments(log: UnifiedLog, end_offset: Offset) -> list[list[Segment]]:
     """The segments that begin below `end_offset`, in runs that become one each: together they are no larger than
     segment.bytes, fit into one index, and their batches span no more offsets than a segment may."""
     config = log.config
-    max_index_entries = max(config.segment_index_bytes // TIME_ENTRY_SIZE - 1, 1)
+    max_index_entries = config.segment_index_bytes // TIME_ENTRY_SIZE - 1
     segments = log.segments
     groups: list[list[Segment]] = []
     size = entries = 0

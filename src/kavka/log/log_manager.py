@@ -476,11 +476,13 @@ class LogManager:
             self._checkpoints.write_all(target)
             former = move.finish(f"{target.path}/{partition}")
         except StorageError:
-            del target.logs[partition]
-            target.former[partition] = None
+            left = target if self._home_of(log) is source else source
+            del left.logs[partition]
+            left.former[partition] = None
             raise
         del self._moves[partition]
-        source.logs.pop(partition, None)
+        del source.logs[partition]
+        source.former[partition] = None
         deleted = f"{source.path}/{unique_name(partition, DELETE_SUFFIX, self._draw)}"
         self._filesystem.rename(former, deleted)
         self._filesystem.sync_directory(source.path)
@@ -488,6 +490,7 @@ class LogManager:
         self._filesystem.remove(f"{log.directory}/{MOVED_MARK}")
         for home in (target, source):
             self._checkpoints.write_all(home)
+        del source.former[partition]
 
     def end_move(self, partition: TopicPartition) -> None:
         """Ends a move that is under way. Its copy is removed with the deleted directories."""

@@ -10,13 +10,15 @@ TOPIC-PARTITION.ID-future, as with Kafka, and counts for nothing before `finish`
     1. slices are copied and synced                            a restart removes the copy
     2. nothing else runs: the new directory's checkpoints take the log's offsets, which count for nothing yet; the rest
        is copied and synced, with indexes, snapshots, epochs and a mark
-    3. the copy gets the name TOPIC-PARTITION, and is synced   a restart takes the marked one, and removes the other
+    3. the copy gets the name TOPIC-PARTITION, is the log      a restart takes the marked one, and removes the other
+       from now on, and is synced
     4. the former directory is renamed, to be deleted later    the copy is all there is
     5. the mark is removed
 
 Invariants
   I1  What was durable before the move is durable in the copy before step 3.
   I2  At a restart after any step there is one whole log of the partition.
+  I3  Nothing is written to the former directory when the copy has the name: a restart would not find it.
 
 Source: KIP-113, Kafka's ReplicaAlterLogDirsThread and LogManager.replaceCurrentWithFutureLog. There the copy is a log
 of its own that fetches records from the other; here files are copied, so that batches, indexes and the state of
@@ -120,7 +122,8 @@ class LogMove:
     def finish(self, path: str) -> str:
         """Copies the rest, gives the copy its final `path` and has the log live there; returns the former path.
 
-        Blocks for a few syncs. Call it when `can_finish`. Raises `StorageError`: the log is where it was.
+        Blocks for a few syncs. Call it when `can_finish`. Raises `StorageError`: the log is where it was, unless the
+        copy has the name and the mark already: a restart would take it, so it is the log, and fails with its disk.
         """
         log, filesystem = self.log, self._filesystem
         former = log.directory
@@ -143,8 +146,8 @@ class LogMove:
         filesystem.write_atomically(f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", format_epochs(log.epoch_entries))
         filesystem.write_atomically(f"{self.path}/{MOVED_MARK}", b"")
         filesystem.rename(self.path, path)
-        filesystem.sync_directory(path.rpartition("/")[0])
         log.relocate(path)
+        filesystem.sync_directory(path.rpartition("/")[0])
         return former
 
     def _of(self, segment: Segment) -> _Copied:

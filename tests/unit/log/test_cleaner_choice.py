@@ -96,6 +96,10 @@ def test_what_is_clean_ends_no_earlier_because_something_before_is_not_stable() 
     assert look(four(stable=5, cleaned_to=25)) == (25, 20, 3, 0)
 
 
+def test_nothing_is_cleaned_of_a_log_that_begins_before_its_first_segment_and_is_stable_no_further() -> None:
+    assert look(log(segment(10, 1), segment(20), start=5, stable=5)) == (5, 10, 0, 0)
+
+
 def test_the_only_segment_is_the_active_one() -> None:
     assert look(log(segment(5, 100), start=5, end=50)) == (5, 5, 0, 0)
     assert look_at(log(segment(5, 100), start=5, end=50), NOW_MS).dirty_ratio == 0.0
@@ -119,6 +123,10 @@ def test_the_first_segment_with_a_record_that_is_too_young_ends_what_may_be_clea
     segments = [segment(10 * number, age_from_ms=NOW_MS - age) for number, age in enumerate(ages)]
     assert look(log(*segments, min_compaction_lag_ms=500))[1] == uncleanable_from
     assert look(log(*segments))[1] == 30, "without a lag nothing is too young"
+
+
+def test_without_a_lag_a_time_in_the_future_is_not_too_young_either() -> None:
+    assert look(log(segment(0, age_from_ms=NOW_MS + 5), segment(10)))[1] == 10
 
 
 def test_how_young_clean_segments_are_does_not_matter() -> None:
@@ -275,6 +283,11 @@ def test_segments_become_one_as_long_as_their_entries_fit_into_one_index(
     assert groups(found) == bases
 
 
+def test_small_segments_need_an_entry_each_and_one_is_kept_free() -> None:
+    for index_bytes, bases in ((12 * 3, [[0, 10]]), (12 * 3 - 1, [[0], [10]]), (12, [[0], [10]]), (0, [[0], [10]])):
+        assert groups(sized(1, 1, segment_index_bytes=index_bytes, index_interval_bytes=10)) == bases
+
+
 def test_an_index_that_gets_an_entry_for_each_batch_has_no_more_than_bytes() -> None:
     found = sized(1, 1, segment_index_bytes=12 * 5, index_interval_bytes=0)
     assert groups(found) == [[0, 10]]
@@ -288,3 +301,11 @@ def test_the_offsets_of_one_segment_fit_into_31_bits(beyond: int, size: int, joi
     end = 5 + MAX_RELATIVE_OFFSET + 1 + beyond
     found = log(segment(5), segment(10, size), segment(end), start=5, end=end)
     assert groups(found) == ([[5, 10]] if joins else [[5], [10]])
+
+
+def test_the_offsets_of_a_segment_count_from_the_first_of_those_that_become_it() -> None:
+    far = MAX_RELATIVE_OFFSET
+    found = log(segment(0), segment(10), segment(20), segment(far + 11), end=far + 20)
+    assert groups(found) == [[0, 10], [20]], "the last offset is 10 more than fit with the first segment's"
+    found = log(segment(0, 99), segment(10, 50), segment(far, 50), segment(far + 11), end=far + 20, segment_bytes=100)
+    assert groups(found) == [[0], [10, far]], "of the segments before, nothing"

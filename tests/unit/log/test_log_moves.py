@@ -11,6 +11,7 @@ import pytest
 
 from kavka.broker.upkeep.log_moves import LogMoves
 from kavka.errors import ErrorCode, StorageError
+from kavka.filesystem import Buffer
 from kavka.log import log_move
 from kavka.log.decide.checkpoint import RECOVERY_POINT_CHECKPOINT
 from kavka.log.decide.directory_names import MOVED_MARK
@@ -325,3 +326,59 @@ def test_a_log_that_is_gone_during_its_move_fails_the_disk_that_had_it(tmp_path:
         assert failed == ([disks.first] if taken else []), f"taken away at step {step}"
         step += 1
     assert step > 10
+
+
+class FailingOnceNamed(LocalFileSystem):
+    """Cannot sync a log directory, or remove the mark there, when a copy has got the log's name in it."""
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+        self.directory = ""
+
+    def _fail(self, step: str, path: str) -> None:
+        if step == self.step and self.directory and self.exists(f"{self.directory}/{PARTITION}"):
+            raise StorageError(path, "input/output error")
+
+    def sync_directory(self, path: str) -> None:
+        if path == self.directory:
+            self._fail("sync", path)
+        super().sync_directory(path)
+
+    def rename(self, source: str, target: str) -> None:
+        if not source.startswith(self.directory):
+            self._fail("rename", source)
+        super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        if path.endswith(MOVED_MARK):
+            self._fail("remove", path)
+        super().remove(path)
+
+    def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
+        if path == f"{self.directory}/{RECOVERY_POINT_CHECKPOINT}":
+            self._fail("checkpoint", path)
+        super().write_atomically(path, data, durable=durable)
+
+
+@pytest.mark.parametrize("step", ["sync", "rename", "remove", "checkpoint"])
+def test_what_is_acknowledged_after_a_disk_failed_at_the_end_of_a_move_is_there_after_a_restart(
+    tmp_path: Path, step: str
+) -> None:
+    """1. The copy has got the log's name, with the mark of a move. 2. The disk fails. 3. Records are acknowledged, if
+    the log is still there. 4. A restart takes what has the mark for the log, and removes the other one."""
+    filesystem = FailingOnceNamed(step)
+    disks = Disks(tmp_path, filesystem)
+    disks.fill()
+    expected = [record.value for record in records(disks.log)]
+    filesystem.directory = disks.second
+    disks.move(disks.second)
+    (failure,) = disks.failures
+    assert disks.logs.directory_of(failure.path) == (disks.first if step == "rename" else disks.second)
+    disks.logs.on_storage_error(failure.path, failure)
+    if disks.logs.get(PARTITION) is not None:
+        append(disks.log, batch([b"acknowledged"]))
+        expected.append(b"acknowledged")
+    filesystem.directory = ""
+    disks.logs.release()
+    disks.open()
+    assert [record.value for record in records(disks.log)] == expected

@@ -14,6 +14,7 @@ from kavka.log.decide.offset_map import DIRECT_KEY_BYTES, ENTRY_BYTES, OffsetMap
         (ENTRY_BYTES * 1000 - 1, 1.0, 999),
         (ENTRY_BYTES * 1000, 0.9, 900),
         (ENTRY_BYTES * 1000, 0.0005, 1),
+        (ENTRY_BYTES * 1000, 1.5, 1000),
         (ENTRY_BYTES * 1000, 7.0, 1000),
         (ENTRY_BYTES * 1000, float("inf"), 1000),
         (ENTRY_BYTES * 1000, float("nan"), 1000),

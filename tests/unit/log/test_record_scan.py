@@ -185,6 +185,13 @@ def test_a_scan_of_batches_ends_at_damage() -> None:
     cut_off = Data(*THREE)
     cut_off.content = cut_off.content[:350]
     assert complaint(cut_off, 400) == ([0, 100], "50 bytes at position 300 are not a complete batch")
+    of_16_mib = bytearray(THREE[0])
+    of_16_mib[8] = 1
+    message = "the batch at position 200 is longer than the file, 16777304 bytes"
+    assert complaint(Data(THREE[1], of_16_mib)) == ([0], message)
+    negative = bytearray(THREE[0])
+    negative[8:12] = b"\xff" * 4
+    assert complaint(Data(negative)) == ([], "batch length -1 at byte 0 is less than the minimum 14")
     legacy = bytearray(THREE[0])
     legacy[16] = 1
     with pytest.raises(RecordsError) as refused:
