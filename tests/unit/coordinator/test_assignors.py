@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import uuid
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +19,41 @@ from kavka.coordinator.groups.consumer.decide.assignors import (
 )
 from kavka.coordinator.groups.consumer.decide.group import Assignment
 from kavka.coordinator.groups.consumer.decide.uniform_assignor import assign_uniform
+
+
+def cases_of_kafka() -> list[tuple[str, GroupSpec, dict[str, Assignment]]]:
+    """kafka_assignments.txt: assignor, group, and what Kafka's assignor gave each member."""
+    found: list[tuple[str, GroupSpec, dict[str, Assignment]]] = []
+    for line in Path(__file__).with_name("kafka_assignments.txt").read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        if not line.startswith(" "):
+            name, *counts = line.split(" ")
+            sizes = {topic(int(number, 16)): int(count) for number, count in (each.split(":") for each in counts)}
+            found.append((name, GroupSpec([], sizes), {}))
+            continue
+        member_id, instance_id, reads, had, gets = re.fullmatch(
+            r" +(\S+) (\S+) reads ?(.*); had ?(.*); gets ?(.*)", line
+        ).groups()  # type: ignore[union-attr]  # else the file is wrong
+        read = [topic(int(number, 16)) for number in reads.split()]
+        _, group, expected = found[-1]
+        group.members.append(  # type: ignore[attr-defined]  # a list
+            MemberSpec(member_id, None if instance_id == "-" else instance_id, read, places(had))
+        )
+        expected[member_id] = places(gets)
+    return found
+
+
+def places(text: str) -> Assignment:
+    """ "7:0-2,5" as a part of an assignment."""
+    found: dict[uuid.UUID, frozenset[int]] = {}
+    for each in text.split():
+        number, _, runs = each.partition(":")
+        ends = [run.partition("-") for run in runs.split(",")]
+        found[topic(int(number, 16))] = frozenset(
+            place for first, _, last in ends for place in range(int(first), int(last or first) + 1)
+        )
+    return found
 
 
 def topic(number: int) -> uuid.UUID:
@@ -82,6 +120,36 @@ def test_uniform_moves_no_more_than_it_must(group: GroupSpec) -> None:
         had = {(name, number) for name, numbers in member.assigned.items() for number in numbers}
         has = {(name, number) for name, numbers in assigned.get(member.member_id, {}).items() for number in numbers}
         assert len(had & has) >= min(len(had), quota)
+
+
+@pytest.mark.parametrize(("name", "group", "expected"), cases_of_kafka())
+def test_assignments_are_those_of_kafka(name: str, group: GroupSpec, expected: dict[str, Assignment]) -> None:
+    assigned = assign_range(group) if name == "range" else assign_uniform(group)
+    assert {member.member_id: assigned.get(member.member_id, {}) for member in group.members} == expected
+
+
+def test_uniform_looks_at_each_topic_sixteen_times_at_the_most() -> None:
+    """A chain of members, each with a topic in common with the next, would take more. These are Kafka's numbers."""
+    counts = {topic(number): 51 - number for number in range(1, 9)}
+    members = [
+        MemberSpec(
+            f"m{number}",
+            None,
+            [topic(place) for place in (number, number + 1) if topic(place) in counts],
+            {topic(number + 1): frozenset(range(50 - number))} if number < 8 else {},
+        )
+        for number in range(9)
+    ]
+    assert sizes(assign_uniform(GroupSpec(members, counts))) == [46, 45, 44, 42, 41, 40, 39, 38, 37]
+
+
+def test_of_members_that_read_the_same_each_topic_may_come_first() -> None:
+    same = [MemberSpec("a", None, [topic(1), topic(2)], {}), MemberSpec("b", None, [topic(2), topic(1)], {})]
+    assert GroupSpec(same, {}).is_homogeneous
+    assert GroupSpec([], {}).is_homogeneous
+    assert not GroupSpec([*same, MemberSpec("c", None, [topic(1)], {})], {}).is_homogeneous
+    assert assign_uniform(GroupSpec([], {})) == {}
+    assert assign_uniform(GroupSpec([MemberSpec("a", None, [], {})], {})) in ({}, {"a": {}})
 
 
 def test_range_gives_members_the_same_numbers_of_each_topic() -> None:

@@ -131,7 +131,7 @@ def check_request(request: ConsumerHeartbeat, limits: ConsumerGroupLimits) -> No
     _require(request.instance_id != "", "InstanceId can't be empty.")
     _require(request.rack_id != "", "RackId can't be empty.")
     epoch = request.member_epoch
-    if request.version >= FIRST_VERSION_WITH_MEMBER_IDS_OF_CLIENTS or epoch != JOINING_EPOCH:
+    if request.version >= FIRST_VERSION_WITH_MEMBER_IDS_OF_CLIENTS or epoch > JOINING_EPOCH or epoch == LEAVING_EPOCH:
         _require(bool(request.member_id), "MemberId can't be empty.")
     if epoch == JOINING_EPOCH:
         _require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
