@@ -51,7 +51,7 @@ class LogConfig:
     """cleanup.policy contains compact."""
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
     message_timestamp_before_max_ms: int = NO_LIMIT_MS
-    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_after_max_ms: int = NO_LIMIT_MS
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = NEVER_MS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ from tests.unit.log.log_support import (
     reopen,
     request,
 )
+from tests.unit.log.noting_disk import NotingFileSystem
 
 SIZE = len(batch())
 
@@ -372,3 +374,26 @@ def test_a_log_that_was_moved_is_read_and_written_where_it_is(tmp_path: Path) ->
     log.flush(NOW_MS)
     assert log.is_durable
     assert offsets(reopen(log, log_start_offset=2)) == [2, 3, 4, 5, 6, 7]
+
+
+def test_of_a_log_that_was_moved_nothing_is_synced_in_the_former_directory(tmp_path: Path) -> None:
+    """It is on another disk, which may fail any time."""
+    disk = NotingFileSystem()
+    log = new_log(tmp_path / "a", filesystem=disk)
+    append(log, batch(producer_id=1), leader_epoch=-1)
+    log.flush(NOW_MS)
+    log.roll(NOW_MS)  # its small files wait for the next flush
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    log.relocate(str(tmp_path / "b"))
+    disk.notes.clear()
+    log.flush(NOW_MS)
+    assert disk.take("sync") == [f"{1:020d}.log"]
+
+
+def test_a_log_goes_on_in_a_directory_that_is_renamed(tmp_path: Path) -> None:
+    log = new_log(tmp_path / "a")
+    append(log, batch())
+    log.rename_directory(str(tmp_path / "b"))
+    assert (log.directory, (tmp_path / "b").is_dir(), (tmp_path / "a").exists()) == (str(tmp_path / "b"), True, False)
+    append(log, batch())
+    assert offsets(log) == [0, 1]
