@@ -58,6 +58,9 @@ def test_a_release_without_its_internal_version_is_its_last_one(release: str, la
 def test_a_fetch_names_topics_by_id_from_version_13_on_and_the_replicas_registration_from_15_on() -> None:
     # FetchRequest.json of Apache Kafka: Topic 0-12, TopicId 13+, ReplicaState 15+.
     assert (LAST_FETCH_BY_NAME, FIRST_FETCH_WITH_TOPIC_IDS, FIRST_FETCH_WITH_REPLICA_STATE) == (12, 13, 15)
+    assert fetch_versions("3.0").fetch == LAST_FETCH_BY_NAME
+    assert fetch_versions("3.1").fetch == FIRST_FETCH_WITH_TOPIC_IDS
+    assert fetch_versions("3.5-IV1").fetch == FIRST_FETCH_WITH_REPLICA_STATE
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,8 @@ def test_a_session_that_the_leader_does_not_know_is_left() -> None:
 def test_a_session_out_of_step_is_closed_by_the_request_that_begins_another() -> None:
     session = established(0)
     session.on_error(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    assert session.is_full_next
+    assert not session.suits({})
     request = session.full({tp(0): wanted(0)})
     assert (request.session_id, request.session_epoch) == (99, FULL)
 

@@ -42,14 +42,10 @@ def followed() -> list[FetchState]:
     return states
 
 
-def test_the_ends_of_a_log_have_the_timestamps_of_apache_kafka() -> None:
-    # ListOffsetsRequest.LATEST_TIMESTAMP and EARLIEST_TIMESTAMP; OffsetForLeaderEpochRequest.json: ReplicaId 3+.
-    assert (LATEST, EARLIEST, FIRST_WITH_REPLICA_ID) == (-1, -2, 3)
-
-
 def test_one_request_asks_where_the_last_epochs_of_all_end_topic_by_topic() -> None:
     request = epoch_question(BrokerId(2), followed())
     assert request.replica_id == 2
+    assert FIRST_WITH_REPLICA_ID == 3  # OffsetForLeaderEpochRequest.json: ReplicaId 3+
     assert [
         (topic.topic, [(p.partition, p.current_leader_epoch, p.leader_epoch) for p in topic.partitions])
         for topic in request.topics
@@ -77,6 +73,7 @@ def test_each_that_was_asked_about_has_an_answer_also_where_the_leader_leaves_it
 
 
 def test_one_request_asks_where_the_logs_of_all_begin_or_end() -> None:
+    assert (LATEST, EARLIEST) == (-1, -2)  # ListOffsetsRequest.LATEST_TIMESTAMP, EARLIEST_TIMESTAMP
     for timestamp in (LATEST, EARLIEST):
         request = offset_question(BrokerId(2), followed(), timestamp)
         assert request.replica_id == 2

@@ -11,7 +11,7 @@ from kavka.replication.decide.replica_selector import preferred_read_replica
 from tests.unit.replication.replication_support import A, B, C, D, Replica
 
 FAR = "far"
-RACKS = {A: "here", B: FAR, C: FAR, D: "farther"}
+RACKS = {A: "here", B: FAR, C: FAR, D: "here"}
 
 
 def leader(path: Path, isr: tuple[BrokerId, ...] = (A, B, C, D)) -> Replica:
@@ -30,9 +30,10 @@ def test_a_consumer_in_no_rack_or_in_the_leaders_stays(tmp_path: Path) -> None:
     replica = leader(tmp_path)
     for follower in (B, C, D):
         replica.fetch(follower)
-    assert [sent_to(replica, rack, 5) for rack in ("", "here", "nowhere", "farther")] == [None, None, None, D]
+    assert [sent_to(replica, rack, 5) for rack in ("", "nowhere", FAR)] == [None, None, C]
+    assert sent_to(replica, "here", 5) is None, "the leader stands there, as D does"
     assert preferred_read_replica(replica.partition, "", 5, lambda _: None) is None, "none of them says its rack"
-    assert preferred_read_replica(replica.partition, "", 5, lambda _: "") is None
+    assert preferred_read_replica(replica.partition, "", 5, {B: ""}.get) is None
 
 
 def test_a_consumer_is_not_sent_out_of_its_rack(tmp_path: Path) -> None:

@@ -150,12 +150,21 @@ def test_no_bytes_are_no_news() -> None:
 @pytest.mark.parametrize(("second_at", "gone_at"), [(999, 11_999), (1_000, 11_000)])
 def test_what_came_within_a_window_goes_together_one_span_after_its_last(second_at: int, gone_at: int) -> None:
     """Kafka's Sample.isComplete and SampledStat.purgeObsoleteSamples."""
+    for began_ms in (0, 100_000):
+        one = throttle()
+        one.record(20 * RATE, began_ms)
+        one.record(1, began_ms + second_at)
+        assert one.free_in_ms(began_ms + second_at) == gone_at - second_at
+        assert one.is_exceeded(began_ms + gone_at - 1)
+        assert not one.is_exceeded(began_ms + gone_at)
+
+
+def test_a_window_begins_with_the_first_bytes_after_the_one_before_it() -> None:
     one = throttle()
-    one.record(20 * RATE, 0)
-    one.record(1, second_at)
-    assert one.free_in_ms(second_at) == gone_at - second_at
-    assert one.is_exceeded(gone_at - 1)
-    assert not one.is_exceeded(gone_at)
+    for size_bytes, now_ms in ((1, 0), (20 * RATE, 1_000), (1, 1_999)):
+        one.record(size_bytes, now_ms)
+    assert one.is_exceeded(12_998), "the last two came in the same window"
+    assert not one.is_exceeded(12_999)
 
 
 def test_a_window_that_reaches_into_the_span_counts_beside_the_eleven_of_it() -> None:
