@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 from cosmic_ray.mutating import mutate_code
 
+from tests.mutation.covering import Covering
 from tests.mutation.live import NeedsImport, replace
 from tests.mutation.operators import DropStatement, SwapMembership, chosen
 from tests.mutation.results import Result, explanations, stale
@@ -204,3 +205,11 @@ def test_a_run_tells_what_was_found_and_goes_on_where_it_was(tmp_path: Path) -> 
         )
     assert ran("--only", "Throttle.is_throttled ReplaceOrWithAnd").returncode == 0
     assert (tmp_path / "throttle.jsonl").read_text() == known
+
+
+def test_any_test_may_tell_of_a_module_of_which_no_line_runs_but_when_it_is_imported() -> None:
+    covering = Covering()
+    covering.add("slow", 2.0, {"src/a.py": [1]})
+    covering.add("quick", 0.1, {"src/b.py": [1]})
+    assert covering.of_module(Path("src/a.py")) == ["slow"]
+    assert covering.of_module(Path("src/values.py")) == ["quick", "slow"]

@@ -29,6 +29,7 @@ ORDERS = TopicPartition("orders", 3)
 
 
 def test_an_order_or_an_answer_that_is_too_late_changed_nothing() -> None:
+    assert PartitionRefusal(ErrorCode.FENCED_LEADER_EPOCH, "too late", ()).decisions == ()
     assert LeadershipChange(is_stale=True)[1:] == (False, False, False, ())
     assert FollowingChange(is_stale=True)[1:] == (False, False, ())
     assert IsrChange() == (False, False, False, ())
@@ -61,15 +62,13 @@ def test_a_partition_goes_by_its_topics_id_where_the_client_names_it_so() -> Non
 def test_what_was_not_found_is_empty_and_what_was_not_said_is_unknown() -> None:
     spec = FetchSpec(ORDERS, TOPIC_ID, 7, 100)
     assert spec[4:] == (-1, -1, -1)
+    assert partition_key(spec) == (TOPIC_ID.int, 3)
     outcome = FetchOutcome(spec, ErrorCode.NONE)
     assert (outcome.high_watermark, outcome.last_stable_offset, outcome.log_start_offset) == (-1, -1, -1)
     assert (outcome.chunks, outcome.size_bytes, outcome.available_bytes) == ((), 0, 0)
     assert (outcome.diverging_epoch, outcome.aborted_transactions, outcome.preferred_read_replica) == (None, None, -1)
-
-
-def test_only_fetches_that_can_be_sent_to_a_follower_say_so() -> None:
     params = FetchParams(500, 1, 100, read_committed=True)
-    assert (params.only_leader, params.rack) == (True, "")
+    assert (params.only_leader, params.rack) == (True, ""), "a follower serves only who says that it may"
 
 
 def test_a_replica_that_is_given_its_snapshot_is_what_it_was() -> None:
