@@ -10,6 +10,7 @@ asker.py       one connection, over which one request is answered after the othe
 relations.py   questions in two ways, and answers that must agree
 run.py         the same against a broker in a process of its own, and in virtual time; `make fuzz`
 administration.py     requests of administrators
+streams.py            requests of members of streams groups
 themes.py             what sequences beside Apache Kafka are about
 side.py               one of the two brokers that are sent the same sequence, and what it told
 known_differences.py  where kavka answers otherwise than Kafka, and why

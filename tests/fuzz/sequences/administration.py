@@ -143,7 +143,7 @@ class Administration(Requests):
 
     @property
     def suffix(self) -> str:
-        return self._knowledge.suffix
+        return self.knowledge.suffix
 
     # -- topics
 
@@ -153,7 +153,7 @@ class Administration(Requests):
         if draw < 0.65:
             return subject.topic.name
         if draw < 0.95:
-            return self._rng.choice(self._knowledge.topic_names)
+            return self._rng.choice(self.knowledge.topic_names)
         return self._rng.choice((f"new.{self.suffix}", f"new_{self.suffix}", "no spaces", "", ".."))
 
     def creatable(self, subject: Subject) -> list[Any]:

@@ -27,10 +27,14 @@ OVER_FOR_PRODUCERS: Final = frozenset({47, 49, 90})
 """INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED"""
 OF_THEIR_OWN: Final = 0.7
 """How often a member joins a group that is mostly of its protocol."""
-KINDS: Final = (ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT)
-GROUPS: Final = tuple(f"group-{number}" for number in range(6))
+KINDS: Final = (
+    ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT,
+)  # fmt: skip
+GROUPS: Final = tuple(f"group-{number}" for number in range(8))
 TRANSACTIONAL_IDS: Final = tuple(f"txn-{number}" for number in range(5))
 TOPICS: Final = tuple(f"topic-{number}" for number in range(6))
+STREAMS_MEMBERS: Final = "@ABCDEFGH"
+"""Names that a hash map has in their order: so Kafka goes over members, and kavka in that of names always."""
 INSTANCES: Final = ("instance-0", "instance-1", "instance-2")
 
 
@@ -40,7 +44,7 @@ class Member:
 
     group: str
     kind: ApiKey
-    """JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT or SHARE_GROUP_HEARTBEAT."""
+    """JOIN_GROUP, or which heartbeats are its."""
     member_id: str = ""
     epoch: int = 0
     """A generation, or a member's epoch."""
@@ -49,6 +53,10 @@ class Member:
     members: list[str] = field(default_factory=list)
     """A leader's: whom it gives partitions."""
     owned: list[tuple[UUID, list[int]]] = field(default_factory=list)
+    tasks: dict[str, list[tuple[str, list[int]]]] = field(default_factory=dict)
+    """Of a streams member: partitions by subtopology, of the active tasks, the standbys and those that warm up."""
+    says_nothing: bool = False
+    """Whether its next heartbeat says nothing of the tasks that it has."""
     share_epoch: int = 0
     acquired: list[tuple[UUID, int, int, int]] = field(default_factory=list)
     """Topic, partition, first and last offset."""
@@ -124,7 +132,9 @@ class Knowledge:
         member = Member(group, kind)
         if rng.random() < 0.3:
             member.instance = rng.choice(INSTANCES)
-        if member.kind is not ApiKey.JOIN_GROUP or rng.random() < 0.1:
+        if member.kind is ApiKey.STREAMS_GROUP_HEARTBEAT:
+            member.member_id = rng.choice(STREAMS_MEMBERS)
+        elif member.kind is not ApiKey.JOIN_GROUP or rng.random() < 0.1:
             member.member_id = str(UUID(int=rng.getrandbits(128)))
         return member
 
@@ -196,6 +206,20 @@ class Knowledge:
         self._keep_member(member)
         self.next.append((ApiKey.SHARE_FETCH if is_share else member.kind, subject))
 
+    def _beat_streams(self, request: Any, answer: Any, subject: Subject) -> None:
+        member = subject.member
+        if answer.error_code != NONE or request.group_id != member.group:
+            return
+        member.kind = ApiKey.STREAMS_GROUP_HEARTBEAT
+        member.member_id, member.epoch = answer.member_id or request.member_id, answer.member_epoch
+        told = {"active": answer.active_tasks, "standby": answer.standby_tasks, "warmup": answer.warmup_tasks}
+        for kind, rows in told.items():
+            if rows is not None:
+                member.tasks[kind] = [(each.subtopology_id, sorted(each.partitions)) for each in rows]
+        member.says_nothing = self._rng.random() < 0.4
+        self._keep_member(member)
+        self.next.append((member.kind, subject))
+
     def _shared(self, request: Any, answer: Any, subject: Subject) -> None:
         member = subject.member
         if answer.error_code != NONE or request.member_id != member.member_id:
@@ -262,6 +286,7 @@ _LEARN: Final[dict[ApiKey, Callable[[Knowledge, Any, Any, Subject], None]]] = {
     ApiKey.HEARTBEAT: Knowledge._synced,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Knowledge._beat,
     ApiKey.SHARE_GROUP_HEARTBEAT: Knowledge._beat,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Knowledge._beat_streams,
     ApiKey.SHARE_FETCH: Knowledge._shared,
     ApiKey.SHARE_ACKNOWLEDGE: Knowledge._shared,
     ApiKey.FETCH: Knowledge._fetched,

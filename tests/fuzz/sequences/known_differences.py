@@ -16,6 +16,10 @@ HELD: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Requests of which the answer may wait for others."""
 
 
+NULL: Final = "<null>"
+"""An answer that is null, among those of which None stands for any."""
+
+
 class OnPurpose(NamedTuple):
     """Where kavka answers otherwise: the API, the field, both answers (None: whatever it is), and why. What is known
     of a broker differs then, so a sequence ends, unless it `goes_on`."""
@@ -33,7 +37,7 @@ class OnPurpose(NamedTuple):
             key == self.key.name
             and re.fullmatch(self.path, path) is not None
             and self.ours in (None, ours)
-            and self.theirs in (None, theirs)
+            and self.theirs in (None, NULL if theirs is None else theirs)
         )
 
 
@@ -70,6 +74,10 @@ ADMINISTRATION: Final = (
     OnPurpose(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS, r"\.allow_replication_factor_change", False, True,
         "what was asked for is told of a request without topics, too", goes_on=True,
+    ),
+    OnPurpose(
+        ApiKey.CREATE_PARTITIONS, r"\.results\[\d+\]\.error_code", 37, 0,
+        "coordinators' topics keep their partitions, by whose number groups and transactional ids are placed",
     ),
     OnPurpose(
         ApiKey.DELETE_TOPICS, r"\.responses\[\d+\]\.error_code", 29, 42,
@@ -111,6 +119,22 @@ ON_PURPOSE: Final = (
         ApiKey.PRODUCE, r".*\.error_code", 0, 45,
         "a producer that a partition does not know may begin a transaction there with any sequence but those behind "
         "one that is being verified, as in 4.0; under transaction version 2 4.3 wants 0",
+    ),
+    OnPurpose(
+        ApiKey.STREAMS_GROUP_HEARTBEAT, r"\.endpoint_information_epoch", 0, 1,
+        "a new group has had no endpoints; of one that takes the place of an empty classic group Kafka tells an epoch "
+        "that it forgets at once",
+        goes_on=True,
+    ),
+    OnPurpose(
+        ApiKey.STREAMS_GROUP_HEARTBEAT, r"\.(active|standby|warmup)_tasks", None, NULL,
+        "a member that comes with its former epoch has not heard of its present one, and is told its tasks again",
+        goes_on=True,
+    ),
+    OnPurpose(
+        ApiKey.STREAMS_GROUP_HEARTBEAT, r"\.partitions_by_user_endpoint\[\d+\]\.user_endpoint\.(host|port)", None, None,
+        "a member's endpoint is the one that it named last; Kafka tells the former one until its tasks change",
+        goes_on=True,
     ),
     *ADMINISTRATION,
     *(
@@ -163,10 +187,12 @@ def is_left_out(asked: Asked) -> bool:
     Kafka puts those together, as its maps have it; kavka answers each. A user's password that goes and comes in one
     request is judged in another order by KRaft than with ZooKeeper.
     """
-    kind = asked.subject.member.kind
-    if asked.key in HELD and kind is not ApiKey.JOIN_GROUP and asked.subject.member.epoch:
+    kind, is_member = asked.subject.member.kind, bool(asked.subject.member.epoch)
+    if is_member and asked.key in HELD and kind is not ApiKey.JOIN_GROUP:
         return True
-    if asked.key is ApiKey.CONSUMER_GROUP_HEARTBEAT and kind is ApiKey.JOIN_GROUP and asked.subject.member.epoch:
+    if is_member and asked.key is ApiKey.CONSUMER_GROUP_HEARTBEAT and kind is ApiKey.JOIN_GROUP:
+        return True
+    if is_member and asked.key is ApiKey.STREAMS_GROUP_HEARTBEAT and kind is not ApiKey.STREAMS_GROUP_HEARTBEAT:
         return True
     if asked.key is ApiKey.ADD_PARTITIONS_TO_TXN and asked.version >= 4 and not asked.message.transactions:
         return True

@@ -25,6 +25,7 @@ from kavka.protocol.schema import ZERO_UUID, Field, Message, Struct
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
 from tests.fuzz.sequences.knowledge import INSTANCES, Knowledge, Subject
+from tests.fuzz.sequences.streams import OF_HEARTBEATS
 from tests.kit.believed_batches import KINDS, LATEST_MS, believed, over_the_end
 
 WEIGHTS: Final[dict[ApiKey, float]] = {
@@ -34,6 +35,7 @@ WEIGHTS: Final[dict[ApiKey, float]] = {
     ApiKey.LEAVE_GROUP: 3,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 14,
     ApiKey.SHARE_GROUP_HEARTBEAT: 6,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: 8,
     ApiKey.SHARE_FETCH: 6,
     ApiKey.SHARE_ACKNOWLEDGE: 5,
     ApiKey.OFFSET_COMMIT: 8,
@@ -130,7 +132,7 @@ class Requests:
         self, rng: random.Random, knowledge: Knowledge, served: dict[int, tuple[int, int]], *, patience: int = 1
     ) -> None:
         """`patience`: by how much longer than usual members and transactions may be silent."""
-        self._rng, self._knowledge, self.patience = rng, knowledge, patience
+        self._rng, self.knowledge, self.patience = rng, knowledge, patience
         self._names = (*knowledge.groups, *knowledge.topic_names, *knowledge.transactional_ids)
         self._versions = {
             ApiKey(key): (max(low, api(key).min_version), min(high, api(key).max_version))
@@ -155,11 +157,11 @@ class Requests:
         """The next request of some client."""
         rng = self._rng
         while True:
-            if self._knowledge.next and rng.random() < 0.6:
-                key, subject = self._knowledge.next.popleft()
+            if self.knowledge.next and rng.random() < 0.6:
+                key, subject = self.knowledge.next.popleft()
             else:
                 (key,) = rng.choices(self._keys, self._weights)
-                subject = self._knowledge.subject(_kind_of(key))
+                subject = self.knowledge.subject(_kind_of(key))
             if key in self._versions and (made := self._made(key, subject)) is not None:
                 return made
 
@@ -201,7 +203,7 @@ class Requests:
                 return None
             meaning = None
         if meaning is not None:
-            subject = self._knowledge.subject(_kind_of(self._key)) if rng.random() < foreign else self._subject
+            subject = self.knowledge.subject(_kind_of(self._key)) if rng.random() < foreign else self._subject
             return _fitting(meaning(self, subject), one.kind)
         if one.kind == "array":
             count = rng.choice((1, 1, 1, 1, 0, 2))
@@ -271,7 +273,7 @@ class Requests:
     def subscription(self, subject: Subject) -> bytes:
         """As a classic member writes it."""
         rng = self._rng
-        topics = [subject.topic.name, *rng.sample(self._knowledge.topic_names, rng.randint(0, 2))]
+        topics = [subject.topic.name, *rng.sample(self.knowledge.topic_names, rng.randint(0, 2))]
         message = ConsumerProtocolSubscription(topics=topics, generation_id=subject.member.epoch)
         version = rng.randint(0, 3)
         return version.to_bytes(2, "big") + encode(message, version)
@@ -299,7 +301,7 @@ class Requests:
     def subscribed(self, subject: Subject) -> list[str] | None:
         if not self.joins(subject) and self._rng.random() < 0.8:
             return None
-        return [subject.topic.name, *self._rng.sample(self._knowledge.topic_names, self._rng.randint(0, 2))]
+        return [subject.topic.name, *self._rng.sample(self.knowledge.topic_names, self._rng.randint(0, 2))]
 
     def owned(self, subject: Subject) -> list[Struct] | None:
         """What a member of the newer protocol says that it has."""
@@ -361,7 +363,7 @@ class Requests:
         return self.pick(*[None] * 20, "topic-.*", "topic-[01]", "(", "") if self.patience == 1 else None
 
     def some_transactional_id(self) -> str:
-        return self._rng.choice(self._knowledge.transactional_ids)
+        return self._rng.choice(self.knowledge.transactional_ids)
 
     def setting(self) -> str:
         return self._rng.choice(TOPIC_SETTINGS)[0]
@@ -395,7 +397,7 @@ def _kind_of(key: ApiKey) -> ApiKey | None:
         return ApiKey.JOIN_GROUP
     if key in SHARE:
         return ApiKey.SHARE_GROUP_HEARTBEAT
-    return key if key is ApiKey.CONSUMER_GROUP_HEARTBEAT else None
+    return key if key in (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT) else None
 
 
 def _bounded(value: int, kind: str) -> int:
@@ -526,6 +528,7 @@ _IN_STRUCTS: Final[dict[tuple[str, str], Meaning | None]] = {
     ("DeleteTopicState", "name"): _topic_name,
     ("DeleteTopicState", "topic_id"): lambda r, s: ZERO_UUID,
     ("OffsetCommitRequestPartition", "committed_metadata"): lambda r, s: r.pick("", "note", None),
+    **OF_HEARTBEATS,
 }
 
 

@@ -102,6 +102,41 @@ _OF_SHARE_GROUPS: Final[dict[tuple[str, str], Meaning]] = {
 }
 
 
+class Streams(Requests):
+    """Members of two streams groups in three processes, topologies that change, standbys that come and go."""
+
+    OFTEN: Final = {
+        ApiKey.STREAMS_GROUP_HEARTBEAT: 30, ApiKey.STREAMS_GROUP_DESCRIBE: 5, ApiKey.OFFSET_COMMIT: 4,
+        ApiKey.OFFSET_FETCH: 3, ApiKey.OFFSET_DELETE: 1, ApiKey.DELETE_GROUPS: 1, ApiKey.LIST_GROUPS: 2,
+        ApiKey.DESCRIBE_GROUPS: 1, ApiKey.CONSUMER_GROUP_DESCRIBE: 1, ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
+        ApiKey.JOIN_GROUP: 1, ApiKey.HEARTBEAT: 0.5, ApiKey.LEAVE_GROUP: 0.5, ApiKey.CREATE_PARTITIONS: 0.5,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
+    }  # fmt: skip
+
+    def weight(self, key: ApiKey) -> float:
+        return self.OFTEN.get(key, 0)
+
+    def meaning(self, struct: str, name: str) -> Meaning | None:
+        return _OF_STREAMS_GROUPS.get((struct, name)) or super().meaning(struct, name)
+
+
+_OF_STREAMS_GROUPS: Final[dict[tuple[str, str], Meaning]] = {
+    ("StreamsGroupDescribeRequest", "group_ids"): lambda r, s: [s.member.group],
+    ("ConsumerGroupDescribeRequest", "group_ids"): lambda r, s: [s.member.group],
+    ("DescribeGroupsRequest", "groups"): lambda r, s: [s.member.group],
+    ("ListGroupsRequest", "states_filter"): lambda r, s: r.pick([], [], ["Stable"], ["empty"], ["reconciling"]),
+    ("ListGroupsRequest", "types_filter"): lambda r, s: r.pick([], ["streams"], ["Streams", "classic"], ["consumer"]),
+    ("AlterConfigsResource", "resource_type"): lambda r, s: 32,
+    ("AlterConfigsResource", "resource_name"): lambda r, s: s.member.group,
+    ("AlterableConfig", "name"): lambda r, s: r.pick(
+        *["streams.num.standby.replicas"] * 5, "streams.session.timeout.ms"
+    ),
+    ("AlterableConfig", "value"): lambda r, s: r.pick("0", "1", "1", "2", "9", "x"),
+    ("AlterableConfig", "config_operation"): lambda r, s: r.pick(0, 0, 0, 1),
+    ("IncrementalAlterConfigsRequest", "validate_only"): lambda r, s: False,
+}
+
+
 class Theme(NamedTuple):
     """`compared`: the APIs that are asked; `topics`, `groups`: how many there are from the start, and the `partitions`
     of each topic; `warm_up`: what happens before a sequence; `not_compared`: fields that cannot be equal."""
@@ -109,7 +144,7 @@ class Theme(NamedTuple):
     requests: type[Requests]
     compared: frozenset[ApiKey]
     topics: int = 6
-    groups: int = 6
+    groups: int = 8
     partitions: int = 2
     warm_up: Callable[[Ask, Knowledge], None] = _no_warm_up
     not_compared: frozenset[str] = frozenset()
@@ -122,5 +157,6 @@ THEMES: Final[Mapping[str, Theme]] = {
     "share": Theme(
         Share, frozenset(Share.OFTEN), groups=2, partitions=1, warm_up=subscribe_to_all, not_compared=OF_SHARE_MEMBERS
     ),
+    "streams": Theme(Streams, frozenset(Streams.OFTEN), topics=3, groups=2, partitions=3),
     "administration": Theme(Administration, frozenset(administration.WEIGHTS), topics=3, undo=administration.undo),
 }

@@ -383,6 +383,18 @@ def test_a_member_that_fails_for_all_has_all_stop_until_nobody_is_left() -> None
     in_virtual_time(scenario)
 
 
+def test_who_makes_a_group_and_has_it_stop_is_alone_told_so() -> None:
+    async def scenario() -> None:
+        case = StreamsCase()
+        await case.start()
+        one = await case.beat("one", wants_shutdown=True)
+        assert codes(one) == ["SHUTDOWN_APPLICATION"]
+        assert codes(await case.beat("one", one.member_epoch, has={})) == []
+        assert codes(await case.beat("two")) == []
+
+    in_virtual_time(scenario)
+
+
 def test_a_new_coordinator_has_the_group_as_it_was() -> None:
     async def scenario() -> None:
         case = StreamsCase(standby_replicas=1)

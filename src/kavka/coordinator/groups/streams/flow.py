@@ -130,6 +130,7 @@ class StreamsGroupFlow:
             records, group = self._new_group(active, request), StreamsGroup(group_id)
         now = self._now(group_id)
         version = now.topics.version
+        is_new = group_id not in shard.streams_groups
         decision = decide_heartbeat(group, request, now)
         if request.member_id in group.members:
             group.untold.add(request.member_id)  # until the answer goes out
@@ -138,7 +139,8 @@ class StreamsGroupFlow:
 
         def settle(changed: StreamsGroup) -> None:
             _take_over(changed, decision, version)
-            if request.wants_shutdown:
+            # Of a request that makes the group it is in its own answer alone, as in Kafka.
+            if request.wants_shutdown and not is_new:
                 self._on_shutdown(changed, request.member_id)
 
         change = _Change([*records, *decision.records], _cause(group, decision, request.client_host), settle)
