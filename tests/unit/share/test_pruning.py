@@ -79,6 +79,42 @@ def test_cold_states_are_written_anew_where_the_log_has_grown_behind_them() -> N
     assert pruning.to_renew(states, 101 + WASTE, not_written_since_ms=500) == [B, C]
 
 
+def test_a_state_is_cold_from_the_moment_after_which_it_was_not_written() -> None:
+    pruning = Pruning()
+    wrote(pruning, A, 3)
+    assert pruning.to_renew({A: state(written_ms=49)}, 100, not_written_since_ms=50) == [A]
+    assert pruning.to_renew({A: state(written_ms=50)}, 100, not_written_since_ms=50) == []
+
+
+def test_a_state_is_far_from_the_end_with_more_than_two_records_for_each_behind_it() -> None:
+    pruning = Pruning()
+    wrote(pruning, A, 10)
+    wrote(pruning, B, 90)
+    states = {A: state(), B: state()}
+    assert pruning.to_renew(states, 14, not_written_since_ms=50) == []
+    assert pruning.to_renew(states, 15, not_written_since_ms=50) == [A]
+
+
+def test_a_state_that_is_being_written_is_not_written_anew_beside_that() -> None:
+    pruning = Pruning()
+    pruning.on_writing(A, 3)
+    assert pruning.to_renew({A: state(), B: state()}, 100, not_written_since_ms=50) == [B]
+    pruning.on_written(A, None)
+    assert pruning.to_renew({A: state(), B: state()}, 100, not_written_since_ms=50) == [A, B]
+
+
+def test_a_deletion_of_a_state_that_nobody_has_written_here_is_one() -> None:
+    pruning = Pruning()
+    pruning.on_writing(A, 3)
+    pruning.on_written(A, SnapshotRecord(A, None))
+    assert pruning.bound({}, 20) == 20
+    wrote(pruning, A, 4)
+    assert pruning.bound({A: state()}, 20) == 4
+    pruning.on_writing(A, 5)
+    pruning.on_written(A, SnapshotRecord(A, None))
+    assert pruning.bound({A: state()}, 20) == 0, "a state that came from elsewhere begins nobody knows where"
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_left_of_the_log_replays_to_the_same_states(seed: int) -> None:
     drawn = random.Random(seed)
