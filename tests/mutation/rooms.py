@@ -44,6 +44,7 @@ ROOMS: Final = (
         ("coordinator/transactions/**/*.py",),
         (
             "unit/coordinator/test_transaction_coordinator.py",
+            "unit/coordinator/test_transaction_edges.py",
             "unit/coordinator/test_transaction_state.py",
             "property/coordinator/test_transactions_walk.py",
         ),
