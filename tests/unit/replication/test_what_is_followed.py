@@ -347,7 +347,9 @@ def test_epoch_0_may_be_where_logs_part_and_no_epoch_is_none() -> None:
     following = Following()
     following.fill(0, 0)
     following.ask()
-    following.answer(data(0, diverging=(-1, -1)))
+    none = data(0, diverging=(-1, -1))
+    topic = FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[none])
+    following.partitions.take(FetchResponse(session_id=55, responses=[topic]), 0)
     assert following.node.end() == 2
     following.ask()
     following.answer(data(0, diverging=(0, 1)))
@@ -364,6 +366,16 @@ def test_who_waits_at_a_follower_is_woken_when_its_high_watermark_rises_and_not_
         following.answer(data(0, high_watermark=high_watermark))
         assert len(following.node.advanced) == woken
     assert following.asked() == {}, "nothing of it is news for the leader"
+
+
+def test_an_answer_without_records_says_how_far_the_leader_is_and_that_it_answers() -> None:
+    following = Following()
+    following.ask()
+    following.answer(data(0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    following.now_ms = 10
+    following.ask()
+    following.answer(data(0, high_watermark=9))
+    assert (state_of(following).lag, state_of(following).last_error) == (9, None)
 
 
 def test_only_what_is_throttled_and_was_moved_counts() -> None:
@@ -522,6 +534,7 @@ def test_an_error_is_told_once_and_quietly_where_it_passes_by_itself(lines: list
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, "debug", 10),
         (ErrorCode.KAFKA_STORAGE_ERROR, "info", BACKOFF_MS),
         (ErrorCode.UNKNOWN_TOPIC_ID, "debug", BACKOFF_MS),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, "info", 0),
     ):
         lines.clear()
         for _ in range(2):
@@ -609,7 +622,7 @@ def test_a_loss_is_told_and_a_truncation_that_loses_nothing_is_only_recorded(lin
 
 
 def test_a_disk_that_fails_at_a_truncation_ends_its_partition() -> None:
-    following = Following()
+    following = Following(2)
     following.fill(1, 1, 1)
     following.ask()
     following.node.disk.volume("/logs").failing_writes = 1.0
@@ -620,3 +633,13 @@ def test_a_disk_that_fails_at_a_truncation_ends_its_partition() -> None:
     assert state_of(following).last_error == str(following.node.storage_errors[0])
     assert following.counts.truncations == 0
     assert following.node.told(DecisionKind.LOG_TRUNCATED) == []
+    assert following.asked() == {1: 0}
+
+
+def test_the_leader_forgets_a_partition_whose_disk_failed() -> None:
+    following = Following(2)
+    following.ask()
+    following.node.disk.volume("/logs").failing_writes = 1.0
+    following.answer(data(0, records()), data(1))
+    following.node.disk.repair()
+    assert forgotten(following) == [0]
