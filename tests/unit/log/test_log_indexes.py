@@ -5,6 +5,8 @@ import struct
 import pytest
 
 from kavka.log.decide.indexes import (
+    MAX_RELATIVE_OFFSET,
+    MAX_SEGMENT_BYTES,
     AbortedTransaction,
     CorruptIndex,
     OffsetIndex,
@@ -145,6 +147,16 @@ def test_what_lies_just_inside_of_a_segment_is_believed() -> None:
     # A marker may be the first record of a segment, of a transaction that began in another one.
     entry = AbortedTransaction(producer_id=7, first_offset=BASE - 9, last_offset=BASE, last_stable_offset=BASE + 1)
     assert parse_aborted(aborted_bytes(entry), BASE) == [entry]
+
+
+def test_an_entry_holds_31_bits_of_an_offset_and_of_a_position_and_no_more() -> None:
+    widest = (1 << 31) - 1
+    assert (MAX_RELATIVE_OFFSET, MAX_SEGMENT_BYTES) == (widest, widest)
+    assert list(offset_index((BASE + MAX_RELATIVE_OFFSET, MAX_SEGMENT_BYTES))) == [(BASE + widest, widest)]
+    assert list(time_index((1, BASE + MAX_RELATIVE_OFFSET))) == [(1, BASE + widest)]
+    for entry in ((BASE + MAX_RELATIVE_OFFSET + 1, 0), (BASE, MAX_SEGMENT_BYTES + 1)):
+        with pytest.raises(OverflowError):
+            offset_index(entry)
 
 
 def test_aborted_transactions_have_kafkas_34_bytes() -> None:

@@ -289,6 +289,22 @@ def test_of_offsets_that_go_back_the_one_that_lies_is_cut_off(
     )
 
 
+@pytest.mark.parametrize(
+    ("batches", "why"),
+    [
+        ([one(50)], "the batch at position 0 goes back to offset 50 from 100"),
+        ([b"\x07" * 200], f"no batch at position 0: magic 7, batch length {0x07070707}"),
+        ([b"\x07" * 20], "20 bytes at position 0 are not a batch header"),
+    ],
+)
+def test_nothing_is_left_where_the_first_batch_is_none(tmp_path: Path, batches: list[bytes], why: str) -> None:
+    write_log(tmp_path, 100, *batches)
+    found = loaded(tmp_path)
+    size = sum(map(len, batches))
+    assert found.reasons == [("segment cut", str(tmp_path / f"{100:020d}.log"), why, 100, size)]
+    assert (found.log_end_offset, (tmp_path / f"{100:020d}.log").stat().st_size) == (100, 0)
+
+
 @pytest.mark.parametrize(("gap", "is_hole"), [(0, False), (1, True), (WIDEST, True), (WIDEST + 1, False)])
 def test_a_gap_between_segments_is_a_loss_unless_no_index_could_hold_it(
     tmp_path: Path, gap: int, is_hole: bool

@@ -13,6 +13,7 @@ import structlog
 from kavka.errors import CorruptRecords, StorageError
 from kavka.filesystem import Buffer
 from kavka.log.decide.indexes import AbortedTransaction, aborted_bytes
+from kavka.log.made_directories import MadeDirectories
 from kavka.log.segment import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -135,6 +136,7 @@ def test_an_entry_is_due_after_more_bytes_than_the_interval(
         whole = b"".join(batches)
         segment.append_many(whole[: 2 * len(batches[0])], [parsed(one) for one in batches], 0, 2, wide)
         segment.append_many(whole[2 * len(batches[0]) :], [parsed(one) for one in batches], 2, 9, wide)
+        assert bytes_of(segment, LOG_SUFFIX) == whole
         entries = positions
     else:
         put(segment, *batches)
@@ -155,12 +157,12 @@ def test_indexes_are_rebuilt_at_the_interval_that_is_kafkas_default(
 ) -> None:
     segment = new_segment(tmp_path)
     for number, size in enumerate(sizes):
-        value = b"v" * (size - len(batch([b"v" * size])) + size)  # as lengths of so many bytes are written
-        data = batch([value], base_offset=BASE + number)
+        value = b"v" * (size - len(batch([b"v" * size, b""])) + size)  # as lengths of so many bytes are written
+        data = batch([value, b""], base_offset=BASE + 2 * number)
         assert len(data) == size
         put(segment, data)
     segment = opened(segment)
-    assert list(segment.offset_index) == [(BASE + entry_at, sum(sizes[:entry_at]))]
+    assert list(segment.offset_index) == [(BASE + 2 * entry_at + 1, sum(sizes[:entry_at]))]
 
 
 def test_the_largest_timestamp_is_the_first_batchs_that_has_it(tmp_path: Path) -> None:
@@ -291,6 +293,7 @@ def test_what_an_append_needs_is_there_before_it_writes(tmp_path: Path) -> None:
     batches = [parsed(one) for one in ones(4, BASE + 5)]
     disk.take()
     segment.prepare_append(4 * SIZE, interval)
+    assert segment.view().file is not None
     assert disk.take("read") == [file_of(segment, suffix).name for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
     segment.append_many(b"".join(one.view for one in batches), batches, 0, 4, interval)
     assert disk.take("read") == []
@@ -452,6 +455,29 @@ def test_a_released_segment_that_was_only_flushed_is_closed_with_its_largest_tim
     assert offset_file(segment) == [(BASE + 1, SIZE)]
 
 
+def test_indexes_that_were_read_and_nothing_else_are_closed_with_what_they_have(tmp_path: Path) -> None:
+    segment = new_segment(tmp_path)
+    put(segment, *ones(4), interval=0)
+    segment.write_indexes(closing=True)
+    again = opened(segment)
+    assert len(again.offset_index) == 3
+    assert again.write_indexes(closing=True) == []
+    again = opened(segment)
+    assert len(again.time_index) == 3
+    assert again.view().largest == (NOW_MS + 3, BASE + 3)
+
+
+def test_a_released_segments_times_that_were_cut_in_the_file_are_built_anew_when_it_is_closed(tmp_path: Path) -> None:
+    segment = new_segment(tmp_path)
+    put(segment, *ones(3), interval=0)
+    segment.write_indexes(closing=True)
+    segment.release()
+    path = file_of(segment, TIME_INDEX_SUFFIX)
+    path.write_bytes(path.read_bytes()[:11])
+    segment.write_indexes(closing=True)
+    assert time_file(segment) == [(NOW_MS + 2, BASE + 2)]
+
+
 def test_a_segment_without_any_timestamp_is_closed_by_a_look_at_its_names(tmp_path: Path) -> None:
     disk = NotingFileSystem()
     segment = new_segment(tmp_path, disk)
@@ -564,14 +590,19 @@ def test_the_end_of_the_last_batch_is_found_whatever_the_index_says(tmp_path: Pa
     segment = new_segment(tmp_path)
     put(segment, *(batch(3, base_offset=BASE + 3 * n) for n in range(5)))
     size = len(batch(3))
-    assert lying(segment, (BASE + 5, size + 9)).next_offset() == BASE + 15
+    again = lying(segment, (BASE + 5, size + 9))
+    assert again.next_offset() == BASE + 15
+    assert list(again.offset_index) == [], "it is built anew; at the default interval no entry is due"
     with file_of(segment, LOG_SUFFIX).open("r+b") as file:
         file.seek(2 * size + 16)
         file.write(b"\x09")
-    with pytest.raises(CorruptRecords):
-        lying(segment).next_offset()
-    with pytest.raises(CorruptRecords):
-        lying(segment, (BASE + 5, size)).next_offset()
+    with structlog.testing.capture_logs() as lines:
+        with pytest.raises(CorruptRecords):
+            lying(segment).next_offset()
+        assert lines == [], "no index was asked that could lie"
+        with pytest.raises(CorruptRecords):
+            lying(segment, (BASE + 5, size)).next_offset()
+        assert [line["event"] for line in lines] == ["index rebuilt"]
     assert lying(segment, (BASE + 11, 3 * size)).next_offset() == BASE + 15, "what is before is not read"
 
 
@@ -677,14 +708,18 @@ def test_recovery_begins_with_nothing_that_was_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX])
-def test_a_lost_index_makes_no_segment_older_than_it_is(tmp_path: Path, suffix: str) -> None:
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_lost_index_makes_no_segment_older_than_it_is(tmp_path: Path, suffix: str, damage: str) -> None:
     """Retention asks for the largest timestamp first, and would take the segment, with records that are too young.
     The last entry of a closed segment has it, but none of an index that was built anew."""
     segment = new_segment(tmp_path)
     times = [5, 9, 30, 7]
     put(segment, *(batch(base_offset=BASE + n, timestamp=NOW_MS + time) for n, time in enumerate(times)), interval=0)
     segment.write_indexes(closing=True)
-    file_of(segment, suffix).unlink()
+    if damage == "missing":
+        file_of(segment, suffix).unlink()
+    else:
+        file_of(segment, suffix).write_bytes(b"" if suffix == TIME_INDEX_SUFFIX else b"torn")
     again = opened(segment)
     assert (again.age_from_ms, again.max_timestamp) == (NOW_MS + 30, NOW_MS + 30)
     assert again.may_reach(NOW_MS + 30), "or a search by time would leave it out"
@@ -734,6 +769,27 @@ def test_a_transaction_index_that_is_damaged_takes_no_entry(tmp_path: Path) -> N
             change()
         assert failure.value.path == segment.path(TXN_INDEX_SUFFIX)
     assert (again.size, bytes_of(segment, TXN_INDEX_SUFFIX)) == (9 * SIZE, b"torn")
+
+
+@pytest.mark.parametrize(
+    ("offset", "left"),
+    [(8, [0, 1, 2]), (7, [0, 1]), (6, [0, 1]), (4, [0, 1]), (3, [0]), (2, []), (0, [])],
+)
+def test_a_truncation_takes_the_transactions_that_ended_at_its_offset_or_behind(
+    tmp_path: Path, offset: int, left: list[int]
+) -> None:
+    disk = NotingFileSystem()
+    segment = new_segment(tmp_path, disk)
+    put(segment, *ones(9))
+    entries = [aborted(0, 2), aborted(1, 3), aborted(4, 7)]
+    for entry in entries:
+        segment.add_aborted(entry)
+    disk.take()
+    segment.truncate(offset * SIZE, BASE + offset, NOW_MS)
+    kept = [entries[number] for number in left]
+    assert segment.aborted_transactions == kept
+    assert bytes_of(segment, TXN_INDEX_SUFFIX) == b"".join(map(aborted_bytes, kept))
+    assert len(disk.take("replace durably")) == (0 if len(kept) == 3 else 1), "not where none goes"
 
 
 # -- the end
@@ -822,9 +878,45 @@ def test_nothing_is_at_the_end_of_a_segment(tmp_path: Path) -> None:
     with pytest.raises(CorruptRecords, match=f"no batch at position {2 * SIZE} of {2 * SIZE}"):
         segment.batch_at(2 * SIZE)
     assert [position for position, _ in segment.headers(SIZE)] == [SIZE]
+    assert [position for position, _ in segment.headers()] == [0, SIZE]
 
 
 # -- the directory, and what is open
+
+
+def test_a_directory_is_noted_where_its_log_directory_wants_it(tmp_path: Path) -> None:
+    noted: dict[LogDirectory, None] = {}
+    first, second = (LogDirectory(NotingFileSystem(), str(tmp_path), OpenSegments(), noted=noted) for _ in range(2))
+    second.note()
+    first.note()
+    second.note()
+    assert list(noted) == [second, first]
+    directory(tmp_path).note()
+    assert len(noted) == 2
+
+
+def test_the_name_of_a_new_directory_is_made_durable_once(tmp_path: Path) -> None:
+    disk = NotingFileSystem()
+    made = MadeDirectories(disk, str(tmp_path))
+    first, second = (LogDirectory(disk, str(tmp_path / name), OpenSegments(), made) for name in "ab")
+    second.ensure_name()
+    assert disk.take("sync names") == [tmp_path.name]
+    first.ensure_name()
+    second.ensure_name()
+    directory(tmp_path, disk).ensure_name()
+    assert disk.take("sync names") == [], "the sync was of all names"
+    third = LogDirectory(disk, str(tmp_path / "c"), OpenSegments(), made)
+    third.ensure_name()
+    assert disk.take("sync names") == [tmp_path.name]
+
+
+def test_a_segment_whose_file_is_gone_has_no_age(tmp_path: Path) -> None:
+    segment = new_segment(tmp_path)
+    put(segment, *ones(1, timestamp=NO_TIME))
+    file_of(segment, LOG_SUFFIX).unlink()
+    with pytest.raises(StorageError, match="is gone") as failure:
+        assert segment.age_from_ms
+    assert failure.value.path == segment.path(LOG_SUFFIX)
 
 
 def test_a_directory_or_a_file_that_somebody_took_away_is_a_failure_of_the_disk(tmp_path: Path) -> None:

@@ -8,11 +8,24 @@ from pathlib import Path
 import pytest
 
 from kavka.errors import CorruptRecords, ErrorCode, RecordsError
+from kavka.log.log_loader import load_log
 from kavka.log.timestamp_search import STEP_ITEMS, TimestampSearch
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.batch import read_header
 from kavka.records.builder import seal
-from tests.unit.log.log_support import NOW_MS, append, batch, find_time, new_log, reopen
+from tests.unit.log.log_support import (
+    NOW_MS,
+    PARTITION,
+    append,
+    batch,
+    find_time,
+    log_directory,
+    new_log,
+    offsets,
+    reopen,
+    request,
+)
+from tests.unit.log.noting_disk import NotingFileSystem
 
 MAX_LONG = (1 << 63) - 1
 HOUR_MS = 3_600_000
@@ -148,3 +161,142 @@ def test_a_time_index_that_cannot_be_believed_changes_no_answer(tmp_path: Path, 
     for number in range(20):
         assert find_time(log, NOW_MS + number) == (NOW_MS + number, number, 0)
     assert find_time(log, None) == (NOW_MS + 19, 19, 0)
+
+
+# -- steps
+
+
+def test_headers_and_records_are_looked_at_in_steps_of_so_many(tmp_path: Path) -> None:
+    assert STEP_ITEMS == 500
+    log = new_log(tmp_path, index_interval_bytes=1 << 30)
+    append(log, batch(1_200))  # records a millisecond apart
+    for number, count in ((0, 0), (498, 0), (499, 1), (998, 1), (999, 2), (1_199, 2)):
+        assert steps(log, NOW_MS + number) == count
+    append(log, *(batch() for _ in range(1_100)), batch(timestamp=NOW_MS + 5_000))
+    assert steps(log, NOW_MS + 1_200) == 2, "1,102 headers, and one record of the last"
+    assert steps(log, None) == 2
+
+
+def cold(path: Path, disk: NotingFileSystem, times: list[int]) -> UnifiedLog:
+    """A log with a batch of each time, four in a segment, after a clean stop and a start."""
+    log = new_log(path, segment_bytes=4 * len(batch([b"x" * 50])), index_interval_bytes=0)
+    append(log, *(batch([b"x" * 50], timestamp=NOW_MS + time) for time in times))
+    log.close(NOW_MS)
+    loaded = load_log(log_directory(path, disk), request(log.config, was_clean=True, recovery_point=len(times)))
+    again = UnifiedLog(PARTITION, loaded, log.config, now_ms=NOW_MS)
+    again.set_high_watermark(len(times))
+    for segment in again.segments:
+        segment.reopen()
+        segment._max = segment._offset_index = segment._time_index = None
+    return again
+
+
+def test_a_step_reads_one_index_file_at_most(tmp_path: Path) -> None:
+    disk = NotingFileSystem()
+    log = cold(tmp_path, disk, [*range(12)])
+    search = TimestampSearch.of(log, NOW_MS + 9)
+    disk.take()
+    reads = [[name.lstrip("0") for name in disk.take("read")] for _ in search.steps()]
+    reads.append([name.lstrip("0") for name in disk.take("read")])
+    assert search.found == (NOW_MS + 9, 9, 0)
+    # The end of each segment's times, of the right one then both indexes, and the batches from the entry on.
+    assert reads[:5] == [[], [".timeindex"], ["4.timeindex"], ["8.timeindex", "8.index"], ["8.timeindex"]]
+    assert {name for several in reads[5:] for name in several} == {"8.log"}
+    assert len(reads) == 6
+    search.teach()
+    views = [segment.view() for segment in log.segments]
+    assert [view.largest for view in views] == [(NOW_MS + end, end) for end in (3, 7, 11)]
+    assert [view.indexes is not None for view in views] == [False, False, True]
+    disk.take()
+    assert find_time(log, NOW_MS + 9) == (NOW_MS + 9, 9, 0)
+    assert set(disk.take("read")) == {f"{8:020d}.log"}, "all that was read is known"
+
+
+def test_a_time_index_of_zeros_behind_its_entries_is_read_whole(tmp_path: Path) -> None:
+    """Kafka lays its files out at full size, and cuts them at a clean stop: after another one they have zeros."""
+    disk = NotingFileSystem()
+    log = cold(tmp_path, disk, [*range(8)])
+    for zeros in (12, 120):
+        path = tmp_path / f"{0:020d}.timeindex"
+        path.write_bytes(path.read_bytes()[:36] + bytes(zeros))
+        for timestamp, found in ((2, 2), (3, 3), (5, 5)):
+            assert find_time(log, NOW_MS + timestamp) == (NOW_MS + found, found, 0)
+        for segment in log.segments:
+            segment._max = segment._offset_index = segment._time_index = None
+
+
+@pytest.mark.parametrize("left", [0, 7, 12 + 7])
+def test_of_a_time_index_that_is_no_index_all_headers_are_looked_at(tmp_path: Path, left: int) -> None:
+    log = cold(tmp_path, NotingFileSystem(), [5, 9, 7, 1, 3, 2])
+    path = tmp_path / f"{0:020d}.timeindex"
+    path.write_bytes(path.read_bytes()[:left])
+    search = TimestampSearch.of(log, NOW_MS + 8)
+    list(search.steps())
+    assert search.found == (NOW_MS + 9, 1, 0)
+    search.teach()
+    assert log.segments[0].view().largest == (NOW_MS + 9, 1)
+    assert find_time(log, None) == (NOW_MS + 9, 1, 0)
+
+
+# -- which record
+
+
+def test_of_equal_timestamps_the_first_is_the_largest_in_a_segment_and_among_segments(tmp_path: Path) -> None:
+    log = cold(tmp_path, NotingFileSystem(), [1, 9, 9, 2, 3, 9, 4, 4, 1])
+    assert find_time(log, None) == (NOW_MS + 9, 1, 0)
+    log.delete_records(2)
+    assert find_time(log, None) == (NOW_MS + 9, 1, 0), "as Kafka has it, wherever the log begins"
+
+
+@pytest.mark.parametrize(
+    ("start", "time", "found"),
+    [(0, 0, 0), (3, 0, 3), (4, 0, 4), (4, 5, 5), (5, 3, 5), (6, 3, 6), (9, 9, 9), (10, 9, None)],
+)
+def test_a_time_is_looked_for_from_the_log_start_on(tmp_path: Path, start: int, time: int, found: int | None) -> None:
+    """In batches of three records, a millisecond apart."""
+    log = new_log(tmp_path, index_interval_bytes=0)
+    append(log, *(batch(3, timestamp=NOW_MS + number) for number in (0, 3, 6, 9)))
+    log.delete_records(start)
+    assert find_time(log, NOW_MS + time) == (None if found is None else (NOW_MS + found, found, 0)) or found is None
+    if found is None:
+        assert find_time(log, NOW_MS + time) == (NOW_MS + 10, 10, 0)
+
+
+@pytest.mark.parametrize("entry", [(2, 5), (2, 1), (1, 7)])
+def test_an_offset_index_that_lies_costs_a_longer_search_alone(tmp_path: Path, entry: tuple[int, int]) -> None:
+    """An entry at a later batch, at an earlier one, and inside of one."""
+    disk = NotingFileSystem()
+    log = cold(tmp_path, disk, [*range(4)])
+    size = len(batch([b"x" * 50]))
+    offset, number = entry
+    (tmp_path / f"{0:020d}.index").write_bytes(struct.pack("!ii", offset, min(number * size, 4 * size - 9)))
+    for time in range(4):
+        assert find_time(log, NOW_MS + time) == (NOW_MS + time, time, 0)
+
+
+def test_a_search_holds_while_its_segments_are_there(tmp_path: Path) -> None:
+    log = cold(tmp_path, NotingFileSystem(), [*range(12)])
+    later = TimestampSearch.of(log, None)
+    assert [view.base_offset for view in later.views] == [0, 4, 8]
+    assert later.still_holds_for(log)
+    log.roll(NOW_MS)
+    assert later.still_holds_for(log)
+    assert [view.base_offset for view in TimestampSearch.of(log, None).views] == [0, 4, 8], (
+        "one without records is none"
+    )
+    log.delete_records(4)
+    log.delete_old_segments(NOW_MS)
+    assert not later.still_holds_for(log)
+    assert offsets(log) == [*range(4, 12)]
+
+
+def test_segments_that_are_known_to_be_older_are_not_looked_at(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=len(batch()))
+    append(log, *(batch(timestamp=NOW_MS + time) for time in (5, 1, 8, 3)))
+    for time, bases in ((0, [0, 1, 2, 3]), (3, [0, 2, 3]), (5, [0, 2]), (6, [2]), (9, [])):
+        assert [view.base_offset for view in TimestampSearch.of(log, NOW_MS + time).views] == bases
+    search = TimestampSearch.of(log, NOW_MS + 9)
+    assert (list(search.steps()), search.found, search.unreadable) == ([], None, None)
+    search = TimestampSearch.of(log, NOW_MS + 5)
+    list(search.steps())
+    assert (search.found, search.unreadable) == ((NOW_MS + 5, 0, 0), None)
