@@ -151,7 +151,7 @@ def test_what_lies_just_inside_of_a_segment_is_believed() -> None:
 
 def test_an_entry_holds_31_bits_of_an_offset_and_of_a_position_and_no_more() -> None:
     widest = (1 << 31) - 1
-    assert (MAX_RELATIVE_OFFSET, MAX_SEGMENT_BYTES) == (widest, widest)
+    assert {MAX_RELATIVE_OFFSET, MAX_SEGMENT_BYTES} == {widest}
     assert list(offset_index((BASE + MAX_RELATIVE_OFFSET, MAX_SEGMENT_BYTES))) == [(BASE + widest, widest)]
     assert list(time_index((1, BASE + MAX_RELATIVE_OFFSET))) == [(1, BASE + widest)]
     for entry in ((BASE + MAX_RELATIVE_OFFSET + 1, 0), (BASE, MAX_SEGMENT_BYTES + 1)):

@@ -225,20 +225,66 @@ def test_a_time_index_of_zeros_behind_its_entries_is_read_whole(tmp_path: Path) 
             segment._max = segment._offset_index = segment._time_index = None
 
 
-@pytest.mark.parametrize("left", [0, 7, 12 + 7])
-def test_of_a_time_index_that_is_no_index_all_headers_are_looked_at(tmp_path: Path, left: int) -> None:
-    log = cold(tmp_path, NotingFileSystem(), [5, 9, 7, 1, 3, 2])
+@pytest.mark.parametrize("left", [None, 0, 7, 12 + 7, 3 * 12 + 8])
+def test_of_a_time_index_that_is_no_index_all_headers_are_looked_at(tmp_path: Path, left: int | None) -> None:
+    """The last of them would be one if its first bytes were left out: so early are the timestamps."""
+    log = cold(tmp_path, NotingFileSystem(), [number - NOW_MS for number in (100, 200, 300, 300)])
     path = tmp_path / f"{0:020d}.timeindex"
-    path.write_bytes(path.read_bytes()[:left])
-    search = TimestampSearch.of(log, NOW_MS + 8)
+    data = path.read_bytes() + b"\x00" * 12
+    path.unlink() if left is None else path.write_bytes(data[:left])
+    search = TimestampSearch.of(log, 201)
     list(search.steps())
-    assert search.found == (NOW_MS + 9, 1, 0)
+    assert search.found == (300, 2, 0)
     search.teach()
-    assert log.segments[0].view().largest == (NOW_MS + 9, 1)
-    assert find_time(log, None) == (NOW_MS + 9, 1, 0)
+    assert log.segments[0].view().largest == (300, 2)
+    assert find_time(log, None) == (300, 2, 0)
+
+
+def test_of_times_that_no_record_has_the_end_of_an_index_tells(tmp_path: Path) -> None:
+    for number, entries in enumerate(([0], [0, 1], [0, 1, 2], [0, 1, 2, 3])):
+        disk = NotingFileSystem()
+        log = cold(tmp_path / str(number), disk, entries)
+        search = TimestampSearch.of(log, NOW_MS + 9)
+        disk.take()
+        assert (len(list(search.steps())), search.found) == (1, None)
+        assert disk.take("read") == [f"{0:020d}.timeindex"]
+
+
+@pytest.mark.parametrize(("headers", "count"), [(1, 0), (499, 0), (500, 1), (999, 1), (1_000, 2)])
+def test_of_headers_that_are_looked_at_each_five_hundredth_ends_a_step(
+    tmp_path: Path, headers: int, count: int
+) -> None:
+    log = new_log(tmp_path, index_interval_bytes=1 << 30)
+    append(log, *(batch() for _ in range(headers - 1)), batch(timestamp=NOW_MS + 5))
+    assert steps(log, NOW_MS + 1) == count
+    assert steps(log, None) == count
+    log.close(NOW_MS)
+    (tmp_path / f"{0:020d}.timeindex").unlink()
+    again = reopen(log, was_clean=True, recovery_point=headers)
+    (segment,) = again.segments
+    segment._max = segment._offset_index = segment._time_index = None
+    assert steps(again, NOW_MS + 9) == 2 + count, "before: the end of the time index, and the offset index"
+
+
+def test_a_record_is_found_with_as_few_reads_wherever_it_is(tmp_path: Path) -> None:
+    """The index tells where; batches are larger than what is read of headers at a time."""
+    disk = NotingFileSystem()
+    log = new_log(tmp_path, filesystem=disk, index_interval_bytes=0)
+    append(log, *(batch([b"x" * 20_000], timestamp=NOW_MS + number) for number in range(8)))
+    reads = []
+    for number in range(2, 8):
+        disk.take()
+        assert find_time(log, NOW_MS + number) == (NOW_MS + number, number, 0)
+        reads.append(len(disk.take("read")))
+    assert set(reads) == {reads[0]}
 
 
 # -- which record
+
+
+def test_a_log_without_records_has_none(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    assert (find_time(log, None), find_time(log, 0)) == (None, None)
 
 
 def test_of_equal_timestamps_the_first_is_the_largest_in_a_segment_and_among_segments(tmp_path: Path) -> None:
