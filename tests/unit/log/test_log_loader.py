@@ -12,7 +12,16 @@ from kavka.log.decide.indexes import AbortedTransaction, CorruptIndex
 from kavka.log.decide.leader_epochs import EpochEntry
 from kavka.log.decide.producer_state import AppendOrigin, ProducerState
 from kavka.log.log_config import LogConfig
-from kavka.log.log_loader import LoadedLog, check_aborted, create_log, load_log, rebuild_aborted, replay_producers
+from kavka.log.log_loader import (
+    LoadedLog,
+    RecoveryReason,
+    check_aborted,
+    create_log,
+    load_log,
+    rebuild_aborted,
+    rebuild_producers,
+    replay_producers,
+)
 from kavka.log.segment import Segment
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.batch import read_header
@@ -73,6 +82,7 @@ def test_segments_that_are_found_are_rolled_with_the_jitter_that_was_drawn(tmp_p
     assert [segment.roll_jitter_ms for segment in loaded(tmp_path, roll_jitter_ms=7).segments] == [7, 7, 7]
     assert [segment.roll_jitter_ms for segment in loaded(tmp_path).segments] == [0, 0, 0]
     (anew,) = loaded(tmp_path, roll_jitter_ms=7, log_start_offset=99).segments
+    assert len(anew.directory.open_segments) == 1, "those that were dropped are open no more"
     assert (anew.base_offset, anew.roll_jitter_ms, anew.created_ms) == (99, 7, NOW_MS)
 
 
@@ -230,6 +240,10 @@ def test_a_swap_of_nothing_covers_one_offset(tmp_path: Path) -> None:
 # -- recovery
 
 
+def test_where_nothing_was_lost_a_reason_names_no_offset() -> None:
+    assert RecoveryReason("what", "path", "why") == ("what", "path", "why", -1, 0)
+
+
 def write_log(path: Path, base_offset: int, *batches: bytes | bytearray) -> None:
     (path / f"{base_offset:020d}.log").write_bytes(b"".join(batches))
 
@@ -322,7 +336,6 @@ def test_a_gap_between_segments_is_a_loss_unless_no_index_could_hold_it(
         size = len(one(0))
         why = f"the segment before it was cut at {2 * size}"
         assert dropped == ("segment dropped", str(tmp_path / f"{4 + gap:020d}.log"), why, 4 + gap, size)
-        assert len(found.segments[0].directory.open_segments) == 2, "what was dropped is open no more"
     else:
         assert (found.log_end_offset, found.reasons) == (5 + gap, [])
 
@@ -388,6 +401,17 @@ def test_a_control_batch_that_says_nothing_ends_the_log(tmp_path: Path) -> None:
     (reason,) = found.reasons
     assert (reason.what, reason.offset, reason.cut_bytes) == ("segment cut", 1, len(bad) + len(one(2)))
     assert "without a control record" in reason.why
+
+
+@pytest.mark.parametrize("preallocate", [True, False])
+def test_room_that_a_kill_left_reserved_is_given_back_where_nothing_more_is_written(
+    tmp_path: Path, preallocate: bool
+) -> None:
+    filled(tmp_path)
+    disk = NotingFileSystem()
+    found = load_log(log_directory(tmp_path, disk), request(LogConfig(preallocate=preallocate)))
+    assert found.reasons == []
+    assert disk.take("cut") == ([f"{0:020d}.log", f"{4:020d}.log"] if preallocate else [])
 
 
 # -- leader epochs
@@ -466,13 +490,13 @@ def test_producers_are_those_of_all_records_also_before_the_recovery_point(tmp_p
     for producer_id in range(3):
         append(log, batch(2, producer_id=producer_id))
     append(log, batch(2))
-    for snapshots_at in (range(0), range(0, 9, 2)):
-        for path in tmp_path.glob("*.snapshot"):
-            if int(path.stem) not in snapshots_at:
-                path.unlink()
+    for is_there in (True, False):
         for known in ({}, {"recovery_point": 2}, {"recovery_point": 5}, {"was_clean": True}):
-            if known == {"was_clean": True} and not snapshots_at:
-                continue  # A clean stop that leaves no snapshot had no producer.
+            if not is_there:
+                for path in tmp_path.glob("*.snapshot"):
+                    path.unlink()
+                if known == {"was_clean": True}:
+                    continue  # A clean stop that leaves no snapshot had no producer.
             found = loaded(tmp_path, log.config, **known)
             assert sorted(found.producers.producers) == [0, 1, 2], known
             assert [entry.last_offset for entry in found.producers.entries()] == [1, 3, 5]
@@ -514,6 +538,39 @@ def test_a_log_that_stopped_cleanly_without_a_snapshot_has_no_producer(tmp_path:
     found = load_log(log_directory(tmp_path, disk), request(log.config, was_clean=True))
     assert (found.producers.end_offset, found.producers.entries()) == (4, [])
     assert [name for what, name in disk.notes if what == "read" and name.endswith(".snapshot")] == []
+
+
+def test_the_records_of_a_log_that_stopped_cleanly_are_not_asked_for_producers(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    append(log, batch(2, producer_id=5), batch(2))
+    log.close(NOW_MS)
+    for path in tmp_path.glob("*.snapshot"):
+        path.unlink()
+    assert loaded(tmp_path, log.config, was_clean=True).producers.entries() == []
+    assert [entry.producer_id for entry in loaded(tmp_path, log.config).producers.entries()] == [5]
+
+
+def test_producers_are_rebuilt_from_a_snapshot_and_what_came_since(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=200)
+    for number in range(6):
+        append(log, batch(2, producer_id=number % 2, sequence=number // 2 * 2))
+    for end, last_offsets in ((12, {0: 9, 1: 11}), (8, {0: 5, 1: 7}), (4, {0: 1, 1: 3}), (0, {})):
+        log._snapshots.remove_above(end)
+        state = ProducerState()
+        rebuild_producers(state, log._snapshots, log.segments, start_offset=0, end_offset=end, now_ms=NOW_MS)
+        assert state.end_offset == end
+        assert {entry.producer_id: entry.last_offset for entry in state.entries()} == last_offsets
+
+
+def test_a_gap_between_segments_and_batches_without_producers_hide_no_later_one(tmp_path: Path) -> None:
+    write_log(tmp_path, 0, one(0, producer_id=1))
+    write_log(tmp_path, 10, one(10), one(11, producer_id=2))
+    write_log(tmp_path, 12, one(12))
+    segments = [Segment.open(log_directory(tmp_path), base, now_ms=NOW_MS) for base in (0, 10, 12)]
+    state = ProducerState()
+    state.end_offset = 7
+    replay_producers(state, segments, 13)
+    assert [entry.producer_id for entry in state.entries()] == [2]
 
 
 def transaction_segments(path: Path, disk: NotingFileSystem) -> UnifiedLog:
@@ -571,6 +628,8 @@ def test_of_segments_that_tell_nothing_new_none_is_read(tmp_path: Path) -> None:
     disk.take()
     replayed(log, 6, 9)
     assert set(disk.take("read")) == {f"{6:020d}.log"}
+    replayed(log, 12, 13)
+    assert set(disk.take("read")) == {f"{12:020d}.log"}
     path = Path(log.segments[3].path(".log"))
     path.write_bytes(b"\xff" * path.stat().st_size)
     assert sorted(replayed(log, 0, 9).producers) == [0, 1, 2]
@@ -644,6 +703,24 @@ def test_the_transaction_index_of_one_segment_is_built_from_it_and_those_before(
     segments = [Segment.open(log_directory(tmp_path), base, now_ms=NOW_MS) for base in (0, 3, 8)]
     assert [rebuild_aborted(segments, number) for number in range(3)] == [[], expected, []]
     assert [segment.aborted_transactions for segment in segments] == [[], expected, []]
+    disk = NotingFileSystem()
+    rebuild_aborted([Segment.open(log_directory(tmp_path, disk), base, now_ms=NOW_MS) for base in (0, 3, 8)], 0)
+    assert set(disk.take("read")) == {f"{0:020d}.log"}
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_an_entry_that_ends_behind_its_segment_is_seen_in_each_segment_but_the_last(
+    tmp_path: Path, number: int
+) -> None:
+    log = transaction_segments(tmp_path, NotingFileSystem())
+    append(log, batch(2, producer_id=4, transactional=True))
+    log.append_as_leader(marker(ControlType.ABORT, producer_id=4), 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
+    log.close(NOW_MS)
+    base = log.segments[number].base_offset
+    log.segments[number].set_aborted([AbortedTransaction(number, base, base + 3, base + 4)])
+    found = loaded(tmp_path, log.config, was_clean=True)
+    whys = [(reason.what, Path(reason.path).name) for reason in found.reasons]
+    assert whys == ([("transaction index rebuilt", f"{base:020d}.txnindex")] if number < 4 else [])
 
 
 @pytest.mark.parametrize("is_readable", [True, False])
