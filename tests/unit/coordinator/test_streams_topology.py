@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from kavka.coordinator.groups.streams.decide.topology import (
     Configured,
     CopartitionGroup,
     StatusCode,
+    Subtopology,
     Topology,
     configure,
     topology_of,
@@ -257,3 +259,51 @@ def test_repartition_topics_have_the_numbers_that_rounds_over_all_parts_lead_to(
             there = {name: topic.partition_count for name, topic in found(application, t=3, u=7).missing.items()}
             assert there == {name: count for name, count in expected.items() if name in read}, seed
     assert outcomes == {True, False}
+
+
+# -- what Kafka makes of many topologies
+
+
+def answers_of_kafka() -> list[tuple[str, str]]:
+    """kafka_topologies.txt: what Kafka is asked, and what it answers."""
+    lines = Path(__file__).with_name("kafka_topologies.txt").read_text().splitlines()
+    told = [line for line in lines if not line.startswith("#")]
+    return list(zip(told[::2], map(str.strip, told[1::2]), strict=True))
+
+
+def listed(text: str, separator: str = ",") -> list[str]:
+    return text.split(separator) if text else []
+
+
+def part_of(asked: str) -> Subtopology:
+    name, sources, sinks, repartitions, changelogs, groups = asked.split("|")
+    made = [each.split(":") for each in listed(repartitions)]
+    places = [tuple(tuple(map(int, listed(each))) for each in group.split("+")) for group in listed(groups, "/")]
+    return part(
+        name,
+        *listed(sources),
+        sinks=listed(sinks),
+        repartitions=[internal(topic, int(count)) for topic, count in made],
+        changelogs=[internal(topic) for topic in listed(changelogs)],
+        together=[CopartitionGroup(first, (), second) for first, second in places],
+    )
+
+
+@pytest.mark.parametrize(("asked", "answer"), answers_of_kafka())
+def test_topologies_are_configured_as_by_kafka(asked: str, answer: str) -> None:
+    """Of several topics a sentence of Kafka's names the first of a hash set: that is not compared."""
+    status, sentence, tasks, created = answer.split(";")
+    topics, *parts = asked.split(";")
+    application = topology(*map(part_of, parts))
+    there = {name: int(count) for name, count in (each.split(":") for each in listed(topics))}
+    if status == "StreamsInvalidTopologyException":
+        assert refusal(application, **there) == sentence
+        return
+    configured = found(application, **there)
+    assert ("" if configured.status is None else configured.status.code.name) == status
+    counted = {name: each.task_count for name, each in (configured.subtopologies or {}).items()}
+    assert counted == {name: int(count) for name, count in (each.split(":") for each in listed(tasks))}
+    assert [f"{name}:{topic.partition_count}" for name, topic in configured.missing.items()] == listed(created)
+    if status == "MISSING_SOURCE_TOPICS":
+        assert configured.status is not None
+        assert configured.status.detail == sentence
