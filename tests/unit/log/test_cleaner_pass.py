@@ -105,6 +105,8 @@ def test_a_step_of_the_first_part_reads_about_a_slice() -> None:
     assert (made.stats.bytes_read, made.stats.keys) == (195 * 1024, 2)
     large = of_a_kib(264, size=3 * SLICE)
     assert list(made.index(source(large, of_a_kib(265)), 266)) == [3 * SLICE, 1024]
+    nearly = of_a_kib(266, size=SLICE - 1)
+    assert list(made.index(source(nearly, of_a_kib(267), of_a_kib(268)), 269)) == [SLICE + 1023, 1024]
 
 
 def test_a_segment_is_read_from_the_first_dirty_batch_to_its_end() -> None:
@@ -167,7 +169,7 @@ def test_an_aborted_transaction_is_noted_where_its_marker_stays() -> None:
     first, second = AbortedTransaction(7, 0, 1, 0), AbortedTransaction(8, 2, 3, 2)
     sources = [
         source(*transaction(0, 7), aborted=[first]),
-        source(*transaction(2, 8), bytes(batch(1, base_offset=4, key=b"t")), aborted=[second]),
+        source(*transaction(2, 8), bytes(batch(1, base_offset=4, key=b"u")), aborted=[second]),
     ]
     made = new_pass()
     for found, next_base in zip(sources, (2, 5), strict=True):

@@ -198,6 +198,17 @@ def test_indexes_are_copied_when_a_flush_has_written_them_whole(durable_to: int,
     assert copied(disk, 0, ".index") == (b"0 1" if with_indexes else None)
 
 
+def test_an_index_that_is_missing_keeps_no_other_from_being_copied_or_removed() -> None:
+    disk, log, move = moving(8, 9, durable_to=100)
+    disk.files[log.segments[0].path(".timeindex")] = bytearray(b"times")
+    disk.files[log.segments[0].path(".txnindex")] = bytearray(b"aborted")
+    steps(move)
+    assert [copied(disk, 0, suffix) for suffix in (".index", ".timeindex", ".txnindex")] == [None, b"times", b"aborted"]
+    del log.segments[0]
+    steps(move)
+    assert disk.list_files(COPY) == [f"{100:020d}.log"]
+
+
 def test_progress_is_the_bytes_copied_and_the_offset_up_to_which_the_copy_is_whole() -> None:
     _, log, move = moving(8, MIB + 8, 300 * KIB)
     log.log_start_offset = 4
@@ -312,6 +323,18 @@ def test_the_copy_is_whole_and_durable_before_it_takes_the_name() -> None:
     }
 
 
+def test_the_rest_of_a_segment_is_copied_up_to_its_end() -> None:
+    """What lies behind in the file is room that was reserved, or of an append that failed."""
+    disk, log, move = moving(300 * KIB)
+    content = disk.files[log.segments[0].file.path]
+    del content[300 * KIB :]
+    steps(move)
+    content += b"rest" * 25 + b"behind the end"
+    log.segments[0].size += 100
+    move.finish(NEW)
+    assert copied(disk, 0, of=NEW) == original(disk, log.segments[0])
+
+
 def test_what_is_synced_and_has_its_indexes_is_not_copied_again() -> None:
     disk, _, move = moving(8, 300 * KIB, durable_to=100)
     steps(move)
@@ -330,6 +353,7 @@ def test_a_segment_without_a_batch_has_a_file_there_if_it_has_one_here() -> None
         move.finish(NEW)
         assert (copied(disk, 100, of=NEW) == b"") is has_file
         assert ("write indexes of 100 open" in disk.done) is has_file
+        assert disk.done.count(f"sync {COPY}/{100:020d}.log") == has_file
 
 
 def test_a_segment_without_a_file_keeps_no_later_one_from_being_copied() -> None:

@@ -97,6 +97,14 @@ def test_a_log_start_is_named_where_the_first_segment_does_not_say_it(start: int
     assert content(checkpoints, home, LOG_START_OFFSET_CHECKPOINT) == (f"0\n1\na 0 {start}\n" if is_named else "0\n0\n")
 
 
+def test_a_log_start_within_the_segments_is_named() -> None:
+    log = Log("a", base=3)
+    log.segments.append(SimpleNamespace(base_offset=9))
+    log.log_start_offset = 5
+    _, checkpoints, home = made(log)
+    assert content(checkpoints, home, LOG_START_OFFSET_CHECKPOINT) == "0\n1\na 0 5\n"
+
+
 def test_a_log_that_was_never_compacted_is_in_no_checkpoint_of_compaction() -> None:
     cleaned, other, begun = Log("a"), Log("b"), Log("c")
     cleaned.cleaned_to, begun.cleaned_to = 5, 0
@@ -152,6 +160,18 @@ def test_a_checkpoint_is_due_until_what_it_says_is_written() -> None:
     (file,) = checkpoints.due([home], RECOVERY_POINT_CHECKPOINT)
     checkpoints.write(file)
     assert checkpoints.due([home], RECOVERY_POINT_CHECKPOINT) == []
+
+
+def test_the_first_log_of_a_directory_has_its_checkpoint_written() -> None:
+    disk, checkpoints, home = made()
+    (file,) = checkpoints.due([home], RECOVERY_POINT_CHECKPOINT)
+    checkpoints.write(file)
+    assert disk.files[file.path] == b"0\n0\n"
+    assert checkpoints.due([home], RECOVERY_POINT_CHECKPOINT) == []
+    log = Log("a")
+    home.logs[log.topic_partition] = cast(Any, log)
+    (file,) = checkpoints.due([home], RECOVERY_POINT_CHECKPOINT)
+    assert file.content == b"0\n1\na 0 0\n"
 
 
 def test_each_directory_has_its_own() -> None:
@@ -213,7 +233,8 @@ def test_what_was_said_before_is_remembered_over_more_than_one_change_of_the_log
 def test_an_older_content_never_replaces_a_newer_one() -> None:
     log = Log("a")
     disk, checkpoints, home = made(log)
-    older = checkpoints.of(home, RECOVERY_POINT_CHECKPOINT)
+    for _ in range(5):
+        older = checkpoints.of(home, RECOVERY_POINT_CHECKPOINT)
     log.recovery_point = 3
     newer = checkpoints.of(home, RECOVERY_POINT_CHECKPOINT)
     of_others = checkpoints.of(home, HIGH_WATERMARK_CHECKPOINT)
