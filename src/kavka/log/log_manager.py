@@ -196,7 +196,6 @@ class LogManager:
                 raise
             except StorageError as error:
                 self._take_offline(path, error)
-        self._require_one_directory()
         self._agree_on_identity()
         report = LoadReport(0, 0, [], dict(self._offline), {})
         limits = LoadingLimits(self.recovery_threads, self.producer_id_expiration_ms)
@@ -259,7 +258,6 @@ class LogManager:
                 self._filesystem.write_atomically(f"{path}/{META_PROPERTIES}", data)
             except StorageError as error:
                 self.on_storage_error(path, error)
-        self._require_one_directory()
 
     def _read_meta_properties(self, path: str) -> MetaProperties | None:
         file_path = f"{path}/{META_PROPERTIES}"
@@ -360,10 +358,6 @@ class LogManager:
             raise
         _log_set_aside(partition, aside)
 
-    def _directory_in(self, home: LogHome, path: str, *, is_durable: bool) -> LogDirectory:
-        made = None if is_durable else home.made
-        return LogDirectory(self._filesystem, path, self._open_segments, made, self._noted)
-
     def _create_log(
         self, home: LogHome, partition: TopicPartition, topic_id: uuid.UUID | None, config: LogConfig, now_ms: int
     ) -> UnifiedLog:
@@ -376,7 +370,7 @@ class LogManager:
         except FileNotFoundError as error:
             # To make it again would bring back a log directory without its lock and its identity.
             raise StorageError(home.path, "is gone") from error
-        directory = self._directory_in(home, path, is_durable=False)
+        directory = LogDirectory(self._filesystem, path, self._open_segments, home.made, self._noted)
         request = LoadRequest(
             config, True, 0, 0, now_ms, self.producer_id_expiration_ms, roll_jitter_ms=config.roll_jitter_ms(self._draw)
         )

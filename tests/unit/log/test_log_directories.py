@@ -80,6 +80,14 @@ class Disk(LocalFileSystem):
         self.ask("space", path)
         return 1000, 400
 
+    def sync_directory(self, path: str) -> None:
+        self.ask("sync directory", path)
+        super().sync_directory(path)
+
+    def list_files(self, path: str) -> list[str]:
+        self.ask("files", path)
+        return super().list_files(path)
+
     def lock(self, path: str) -> LocalFile:
         self.ask("lock", path)
         return super().lock(path)
@@ -167,10 +175,19 @@ def test_a_directory_without_an_identity_gets_that_of_the_others(two: tuple[Path
 def test_an_identity_that_cannot_be_read_is_told_with_its_path_and_the_lock_given_back(two: tuple[Path, Path]) -> None:
     two[0].mkdir()
     (two[0] / "meta.properties").write_text("version=7\n")
+    logs = manager(Disk(), *two)
     with pytest.raises(DamagedMetadata, match=f"{two[0]}/meta.properties: damaged: "):
-        started(*two)
+        logs.load(NOW_MS)
+    assert logs.is_released
     (two[0] / "meta.properties").unlink()
     started(*two).release()
+
+
+def test_a_directory_that_fails_when_it_is_listed_leaves_none(tmp_path: Path) -> None:
+    disk = Disk()
+    disk.fails = lambda asked, path: asked == "list"
+    with pytest.raises(StorageError, match="no usable log directory is left"):
+        manager(disk, tmp_path).load(NOW_MS)
 
 
 @pytest.mark.parametrize("method", ["read", "write"])
@@ -187,8 +204,10 @@ def test_a_disk_that_fails_at_the_identity_is_offline_and_the_other_is_not(two: 
 
 def test_a_directory_that_another_process_has_gives_all_locks_back(two: tuple[Path, Path]) -> None:
     other = started(two[1])
+    refused = manager(Disk(), *two)
     with pytest.raises(LogDirectoryLocked):
-        started(*two)
+        refused.load(NOW_MS)
+    assert refused.is_released
     started(two[0]).release()
     other.release()
     started(*two).release()
@@ -483,6 +502,7 @@ def test_a_move_is_under_way_until_it_is_called_back_or_a_directory_fails(two: t
     assert logs.begin_move(ORDERS, str(two[0])) is None
     assert not logs.is_under_way(move), "it is to be where it is"
     assert logs.moves(str(two[1])) == []
+    assert logs.take_removals(-1) == []
     assert logs.take_removals(0) == [move.path], "at once"
 
 
@@ -499,6 +519,7 @@ def test_a_move_is_not_under_way_when_what_it_needs_is_gone(two: tuple[Path, Pat
         log.failure = StorageError(log.directory, "failed")
     elif how == "deleted":
         logs.delete(ORDERS, NOW_MS)
+        assert logs.take_removals(0) == [move.path]
     else:
         logs.end_move(ORDERS)
         assert logs.begin_move(ORDERS, str(two[1])) is not move
@@ -507,7 +528,8 @@ def test_a_move_is_not_under_way_when_what_it_needs_is_gone(two: tuple[Path, Pat
 
 
 def test_a_move_that_is_over_has_the_log_there_and_its_former_files_removed_later(two: tuple[Path, Path]) -> None:
-    logs = started(*two)
+    disk = Disk()
+    logs = started(*two, disk=disk)
     log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS, directory=str(two[0]))
     append(log, batch(3))
     log.flush(NOW_MS)
@@ -515,7 +537,15 @@ def test_a_move_that_is_over_has_the_log_there_and_its_former_files_removed_late
     assert move is not None
     while (step := move.next_slice()) is not None:
         step()
+    disk.done.clear()
     logs.finish_move(move, NOW_MS)
+    renamed, removed = (
+        disk.done.index(("rename", f"{two[0]}/orders-0")),
+        disk.done.index(("remove", f"{two[1]}/orders-0/.kavka-moved")),
+    )
+    assert renamed < disk.done.index(("sync directory", str(two[0]))) < removed, (
+        "else both might be there without a mark"
+    )
     assert not logs.is_under_way(move)
     assert logs.moves(str(two[1])) == []
     assert Path(log.directory) == two[1] / "orders-0"
@@ -527,8 +557,10 @@ def test_a_move_that_is_over_has_the_log_there_and_its_former_files_removed_late
     assert (two[1] / RECOVERY_POINT_CHECKPOINT).read_text() == "0\n1\norders 0 3\n"
     assert [len(info.logs) for info in logs.describe()] == [0, 1]
     logs.delete(ORDERS, NOW_MS)
+    disk.done.clear()
     again = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS, directory=str(two[0]))
     assert again.log_end_offset == 0
+    assert "write" not in [method for method, _ in disk.done], "its checkpoints have forgotten it already"
 
 
 def test_a_move_that_fails_before_its_end_leaves_the_log_where_it_is(two: tuple[Path, Path]) -> None:
@@ -554,8 +586,10 @@ def test_a_move_that_fails_before_its_end_leaves_the_log_where_it_is(two: tuple[
 # -- the end
 
 
-def test_where_the_broker_stops_no_log_is_made(tmp_path: Path) -> None:
-    logs = started(tmp_path)
+def test_where_the_broker_stops_no_log_is_made(two: tuple[Path, Path]) -> None:
+    tmp_path = two[0]
+    logs = started(*two)
+    logs.get_or_create(of(1), TOPIC_ID, NOW_MS)
     logs.release()
     with pytest.raises(StorageError) as refused:
         logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
@@ -582,11 +616,11 @@ def test_topic_ids_of_logs_without_records_are_written_ahead_of_the_end(tmp_path
     logs = started(tmp_path)
     made = [logs.get_or_create(of(number), TOPIC_ID, NOW_MS) for number in range(5)]
     append(made[1], batch())
+    made[4].write_topic_id()
     ahead = logs.written_at_close()
-    assert ahead == [made[0], *made[2:]]
+    assert ahead == [made[0], made[2], made[3]]
     logs.delete(of(2), NOW_MS)
     made[3].failure = StorageError(made[3].directory, "failed")
-    made[4].write_topic_id()
     logs.write_ahead(ahead)
     there = [number for number in range(5) if (tmp_path / f"orders-{number}" / "partition.metadata").exists()]
     assert there == [0, 1, 4], "1 had it before its records, and 4 for itself"
@@ -698,6 +732,8 @@ def test_a_directory_that_cannot_be_listed_is_told_and_offline(two: tuple[Path, 
 def test_a_log_that_is_there_twice_is_told_with_both_places(two: tuple[Path, Path]) -> None:
     for path in two:
         (path / "orders-0").mkdir(parents=True)
+    logs = manager(Disk(), *two)
     with pytest.raises(InconsistentMetadata) as refused:
-        started(*two)
+        logs.load(NOW_MS)
+    assert logs.is_released
     assert str(refused.value) == (f"{two[1]}/orders-0: orders-0 is also in {two[0]}/orders-0: remove one of the two")
