@@ -15,6 +15,7 @@ from kavka.errors import ErrorCode, RecordsError
 from kavka.records.record import (
     Header,
     Record,
+    add_timestamps,
     encode_record,
     encode_varint,
     iterate_records,
@@ -223,6 +224,28 @@ def test_a_number_has_the_fewest_bytes_that_hold_it(value: int) -> None:
     assert encode_varint(value) == written
     assert varint(value) == written
     assert read_varint(written, 0, bits=64) == (value, len(written))
+
+
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize(
+    ("base", "delta", "timestamp"),
+    [
+        ((1 << 63) - 1, 1, -(1 << 63)),
+        ((1 << 63) - 2, 1, (1 << 63) - 1),
+        (-(1 << 63), -1, (1 << 63) - 1),
+        (-(1 << 63) + 1, -1, -(1 << 63)),
+        ((1 << 62), 63, (1 << 62) + 63),
+        (-(1 << 62), -64, -(1 << 62) - 64),
+        (-1, 1, 0),
+    ],
+)
+def test_behind_the_last_timestamp_comes_the_first_one(base: int, delta: int, timestamp: int, width: int) -> None:
+    """As Java's longs."""
+    data = raw(0, delta, width=width)
+    (record,) = iterate_records(data, 1, base_offset=0, base_timestamp=base)
+    assert record.timestamp == timestamp == add_timestamps(base, delta)
+    (record,) = iterate_records(data, 1, base_offset=0, base_timestamp=base, log_append_time=-5)
+    assert record.timestamp == -5
 
 
 def test_what_is_written_is_what_is_read() -> None:
