@@ -359,8 +359,6 @@ def _zstd_bound(view: memoryview, max_blocks: int) -> int:
             frame_bound += size if kind < 2 else _ZSTD_BLOCK_BYTES
             position += 1 if kind == 1 else size
         position += 4 if descriptor & 4 else 0
-        if position > end:
-            raise CorruptRecords("zstd frame without its last byte")
         if size_width:
             # A one- or two-byte size field cannot be empty; two bytes count from 256.
             content_size += 256 if size_width == 2 else 0
@@ -368,4 +366,6 @@ def _zstd_bound(view: memoryview, max_blocks: int) -> int:
                 raise CorruptRecords(f"zstd frame claims {content_size} bytes and has blocks for {frame_bound}")
             frame_bound = content_size
         bound += frame_bound
+    if position > end:
+        raise CorruptRecords("zstd frame without its last byte")
     return bound

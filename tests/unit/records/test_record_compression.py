@@ -136,11 +136,12 @@ def most(codec: Compression, data: bytes, *, max_blocks: int = 64) -> int:
 
 
 def refused_by_both(codec: Compression, data: bytes, match: str | None = None) -> None:
-    """By the look at the frame, and when it is inflated."""
+    """By the look at the frame, and when it is inflated, also to little."""
     with pytest.raises(CorruptRecords, match=match):
         most(codec, data)
-    with pytest.raises(CorruptRecords, match=match):
-        decompress(codec, data)
+    for max_size in (1 << 26, 3):
+        with pytest.raises(CorruptRecords, match=match):
+            decompress(codec, data, max_size=max_size)
 
 
 def raw_snappy(data: bytes) -> bytes:
@@ -457,7 +458,13 @@ def test_the_headers_of_a_zstd_stream_tell_the_most_that_it_can_hold(stream: byt
         (zstd(block(RESERVED, 4)), "zstd block of kind 3 and 4 bytes"),
         (zstd(block(RAW, 4, last=False)), "zstd frame without a last block"),
         (zstd(block(RAW, 4))[:-5], "zstd frame without a last block"),
+        (zstd(block(RAW, 4)) + zstd(block(RAW, 4))[:5], "no zstd frame at byte 13 of 18"),
         (zstd(block(RAW, 4))[:-1], "zstd frame without its last byte"),
+        (SKIPPED[:-1], "zstd frame without its last byte"),
+        (
+            zstd(block(RAW, 4)) + SKIPPED[:4] + (1 << 24).to_bytes(4, "little") + b"?",
+            "zstd frame without its last byte",
+        ),
         (zstd(block(REPEATED, 4))[:-1], "zstd frame without its last byte"),
         (zstd(block(RAW, 4), flags=ZSTD_SUM) + bytes(3), "zstd frame without its last byte"),
         (zstd_sized(1, 5, block(RAW, 4)), "zstd frame claims 5 bytes and has blocks for 4"),
@@ -467,6 +474,23 @@ def test_the_headers_of_a_zstd_stream_tell_the_most_that_it_can_hold(stream: byt
 )
 def test_what_is_no_zstd_stream_is_refused(stream: bytes, message: str) -> None:
     refused_by_both(Compression.ZSTD, stream, message)
+
+
+@pytest.mark.parametrize(
+    ("codec", "stream"),
+    [
+        (Compression.ZSTD, zstd(block(DEFLATED, 1))),
+        (Compression.ZSTD, zstd(block(RAW, 3), flags=ZSTD_SUM) + bytes(4)),
+        (Compression.ZSTD, zstd(block(RAW, 3, last=False), block(DEFLATED, 1))),
+        (Compression.LZ4, lz4(deflated(3))),
+        (Compression.LZ4, lz4(stored(10))),
+    ],
+)
+def test_what_is_damaged_inside_is_corrupt_and_not_too_large(codec: Compression, stream: bytes) -> None:
+    most(codec, stream)
+    for max_size in (1 << 26, 3):
+        with pytest.raises(CorruptRecords):
+            decompress(codec, stream, max_size=max_size)
 
 
 def test_a_zstd_frame_that_holds_more_than_it_says_is_corrupt_and_not_too_large() -> None:
