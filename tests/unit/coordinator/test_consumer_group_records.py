@@ -113,6 +113,11 @@ def test_records_are_kafka_s_bytes() -> None:
     )
 
 
+def test_a_member_of_the_newer_protocol_has_no_classic_metadata() -> None:
+    plain = replace(SAYS, classic=None)
+    assert decoded([member_record("g", plain)]) == [MemberRecord("g", "one", plain)]
+
+
 def test_a_group_s_tombstones_delete_all_that_it_has() -> None:
     group = ConsumerGroup("g")
     for _, _, said in PUT:
