@@ -140,7 +140,7 @@ def test_meta_properties_of_another_kind_are_refused(data: bytes) -> None:
 
 
 def test_the_clean_shutdown_mark_carries_the_broker_epoch() -> None:
-    assert format_clean_shutdown(-1) == b'{"version":0,"brokerEpoch":-1}'
+    assert format_clean_shutdown(-1) == format_clean_shutdown() == b'{"version":0,"brokerEpoch":-1}'
     assert parse_clean_shutdown(format_clean_shutdown(42)) == 42
 
 

@@ -358,6 +358,13 @@ def test_with_an_epoch_for_each_transaction_the_first_sequence_is_zero() -> None
         assert state.check(first, CLIENT) is None
 
 
+def test_a_transaction_has_no_epoch_of_its_own_unless_that_is_said() -> None:
+    """As before transaction version 2: a first sequence may be any."""
+    verification = ProducerState().verification(1, 0, 5, 1_000)
+    assert verification is not None
+    assert not verification.bumps_epoch
+
+
 def test_verifications_are_bounded_and_expire() -> None:
     state = ProducerState()
     for producer_id in range(MAX_VERIFICATIONS + 1):

@@ -50,6 +50,13 @@ def test_the_span_of_the_records_times_counts_and_not_the_clock(jitter_ms: int) 
     assert rolls(segment, max_timestamp=last_ms + 1)
 
 
+def test_the_begin_of_time_is_a_first_time() -> None:
+    """Kafka's LogSegment.timeWaitedForRoll: what is below zero is none."""
+    segment = Growing(first_timestamp=0)
+    assert not rolls(segment, max_timestamp=60_000, now_ms=MADE_MS + 10**9)
+    assert rolls(segment, max_timestamp=60_001)
+
+
 def test_without_a_first_time_the_time_since_it_was_made_counts() -> None:
     segment = Growing(first_timestamp=-1)
     assert not rolls(segment, max_timestamp=MADE_MS + 10**9, now_ms=MADE_MS + 60_000)
