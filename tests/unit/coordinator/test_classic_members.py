@@ -194,7 +194,7 @@ def test_partitions_are_told_by_name_to_members_and_by_id_to_the_group() -> None
     assert by_topic_id({"t": [1, 1, 0], "gone": [1]}, topics) == part(1, 0, 1)
     assert by_topic_id({"t": []}, topics) == {}
     topics.put("u", 1)
-    told = assignment_bytes({**part(2, 0), **part(1, 2, 0), **part(9, 1)}, (RANGE, STICKY), topics)
+    told = assignment_bytes({**part(2, 0), **part(1, 2, 0), **part(9, 1)}, (RANGE, JoinProtocol("odd", b"")), topics)
     assert told == encode_assignment({"t": [0, 2], "u": [0]}, 2)
     assert assignment_bytes({}, (JoinProtocol("range", b""),), topics) == encode_assignment({}, 0)
 

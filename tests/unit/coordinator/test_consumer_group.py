@@ -9,6 +9,9 @@ import pytest
 
 from kavka.coordinator.groups.classic.decide.membership import JoinProtocol
 from kavka.coordinator.groups.consumer.decide.group import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    STATIC_LEAVING_EPOCH,
     Assignment,
     ClassicMetadata,
     ConsumerGroup,
@@ -19,6 +22,7 @@ from kavka.coordinator.groups.consumer.decide.group import (
 )
 from kavka.errors import ErrorCode, RequestError
 from tests.kit.decided_group import part
+from tests.kit.group_surroundings import CONSUMER_LIMITS
 
 T = uuid.UUID(int=1)
 CLASSIC = ClassicMetadata(10_000, (JoinProtocol("range", b""),))
@@ -203,6 +207,8 @@ def test_a_removed_member_leaves_nothing() -> None:
     group.remove_member("one")
     assert (group.members, group.deadlines, group.untold) == ({}, {}, set())
     assert group.static_member("i") is None
+    group.put_member(ConsumerMember("one"))
+    assert group.static_member("i") is None, "it is no static member this time"
 
 
 def test_an_instance_id_is_of_the_member_that_had_it_last() -> None:
@@ -311,7 +317,9 @@ def test_a_group_begins_empty_and_without_epochs() -> None:
     assert (member.epoch, member.previous_epoch, member.rebalance_timeout_ms) == (0, 0, -1)
 
 
-def test_the_states_numbers_are_those_in_kafka_s_log() -> None:
+def test_epochs_and_states_have_kafka_s_numbers() -> None:
+    assert ConsumerGroup("g").state == "Empty"
+    assert (JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH) == (0, -1, -2)
     assert {state.name: state.value for state in MemberState} == {
         "STABLE": 0,
         "UNREVOKED_PARTITIONS": 1,
@@ -365,6 +373,20 @@ def test_who_may_commit(
     with pytest.raises(RequestError) as refused:
         commit()
     assert refused.value.code is code
+
+
+def test_what_a_member_has_not_it_may_not_commit_in_any_earlier_epoch() -> None:
+    last = 2**31 - 1
+    group = a_group(ConsumerMember("one", epoch=last))
+    with pytest.raises(RequestError) as refused:
+        group.check_commit("one", last - 1, lambda: [(T, 0)], api_version=9, is_transactional=False)
+    assert refused.value.code is ErrorCode.STALE_MEMBER_EPOCH
+
+
+@pytest.mark.parametrize(("upgrade", "downgrade"), [(True, True), (True, False), (False, True), (False, False)])
+def test_members_of_both_protocols_are_in_a_group_that_may_change_either_way(upgrade: bool, downgrade: bool) -> None:
+    limits = replace(CONSUMER_LIMITS, upgrade_allowed=upgrade, downgrade_allowed=downgrade)
+    assert limits.migration_allowed is (upgrade or downgrade)
 
 
 def test_who_manages_its_partitions_itself_may_commit_where_there_is_no_member() -> None:

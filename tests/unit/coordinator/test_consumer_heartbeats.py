@@ -28,7 +28,7 @@ from kavka.coordinator.groups.consumer.decide.records import (
 from kavka.coordinator.groups.consumer.decide.target_assignment import metadata_hash
 from kavka.errors import ErrorCode, RequestError
 from tests.kit.decided_group import GROUP, WALL_MS, DecidedGroup, heartbeat, part
-from tests.kit.group_surroundings import CONSUMER_LIMITS
+from tests.kit.group_surroundings import CONSUMER_LIMITS, HandMadeTopics
 from tests.kit.one_by_one import OneByOne
 
 T, U = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -381,6 +381,18 @@ def test_what_is_read_from_now_on_is_in_the_group_s_hash() -> None:
     assert not case.said, "its topics have been looked at"
     case.beat("one", 2, topics=["t", "u"])
     assert case.said[1] == EpochRecord(GROUP, 3, metadata_hash(["t", "u"], case.topics))
+
+
+@pytest.mark.parametrize("topics", [HandMadeTopics(), HandMadeTopics(other=1)])
+def test_a_group_that_was_loaded_is_compared_with_the_topics_that_there_are(topics: HandMadeTopics) -> None:
+    case = DecidedGroup()
+    case.put(
+        ConsumerMember("one", client_id="client", client_host="/127.0.0.1", topics=frozenset({"t"}), epoch=5), epoch=5
+    )
+    case.group.metadata_hash = metadata_hash(["t"], case.topics)
+    case.topics = topics
+    case.beat("one", 5)
+    assert case.said[0] == EpochRecord(GROUP, 6, 0), "t is gone"
 
 
 def test_a_record_of_kafka_4_0_is_deleted_with_the_next_epoch() -> None:

@@ -21,6 +21,7 @@ from kavka.coordinator.groups.classic.decide.membership import (
     GroupState,
     JoinAnswer,
     JoinProtocol,
+    JoinRequest,
     Member,
     SyncAnswer,
 )
@@ -45,7 +46,9 @@ OWNS = {"t": [0, 5]}
         (b"\x00\x01" + TOPICS + DATA + PARTS, Subscription(1, READS, OWNS, None)),
         (b"\x00\x02" + TOPICS + DATA + PARTS + GENERATION, Subscription(2, READS, OWNS, None)),
         (b"\x00\x03" + TOPICS + DATA + PARTS + GENERATION + RACK, Subscription(3, READS, OWNS, "r")),
+        (b"\x00\x01" + TOPICS + NO_DATA + PARTS, Subscription(1, READS, OWNS, None)),
         (b"\x00\x03" + TOPICS + DATA + PARTS + GENERATION + NO_RACK, Subscription(3, READS, OWNS, None)),
+        (b"\x00\x03" + TOPICS + DATA + PARTS + GENERATION + b"\x00\x00", Subscription(3, READS, OWNS, "")),
         (b"\x00\x09" + TOPICS + DATA + PARTS + GENERATION + RACK + b"more", Subscription(9, READS, OWNS, "r")),
         (b"\x00\x00" + b"\x00\x00\x00\x00" + NO_DATA, Subscription(0, [], {}, None)),
         (b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x00" + NO_DATA, Subscription(0, [""], {}, None)),
@@ -59,10 +62,13 @@ def test_a_subscription_is_read_in_each_version(data: bytes, said: Subscription)
 
 
 def test_each_byte_of_a_subscription_and_an_assignment_is_needed() -> None:
-    whole = b"\x00\x03" + TOPICS + DATA + PARTS + GENERATION + RACK
-    for length in range(len(whole)):
-        with pytest.raises(ProtocolViolation):
-            decode_subscription(whole[:length])
+    for whole in (
+        b"\x00\x02" + TOPICS + DATA + PARTS + GENERATION,
+        b"\x00\x03" + TOPICS + DATA + PARTS + GENERATION + RACK,
+    ):
+        for length in range(len(whole)):
+            with pytest.raises(ProtocolViolation):
+                decode_subscription(whole[:length])
     whole = b"\x00\x00" + PARTS + DATA
     for length in range(1, len(whole)):
         with pytest.raises(ProtocolViolation):
@@ -180,11 +186,14 @@ def test_why_a_member_ran_out() -> None:
 
 def test_a_new_member_and_answers_without_more_say_so() -> None:
     one = member("a", "x")
+    assert one.may_run_out
     assert (one.assignment, one.proposed, one.join_token, one.sync_token) == (b"", None, None, None)
     assert (one.session_deadline_ms, one.awaits_sync, one.is_new) == (0, False, False)
     refused = JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID)
     assert refused == (ErrorCode.UNKNOWN_MEMBER_ID, "", -1, None, None, "", (), False)
     assert SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID) == (ErrorCode.UNKNOWN_MEMBER_ID, None, None, b"")
+    asked = JoinRequest("", None, "c", "h", 1, 2, "consumer", [], require_known_member_id=False)
+    assert (asked.supports_skipping_assignment, asked.reason) == (False, "")
     effects = Effects()
     assert (effects.joins, effects.syncs, effects.rebalances, effects.replaced) == ([], [], [], "")
     assert not effects.write_group

@@ -143,6 +143,8 @@ def test_a_record_of_a_newer_kind_makes_the_group_one_of_it(record: object, kind
     shard.group_or_new("g", 0)
     replay(shard, record)
     assert kinds(shard) == [kind]
+    newer = {**shard.consumer_groups, **shard.streams_groups, **shard.share_groups}
+    assert [group.epoch for group in newer.values()] == [5]
     replay(shard, record, KEPT)
     assert kinds(shard) == [kind], "what has offsets is this group"
 

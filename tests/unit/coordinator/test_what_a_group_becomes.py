@@ -133,6 +133,23 @@ def test_a_classic_group_that_cannot_go_on_stays_and_says_why(
     assert refused.value.message == f"Cannot upgrade classic group g to consumer group {why}"
 
 
+@pytest.mark.parametrize(
+    ("assignment", "why"),
+    [
+        (b"\x00", "because the embedded consumer protocol is malformed."),
+        (
+            b"\x00\x00" + bytes(4) + b"\x00\x00\x00\x01x",
+            "because an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
+            "default assignor before re-attempting the upgrade.",
+        ),
+    ],
+)
+def test_what_a_leader_gave_must_be_partitions_alone(assignment: bytes, why: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        to_consumer_group(a_classic_group(classic_member("m", assignment)), HandMadeTopics(t=4), CONSUMER_LIMITS)
+    assert refused.value.message == f"Cannot upgrade classic group g to consumer group {why}"
+
+
 # -- and back
 
 
@@ -180,6 +197,12 @@ def test_a_group_of_classic_members_alone_stays_what_it_is() -> None:
     """As it may be where a downgrade was not allowed when the last other member left: nothing has changed now."""
     left = [old("one")]
     assert not may_downgrade(a_group(*left, old("two")), left, CONSUMER_LIMITS, LIMITS)
+
+
+def test_the_protocol_is_the_first_member_s_first_choice_that_all_support() -> None:
+    left = [old("one", JoinProtocol("own", b""), STICKY, RANGE), old("two", RANGE, STICKY)]
+    made = to_classic_group(a_group(*left, NEW), left, HandMadeTopics(), LIMITS, 0, rebalances=True)
+    assert made.protocol == "sticky"
 
 
 @pytest.mark.parametrize("rebalances", [True, False])
