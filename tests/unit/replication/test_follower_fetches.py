@@ -234,6 +234,7 @@ def test_a_fetch_that_wants_nothing_is_answered_at_once_and_one_of_idle_partitio
         assert idle.waiting is not None
         leader.append(0)
         assert sizes(await answer) == [1], "it was woken, and belongs to the fetch"
+        assert leader.loop.time() == pytest.approx(1.0), "at once"
         assert idle.waiting is None
         assert len(awake) == 1
 
@@ -501,6 +502,100 @@ def test_a_high_watermark_that_another_raised_answers_who_waits_only_where_it_is
         assert [outcome.high_watermark for outcome in await answer] == [1 if is_prompt else 0]
 
     at_leader(tmp_path, scenario, is_prompt=is_prompt)
+
+
+@pytest.mark.parametrize("is_prompt", [False, True])
+def test_a_fetch_that_waits_for_more_does_so_whatever_its_high_watermark_was_before(
+    tmp_path: Path, *, is_prompt: bool
+) -> None:
+    async def scenario(leader: Leader) -> None:
+        leader.append(0)
+        at_once(leader.fetch({0: 1}, wait_ms=0))
+        answer = waiting(leader.fetch({0: 1}, min_bytes=5 * SIZE))
+        if not is_prompt:
+            at_once(leader.fetch({0: 1}, broker_id=C, wait_ms=0))
+            assert leader.high_watermarks()[0] == 1
+        leader.append(0)
+        await asyncio.sleep(0.001)
+        assert not answer.done()
+        assert sizes(await answer) == [1]
+
+    at_leader(tmp_path, scenario, is_prompt=is_prompt, isr=(A, B, C))
+
+
+def test_a_batch_that_is_larger_than_its_partitions_limit_answers_who_waits(tmp_path: Path) -> None:
+    async def scenario(leader: Leader) -> None:
+        answer = waiting(leader.fetch({0: 0}, partition_bytes=1))
+        leader.append(0)
+        assert sizes(await answer) == [1]
+        assert leader.loop.time() == pytest.approx(0.0)
+
+    at_leader(tmp_path, scenario)
+
+
+def test_what_was_told_with_an_answer_that_waited_or_beside_an_error_is_no_news_later(tmp_path: Path) -> None:
+    async def scenario(leader: Leader) -> None:
+        leader.append(0)
+        at_once(leader.fetch({0: 1}, wait_ms=0))
+        answer = waiting(leader.fetch({0: 1}))
+        at_once(leader.fetch({0: 1}, broker_id=C, wait_ms=0))
+        leader.fetches.on_high_watermark_advanced(leader.partitions[0])
+        assert [outcome.high_watermark for outcome in await answer] == [1]
+        assert leader.loop.time() == pytest.approx(0.0)
+        assert waiting(leader.fetch({0: 1}))
+        at_once(leader.fetch({7: 0, 1: 0}))
+        assert waiting(leader.fetch({1: 0}))
+
+    at_leader(tmp_path, scenario, is_prompt=True, isr=(A, B, C))
+
+
+def test_a_high_watermark_is_news_of_an_idle_partition_too(tmp_path: Path) -> None:
+    async def scenario(leader: Leader) -> None:
+        leader.append(0)
+        session = IdlePartitions({})
+        session.follower = (B, -1)
+        leader.fetches.rest(session, at_once(leader.fetch({0: 1}, wait_ms=0)))
+        assert len(session) == 1
+        answer = waiting(leader.fetch({}, idle=session))
+        at_once(leader.fetch({0: 1}, broker_id=C, wait_ms=0))
+        leader.fetches.on_high_watermark_advanced(leader.partitions[0])
+        assert [outcome.high_watermark for outcome in await answer] == [1]
+        assert leader.loop.time() == pytest.approx(0.0)
+
+    at_leader(tmp_path, scenario, is_prompt=True, isr=(A, B, C))
+
+
+def test_where_an_idle_log_begins_is_told_with_the_next_answer_whatever_completes_it(tmp_path: Path) -> None:
+    async def scenario(leader: Leader) -> None:
+        leader.append(0)
+        session = IdlePartitions({})
+        session.follower = (B, -1)
+        leader.fetches.rest(session, at_once(leader.fetch({0: 1}, wait_ms=0)))
+        assert len(session) == 1
+        answer = waiting(leader.fetch({}, idle=session))
+        assert leader.partitions[0].log.delete_records(1)
+        leader.fetches.wake(leader.partitions[0])
+        assert [outcome.log_start_offset for outcome in await answer] == [1]
+        assert leader.loop.time() == pytest.approx(10.0)
+
+    at_leader(tmp_path, scenario)
+
+
+def test_a_proposal_is_passed_on_and_a_log_end_that_moves_alone_is_not(tmp_path: Path) -> None:
+    async def scenario(leader: Leader) -> None:
+        leader.append(0, 3)
+        at_once(leader.fetch({0: 3}, wait_ms=0))
+        at_once(leader.fetch({0: 0}, wait_ms=0, broker_id=C))
+        leader.moved.clear()
+        at_once(leader.fetch({0: 2}, wait_ms=0, broker_id=C))
+        assert leader.moved == []
+        at_once(leader.fetch({0: 3}, wait_ms=0, broker_id=C))
+        ((_, result),) = leader.moved
+        assert result.proposal is not None
+        assert result == (False, result.proposal, False)
+        assert result.proposal.isr == (A, B, C)
+
+    at_leader(tmp_path, scenario)
 
 
 # -- throttles
