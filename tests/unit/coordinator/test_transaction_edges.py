@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.coordinator.transactions.coordinator import InitWish, TransactionCoordinator
 from kavka.coordinator.transactions.decide.records import transaction_record
-from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch, Transaction, TransactionState
+from kavka.coordinator.transactions.decide.state import MAX_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
 from kavka.errors import ErrorCode
 from tests.unit.coordinator.test_transaction_coordinator import NAME, TIMEOUT_MS, A, MemoryLog, Room, code, runs, until
 
@@ -49,14 +49,106 @@ def test_a_timeout_of_one_ms_and_the_longest_one_are_taken() -> None:
     runs(scenario)
 
 
-def test_a_begin_is_told_to_the_shard_of_its_id_and_to_nobody_elsewhere() -> None:
+def test_who_has_begun_may_abort_what_was_committed_before_and_who_has_not_may_not() -> None:
     async def scenario() -> None:
         room = await Room().loaded()
         producer = await room.init()
-        room.coordinator.on_begun(NAME, producer)
+        await room.add(producer)
+        await room.end(producer)
+        await room.until(TransactionState.COMPLETE_COMMIT)
+        assert await code(room.end(producer, commit=False)) is ErrorCode.INVALID_TXN_STATE
         room.coordinator.on_begun("other", producer)
+        assert await code(room.end(producer, commit=False)) is ErrorCode.INVALID_TXN_STATE
+        room.coordinator.on_begun(NAME, producer)
+        assert await room.end(producer, commit=False) == producer
         room.coordinator.unload(0)
         room.coordinator.on_begun(NAME, producer)
+
+    runs(scenario)
+
+
+def exhausted() -> Transaction:
+    """Open, of a producer that has no further epoch."""
+    open_ = TransactionState.ONGOING
+    return Transaction(
+        NAME, 7, MAX_EPOCH, 1_000, open_, frozenset({A}), started_ms=1_000_000, updated_ms=1_000_000, version=2
+    )
+
+
+async def with_exhausted() -> Room:
+    log = MemoryLog()
+    log.records[0] = [transaction_record(exhausted(), transaction_version=2)]
+    return await Room(log, version=2).loaded()
+
+
+def test_the_first_of_all_producer_ids_is_one_like_others() -> None:
+    async def scenario() -> None:
+        room = await with_exhausted()
+        room.next_id = -1
+        room.markers.gate = asyncio.Event()
+        assert await room.end(ProducerIdAndEpoch(7, MAX_EPOCH)) == (0, 0)
+
+    runs(scenario)
+
+
+@pytest.mark.parametrize("meanwhile", ["gone", "ended"])
+def test_a_time_out_that_waits_for_a_producer_id_is_none_where_the_transaction_went_meanwhile(meanwhile: str) -> None:
+    async def scenario() -> None:
+        room = await with_exhausted()
+        room.now_ms += 1_001
+        gate = asyncio.Event()
+
+        async def slowly() -> int:
+            await gate.wait()
+            return 200
+
+        room.coordinator._around = room.coordinator._around._replace(next_producer_id=slowly)
+        with capture_logs() as logs:
+            aborting = asyncio.ensure_future(room.coordinator.abort_timed_out())
+            for _ in range(5):
+                await asyncio.sleep(0)
+            if meanwhile == "gone":
+                room.coordinator.unload(0)
+            else:
+                active = room.coordinator._find(NAME)
+                active.shard.begin(NAME)
+            gate.set()
+            await aborting
+        assert logs == []
+        assert room.log.states() == ["ONGOING"]
+
+    runs(scenario)
+
+
+@pytest.mark.parametrize("loading", [0, 2])
+def test_one_partition_that_is_being_read_keeps_no_other_from_its_time_outs(loading: int) -> None:
+    async def scenario() -> None:
+        room = Room()
+        room.coordinator = TransactionCoordinator(
+            asyncio.get_running_loop(), room.log, room.markers, room.coordinator._around
+        )
+        room.coordinator.set_partition_count(3)
+        names = {room.coordinator.partition_for(f"tx{number}"): f"tx{number}" for number in range(12)}
+        for partition in range(3):
+            waiting = room.coordinator.load(partition, 0)
+            if partition == loading:
+                kept = waiting
+            else:
+                await waiting
+        producers = {}
+        for partition in {0, 1, 2} - {loading}:
+            producers[partition] = await room.coordinator.init_producer_id(names[partition], InitWish(1_000))
+            await room.coordinator.add_partitions(names[partition], producers[partition], [A], version=0)
+        room.now_ms += 1_001
+        await room.coordinator.abort_timed_out()
+        await until(lambda: len(room.markers.written) == 2)
+        await until(lambda: room.log.states().count("COMPLETE_ABORT") == 2)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        room.now_ms += 604_800_000
+        await room.coordinator.forget_expired()
+        assert room.log.states().count("gone") == 2
+        await kept
 
     runs(scenario)
 
@@ -161,6 +253,37 @@ def test_an_id_that_is_used_while_others_are_forgotten_stays() -> None:
         await used
         await busy
         assert [one.transactional_id for one in room.coordinator.transactions()] == ["tx120", "tx130"]
+
+    runs(scenario)
+
+
+def test_a_batch_of_which_no_id_is_left_is_not_written() -> None:
+    async def scenario() -> None:
+        room = await with_ids(101)
+        room.now_ms += 604_800_000
+        forgetting = asyncio.ensure_future(room.coordinator.forget_expired())
+        await asyncio.sleep(0)
+        await asyncio.gather(forgetting, room.coordinator.init_producer_id("tx100", InitWish(TIMEOUT_MS)))
+        assert isinstance(room.log, Counting)
+        assert room.log.sizes == [100, 1]
+        assert [one.transactional_id for one in room.coordinator.transactions()] == ["tx100"]
+
+    runs(scenario)
+
+
+def test_who_is_led_elsewhere_forgets_no_more() -> None:
+    async def scenario() -> None:
+        room = await with_ids(101)
+        room.now_ms += 604_800_000
+        with capture_logs() as logs:
+            forgetting = asyncio.ensure_future(room.coordinator.forget_expired())
+            for _ in range(3):
+                await asyncio.sleep(0)
+            room.coordinator.unload(0)
+            await forgetting
+        assert isinstance(room.log, Counting)
+        assert room.log.sizes == [100]
+        assert [log["count"] for log in logs] == [100], "of those that were on their way"
 
     runs(scenario)
 
@@ -303,6 +426,26 @@ def test_a_bug_in_the_markers_is_told() -> None:
         await until(lambda: bool(room.bugs))
         assert [type(bug) for bug in room.bugs] == [ZeroDivisionError]
         assert room.state is TransactionState.PREPARE_COMMIT
+
+    runs(scenario)
+
+
+def test_after_a_shut_down_nothing_is_written_or_served() -> None:
+    async def scenario() -> None:
+        room = await Room().loaded()
+        producer = await room.init()
+        room.log.gate = asyncio.Event()
+        adding = asyncio.ensure_future(room.add(producer))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        room.coordinator.shut_down()
+        assert await code(adding) is ErrorCode.NOT_COORDINATOR
+        room.log.gate.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert room.log.states() == ["EMPTY"]
+        assert await code(room.init()) is ErrorCode.NOT_COORDINATOR
+        assert room.bugs == []
 
     runs(scenario)
 
