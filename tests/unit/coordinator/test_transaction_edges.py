@@ -450,6 +450,21 @@ def test_after_a_shut_down_nothing_is_written_or_served() -> None:
     runs(scenario)
 
 
+def test_nothing_is_kept_of_writes_and_markers_that_are_done() -> None:
+    async def scenario() -> None:
+        room = await Room().loaded()
+        producer = await room.init()
+        await room.add(producer)
+        await room.end(producer)
+        await room.until(TransactionState.COMPLETE_COMMIT)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert room.coordinator._writes == {}
+        assert room.coordinator._find(NAME).tasks == {}
+
+    runs(scenario)
+
+
 # -- what its log says
 
 
