@@ -469,7 +469,7 @@ class LogManager:
         try:
             self._checkpoints.write_all(target)
             former = move.finish(f"{target.path}/{partition}")
-        except StorageError:
+        except (StorageError, FileNotFoundError):
             left = target if self._home_of(log) is source else source
             del left.logs[partition]
             left.former[partition] = None

@@ -382,3 +382,22 @@ def test_what_is_acknowledged_after_a_disk_failed_at_the_end_of_a_move_is_there_
     disks.logs.release()
     disks.open()
     assert [record.value for record in records(disks.log)] == expected
+
+
+def test_a_copy_that_somebody_removed_takes_no_log_along(tmp_path: Path) -> None:
+    """1. All is copied. 2. The copy is removed. 3. The disk that it was on is offline. The log is on the other one."""
+
+    class Removing(LocalFileSystem):
+        def rename(self, source: str, target: str) -> None:
+            if source.endswith("-future"):
+                shutil.rmtree(source)
+            super().rename(source, target)
+
+    disks = Disks(tmp_path, Removing())
+    disks.fill()
+    disks.move(disks.second)
+    (failure,) = disks.failures
+    assert disks.logs.on_storage_error(failure.path, failure) == []
+    assert disks.logs.live_directories == [disks.first]
+    append(disks.log, batch([b"acknowledged"]))
+    assert [[one.topic_partition for one in info.logs] for info in disks.logs.describe()] == [[PARTITION], []]
