@@ -10,7 +10,11 @@ import pytest
 import structlog
 
 from kavka.errors import StorageError
-from kavka.log.decide.checkpoint import CLEANER_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from kavka.log.decide.checkpoint import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
 from kavka.log.home_loader import LoadReport
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogDirectoryInfo, LogManager, LogManagerSettings
@@ -66,10 +70,14 @@ def filled(logs: LogManager, *counts: int, directory: Path | None = None) -> Non
 # -- starts
 
 
-def test_what_nobody_says_is_not_so() -> None:
+def test_what_nobody_says_is_not_so(tmp_path: Path) -> None:
     assert not LoadReport(0, 0, [], {}, {}).was_clean
     assert not LogDirectoryInfo("/a", None, 0, 0, []).is_cordoned
     assert LogManagerSettings().recovery_threads == 1
+    logs = LogManager(Disk(), [str(tmp_path)], LogManagerSettings(1, "c"), lambda topic: CONFIG)
+    assert not logs.load(NOW_MS).was_clean
+    assert (logs.recovery_threads, logs.producer_id_expiration_ms) == (1, 86_400_000)
+    assert [info.is_cordoned for info in logs.describe()] == [False]
 
 
 def test_names_are_made_of_zeros_where_nothing_is_drawn(tmp_path: Path) -> None:
@@ -176,6 +184,21 @@ def test_a_mark_that_vouches_for_more_than_there_is_is_not_believed(tmp_path: Pa
     report = manager(Disk(), Jobs(), 1, tmp_path).load(NOW_MS)
     assert 0 in [reason.offset for _, reason in report.reasons]
     assert not report.was_clean
+
+
+def test_a_stop_was_not_clean_where_a_log_begins_behind_all_that_is_there(tmp_path: Path) -> None:
+    """The mark is believed, and yet the first segment, at 0, is of no use."""
+    logs = started(tmp_path)
+    filled(logs, 1)
+    logs.close(NOW_MS)
+    (tmp_path / LOG_START_OFFSET_CHECKPOINT).write_text("0\n1\norders 0 5\n")
+    logs = manager(Disk(), Jobs(), 1, tmp_path)
+    report = logs.load(NOW_MS)
+    assert [(reason.what, reason.offset) for _, reason in report.reasons] == [("segment dropped", 0)]
+    assert not report.was_clean
+    log = logs.get(ORDERS)
+    assert log is not None
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
 
 
 @pytest.mark.parametrize(
