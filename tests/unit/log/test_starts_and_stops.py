@@ -307,3 +307,38 @@ def test_a_log_that_cannot_be_written_at_the_end_keeps_no_other_from_being_flush
     assert jobs.given == [(2, 4)]
     assert all(log.recovery_point == 1 for log in others)
     assert [(path / ".kafka_cleanshutdown").exists() for path in paths] == [False, True]
+
+
+def test_a_start_that_did_not_come_to_its_end_leaves_no_mark(tmp_path: Path) -> None:
+    """The mark would vouch for logs that nobody has read."""
+    logs = started(tmp_path)
+    filled(logs, 2)
+    logs.release()
+    jobs = Jobs()
+
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    jobs.before = fail
+    logs = manager(Disk(), jobs, 1, tmp_path)
+    with pytest.raises(RuntimeError):
+        logs.load(NOW_MS)
+    logs.close(NOW_MS)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    assert logs.is_released
+
+
+def test_a_sync_that_fails_beside_others_fails_its_own_log(tmp_path: Path) -> None:
+    paths = tmp_path / "a", tmp_path / "b"
+    disk, jobs = Disk(), Jobs()
+    logs = started(*paths, disk=disk, jobs=jobs, threads=2)
+    filled(logs, 1, 1, directory=paths[0])
+    filled(logs, 1, 1, directory=paths[1])
+    every = list(logs)
+    disk.fails = lambda asked, path: asked == "sync directory" and path == str(paths[0])
+    jobs.given.clear()
+    logs.close(NOW_MS)
+    assert jobs.given == [(4, 4)]
+    assert [log.failure is None for log in every] == [False, False, True, True]
+    assert [log.recovery_point for log in every] == [0, 0, 1, 1]
+    assert [(path / ".kafka_cleanshutdown").exists() for path in paths] == [False, True]
