@@ -347,9 +347,15 @@ def test_of_a_batch_that_is_believed_64_blocks_are_looked_at(blocks: int, code: 
     full = bytes(cramjam.lz4.compress_block(bytes(4 << 20), store_size=False))
     one = (1 << 31 | 1).to_bytes(4, "little") + b"?"
     frame = (
-        b"\x04\x22\x4d\x18\x60\x70\x73" + (len(full).to_bytes(4, "little") + full) * 5 + one * (blocks - 5) + bytes(4)
+        b"\x04\x22\x4d\x18\x60\x70\x73"
+        + (len(full).to_bytes(4, "little") + full) * 5
+        + one * (blocks - 6)
+        + (1 << 31 | 2).to_bytes(4, "little")
+        + b"??"
+        + bytes(4)
     )
-    most = 5 * (4 << 20) + blocks - 5
+    most = 5 * (4 << 20) + blocks - 4
+    # Seven bytes for each record: with 64 blocks there is room for so many to the last byte.
     for count, expected in ((most // 7, ErrorCode.NONE), (most // 7 + 1, code)):
         header = header_of(1)._replace(attributes=3, record_count=count, last_offset_delta=count - 1)
         assert answer(seal(header, frame)) is expected
@@ -357,7 +363,14 @@ def test_of_a_batch_that_is_believed_64_blocks_are_looked_at(blocks: int, code: 
 
 @pytest.mark.parametrize("base", [-(1 << 62) - 1, (1 << 63) - 1])
 def test_timestamps_that_stay_within_64_bits_need_no_walk(base: int) -> None:
+    """Of so many records a walk would end with MESSAGE_TOO_LARGE."""
     assert answer(deflated(alike(TOO_MANY), TOO_MANY, base_timestamp=base)) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("offset_ms", [-1000, 1000])
+def test_timestamps_at_the_edge_of_what_a_topic_takes_need_no_walk(offset_ms: int) -> None:
+    at_the_edge = deflated(alike(TOO_MANY), TOO_MANY, base_timestamp=NOW_MS + offset_ms)
+    assert answer(at_the_edge, NARROW) is ErrorCode.NONE
 
 
 TOO_MANY = LOOKED_AT_PARTS + 1000
