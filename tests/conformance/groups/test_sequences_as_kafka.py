@@ -15,7 +15,7 @@ from tests.fuzz.sequences.themes import THEMES
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
-SEQUENCES = {"groups": 10, "mixed": 5, "streams": 6, "administration": 6}
+SEQUENCES = {"groups": 10, "mixed": 5, "streams": 6, "share": 6, "administration": 6}
 STEPS = 40
 
 

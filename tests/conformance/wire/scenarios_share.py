@@ -59,9 +59,9 @@ def delete(group: str, *topics: str) -> Any:
     return m.DeleteShareGroupOffsetsRequest(group_id=group, topics=listed)
 
 
-def fetch(group: str, member: str, epoch: int, topic: uuid.UUID, *acks: Any, **fields: Any) -> Any:
+def fetch(group: str, member: str, epoch: int, topic: uuid.UUID, *acks: Any, partition: int = 0, **fields: Any) -> Any:
     batches = [fetching.AcknowledgementBatch(first_offset=a, last_offset=b, acknowledge_types=c) for a, b, c in acks]
-    partition = fetching.FetchPartition(partition_index=0, acknowledgement_batches=batches)
+    wanted = fetching.FetchPartition(partition_index=partition, acknowledgement_batches=batches)
     return m.ShareFetchRequest(
         **{
             "group_id": group,
@@ -72,7 +72,7 @@ def fetch(group: str, member: str, epoch: int, topic: uuid.UUID, *acks: Any, **f
             "max_bytes": 1 << 20,
             "max_records": 500,
             "batch_size": 500,
-            "topics": [fetching.FetchTopic(topic_id=topic, partitions=[partition])],
+            "topics": [fetching.FetchTopic(topic_id=topic, partitions=[wanted])],
             **fields,
         }
     )
@@ -371,7 +371,11 @@ def share_fetch_wishes(session: WireSession, version: int) -> None:
     ask("no records", epoch=2, max_records=0)
     ask("all", epoch=3, max_records=4, share_acquire_mode=1)
     ask("acknowledged, and no bytes", (0, 3, [ACCEPT]), epoch=4, max_bytes=0)
-    ask("more bytes than it takes", epoch=5, min_bytes=1 << 20, max_bytes=10, max_wait_ms=100)
+    ask("no records, of a partition that is not there", epoch=0, max_records=0, partition=9)
+    ask("no bytes, of one more", epoch=1, max_bytes=0, partition=8)
+    ask("no records, again", epoch=2, max_records=0)
+    ask("all, again", epoch=3)
+    ask("more bytes than it takes", epoch=4, min_bytes=1 << 20, max_bytes=10, max_wait_ms=100)
 
 
 @scenario(ApiKey.SHARE_ACKNOWLEDGE, min_version=2)

@@ -161,7 +161,7 @@ def pruned(answer: Any) -> Any:
     if isinstance(answer, dict):
         return {name: pruned(value) for name, value in answer.items()}
     if isinstance(answer, list):
-        rows = [pruned(each) for each in answer if not (isinstance(each, dict) and _is_idle(each))]
+        rows = [each for each in map(pruned, answer) if not (isinstance(each, dict) and _is_idle(each))]
         if rows and isinstance(rows[0], dict) and "name" in rows[0] and "value" in rows[0]:
             return {row["name"]: row for row in rows}
         if rows and isinstance(rows[0], str):
@@ -171,6 +171,9 @@ def pruned(answer: Any) -> Any:
 
 
 def _is_idle(row: dict[str, Any]) -> bool:
+    if "acquired_records" in row and "acknowledge_error_code" in row:  # Kafka names some once more than kavka.
+        codes = row["error_code"], row["acknowledge_error_code"]
+        return not any((*codes, row["acquired_records"], row["records"]))
     return "error_code" not in row and any(row.get(name) == [] for name in PARTS)
 
 
@@ -247,6 +250,7 @@ def _name_in(struct: Struct) -> tuple[Any, ...]:
         "feature",
         "group_id",
         "topic",
+        "topic_name",
         "topic_id",
         "partition_index",
         "partition",

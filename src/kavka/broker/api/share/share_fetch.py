@@ -86,13 +86,15 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
         )
     is_final, is_first = message.share_session_epoch == FINAL_EPOCH, message.share_session_epoch == FIRST_EPOCH
     # Taken before anything waits: the session is this request's until its answer.
-    asks_for_none = message.is_renew_ack or message.max_bytes <= 0 or message.max_records == 0
-    fetched = [] if is_final or asks_for_none else session.turned()
+    fetched = [] if is_final or message.is_renew_ack else session.turned()
+    asks_for_none = message.max_bytes <= 0 or message.max_records == 0
     pending = acknowledge(broker, request, who, batches, Kind(request.header.api_version >= 2, message.is_renew_ack))
     given: list[Given] = []
-    shown: Sequence[PartitionId] = fetched if is_first else ()
-    owed_ms = request.meter.owed_ms() if request.meter is not None and fetched else 0
-    if fetched and not owed_ms:
+    shown: Sequence[PartitionId] = fetched if is_first and not asks_for_none else ()
+    owed_ms = request.meter.owed_ms() if request.meter is not None and fetched and not asks_for_none else 0
+    if fetched and asks_for_none:
+        given = _refused(broker, request, session, fetched)
+    elif fetched and not owed_ms:
         partitions, refusals = readable(broker, request, fetched)
         wish = Wish(message.max_records, message.batch_size, is_exact=message.share_acquire_mode == _RECORD_LIMIT)
         max_bytes = min(message.max_bytes, broker.config.fetch_max_bytes)
@@ -109,6 +111,16 @@ async def _fetch(broker: ShareBroker, request: Request, message: ShareFetchReque
         request.meter.gave(_size_of(given), owed_ms)
     lock_ms = broker.share.leaders.settings(who[0]).limits.lock_ms
     return _response(broker, request, given, outcomes, shown, lock_ms)
+
+
+def _refused(
+    broker: ShareBroker, request: Request, session: ShareSession, fetched: Sequence[PartitionId]
+) -> list[Given]:
+    """What is refused of a fetch that asks for no records."""
+    _, refusals = readable(broker, request, fetched)
+    session.told = refusals
+    session.take_unsaid(refusals, refusals)
+    return [Given(partition, error) for partition, error in refusals.items()]
 
 
 def _withheld(broker: ShareBroker, request: Request, group_id: str) -> Withheld:
