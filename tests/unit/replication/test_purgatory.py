@@ -36,7 +36,7 @@ def test_a_change_of_any_watched_key_completes_and_forgets_all_keys() -> None:
         assert purgatory.size == 1
         assert purgatory.check("a") == 0
         assert purgatory.check("b") == 1
-        assert await operation.answer == "changed by b"
+        assert operation.answer.result() == "changed by b"
         assert purgatory.size == 0
         assert not purgatory.watched
 
@@ -79,7 +79,7 @@ def test_stopping_answers_all_as_if_their_time_were_up() -> None:
         for operation in operations:
             purgatory.watch(operation, ("a", "b"), 60_000)
         purgatory.expire_all()
-        assert [await operation.answer for operation in operations] == ["expired"] * 3
+        assert [operation.answer.result() for operation in operations] == ["expired"] * 3
         assert purgatory.size == 0
 
     asyncio.run(scenario())
