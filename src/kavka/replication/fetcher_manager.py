@@ -74,7 +74,7 @@ class FetcherManager:
 
     # -- what the controller says
 
-    def follow(self, items: Sequence[Followed], now_ms: int = 0) -> None:
+    def follow(self, items: Sequence[Followed]) -> None:
         """Fetches each of the partitions from its leader from now on. One that is followed in the same leader epoch
         goes on as it is; one that nobody leads (-1) is not fetched. After `stop` and `abort` none is: the controller,
         which may be this very broker, gives orders while logs are closed and marked as whole."""

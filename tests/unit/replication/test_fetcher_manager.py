@@ -77,7 +77,7 @@ class Fetcher:
             self.partitions.states[partition.topic_partition] = SimpleNamespace(
                 partition=partition, leader_epoch=leader_epoch, lag=None, stage=Stage.FETCHING
             )
-        self.on_follow()
+            self.on_follow()
 
     def unfollow(self, topic_partition: TopicPartition) -> None:
         del self.partitions.states[topic_partition]
@@ -184,6 +184,8 @@ def test_what_nobody_leads_is_not_fetched() -> None:
     assert (len(one), made) == (0, [])
     one.follow(followed(0, 1))
     one.follow(followed(0, leader=NO_LEADER, epoch=4) + followed(2))
+    one.follow(followed(0, leader=NO_LEADER, epoch=4))
+    one.unfollow([tp(0)])
     assert indices(made[0]) == [1, 2]
     assert one.state(tp(0)) is None
     one.follow(followed(0, epoch=5))
@@ -309,6 +311,8 @@ def test_the_end_waits_for_all_that_runs_also_of_fetchers_that_ended_before() ->
         assert asyncio.get_running_loop().time() == pytest.approx(3.0)
         assert [fetcher.closed for fetcher in made] == [1, 1, 1]
         assert (len(one), one.state(tp(1))) == (0, None)
+        one.on_log_start_moved(tp(1))
+        assert made[1].partitions.log_starts == []
         one.follow(followed(5))
         assert (len(one), len(made)) == (0, 3), "nothing is followed after the end"
 
