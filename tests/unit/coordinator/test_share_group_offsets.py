@@ -60,10 +60,10 @@ def replay(of: ShareGroup, *records: CoordinatorRecord) -> ShareGroup:
 
 def test_new_positions_are_set_in_a_new_epoch_and_noted_as_not_there_yet() -> None:
     of = group(StatePartitions(initialized={ORDERS: named("orders", 0, 1, 2)}, deleting={BILLS: "bills"}))
-    decision = decide_alteration(of, {"orders": {0: 7, 9: 1}, "bills": {0: 2}, "nowhere": {0: 1}}, Known())
+    decision = decide_alteration(of, {"orders": {0: 7, 3: 1}, "bills": {0: 2}, "nowhere": {0: 1}}, Known())
     assert (decision.epoch, decision.offsets) == (5, {ORDERS: {0: 7}, BILLS: {0: 2}})
     assert [(each.topic, each.partition, each.error) for each in decision.refused] == [
-        ("orders", 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("orders", 3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("nowhere", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     replay(of, *decision.records)

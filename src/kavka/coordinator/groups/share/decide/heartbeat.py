@@ -92,9 +92,9 @@ class ShareDecision(NamedTuple):
 
     records: Sequence[CoordinatorRecord]
     answer: ShareAnswer
-    epoch: int = 0
-    to_initialize: Mapping[uuid.UUID, NamedPartitions] = {}
-    is_at_rest: bool = False
+    epoch: int
+    to_initialize: Mapping[uuid.UUID, NamedPartitions]
+    is_at_rest: bool
 
 
 def check_request(request: ShareHeartbeat) -> None:
@@ -131,7 +131,7 @@ def decide_heartbeat(group: ShareGroup, request: ShareHeartbeat, now: ShareNow) 
         # Nothing can follow for the group: most heartbeats come then, and look at no other member.
         target = _read_by(updated, group.target_of(updated.member_id), now.topics)
         after = _with_target(group, updated, group.assignment_epoch, target, records)
-        return ShareDecision(records, _answer(group, request, after, now), group.epoch, is_at_rest=not records)
+        return ShareDecision(records, _answer(group, request, after, now), group.epoch, {}, is_at_rest=not records)
     members = {**group.members, updated.member_id: updated}
     read = {name for member in members.values() for name in member.topics}
     epoch, hashed = group.epoch, group.metadata_hash
