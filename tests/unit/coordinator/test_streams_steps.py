@@ -161,16 +161,15 @@ def test_a_member_in_an_unknown_state_must_have_given_back_all() -> None:
 
 HOST, OTHER = Endpoint("h", 1), Endpoint("h", 2)
 PARTS = {
-    "0": ConfiguredSubtopology(3, ("t", "small"), (), (), (internal("r"), internal("t"))),
     "1": ConfiguredSubtopology(1, ("gone",), (), (), ()),
+    "2": ConfiguredSubtopology(3, ("t", "small"), (), (), (internal("r"), internal("t"))),
 }
 
 
 def test_an_endpoint_serves_the_partitions_of_what_its_tasks_read() -> None:
     topics = HandMadeTopics(t=3, small=1, r=2, elsewhere=5)
-    one = replace(
-        member(Tasks({"1": frozenset({0}), "9": frozenset({0}), "0": frozenset({2, 0})}, ids(1))), endpoint=HOST
-    )
+    has = Tasks({"2": frozenset({2, 0}), "1": frozenset({0}), "0": frozenset({0})}, {"2": frozenset({1})})
+    one = replace(member(), assigned=has, endpoint=HOST)
     assert endpoints_of([one, member(), replace(member(), endpoint=OTHER)], PARTS, topics) == [
         EndpointPartitions(
             HOST,
