@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from kavka.coordinator.groups.streams.decide import group as group_module
 from kavka.coordinator.groups.streams.decide.group import MemberState, StreamsGroup, StreamsMember
 from kavka.coordinator.groups.streams.decide.tasks import NOTHING, Task, Tasks
 from kavka.coordinator.groups.streams.decide.topology import Configured
@@ -42,6 +43,19 @@ def test_a_new_group_has_the_epochs_that_kafka_begins_with() -> None:
     assert (group.state, dict(group.configs), group.topology, group.configured) == ("Empty", {}, None, None)
     assert (group.delayed_until_ms, group.shutdown_asked_by) == (None, None)
     assert group.target_of("one") == NOTHING
+
+
+def test_numbers_in_the_log_and_in_requests_are_kafkas() -> None:
+    assert {state.name: state.value for state in MemberState} == {
+        "STABLE": 1,
+        "UNREVOKED_TASKS": 2,
+        "UNRELEASED_TASKS": 3,
+        "UNKNOWN": 127,
+    }
+    assert (group_module.JOINING_EPOCH, group_module.LEAVING_EPOCH, group_module.STATIC_LEAVING_EPOCH) == (0, -1, -2)
+    bare = StreamsMember("one")
+    assert (bare.epoch, bare.previous_epoch, bare.rebalance_timeout_ms, bare.topology_epoch) == (0, 0, -1, -1)
+    assert (bare.state, bare.assigned, bare.revoking) == (MemberState.STABLE, NOTHING, NOTHING)
 
 
 def test_a_groups_state_is_that_of_its_epochs_topology_and_members() -> None:
