@@ -216,7 +216,7 @@ def test_what_cannot_be_noted_first_is_not_asked_for() -> None:
 
 
 def test_an_administrator_waits_until_states_that_are_being_made_are_there() -> None:
-    """Else one would be made behind the deletion, and nobody could load it (I4)."""
+    """Else one would be made behind the deletion, and nobody could load it."""
 
     async def scenario() -> None:
         case = ShareCase()

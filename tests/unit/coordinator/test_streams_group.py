@@ -203,6 +203,7 @@ def test_who_manages_its_partitions_itself_may_commit_where_there_is_no_member()
     ("member", "epoch", "code"),
     [
         (None, -1, None),
+        (None, 0, ErrorCode.UNKNOWN_MEMBER_ID),
         (None, 5, ErrorCode.UNKNOWN_MEMBER_ID),
         ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
         ("one", -1, ErrorCode.STALE_MEMBER_EPOCH),

@@ -254,7 +254,7 @@ def test_who_leaves_gives_its_tasks_to_the_others() -> None:
         await case.beat("one")
         two = await case.beat("two")
         left = await case.beat("one", -1)
-        assert (left.member_id, left.member_epoch) == ("one", -1)
+        assert (left.member_id, left.member_epoch, left.endpoint_epoch) == ("one", -1, 0)
         assert active(await case.beat("two", two.member_epoch, has={})) == {"0": [0, 1, 2, 3]}
         await case.beat("two", -1)
         assert case.group.state == "Empty"

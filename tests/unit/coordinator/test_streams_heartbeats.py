@@ -158,6 +158,8 @@ def codes(decision: Decision) -> list[str]:
         (1, {"active": {}}, "If one task-type is non-null, all must be non-null."),
         (1, {"standby": {}}, "If one task-type is non-null, all must be non-null."),
         (1, {"warmup": {}}, "If one task-type is non-null, all must be non-null."),
+        (1, {"standby": {}, "warmup": {}}, "If one task-type is non-null, all must be non-null."),
+        (1, {"active": {}, "warmup": {}}, "If one task-type is non-null, all must be non-null."),
         (1, {"active": {}, "standby": {}}, "If one task-type is non-null, all must be non-null."),
         (1, {"topology": STATELESS}, "Topology can only be provided when (re-)joining."),
     ],

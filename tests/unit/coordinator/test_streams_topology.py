@@ -215,6 +215,10 @@ def test_parts_are_gone_over_in_the_order_of_a_hash_map() -> None:
     thirteen, thirty = (in_hash_order(str(number) for number in range(count - 1, -1, -1)) for count in (13, 30))
     assert thirteen == ["11", "12", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]
     assert thirty == [*map(str, (*range(22, 30), *range(10, 20), *range(10), 20, 21))]
+    twelve = in_hash_order(map(str, range(12)))
+    assert twelve == ["0", "11", *map(str, range(1, 11))], "of three quarters as many keys as buckets"
+    several = ["orders", "payments", "customers", "shipments", "invoices", "returns"]
+    assert in_hash_order(several) == ["invoices", "payments", "orders", "returns", "customers", "shipments"]
     words = ["clicks", "über", "views", "Aa", "BB", "\U0001f600", "0"]
     assert in_hash_order(words) == ["Aa", "BB", "0", "über", "\U0001f600", "clicks", "views"]
 
