@@ -56,6 +56,7 @@ def test_numbers_in_the_log_and_in_requests_are_kafkas() -> None:
     bare = StreamsMember("one")
     assert (bare.epoch, bare.previous_epoch, bare.rebalance_timeout_ms, bare.topology_epoch) == (0, 0, -1, -1)
     assert (bare.state, bare.assigned, bare.revoking) == (MemberState.STABLE, NOTHING, NOTHING)
+    assert bare.is_reconciled_to(0)
 
 
 def test_a_groups_state_is_that_of_its_epochs_topology_and_members() -> None:

@@ -435,6 +435,12 @@ def test_the_first_assignment_waits_for_members() -> None:
     assert decide_delayed(case.group, case.now)[0] == [], "it is assigned"
 
 
+def test_the_shortest_wait_is_a_millisecond() -> None:
+    case = Decided(initial_delay_ms=1)
+    assert codes(case.beat("one")) == ["ASSIGNMENT_DELAYED"]
+    assert case.group.delayed_until_ms == 1_001
+
+
 def test_topics_that_came_while_the_first_assignment_waited_count() -> None:
     case = Decided(initial_delay_ms=3_000)
     case.beat("one", application=COUNTS)
