@@ -230,7 +230,7 @@ def test_of_a_time_index_that_is_no_index_all_headers_are_looked_at(tmp_path: Pa
     """The last of them would be one if its first bytes were left out: so early are the timestamps."""
     log = cold(tmp_path, NotingFileSystem(), [number - NOW_MS for number in (100, 200, 300, 300)])
     path = tmp_path / f"{0:020d}.timeindex"
-    data = path.read_bytes() + b"\x00" * 12
+    data = struct.pack("!qiqiqiqi", 100, 0, 200, 1, 300, 2, 400, 3)
     path.unlink() if left is None else path.write_bytes(data[:left])
     search = TimestampSearch.of(log, 201)
     list(search.steps())
