@@ -169,13 +169,20 @@ class HomeLoader:
         """Marks of moves, to be removed when every directory is loaded: nobody could take the other one then."""
 
     def find_moved(self, paths: Iterable[str]) -> None:
-        """Looks for logs whose move was ended by a crash: two directories have their names, and one of them a mark."""
+        """Looks for logs whose move was ended by a crash: two directories have their names, and one of them a mark, or
+        the mark with the higher number."""
+        from kavka.log.log_move import moves_noted  # late: few brokers move a log between their directories
+
+        numbers: dict[TopicPartition, int] = {}
         for path in paths:
             try:
                 for name in self._filesystem.list_directories(path):
                     partition = parse_directory_name(name)
-                    if partition is not None and self._filesystem.exists(f"{path}/{name}/{MOVED_MARK}"):
-                        self._moved[partition] = path
+                    if partition is None or not self._filesystem.exists(f"{path}/{name}/{MOVED_MARK}"):
+                        continue
+                    number = moves_noted(self._filesystem, f"{path}/{name}")
+                    if number >= numbers.get(partition, 0):
+                        self._moved[partition], numbers[partition] = path, number
             except StorageError as error:
                 _logger.warning("log directory not read", directory=path, why=str(error))
 

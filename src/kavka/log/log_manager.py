@@ -481,7 +481,9 @@ class LogManager:
         self._filesystem.rename(former, deleted)
         self._filesystem.sync_directory(source.path)
         source.pending.append(DeletedDirectory(now_ms + log.config.file_delete_delay_ms, deleted))
-        self._filesystem.remove(f"{log.directory}/{MOVED_MARK}")
+        if not self._offline:
+            # A disk that is back at the next start may have a copy that an earlier move could not rename.
+            self._filesystem.remove(f"{log.directory}/{MOVED_MARK}")
         for home in (target, source):
             self._checkpoints.write_all(home)
         del source.former[partition]

@@ -13,7 +13,8 @@ TOPIC-PARTITION.ID-future, as with Kafka, and counts for nothing before `finish`
     3. the copy gets the name TOPIC-PARTITION, is the log      a restart takes the marked one, and removes the other
        from now on, and is synced
     4. the former directory is renamed, to be deleted later    the copy is all there is
-    5. the mark is removed
+    5. the mark is removed; where a log directory is offline,  it is there until a start finds all of them
+       which may have an older copy, it stays
 
 Invariants
   I1  What was durable before the move is durable in the copy before step 3.
@@ -61,6 +62,16 @@ class _Copied:
         self.synced = 0
         self.indexes = False
         """Whether its indexes are there, as they were when it had been rolled."""
+
+
+def moves_noted(filesystem: FileSystem, directory: str) -> int:
+    """The number in the mark of a log's directory: of two that are marked, the later copy has the higher one. 0 where
+    there is no mark, and in the empty marks of before. Raises `StorageError`."""
+    try:
+        text = bytes(filesystem.read(f"{directory}/{MOVED_MARK}"))
+    except FileNotFoundError:
+        return 0
+    return int(text) if text.isdigit() and len(text) < 20 else 0
 
 
 class Progress(NamedTuple):
@@ -144,7 +155,7 @@ class LogMove:
                 # Durably: a clean stop takes a snapshot that is there for one that lasts.
                 filesystem.write_atomically(f"{self.path}/{name}", filesystem.read(f"{former}/{name}"))
         filesystem.write_atomically(f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", format_epochs(log.epoch_entries))
-        filesystem.write_atomically(f"{self.path}/{MOVED_MARK}", b"")
+        filesystem.write_atomically(f"{self.path}/{MOVED_MARK}", b"%d" % (moves_noted(filesystem, former) + 1))
         filesystem.rename(self.path, path)
         log.relocate(path)
         filesystem.sync_directory(path.rpartition("/")[0])

@@ -317,7 +317,7 @@ def test_the_copy_is_whole_and_durable_before_it_takes_the_name() -> None:
     assert copied(disk, 200, ".snapshot", of=NEW) == b"producers"
     small = {name: bytes(disk.files[f"{NEW}/{name}"]) for name in disk.list_files(NEW) if not name.startswith("0")}
     assert small == {
-        ".kavka-moved": b"",
+        ".kavka-moved": b"1",
         "leader-epoch-checkpoint": b"0\n1\n3 12\n",
         "partition.metadata": b"topic id",
     }

@@ -40,15 +40,16 @@ def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 class Disks:
     """A broker's logs in two directories, and the log of one partition in the first."""
 
-    def __init__(self, path: Path, filesystem: LocalFileSystem | None = None) -> None:
+    def __init__(self, path: Path, filesystem: LocalFileSystem | None = None, more: tuple[str, ...] = ()) -> None:
         self.first, self.second = str(path / "first"), str(path / "second")
+        self.directories = [self.first, self.second, *more]
         self.filesystem = filesystem or LocalFileSystem()
         self.open()
 
     def open(self) -> None:
         self.logs = LogManager(
             self.filesystem,
-            [self.first, self.second],
+            self.directories,
             LogManagerSettings(1, "cluster"),
             lambda topic: CONFIG,
             draw=lambda limit: 7,
@@ -401,3 +402,46 @@ def test_a_copy_that_somebody_removed_takes_no_log_along(tmp_path: Path) -> None
     assert disks.logs.live_directories == [disks.first]
     append(disks.log, batch([b"acknowledged"]))
     assert [[one.topic_partition for one in info.logs] for info in disks.logs.describe()] == [[PARTITION], []]
+
+
+class FailingRenames(LocalFileSystem):
+    """Cannot rename the log's directory in the log directories `failing`."""
+
+    def __init__(self) -> None:
+        self.failing: list[str] = []
+
+    def rename(self, source: str, target: str) -> None:
+        if source in [f"{directory}/{PARTITION}" for directory in self.failing]:
+            raise StorageError(source, "input/output error")
+        super().rename(source, target)
+
+
+@pytest.mark.parametrize("name", ["a-third", "z-third"])
+@pytest.mark.parametrize("second_fails", [False, True])
+def test_a_log_that_moves_on_from_a_disk_that_failed_is_the_one_that_a_restart_takes(
+    tmp_path: Path, name: str, second_fails: bool
+) -> None:
+    """1. The log moves on to the second disk; the first fails and keeps the former directory. 2. It moves on to a
+    third; the second fails at the same step, or does not. 3. Records are acknowledged. 4. At a restart all three are
+    there again, in any order."""
+    filesystem, third = FailingRenames(), str(tmp_path / name)
+    disks = Disks(tmp_path, filesystem, (third,))
+    disks.directories.sort(reverse=name == "z-third")
+    disks.fill()
+    expected = [record.value for record in records(disks.log)]
+    filesystem.failing = [disks.first, disks.second] if second_fails else [disks.first]
+    for target in (disks.second, third):
+        assert disks.move(target) is ErrorCode.NONE
+        for failure in disks.failures:
+            disks.logs.on_storage_error(failure.path, failure)
+        disks.failures.clear()
+        append(disks.log, batch([b"acknowledged"]))
+        expected.append(b"acknowledged")
+    assert disks.log.directory == f"{third}/{PARTITION}"
+    filesystem.failing = []
+    disks.logs.release()
+    disks.open()
+    assert disks.log.directory == f"{third}/{PARTITION}"
+    assert [record.value for record in records(disks.log)] == expected
+    assert MOVED_MARK not in filesystem.list_files(disks.log.directory)
+    assert str(PARTITION) not in disks.names(disks.first) + disks.names(disks.second)
