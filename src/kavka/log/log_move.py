@@ -13,8 +13,10 @@ TOPIC-PARTITION.ID-future, as with Kafka, and counts for nothing before `finish`
     3. the copy gets the name TOPIC-PARTITION, is the log      a restart takes the marked one, and removes the other
        from now on, and is synced
     4. the former directory is renamed, to be deleted later    the copy is all there is
-    5. the mark is removed; where a log directory is offline,  it is there until a start finds all of them
-       which may have an older copy, it stays
+    5. the mark is removed                                     nothing is left of the move
+
+    A log directory that is offline may have an older copy, so the mark stays until a start finds all directories. Where
+    step 3 fails, the copy may have the name all the same: the log gets a mark with a higher number.
 
 Invariants
   I1  What was durable before the move is durable in the copy before step 3.
@@ -32,6 +34,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from kavka.errors import StorageError
 from kavka.filesystem import File, FileSystem
 from kavka.log.decide.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, format_epochs
 from kavka.log.decide.directory_names import MOVED_MARK
@@ -155,8 +158,14 @@ class LogMove:
                 # Durably: a clean stop takes a snapshot that is there for one that lasts.
                 filesystem.write_atomically(f"{self.path}/{name}", filesystem.read(f"{former}/{name}"))
         filesystem.write_atomically(f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", format_epochs(log.epoch_entries))
-        filesystem.write_atomically(f"{self.path}/{MOVED_MARK}", b"%d" % (moves_noted(filesystem, former) + 1))
-        filesystem.rename(self.path, path)
+        number = moves_noted(filesystem, former) + 1
+        filesystem.write_atomically(f"{self.path}/{MOVED_MARK}", b"%d" % number)
+        try:
+            filesystem.rename(self.path, path)
+        except StorageError:
+            # It may have the name all the same. The log goes on where it is, and a restart takes the higher number.
+            filesystem.write_atomically(f"{former}/{MOVED_MARK}", b"%d" % (number + 1))
+            raise
         log.relocate(path)
         filesystem.sync_directory(path.rpartition("/")[0])
         return former

@@ -330,7 +330,8 @@ def test_a_log_that_is_gone_during_its_move_fails_the_disk_that_had_it(tmp_path:
 
 
 class FailingOnceNamed(LocalFileSystem):
-    """Cannot sync a log directory, or remove the mark there, when a copy has got the log's name in it."""
+    """Cannot sync a log directory, or remove the mark there, when a copy has got the log's name in it; or says of that
+    last renaming that it failed (`name`)."""
 
     def __init__(self, step: str) -> None:
         self.step = step
@@ -349,6 +350,8 @@ class FailingOnceNamed(LocalFileSystem):
         if not source.startswith(self.directory):
             self._fail("rename", source)
         super().rename(source, target)
+        if target == f"{self.directory}/{PARTITION}":
+            self._fail("name", source)
 
     def remove(self, path: str) -> None:
         if path.endswith(MOVED_MARK):
@@ -361,7 +364,7 @@ class FailingOnceNamed(LocalFileSystem):
         super().write_atomically(path, data, durable=durable)
 
 
-@pytest.mark.parametrize("step", ["sync", "rename", "remove", "checkpoint"])
+@pytest.mark.parametrize("step", ["name", "sync", "rename", "remove", "checkpoint"])
 def test_what_is_acknowledged_after_a_disk_failed_at_the_end_of_a_move_is_there_after_a_restart(
     tmp_path: Path, step: str
 ) -> None:
