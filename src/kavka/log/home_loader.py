@@ -171,8 +171,6 @@ class HomeLoader:
     def find_moved(self, paths: Iterable[str]) -> None:
         """Looks for logs whose move was ended by a crash: two directories have their names, and one of them a mark, or
         the mark with the higher number."""
-        from kavka.log.log_move import moves_noted  # late: few brokers move a log between their directories
-
         numbers: dict[TopicPartition, int] = {}
         for path in paths:
             try:
@@ -180,6 +178,8 @@ class HomeLoader:
                     partition = parse_directory_name(name)
                     if partition is None or not self._filesystem.exists(f"{path}/{name}/{MOVED_MARK}"):
                         continue
+                    from kavka.log.log_move import moves_noted  # late: few starts find a mark
+
                     number = moves_noted(self._filesystem, f"{path}/{name}")
                     if number >= numbers.get(partition, 0):
                         self._moved[partition], numbers[partition] = path, number

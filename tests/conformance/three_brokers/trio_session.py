@@ -195,7 +195,7 @@ class TrioSession(WireSession):
         for _ in range(batches):
             data = pr.PartitionProduceData(index=0, records=batch([bytes(size)]))
             request = m.ProduceRequest(
-                acks=1, timeout_ms=15_000, topic_data=[pr.TopicProduceData(name=topic, partition_data=[data])]
+                acks=-1, timeout_ms=15_000, topic_data=[pr.TopicProduceData(name=topic, partition_data=[data])]
             )
             answer = self.broker(leader).ask(request, 8)
             assert answer.responses[0].partition_responses[0].error_code == 0, answer

@@ -57,7 +57,6 @@ def forgotten(following: Following) -> list[int]:
     return [index for topic in request.forgotten_topics_data for index in topic.partitions]
 
 
-@pytest.mark.setting("replica.socket.timeout.ms", "num.replica.fetchers")
 def test_without_settings_a_fetcher_has_apache_kafkas_defaults() -> None:
     # ReplicationConfigs of Apache Kafka 3.9
     assert FetcherSettings() == (1, 500, 1, 1_048_576, 10_485_760, 1_000, 30_000, "3.9-IV0")
