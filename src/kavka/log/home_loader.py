@@ -7,8 +7,8 @@ removed; whether the logs need recovery; and how many are read at a time. What t
 Invariants
   I1  The clean-shutdown mark is removed, durably, before a log is read.
   I2  A log that belongs to no topic (a stray) is neither read nor written, only named.
-  I3  Of two directories that have the name of one partition, the one with the mark of a move is the log. Without such a
-      mark nobody can say, and the start is refused.
+  I3  Of two directories that have the name of one partition, the one with the mark of a move is the log; of two with a
+      mark, the one with the higher number. Without a mark nobody can say, and the start is refused.
 
 Source: Kafka's LogManager.loadLogs and loadLog; KAFKA-15375 for I1.
 """
@@ -146,6 +146,16 @@ class HomePlan(NamedTuple):
     strays: list[str]
 
 
+def moves_noted(filesystem: FileSystem, directory: str) -> int:
+    """The number in the mark of a log's directory: of two that are marked, the later copy has the higher one. 0 where
+    there is no mark, and in the empty marks of before. Raises `StorageError`."""
+    try:
+        text = bytes(filesystem.read(f"{directory}/{MOVED_MARK}"))
+    except FileNotFoundError:
+        return 0
+    return int(text) if text.isdigit() and len(text) < 20 else 0
+
+
 class HomeLoader:
     """One start. Call `find_moved`, `plan` for each directory, `run`, then `logs_of` and `finish` for each."""
 
@@ -178,8 +188,6 @@ class HomeLoader:
                     partition = parse_directory_name(name)
                     if partition is None or not self._filesystem.exists(f"{path}/{name}/{MOVED_MARK}"):
                         continue
-                    from kavka.log.log_move import moves_noted  # late: few starts find a mark
-
                     number = moves_noted(self._filesystem, f"{path}/{name}")
                     if number >= numbers.get(partition, 0):
                         self._moved[partition], numbers[partition] = path, number

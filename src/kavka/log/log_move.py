@@ -38,6 +38,7 @@ from kavka.errors import StorageError
 from kavka.filesystem import File, FileSystem
 from kavka.log.decide.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, format_epochs
 from kavka.log.decide.directory_names import MOVED_MARK
+from kavka.log.home_loader import moves_noted
 from kavka.log.segment import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -65,16 +66,6 @@ class _Copied:
         self.synced = 0
         self.indexes = False
         """Whether its indexes are there, as they were when it had been rolled."""
-
-
-def moves_noted(filesystem: FileSystem, directory: str) -> int:
-    """The number in the mark of a log's directory: of two that are marked, the later copy has the higher one. 0 where
-    there is no mark, and in the empty marks of before. Raises `StorageError`."""
-    try:
-        text = bytes(filesystem.read(f"{directory}/{MOVED_MARK}"))
-    except FileNotFoundError:
-        return 0
-    return int(text) if text.isdigit() and len(text) < 20 else 0
 
 
 class Progress(NamedTuple):

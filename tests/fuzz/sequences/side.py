@@ -34,8 +34,8 @@ SETTLE_S: Final = 0.3
 SETTLING: Final = HELD | {
     ApiKey.LEAVE_GROUP, ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID, ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.DELETE_GROUPS, ApiKey.CREATE_TOPICS,
-    ApiKey.CREATE_PARTITIONS,
-    ApiKey.DELETE_TOPICS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.ELECT_LEADERS,
+    ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CONFIGS,
+    ApiKey.ELECT_LEADERS,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS,
 }  # fmt: skip
@@ -57,8 +57,6 @@ SETTINGS_NOT_COMPARED: Final = (
     "log.message.timestamp.after.max.ms", "min.insync.replicas",
 )  # fmt: skip
 """What Apache Kafka has since 4.4; what it had in 3.9, or with another default; what KRaft sets by itself (KIP-966)."""
-
-
 TOPICS_S: Final = 1.5
 """After which a coordinator knows the internal topics that were missing."""
 

@@ -1,8 +1,8 @@
 """What members of streams groups (KIP-1071) say in their heartbeats.
 
-A group's topology is one of a few: it reads one topic or two, passes words through a repartition topic to counts
-that are kept, reads what is not there, or cannot be. Members come with it again when they
-join again, some with another one or another epoch of it. All is drawn from what answers have told, as in requests.py.
+A group's topology is one of a few: it reads one topic or two, passes words through a repartition topic to counts that
+are kept, reads what is not there, or cannot be. Members come with it again when they join again, some with another one
+or another epoch of it. All is drawn from what answers have told, as in requests.py.
 """
 
 from __future__ import annotations

@@ -125,12 +125,12 @@ class StreamsGroupFlow:
     def _decide(self, active: ActiveGroupShard, request: StreamsHeartbeat) -> tuple[_Change, StreamsAnswer]:
         shard, group_id = active.shard, request.group_id
         group = shard.streams_groups.get(group_id)
+        is_new = group is None
         records: list[CoordinatorRecord] = []
         if group is None:
             records, group = self._new_group(active, request), StreamsGroup(group_id)
         now = self._now(group_id)
         version = now.topics.version
-        is_new = group_id not in shard.streams_groups
         decision = decide_heartbeat(group, request, now)
         if request.member_id in group.members:
             group.untold.add(request.member_id)  # until the answer goes out
