@@ -5,11 +5,13 @@
     python -m tests.mutation.run --room log --module checkpoint  # modules of a room whose path has this in it
     python -m tests.mutation.run --only _is_stale                # mutants whose name has this in it
     python -m tests.mutation.run --seconds 1; python -m tests.mutation.run --again    # quick tests first, then all
+    python -m tests.mutation.run --room log --module compact --tests unit/log/test_compaction.py    # asks only these
     python -m tests.mutation.run --known                         # runs nothing: what earlier runs found
 
 A mutant's tests take at most --seconds of processor time, as measured without a change, so that each mutant has a
-bound; `--again` asks the rest about those that survived. Results are kept in .cache/mutants, and hold until the module
-or the tests that decided them change: a run that was stopped goes on.
+bound; `--again` asks the rest about those that survived. With --tests what is found is found for good, and what
+survives is known to these files alone: a run without it asks the others. Results are kept in .cache/mutants, and hold
+until the module or the tests that decided them change: a run that was stopped goes on.
 
 The exit status is 1 if a mutant survived or is not covered, and has no reason in explained/; if a reason is for a
 mutant that is no longer there, or that a test finds; or if a test fails without any change.
@@ -23,6 +25,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +40,8 @@ LIVING: Final = ("survived", "uncovered")
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
     rooms = [room for room in ROOMS if not arguments.room or room.name in arguments.room]
+    if arguments.tests:
+        rooms = [replace(room, tests=tuple(arguments.tests)) for room in rooms]
     chosen = {
         room.name: [site for site in _sites(room, arguments.module) if arguments.only in site.name] for room in rooms
     }
@@ -56,6 +61,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after so long")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="mutants at a time (default: cores)")
     parser.add_argument("--seconds", type=float, default=20, help="of tests for one mutant (default: 20)")
+    parser.add_argument("--tests", nargs="+", metavar="PATH", help="ask only these files and folders below tests/")
     parser.add_argument("--again", action="store_true", help="survivors too that not all of their tests were run for")
     parser.add_argument("--known", action="store_true", help="try nothing; report what is known")
     return parser.parse_args(argv)
