@@ -9,6 +9,8 @@ Invariants
   I2  A log that belongs to no topic (a stray) is neither read nor written, only named.
   I3  Of two directories that have the name of one partition, the one with the mark of a move is the log; of two with a
       mark, the one with the higher number. Without a mark nobody can say, and the start is refused.
+  I4  A name that is gone from a log directory, by a start or before a stop that was not clean, is so durably before the
+      marks go and before a log is made: a power cut would bring it back beside another log of its name.
 
 Source: Kafka's LogManager.loadLogs and loadLog; KAFKA-15375 for I1.
 """
@@ -175,7 +177,7 @@ class HomeLoader:
         self._now_ms = now_ms
         self._moved: dict[TopicPartition, str] = {}
         self._planned: dict[TopicPartition, str] = {}
-        self.marks: list[str] = []
+        self.marks: list[tuple[LogHome, str]] = []
         """Marks of moves, to be removed when every directory is loaded: nobody could take the other one then."""
 
     def find_moved(self, paths: Iterable[str]) -> None:
@@ -212,6 +214,8 @@ class HomeLoader:
         plan = HomePlan(home, was_clean, [], checkpoints, [])
         for name in names:
             self._plan_name(plan, name)
+        if self._moved or not was_clean:
+            self._filesystem.sync_directory(path)  # I4
         return plan
 
     def _take_mark(self, path: str, report: LoadReport) -> None:
@@ -322,7 +326,7 @@ class HomeLoader:
         home.former.update(dict.fromkeys(partition for partition in checkpointed if partition not in home.logs))
         home.fully_loaded = True
         moved = [loading for loading in plan.loadings if loading.partition in self._moved]
-        self.marks.extend(f"{loading.directory.path}/{MOVED_MARK}" for loading in moved)
+        self.marks.extend((home, f"{loading.directory.path}/{MOVED_MARK}") for loading in moved)
         if plan.strays:
             _logger.warning(
                 "logs left alone",

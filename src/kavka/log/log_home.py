@@ -34,4 +34,5 @@ class LogHome:
         self.fully_loaded = False
         self.pending: list[DeletedDirectory] = []
         self.former: dict[TopicPartition, None] = {}
-        """Partitions whose logs are gone from here and whose offsets may still stand in checkpoints."""
+        """Partitions whose logs are gone from here: their offsets may still stand in checkpoints, and a power cut may
+        bring their directories back."""

@@ -212,10 +212,11 @@ class LogManager:
                 for log in loader.logs_of(plan, report):
                     plan.home.logs[log.topic_partition] = self._logs[log.topic_partition] = log
                 report = loader.finish(plan, report)
+        for home, mark in loader.marks if not self._offline else ():
+            if home.path in self._homes:
+                with self._offline_if_it_fails(home, report):
+                    self._filesystem.remove(mark)  # Now nobody could take the other one for the log.
         self._require_one_directory()
-        for mark in loader.marks if not self._offline else ():
-            # Now nobody could take the other one for the log.
-            self._filesystem.remove(mark)
         marked = report.broker_epochs.keys() >= set(self._directories)
         believed = all(reason.what != MARK_IGNORED and reason.offset < 0 for _, reason in report.reasons)
         return report._replace(was_clean=marked and believed and not report.offline)
@@ -335,8 +336,8 @@ class LogManager:
         if config is None:
             config = self._ports.config_for(partition.topic)
         for other in list(self._homes.values()):
-            if other is not home and self._filesystem.exists(f"{other.path}/{partition}"):
-                self._move_stray_aside(other, partition)
+            if other is not home:
+                self._clear_name(other, partition)
         try:
             if partition in home.former:
                 self._checkpoints.forget_former(home)
@@ -347,15 +348,23 @@ class LogManager:
         home.logs[partition] = self._logs[partition] = log
         return log
 
-    def _move_stray_aside(self, home: LogHome, partition: TopicPartition) -> None:
-        """Moves a stray of this name aside: also one in another directory than the new log's, where it would be a
-        second log of the partition at the next start."""
-        aside = f"{home.path}/{unique_name(partition, STRAY_SUFFIX, self._draw)}"
+    def _clear_name(self, home: LogHome, partition: TopicPartition) -> None:
+        """Has no directory of this name in `home`, durably: beside the new log in another log directory it would be a
+        second one of the partition at the next start, which refuses two. Raises `StorageError`."""
         try:
-            self._filesystem.rename(f"{home.path}/{partition}", aside)
+            if self._filesystem.exists(f"{home.path}/{partition}"):
+                self._move_stray_aside(home, partition)
+                self._filesystem.sync_directory(home.path)
+            elif partition in home.former:
+                self._checkpoints.forget_former(home)
         except StorageError as error:
             self.on_storage_error(home.path, error)
             raise
+
+    def _move_stray_aside(self, home: LogHome, partition: TopicPartition) -> None:
+        """Raises `StorageError`."""
+        aside = f"{home.path}/{unique_name(partition, STRAY_SUFFIX, self._draw)}"
+        self._filesystem.rename(f"{home.path}/{partition}", aside)
         _log_set_aside(partition, aside)
 
     def _create_log(
@@ -414,9 +423,9 @@ class LogManager:
 
     def _note_former(self, home: LogHome, partition: TopicPartition) -> None:
         """Remembers a log that is no longer here. Raises `StorageError`."""
-        home.former[partition] = None
-        if len(home.former) > MAX_FORMER:
+        if len(home.former) >= MAX_FORMER:
             self._checkpoints.forget_former(home)
+        home.former[partition] = None
 
     # -- moves between log directories
 

@@ -194,7 +194,8 @@ class OffsetCheckpoints:
             self.write(self.of(home, name))
 
     def forget_former(self, home: LogHome) -> None:
-        """Removes logs that are gone from the checkpoints. Blocks. Raises `StorageError`."""
+        """Removes logs that are gone from the checkpoints. They are written durably: the names of these logs'
+        directories, which are in the same one, do not come back either. Blocks. Raises `StorageError`."""
         for name in _OFFSET_OF:
             if name != CLEANER_OFFSET_CHECKPOINT or self._filesystem.exists(f"{home.path}/{name}"):
                 self.write(self.of(home, name))

@@ -388,6 +388,29 @@ def test_what_is_acknowledged_after_a_disk_failed_at_the_end_of_a_move_is_there_
     assert [record.value for record in records(disks.log)] == expected
 
 
+def test_a_disk_that_keeps_the_mark_of_a_move_takes_no_other_along_at_a_start(tmp_path: Path) -> None:
+    class KeepingMarks(LocalFileSystem):
+        def remove(self, path: str) -> None:
+            if path.endswith(MOVED_MARK):
+                raise StorageError(path, "input/output error")
+            super().remove(path)
+
+    disks = Disks(tmp_path)
+    disks.fill(3)
+    beside = TopicPartition("orders", 1)
+    append(disks.logs.get_or_create(beside, None, NOW_MS, directory=disks.first), batch([b"beside"]))
+    append(disks.logs.get_or_create(TopicPartition("orders", 2), None, NOW_MS, directory=disks.second), batch([b"on"]))
+    disks.logs.close(NOW_MS)
+    for partition in (PARTITION, beside):
+        Path(disks.first, str(partition), MOVED_MARK).write_bytes(b"1")
+    logs = LogManager(KeepingMarks(), disks.directories, LogManagerSettings(1, "cluster"), lambda topic: CONFIG)
+    report = logs.load(NOW_MS)
+    assert list(report.offline) == [disks.first]
+    assert not report.was_clean
+    assert list(logs.offline_directories) == [disks.first]
+    assert [(log.topic_partition.partition, log.log_end_offset) for log in logs] == [(2, 1)]
+
+
 def test_a_copy_that_somebody_removed_takes_no_log_along(tmp_path: Path) -> None:
     """1. All is copied. 2. The copy is removed. 3. The disk that it was on is offline. The log is on the other one."""
 

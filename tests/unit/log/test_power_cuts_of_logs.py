@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kavka.log import log_move
+from kavka.log import log_manager, log_move
 from kavka.log.decide.checkpoint import LOG_START_OFFSET_CHECKPOINT
+from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.simulator.host.disk import SimulatedDisk
 from tests.unit.log.compaction_support import Store, committed, table
-from tests.unit.log.log_support import PARTITION, records, write_checkpoints
-from tests.unit.log.test_log_moves import Disks
+from tests.unit.log.log_support import NOW_MS, PARTITION, append, batch, records, write_checkpoints
+from tests.unit.log.test_log_moves import CONFIG, Disks
 
 SEEDS = [seed if seed < 3 else pytest.param(seed, marks=pytest.mark.thorough) for seed in range(12)]
 
@@ -230,3 +232,79 @@ def test_a_power_cut_between_two_writes_of_the_end_of_a_move_keeps_where_the_log
         assert disks.log.log_start_offset == 7, f"step {fatal}"
         fatal += 1
     assert fatal > 8
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_power_cut_after_the_start_that_ends_a_move_brings_no_second_log_back(seed: int) -> None:
+    """1. A kill strikes between the last two steps of a move. 2. A start takes the copy, gives the former directory its
+    other name, and removes the mark. 3. Power is lost. Without the mark nobody could tell the two apart."""
+    disk = SimulatedDisk(random.Random(seed))
+    port = disk.port(process())
+    disks = Disks(Path("/machine"), port)
+    disks.fill(20)
+    rename = port.rename
+
+    def dying(source: str, target: str) -> None:
+        if source == f"{disks.first}/{PARTITION}":
+            raise PowerCut
+        rename(source, target)
+
+    port.rename = dying  # type: ignore[method-assign]
+    before = records(disks.log)
+    with pytest.raises(PowerCut):
+        disks.move(disks.second)
+    for _ in range(3):
+        disks.logs.release()
+        disks.filesystem = disk.port(process())
+        disks.open()
+        assert records(disks.log) == before
+        assert disks.log.directory == f"{disks.second}/{PARTITION}"
+        disk.power_cut()
+
+
+def restarted(disks: Disks, disk: SimulatedDisk, *, is_claimed: bool) -> LogManager:
+    """Another process has the disks, and makes no log yet."""
+    disks.logs.release()
+    disks.filesystem = disk.port(process())
+    logs = LogManager(
+        disks.filesystem,
+        disks.directories,
+        LogManagerSettings(1, "cluster"),
+        lambda topic: CONFIG,
+        draw=lambda limit: 7,
+        is_claimed=lambda partition: is_claimed,
+    )
+    logs.load(NOW_MS)
+    return logs
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "former", ["deleted", "set aside", "deleted before a kill", "one of too many that are deleted", "a stray"]
+)
+def test_a_former_log_is_not_beside_a_new_one_of_its_name_after_a_power_cut(
+    seed: int, former: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. A partition's log goes from the first disk. 2. A topic of its name gets one on the second. 3. A record is
+    acknowledged, and power is lost. 4. Both would have their directories, and the start refuses that."""
+    disk = SimulatedDisk(random.Random(seed))
+    disks = Disks(Path("/machine"), disk.port(process()))
+    disks.fill(20)
+    disks.log.flush(0)
+    logs = disks.logs
+    monkeypatch.setattr(log_manager, "MAX_FORMER", 0 if former.startswith("one") else 10)
+    if former == "set aside":
+        logs.set_aside(PARTITION)
+    elif former == "a stray":
+        logs = restarted(disks, disk, is_claimed=False)
+    else:
+        logs.delete(PARTITION, NOW_MS)
+    if former == "deleted before a kill":
+        logs = restarted(disks, disk, is_claimed=True)
+    log = logs.get_or_create(PARTITION, uuid.UUID(int=5), NOW_MS, directory=disks.second)
+    append(log, batch([b"acknowledged"]))
+    log.flush(0)
+    disk.power_cut()
+    disks.filesystem = disk.port(process())
+    disks.open()
+    assert [record.value for record in records(disks.log)] == [b"acknowledged"]
