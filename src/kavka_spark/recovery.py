@@ -6,12 +6,13 @@ nothing. It must not know how the answer is shown.
     checkpoint   offsets/N  Spark has planned batch N      markers   tasks that have committed, and their last batch
                  commits/N  batch N is through             layout    how many tasks write, from which batch on
 
-Source: Spark's checkpoints (`StreamMetadata`, `OffsetSeqLog`, `CommitLog`).
+Source: Spark's checkpoints (`StreamMetadata`, `OffsetSeqLog`, `CommitLog`, `CheckpointFileManager.generateTempPath`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,6 +23,7 @@ from kavka_spark.writer_layouts import Layout
 
 MOST_METADATA_BYTES: Final = 1 << 20
 MOST_SHOWN: Final = 20
+_UNFINISHED: Final = re.compile(r"\.\d+\..+\.tmp")
 
 
 class NoCheckpoint(ConfigError):
@@ -38,6 +40,9 @@ class Checkpoint(NamedTuple):
     """The last batch that Spark has begun."""
     finished: int | None = None
     """The last one that is through, according to Spark."""
+    unfinished: tuple[Path, ...] = ()
+    """Where no batch is planned: plans that a killed driver had not yet given their name. Spark does not start with
+    them."""
 
 
 class Progress(NamedTuple):
@@ -64,7 +69,20 @@ def read_checkpoint(directory: Path) -> Checkpoint:
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else f"{file.name} is damaged: {problem}"
         raise NoCheckpoint(f"{directory} is no checkpoint of a query on this machine: {why}") from problem
-    return Checkpoint(str(query), _last_batch(directory / "offsets"), _last_batch(directory / "commits"))
+    planned = _last_batch(directory / "offsets")
+    return Checkpoint(str(query), planned, _last_batch(directory / "commits"), _unfinished(directory, planned))
+
+
+def is_unfinished_plan(name: str) -> bool:
+    """Whether a file in `offsets` is a plan as Spark writes it before it gets its name, N: `.N.UUID.tmp`."""
+    return _UNFINISHED.fullmatch(name) is not None
+
+
+def _unfinished(directory: Path, planned: int | None) -> tuple[Path, ...]:
+    plans = directory / "offsets"
+    if planned is not None or not plans.is_dir():
+        return ()
+    return tuple(sorted(file for file in plans.iterdir() if is_unfinished_plan(file.name)))
 
 
 def _last_batch(directory: Path) -> int | None:
@@ -78,6 +96,13 @@ def advise(checkpoint: Checkpoint, progress: Progress) -> Advice:
     layout, markers = progress
     last = max((marker.batch for marker in markers.values()), default=None)
     batch = last if checkpoint.planned is None else checkpoint.planned
+    if checkpoint.unfinished and last is None:
+        return Advice(
+            "nothing is committed, and Spark was killed while it planned the first batch. Spark 4.1 and later do not "
+            "start with what that left",
+            f"remove {', '.join(map(str, checkpoint.unfinished))}, and start the query; the number in "
+            "stable(df, ...) is free",
+        )
     if batch is None or (layout is None and last is None):
         return Advice("nothing is committed", "start the query; the number in stable(df, ...) is free")
     if last is not None and last > batch:

@@ -10,6 +10,7 @@
     definitions.py    which flows and tables there are, and where each stands in which file
     sql_definitions.py  the same out of SQL files
     catalog.py        tables from run to run
+    unplanned.py      what a kill left of a query's first plan, which Spark would refuse
     backfill.py       a flow reads what was before its beginning
     datasets.py       the topics and tables that flows read and write, by name
     journal.py        what happened in a run, a line for each

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kavka_spark.pipelines import catalog, event_log
+from kavka_spark.pipelines import catalog, event_log, unplanned
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.order import Order, decode_order
 from kavka_spark.pipelines.precheck import brokers_problem
@@ -68,7 +68,7 @@ def _run(order: Order, spec: PipelineSpec, journal: Journal, log: Path, is_over:
 
         spark = classic_session(settings)
         _configure(spark, spec)
-        catalog.restore(spark, spec)
+        _restore(spark, spec, journal)
         if spec.catalog is not None:
             spark.catalog.setCurrentCatalog(spec.catalog)
         if spec.database is not None:
@@ -79,7 +79,7 @@ def _run(order: Order, spec: PipelineSpec, journal: Journal, log: Path, is_over:
 
     sessions = connect_session({**settings, **event_log.settings(log)})
     _configure(sessions[0], spec)
-    catalog.restore(sessions[1], spec)
+    _restore(sessions[1], spec, journal)
     _tell_session(journal, sessions[1].version, began)
     outcomes = runs(TriggeredRuns(spec, order, journal, sessions, log), order, is_over)
     last_went_well = False
@@ -109,6 +109,13 @@ def brokers_are_there(order: Order, spec: PipelineSpec, journal: Journal, is_ove
 def _configure(spark: SparkSession, spec: PipelineSpec) -> None:
     for name, value in spec.session_configuration().items():
         spark.conf.set(name, value)
+
+
+def _restore(spark: SparkSession, spec: PipelineSpec, journal: Journal) -> None:
+    """What earlier drivers left is made good; `spark` is a classic session."""
+    catalog.restore(spark, spec)
+    for path in unplanned.remove(spark, spec):
+        journal.write("note", text=f"{path} was removed: a driver was killed before it had planned its first batch")
 
 
 def _tell_session(journal: Journal, version: str, began: float) -> None:

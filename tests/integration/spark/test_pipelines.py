@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -217,6 +218,60 @@ def test_the_two_ways_of_running_take_turns_through_kill_9_and_each_row_is_there
     assert {row["parity"]: row["n"] for row in project.rows("sums")} == {0: 1_150, 1: 1_150}
     # A sink that is not exactlyOnce may have some twice after a kill, and none missing.
     assert set(_copied(project)) == set(range(0, 2_300, 2))
+
+
+TABLES_PLANS = "spark_catalog/default/numbers/numbers/0/offsets"
+SINKS_PLANS = "copy/even_ones/0/offsets"
+UNFINISHED = ".0.400d4df3-1ec4-43a8-b719-7b9af71571a4.tmp"
+
+
+def test_what_a_kill_left_of_first_plans_is_removed_and_told(project: PipelineProject) -> None:
+    """Spark refuses to start with it: STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY."""
+    left = [project.directory / "storage/_checkpoints" / plans / UNFINISHED for plans in (TABLES_PLANS, SINKS_PLANS)]
+    for path in left:
+        path.parent.mkdir(parents=True)
+        path.write_text("v1")
+    _produce(project, range(300))
+    spec = Order(str(project.directory), "", "continuous", project.bootstrap).spec()
+    with environment(), Runner(spec, Order(str(spec.path), "", "continuous", project.bootstrap)) as runner:
+        _wait_for_rows(runner, 300)
+    [journal] = project.directory.glob("storage/_kavka/runs/*.jsonl")
+    told = " ".join(event.get("text", "") for event in map(json.loads, journal.read_text().splitlines()))
+    assert [path.exists() for path in left] == [False, False]
+    assert all(f"{path} was removed: a driver was killed" in told for path in left)
+
+
+@pytest.mark.thorough
+def test_a_driver_that_is_killed_while_it_plans_its_first_batch_can_be_started_again(project: PipelineProject) -> None:
+    _produce(project, range(1_000))
+    spec = Order(str(project.directory), "", "continuous", project.bootstrap).spec()
+    checkpoints = project.directory / "storage/_checkpoints"
+    found: list[str] = []
+    for _ in range(5):  # A look may come too late.
+        with environment(), Runner(spec, Order(str(spec.path), "", "continuous", project.bootstrap)) as runner:
+            deadline = time.monotonic() + 240
+            while not (found := _names(checkpoints / TABLES_PLANS)):
+                assert time.monotonic() < deadline, runner.log_tail()
+            runner.kill()
+        found = _names(checkpoints / TABLES_PLANS)
+        if "0" not in found:
+            break
+        shutil.rmtree(project.directory / "storage")
+    assert [name for name in found if name.startswith(".0.") and name.endswith(".tmp")]
+    project.run()
+    assert sorted(row["number"] for row in project.rows("numbers")) == list(range(1_000))
+    assert set(_names(checkpoints / TABLES_PLANS)).isdisjoint(found)
+    # Beside plans Spark itself passes over it, and nobody need touch it.
+    beside = checkpoints / TABLES_PLANS / UNFINISHED
+    beside.write_text("v1")
+    _produce(project, range(1_000, 1_200))
+    project.run()
+    assert sorted(row["number"] for row in project.rows("numbers")) == list(range(1_200))
+    assert beside.exists()
+
+
+def _names(folder: Path) -> list[str]:
+    return os.listdir(folder) if folder.is_dir() else []
 
 
 @pytest.mark.thorough

@@ -67,3 +67,19 @@ def test_a_checkpoint_is_read_and_another_directory_refused(tmp_path: Path) -> N
         (tmp_path / "metadata").write_text(text)
         with pytest.raises(ConfigError):
             read_checkpoint(tmp_path)
+
+
+def test_what_a_kill_left_of_the_first_plan_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "metadata").write_text('{"id":"q-1"}')
+    (tmp_path / "offsets").mkdir()
+    left = tmp_path / "offsets/.0.400d4df3-1ec4-43a8-b719-7b9af71571a4.tmp"
+    for name in (left.name, f".{left.name}.crc", ".hidden.tmp", "note.txt"):
+        (tmp_path / "offsets" / name).touch()
+    checkpoint = read_checkpoint(tmp_path)
+    assert checkpoint == Checkpoint("q-1", None, None, (left,))
+    advice = advise(checkpoint, Progress(None, {}))
+    assert "killed while it planned the first batch" in advice.found
+    assert advice.next_step.startswith(f"remove {left}, and start the query")
+    assert "set back" in advise(checkpoint._replace(planned=0), Progress(None, markers(t0=3))).found
+    (tmp_path / "offsets/0").touch()
+    assert read_checkpoint(tmp_path) == Checkpoint("q-1", 0, None)
