@@ -25,6 +25,8 @@ RUNS = [
 ]
 Address = tuple[str, int]
 INT16_MAX = 32_767
+answered: dict[tuple[Address, str, int], dict[str, Any]] = {}
+"""A scenario's run serves every test that looks at its answers: some wait for seconds."""
 
 KEYS_OF_SHARE_GROUPS = {ApiKey(key) for key in (*range(76, 80), *range(83, 88), *range(90, 93))}
 KEYS_OF_STREAMS_GROUPS = {ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE}
@@ -32,6 +34,13 @@ KEYS_OF_3_9 = (*range(52), 56, 57, 58, 60, 61, 65, 66, 67, 68, 69)
 
 # APIs whose newest version is not served here, with the reason.
 OLDER_MAXIMUM: dict[ApiKey, tuple[int, str]] = {}
+
+
+def ran(address: Address, scenario: Scenario, version: int) -> dict[str, Any]:
+    key = address, scenario.name, version
+    if key not in answered:
+        answered[key] = run_scenario(scenario, *address, version)
+    return answered[key]
 
 
 def closest(found: Any, candidates: dict[str, Any], scenario: str, step: str) -> list[tuple[str, Any, Any]]:
@@ -44,7 +53,7 @@ def test_kavka_answers_as_apache_kafka(kavka_address: Address, scenario: Scenari
     if version > OLDER_MAXIMUM.get(scenario.api, (version, ""))[0]:
         pytest.skip(OLDER_MAXIMUM[scenario.api][1])
     recorded = GOLDEN.answers[scenario.name, version]
-    found = run_scenario(scenario, *kavka_address, version)
+    found = ran(kavka_address, scenario, version)
     problems = []
     for step in {step: None for answers in recorded.values() for step in answers}:
         candidates = {line: answers[step] for line, answers in recorded.items() if step in answers}
@@ -62,7 +71,7 @@ def test_every_listed_difference_is_one(kavka_address: Address, row: Any) -> Non
         newest = OLDER_MAXIMUM.get(scenario.api, (INT16_MAX, ""))[0]
         versions = sorted((version for name, version in GOLDEN.answers if name == scenario.name), reverse=True)
         for version in [version for version in versions if version <= newest]:
-            found = run_scenario(scenario, *kavka_address, version)
+            found = ran(kavka_address, scenario, version)
             for answers in GOLDEN.answers[scenario.name, version].values():
                 for step, answer in answers.items():
                     for path, here, _there in differing(found.get(step, "<not asked>"), answer):
