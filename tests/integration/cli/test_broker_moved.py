@@ -19,6 +19,8 @@ from tests.kit.ports import free_port
 from tests.kit.process_cluster import eventually
 
 READY_S = 60
+# A broker that was killed may come back when its session is over.
+SHORT_SESSIONS = ("--set", "zookeeper.session.timeout.ms=3000")
 
 
 @contextmanager
@@ -44,7 +46,7 @@ def running(*words: str, cwd: Path, log: str) -> Iterator[dict[str, Any]]:
 def cluster_without_broker_3(home: Path) -> Iterator[int]:
     """Three processes whose data directory was named relative to `home`; broker 3, killed. Yields the first port."""
     port = free_port(following=[1, 2])
-    words = ("up", "--brokers", "3", "--processes", "--data", "rp", "--port", str(port))
+    words = ("up", "--brokers", "3", "--processes", "--data", "rp", "--port", str(port), *SHORT_SESSIONS)
     with running(*words, cwd=home, log="cluster.log") as ready:
         first = ready["brokers"][0]["address"]
         assert run_alone("topics", "create", "orders", "-r", "3", "-b", first).returncode == 0
