@@ -8,7 +8,8 @@ Invariants
   I1  The clean-shutdown mark is removed, durably, before a log is read.
   I2  A log that belongs to no topic (a stray) is neither read nor written, only named.
   I3  Of two directories that have the name of one partition, the one with the mark of a move is the log; of two with a
-      mark, the one with the higher number. Without a mark nobody can say, and the start is refused.
+      mark, the one with the higher number. Without a mark nobody can say, and the start is refused; so it is where the
+      other has another topic's id, of which the mark says nothing.
   I4  A name that is gone from a log directory, by a start or before a stop that was not clean, is so durably before the
       marks go and before a log is made: a power cut would bring it back beside another log of its name.
 
@@ -155,7 +156,7 @@ def moves_noted(filesystem: FileSystem, directory: str) -> int:
         text = bytes(filesystem.read(f"{directory}/{MOVED_MARK}"))
     except FileNotFoundError:
         return 0
-    return int(text) if text.isdigit() and len(text) < 20 else 0
+    return int(text) if text.isdigit() else 0
 
 
 class HomeLoader:
@@ -240,6 +241,7 @@ class HomeLoader:
             elif name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX)):
                 plan.strays.append(name)
         elif self._moved.get(partition, path) != path:
+            self._require_one_topic(partition, directory, f"{self._moved[partition]}/{partition}")
             deleted = f"{path}/{unique_name(partition, DELETE_SUFFIX, self._ports.draw)}"
             self._filesystem.rename(directory, deleted)
             home.pending.append(DeletedDirectory(self._now_ms, deleted))
@@ -254,6 +256,24 @@ class HomeLoader:
         else:
             self._planned[partition] = directory
             plan.loadings.append(self._loading(plan, partition, directory))
+
+    def _require_one_topic(self, partition: TopicPartition, directory: str, moved: str) -> None:
+        """Raises `InconsistentMetadata` if what has the mark of a move is no copy of what is in `directory`.
+
+        1. A mark stays because a disk is offline. 2. The disk with the log is offline, too. 3. The topic is made again,
+        and its log takes records on another disk. 4. The disks are back.
+        """
+        ids = {self._topic_id_in(path) for path in (directory, moved)} - {None}
+        if len(ids) > 1:
+            raise InconsistentMetadata(
+                directory, f"{partition} is also in {moved}, as another topic's: remove one of the two"
+            )
+
+    def _topic_id_in(self, directory: str) -> uuid.UUID | None:
+        try:
+            return parse_partition_metadata(self._filesystem.read(f"{directory}/{PARTITION_METADATA}"))
+        except (FileNotFoundError, MalformedCheckpoint):
+            return None
 
     def _loading(self, plan: HomePlan, partition: TopicPartition, directory: str) -> _Loading:
         config, known = self._ports.config_for(partition.topic), plan.checkpoints

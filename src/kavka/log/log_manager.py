@@ -413,7 +413,6 @@ class LogManager:
         log = self._logs.pop(partition, None)
         if log is None:
             return False
-        self.end_move(partition)
         home = self._home_of(log)
         path = self._take_out(log, partition, DELETE_SUFFIX)
         delay_ms = log.config.file_delete_delay_ms if delay_ms is None else delay_ms
@@ -452,7 +451,7 @@ class LogManager:
 
         log = self._logs[partition]
         under_way = self._moves.get(partition)
-        if under_way is not None and under_way.path.startswith(f"{directory}/"):
+        if under_way is not None and self.is_under_way(under_way) and under_way.path.startswith(f"{directory}/"):
             return under_way
         self.end_move(partition)
         if self._home_of(log).path == directory:
@@ -540,6 +539,7 @@ class LogManager:
 
     def _take_out(self, log: UnifiedLog, partition: TopicPartition, suffix: str) -> str:
         """Gives the log up, and its directory another name, which is returned. Raises `StorageError`."""
+        self.end_move(partition)
         home = self._home_of(log)
         home.logs.pop(partition, None)
         log.abandon()

@@ -506,7 +506,10 @@ def test_a_move_is_under_way_until_it_is_called_back_or_a_directory_fails(two: t
     assert logs.take_removals(0) == [move.path], "at once"
 
 
-@pytest.mark.parametrize("how", ["target", "source", "log", "deleted", "another"])
+@pytest.mark.parametrize(
+    "how",
+    ["target", "source", "source, and the topic is made again", "log", "deleted", "set aside", "another"],
+)
 def test_a_move_is_not_under_way_when_what_it_needs_is_gone(two: tuple[Path, Path], how: str) -> None:
     logs = started(*two)
     log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS, directory=str(two[0]))
@@ -520,6 +523,19 @@ def test_a_move_is_not_under_way_when_what_it_needs_is_gone(two: tuple[Path, Pat
     elif how == "deleted":
         logs.delete(ORDERS, NOW_MS)
         assert logs.take_removals(0) == [move.path]
+    elif how == "set aside":
+        logs.set_aside(ORDERS)
+        assert logs.moves(str(two[1])) == []
+        assert logs.take_removals(0) == [move.path]
+        successor = logs.get_or_create(ORDERS, uuid.UUID(int=8), NOW_MS, directory=str(two[0]))
+        again = logs.begin_move(ORDERS, str(two[1]))
+        assert again is not None
+        assert again.log is successor
+    elif how == "source, and the topic is made again":
+        logs.on_storage_error(str(two[0]), StorageError(str(two[0]), "gone"))
+        logs.get_or_create(ORDERS, uuid.UUID(int=8), NOW_MS)
+        assert logs.begin_move(ORDERS, str(two[1])) is None, "it is there"
+        assert logs.moves(str(two[1])) == []
     else:
         logs.end_move(ORDERS)
         assert logs.begin_move(ORDERS, str(two[1])) is not move
