@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
-from kavka.decisions import Decision, RecordDecision, forget
+from kavka.decisions import Decision, DecisionKind, RecordDecision, forget
 from kavka.errors import NO_ERROR, ErrorCode, RecordsError, RequestError, StorageError
 from kavka.filesystem import Buffer
 from kavka.log.decide.producer_state import AppendOrigin
@@ -345,15 +345,12 @@ class ReplicaManager:
         if partition is None:
             return
         now_ms = self.now_ms()
+        if partition.is_leader and partition.leader_epoch == proposal.leader_epoch:
+            self._count(proposal, answer)
         match answer:
             case IsrCommitted(state):
-                if len(state.isr) < len(partition.state.isr):
-                    self.traffic.isr_shrinks += 1
-                else:
-                    self.traffic.isr_expands += 1
                 change = partition.on_isr_committed(proposal, state, now_ms=now_ms)
             case IsrRejected(error, current):
-                self.traffic.failed_isr_updates += 1
                 self._unsettled[partition] = None  # It may say that the leader epoch is over.
                 change = partition.on_isr_rejected(proposal, current, error, now_ms=now_ms)
             case IsrUnknown():
@@ -361,8 +358,18 @@ class ReplicaManager:
             case _:
                 assert_never(answer)
         self._record_all(change.decisions)
-        if change.isr_changed or change.high_watermark_advanced or change.lost_leadership:
+        if change.isr_changed or change.lost_leadership:
             self._complete_waiting(partition)
+
+    def _count(self, proposal: IsrProposal, answer: IsrAnswer) -> None:
+        """Counts what became of a proposal. One of a former leader epoch counts as nothing, as in Kafka."""
+        if isinstance(answer, IsrRejected):
+            self.traffic.failed_isr_updates += 1
+        elif isinstance(answer, IsrCommitted):
+            if proposal.decision.kind is DecisionKind.ISR_SHRUNK:
+                self.traffic.isr_shrinks += 1
+            else:
+                self.traffic.isr_expands += 1
 
     def _record_all(self, decisions: Iterable[Decision]) -> None:
         for decision in decisions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ import pytest
 from kavka.errors import ErrorCode, RequestError, StorageError
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.unified_log import UnifiedLog
-from kavka.model import LeaderAndIsr, TopicPartition
+from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.records.batch import batch_at
 from kavka.records.control import ControlType
 from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
+from kavka.replication.decide.isr_states import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, PendingExpand
 from kavka.replication.decide.partition import ACKS_ALL, Partition
 from kavka.replication.delayed_requests import AppendOutcome
 from kavka.replication.purgatory import DelayedOperation
@@ -25,7 +26,7 @@ from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
 from tests.kit.virtual_time import in_virtual_time
 from tests.unit.log.log_support import PARTITION, batch, grant, marker, new_log
 from tests.unit.replication.replication_support import LAG_MS, TOPIC_ID, A, B, C
-from tests.unit.replication.test_replica_manager import SECOND, Room, StoresAll
+from tests.unit.replication.test_replica_manager import RACKS, SECOND, Room, StoresAll
 
 SIZE = len(batch())
 WALL_MS = 1_700_000_000_000
@@ -330,6 +331,9 @@ def test_a_batch_that_found_no_room_counts_as_there(tmp_path: Path) -> None:
         assert sizes(at_once(fetched)) == [1, 0], "both are there, and one is all that may come"
         fetched = room.replicas.fetch(params(10_000, 2 * SIZE + 1, max_bytes=2 * SIZE - 1), specs)
         assert sizes(await waiting(fetched)) == [1, 0]
+        small = [spec(0), spec(1, 0, SIZE - 1)]
+        fetched = room.replicas.fetch(params(10_000, 2 * SIZE - 1, max_bytes=2 * SIZE - 1), small)
+        assert sizes(at_once(fetched)) == [1, 0], "a batch counts up to what its partition may give"
 
     in_room(tmp_path, scenario)
 
@@ -351,6 +355,18 @@ def test_errors_other_replicas_and_logs_that_part_are_no_reason_to_wait(tmp_path
         (outcome,) = at_once(room.replicas.fetch(later._replace(rack="two"), [spec(0, 1)]))
         assert outcome == FetchOutcome(spec(0, 1), ErrorCode.NONE, 1, 1, 0, preferred_read_replica=B)
         assert waiting(room.replicas.fetch(later, [spec(0, 1, last_fetched_epoch=1)]))
+
+    in_room(tmp_path, scenario, racks=True)
+
+
+def test_a_consumer_is_sent_to_broker_0_as_to_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(room: Room) -> None:
+        zero = BrokerId(0)
+        monkeypatch.setitem(RACKS, zero, "zero")
+        room.replicas.lead(room.partition, LeaderAndIsr(A, 1, (A, zero), 0), (A, zero))
+        at_once(room.fetch(zero, 0, wait_ms=0))
+        (outcome,) = at_once(room.consume(0, wait_ms=10_000, rack="zero"))
+        assert (outcome.error, outcome.preferred_read_replica) == (ErrorCode.NONE, zero)
 
     in_room(tmp_path, scenario, racks=True)
 
@@ -476,6 +492,81 @@ def test_isr_changes_count_by_what_became_of_them(tmp_path: Path) -> None:
     in_room(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("answer", [IsrCommitted(LeaderAndIsr(A, 1, (A,), 1)), IsrRejected(ErrorCode.INVALID_REQUEST)])
+def test_a_proposal_of_a_former_leader_epoch_counts_as_nothing_whatever_became_of_it(
+    tmp_path: Path, answer: IsrAnswer
+) -> None:
+    """The order of the next epoch comes before the answer: Partition.submitAlterPartition looks at it no more."""
+
+    async def scenario(room: Room) -> None:
+        room.lead((A, B))
+        await asyncio.sleep(LAG_MS / 1000 + 1)
+        writer = Slow(answer)
+        running = asyncio.ensure_future(room.replicas.run_isr_changes(writer))
+        await room.replicas.shrink_isrs()
+        await asyncio.sleep(0)
+        assert [each.isr for each in writer.asked] == [(A,), (A,)]
+        room.lead((A,), leader_epoch=2, partition_epoch=1)
+        writer.goes_on.set()
+        await asyncio.sleep(1.0)
+        traffic = room.replicas.traffic
+        assert (traffic.isr_shrinks, traffic.isr_expands, traffic.failed_isr_updates) == (0, 0, 0)
+        assert room.partition.state == LeaderAndIsr(A, 2, (A,), 1)
+        running.cancel()
+
+    in_room(tmp_path, scenario)
+
+
+class Slow:
+    """Gives each proposal the same answer, when the test says so."""
+
+    def __init__(self, answer: IsrAnswer) -> None:
+        self.answer = answer
+        self.asked: list[IsrProposal] = []
+        self.goes_on = asyncio.Event()
+
+    async def write(self, proposals: Sequence[IsrProposal]) -> list[IsrAnswer]:
+        self.asked += proposals
+        await self.goes_on.wait()
+        return [self.answer for _ in proposals]
+
+
+def test_the_answer_about_a_partition_that_has_left_meanwhile_is_nobodys(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        room.lead((A, B))
+        await asyncio.sleep(LAG_MS / 1000 + 1)
+        writer = Slow(IsrCommitted(LeaderAndIsr(A, 1, (A,), 1)))
+        running = asyncio.ensure_future(room.replicas.run_isr_changes(writer))
+        await room.replicas.shrink_isrs()
+        await asyncio.sleep(0)
+        room.replicas.unhost(PARTITION)
+        writer.goes_on.set()
+        await asyncio.sleep(1.0)
+        assert not running.done()
+        assert [each.state.isr for each in room.partitions] == [(A, B), (A,)]
+        assert room.replicas.traffic.isr_shrinks == 1
+        running.cancel()
+
+    in_room(tmp_path, scenario)
+
+
+def test_a_proposal_of_a_leader_that_is_none_any_more_is_not_sent(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        room.lead((A, B))
+        await asyncio.sleep(LAG_MS / 1000 + 1)
+        await room.replicas.shrink_isrs()
+        assert room.replicas.isr_changes.waiting == 2
+        room.replicas.unhost(PARTITION)
+        room.replicas.lead(room.partitions[1], LeaderAndIsr(A, 2, (A, B), 1), (A, B, C))
+        writer = Slow(IsrRejected(ErrorCode.INVALID_REQUEST))
+        running = asyncio.ensure_future(room.replicas.run_isr_changes(writer))
+        await asyncio.sleep(1.0)
+        assert (writer.asked, room.replicas.isr_changes.waiting) == ([], 0)
+        running.cancel()
+
+    in_room(tmp_path, scenario)
+
+
 # -- who waits
 
 
@@ -516,6 +607,7 @@ def test_a_broker_that_ends_answers_all_who_wait_as_if_their_time_were_up(tmp_pa
         assert sizes(consumed.result()) == sizes(followed.result()) == [0]
         assert committed.result().error is ErrorCode.REQUEST_TIMED_OUT
         assert (await deleted).error is ErrorCode.REQUEST_TIMED_OUT
+        assert asyncio.get_running_loop().time() == 0, "and none of them later"
 
     in_room(tmp_path, scenario)
 
@@ -550,6 +642,56 @@ def test_each_who_waits_is_woken_by_what_it_waits_for_and_by_nothing_else(tmp_pa
     in_room(tmp_path, scenario)
 
 
+def test_a_consumer_at_a_leader_without_followers_is_woken_by_the_append(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        alone(room)
+        consumed = waiting(room.consume(0, wait_ms=10_000))
+        room.append(1)
+        assert not consumed.done()
+        room.append()
+        assert sizes(consumed.result()) == [1]
+
+    in_room(tmp_path, scenario)
+
+
+def test_a_producer_is_told_with_the_answer_that_leaves_too_few_in_sync(tmp_path: Path) -> None:
+    """The high watermark does not rise then: nothing else would tell it before its time is up."""
+
+    async def scenario(room: Room) -> None:
+        room.lead((A, B))
+        committed = room.replicas.when_committed("orders", 0, room.append(), 1_000_000)
+        assert isinstance(committed, asyncio.Future)
+        await asyncio.sleep(LAG_MS / 1000 + 1)
+        running = asyncio.ensure_future(room.replicas.run_isr_changes(StoresAll()))
+        await room.replicas.shrink_isrs()
+        assert not committed.done()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert committed.result().error is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        assert room.partition.log.high_watermark == 0
+        running.cancel()
+
+    in_room(tmp_path, scenario, min_insync_replicas=2)
+
+
+def test_a_producer_is_told_with_the_answer_that_another_broker_leads(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        room.lead((A, B))
+        committed = room.replicas.when_committed("orders", 0, room.append(), 1_000_000)
+        assert isinstance(committed, asyncio.Future)
+        await asyncio.sleep(LAG_MS / 1000 + 1)
+        writer = Slow(IsrRejected(ErrorCode.INVALID_UPDATE_VERSION, LeaderAndIsr(B, 2, (A, B), 3)))
+        writer.goes_on.set()
+        running = asyncio.ensure_future(room.replicas.run_isr_changes(writer))
+        await room.replicas.shrink_isrs()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert committed.result().error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        running.cancel()
+
+    in_room(tmp_path, scenario)
+
+
 def test_a_late_order_wakes_nobody(tmp_path: Path) -> None:
     async def scenario(room: Room) -> None:
         room.lead((A, B), leader_epoch=5, partition_epoch=5)
@@ -569,6 +711,39 @@ def test_followers_hear_where_a_log_begins_also_while_it_is_idle(tmp_path: Path)
         room.replicas.on_log_start_moved(SECOND)
         room.replicas.on_log_start_moved(TopicPartition("orders", 9))
         assert woken == [room.partitions[1]]
+
+    in_room(tmp_path, scenario)
+
+
+def test_the_timer_looks_no_more_at_what_is_followed_or_has_left(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        room.lead((A, B))
+        room.replicas.unhost(SECOND)
+        assert room.replicas.unsettled_count == 2
+        await room.replicas.shrink_isrs()
+        assert room.replicas.unsettled_count == 1
+        room.replicas.follow(room.partition, LeaderAndIsr(B, 2, (A, B), 1), (A, B, C))
+        await room.replicas.shrink_isrs()
+        assert room.replicas.unsettled_count == 0
+
+    in_room(tmp_path, scenario)
+
+
+def test_the_timer_looks_at_a_partition_while_a_change_of_its_isr_is_under_way(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        alone(room)
+        await room.replicas.shrink_isrs()
+        assert room.replicas.unsettled_count == 0
+        at_once(room.fetch(B, 0, wait_ms=0))
+        assert isinstance(room.partition.isr_state, PendingExpand)
+        assert room.replicas.unsettled_count == 1
+        await room.replicas.shrink_isrs()
+        assert room.replicas.unsettled_count == 1, "though all that there is lies on all of them"
+        running = asyncio.ensure_future(room.replicas.run_isr_changes(StoresAll()))
+        await asyncio.sleep(1.0)
+        await room.replicas.shrink_isrs()
+        assert (room.partition.state.isr, room.replicas.unsettled_count) == ((A, B), 0)
+        running.cancel()
 
     in_room(tmp_path, scenario)
 

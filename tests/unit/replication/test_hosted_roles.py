@@ -10,13 +10,14 @@ from pathlib import Path
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode
 from kavka.replication.decide.fetching import FetchOutcome
+from kavka.replication.decide.isr_states import PendingExpand
 from kavka.replication.decide.partition import Partition
 from kavka.replication.purgatory import DelayedOperation
 from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
 from tests.kit.virtual_time import in_virtual_time
 from tests.unit.log.log_support import PARTITION, batch
 from tests.unit.replication.replication_support import A, B
-from tests.unit.replication.test_replica_manager import Room
+from tests.unit.replication.test_replica_manager import Room, StoresAll, at_once
 
 
 def in_room(path: Path, scenario: Callable[[Room, list[Decision]], Awaitable[None]]) -> None:
@@ -96,5 +97,38 @@ def test_who_waits_at_a_follower_is_looked_at_when_that_has_more(tmp_path: Path)
         assert not consumed.done()
         room.replicas.on_follower_advanced(room.partition)
         assert consumed.done()
+
+    in_room(tmp_path, scenario)
+
+
+def test_what_too_few_in_sync_and_an_answer_decided_is_recorded(tmp_path: Path) -> None:
+    async def scenario(room: Room, decisions: list[Decision]) -> None:
+        room.partition.min_insync_replicas = 2
+        room.lead((A,))
+        decisions.clear()
+        assert room.append().error is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert [each.kind for each in decisions] == [DecisionKind.PRODUCE_REFUSED]
+        at_once(room.fetch(B, 0, wait_ms=0))
+        running = asyncio.ensure_future(room.replicas.run_isr_changes(StoresAll()))
+        await asyncio.sleep(1.0)
+        assert [each.kind for each in decisions[1:]] == [DecisionKind.ISR_EXPANDED]
+        assert decisions[-1].partition == PARTITION
+        running.cancel()
+
+    in_room(tmp_path, scenario)
+
+
+def test_that_a_leader_stops_because_its_epoch_is_over_is_recorded(tmp_path: Path) -> None:
+    async def scenario(room: Room, decisions: list[Decision]) -> None:
+        room.lead((A,))
+        at_once(room.fetch(B, 0, wait_ms=0))
+        proposal = room.partition.isr_state
+        assert isinstance(proposal, PendingExpand)
+        decisions.clear()
+        now_ms = room.replicas.now_ms()
+        room.partition.on_isr_rejected(proposal.proposal, None, ErrorCode.FENCED_LEADER_EPOCH, now_ms=now_ms)
+        await room.replicas.shrink_isrs()
+        assert [each.kind for each in decisions] == [DecisionKind.FENCED]
+        assert not room.partition.is_leader
 
     in_room(tmp_path, scenario)
