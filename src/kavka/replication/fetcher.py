@@ -224,8 +224,7 @@ class ReplicaFetcher:
         return connection
 
     async def _on_lost(self, failure: ConnectionFailed) -> None:
-        """The connection failed: whether the leader took the request is not known."""
-        self.partitions.on_lost()
+        """The connection failed: whether the leader took the request is not known. The next one names everything."""
         self._failures += 1
         if self._failures == 1:
             logger.info(

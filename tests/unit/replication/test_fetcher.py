@@ -42,22 +42,23 @@ ADDRESS = Address("one", 9092)
 
 
 class Asked(NamedTuple):
-    at_ms: int
+    at_ms: float
     key: ApiKey
     version: int
     timeout_ms: int
     message: Any
 
 
-def now_ms() -> int:
-    return round(asyncio.get_running_loop().time() * 1000)
+def now_ms() -> float:
+    """To the microsecond: a pause that is a thousandth too long is seen."""
+    return round(asyncio.get_running_loop().time() * 1000, 3)
 
 
 class Leader:
     """A leader broker that the test speaks for. It lets fetches wait as long as they may."""
 
     def __init__(self) -> None:
-        self.opened: list[tuple[int, str, int, str, int]] = []
+        self.opened: list[tuple[float, str, int, str, int]] = []
         self.refusals: list[ConnectionFailed] = []
         self.asked: list[Asked] = []
         self.errors: list[ErrorCode] = []
@@ -65,6 +66,12 @@ class Leader:
         self.refuses_whole = False
         self.ends: dict[int, int] = {}
         """By timestamp asked for: what ListOffsets tells of partition 0."""
+        self.is_apache_kafka = False
+        """It lets fetches wait, whatever comes behind them."""
+        self.silence_s = 0.0
+        """Before it tells where epochs end."""
+        self.hangs_up = False
+        """Closes each connection with its next answer."""
         self.hastened = asyncio.Event()
         self.connections: list[Connection] = []
 
@@ -77,12 +84,14 @@ class Leader:
         self.connections.append(Connection(self))
         return self.connections[-1]
 
-    def times(self, key: ApiKey = ApiKey.FETCH) -> list[int]:
+    def times(self, key: ApiKey = ApiKey.FETCH) -> list[float]:
         return [one.at_ms for one in self.asked if one.key is key]
 
     async def answer(self, key: ApiKey, message: Any) -> Any:
         if key is ApiKey.OFFSET_FOR_LEADER_EPOCH:
-            self.hastened.set()
+            if not self.is_apache_kafka:
+                self.hastened.set()
+            await asyncio.sleep(self.silence_s)
             return OffsetForLeaderEpochResponse(topics=[])
         if key is ApiKey.LIST_OFFSETS:
             (topic,) = message.topics
@@ -127,6 +136,8 @@ class Connection:
             if not self.is_open:
                 raise ConnectionFailed("closed")
             result = await answer
+            if self._leader.hangs_up:
+                self.close()
         finally:
             answer.cancel()
         assert isinstance(result, answer_type)
@@ -228,14 +239,30 @@ def test_while_nothing_is_to_be_fetched_a_fetcher_waits_for_the_time_that_is_sai
     fetching(monkeypatch, scenario)
 
 
+def test_a_delayed_partition_is_asked_for_after_its_back_off_though_others_are_fetched_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(follower: Follower) -> None:
+        follower.leader.errors = [ErrorCode.KAFKA_STORAGE_ERROR]
+        follower.follow(0, 1)
+        await asyncio.sleep(10.2)
+        fetches = [one for one in follower.leader.asked if one.key is ApiKey.FETCH]
+        named = [(one.at_ms, p.partition) for one in fetches for t in one.message.topics for p in t.partitions]
+        assert [at_ms for at_ms, partition in named if partition == 0] == [0, 10_000]
+        assert len(fetches) == 22, "every half a second of the other one alone"
+
+    fetching(monkeypatch, scenario, settings=FetcherSettings(backoff_ms=10_000))
+
+
 def test_no_connection_is_made_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(follower: Follower) -> None:
         follower.leader.errors = [ErrorCode.FENCED_LEADER_EPOCH]
         follower.follow(0)
         await asyncio.sleep(1.0)
         follower.leader.connections[0].close()
-        follower.fetcher.set_endpoint(Address("two", 9093), is_new=False)
-        await asyncio.sleep(5.0)
+        for _ in range(5):
+            follower.fetcher.set_endpoint(Address("two", 9093), is_new=False)
+            await asyncio.sleep(1.0)
         assert len(follower.leader.opened) == 1
         follower.follow(0, leader_epoch=EPOCH + 1)
         await asyncio.sleep(0.1)
@@ -247,7 +274,7 @@ def test_no_connection_is_made_for_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 # -- connections that fail
 
 
-def pauses(leader: Leader) -> list[int]:
+def pauses(leader: Leader) -> list[float]:
     times = [at_ms for at_ms, *_ in leader.opened]
     return [later - earlier for earlier, later in pairwise(times)]
 
@@ -307,6 +334,24 @@ def test_after_a_connection_was_lost_everything_is_named_anew(monkeypatch: pytes
         assert [one.message.session_epoch for one in follower.leader.asked] == [0, 1, 0]
         assert [len(one.message.topics) for one in follower.leader.asked] == [1, 0, 1]
         assert follower.leader.times() == [0, 500, 610]
+
+    fetching(monkeypatch, scenario)
+
+
+def test_on_a_connection_that_follows_one_that_was_closed_behind_an_answer_everything_is_named_anew(
+    monkeypatch: pytest.MonkeyPatch, lines: list[Line]
+) -> None:
+    async def scenario(follower: Follower) -> None:
+        follower.leader.hangs_up = True
+        lines.clear()
+        follower.follow(0)
+        await asyncio.sleep(0.6)
+        leader = follower.leader
+        assert [at_ms for at_ms, *_ in leader.opened] == [0, 500], "no request failed: nothing is waited for"
+        sessions = [(one.message.session_id, one.message.session_epoch) for one in leader.asked]
+        assert sessions == [(0, 0), (55, 0)], "it ends the former session, and begins one"
+        assert [len(one.message.topics) for one in leader.asked] == [1, 1]
+        assert lines == []
 
     fetching(monkeypatch, scenario)
 
@@ -371,6 +416,50 @@ def test_a_fetch_that_waits_while_others_want_to_be_fetched_is_hastened_once(mon
         assert leader.times(ApiKey.OFFSET_FOR_LEADER_EPOCH) == [110, 315], "the next one may be hastened again"
 
     fetching(monkeypatch, scenario)
+
+
+def test_a_leader_that_lets_its_fetches_wait_all_the_same_is_asked_for_nothing_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(follower: Follower) -> None:
+        follower.leader.is_apache_kafka = True
+        follower.follow(0)
+        await asyncio.sleep(0.1)
+        for index in range(1, 9):
+            follower.follow(index)
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.5)
+        assert follower.leader.times() == [0, 500]
+        assert follower.leader.times(ApiKey.OFFSET_FOR_LEADER_EPOCH) == [110]
+
+    fetching(monkeypatch, scenario)
+
+
+def test_where_no_fetch_is_under_way_nothing_is_hastened(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(follower: Follower) -> None:
+        follower.leader.refuses_whole = True
+        follower.follow(0)
+        await asyncio.sleep(0.1)
+        follower.follow(1)
+        await asyncio.sleep(0.1)
+        assert follower.leader.times() == [0]
+        assert follower.leader.times(ApiKey.OFFSET_FOR_LEADER_EPOCH) == []
+
+    fetching(monkeypatch, scenario)
+
+
+def test_before_the_first_fetch_nothing_is_hastened(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(follower: Follower) -> None:
+        follower.leader.silence_s = 0.4
+        log = follower.node.logs.get_or_create(TopicPartition("orders", 0), TOPIC_ID, NOW_MS)
+        log.append_as_follower(batch(b"v", leader_epoch=1), NOW_MS)
+        follower.follow(0)
+        await asyncio.sleep(0.1)
+        follower.follow(1)
+        await asyncio.sleep(0.2)
+        assert follower.leader.times(ApiKey.OFFSET_FOR_LEADER_EPOCH) == [0], "its question is on its way"
+
+    fetching(monkeypatch, scenario, settings=FetcherSettings(inter_broker_protocol_version="2.6"))
 
 
 def test_a_fetch_that_is_answered_in_time_is_not_hastened(monkeypatch: pytest.MonkeyPatch) -> None:
