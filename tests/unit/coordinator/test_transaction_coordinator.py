@@ -19,10 +19,12 @@ from kavka.coordinator.transactions.decide.records import decode_transaction_rec
 from kavka.coordinator.transactions.decide.state import MAX_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
+from tests.kit.virtual_time import in_virtual_time
 
 NAME = "tx"
 TIMEOUT_MS = 60_000
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
+MANY_TURNS = 2_000
 
 
 class MemoryLog:
@@ -140,8 +142,11 @@ class Room:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - nobody tells when it holds
-        await asyncio.sleep(0)
+    """Looks after each turn of the loop; when nothing comes of many, the clock goes on."""
+    turns = 0
+    while not condition():
+        await asyncio.sleep(0 if turns < MANY_TURNS else 0.1)
+        turns += 1
 
 
 async def code(work: Awaitable[object]) -> ErrorCode:
@@ -154,7 +159,7 @@ def runs(scenario: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
         await asyncio.wait_for(scenario(), 60)
 
-    asyncio.run(bounded())
+    in_virtual_time(bounded)
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
