@@ -20,7 +20,7 @@ from kavka.controller.decide.isr_proposals import (
     verdict_decision,
 )
 from kavka.controller.decide.topic_plans import TopicRequest
-from kavka.decisions import DecisionKind
+from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.messages.alter_partition_request import (
@@ -157,6 +157,85 @@ def test_a_refusal_is_told_with_the_state_that_stays() -> None:
     unknown = verdict_decision(asked, verdict, None, at_ms=7, broker_id=BrokerId(1), controller_epoch=4)
     assert unknown is not None
     assert (unknown.before, unknown.after) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("isr", "kind"),
+    [((1,), DecisionKind.ISR_SHRUNK), ((1, 2, 3), DecisionKind.ISR_EXPANDED), ((1, 3), DecisionKind.ISR_EXPANDED)],
+)
+def test_what_is_accepted_is_told_as_it_was_proposed(isr: tuple[int, ...], kind: DecisionKind) -> None:
+    known = context()
+    asked = proposal(*isr, epochs={3: -1})
+    verdict = judge(asked, known, version=3)
+    told = verdict_decision(asked, verdict, known.states[T0].state, at_ms=7, broker_id=BrokerId(2), controller_epoch=4)
+    assert told == Decision(
+        kind,
+        7,
+        BrokerId(2),
+        f"ISR {list(isr)}, as leader 1 proposed in epoch 5",
+        partition=T0,
+        leader_epoch=5,
+        controller_epoch=4,
+        before={"leader": 1, "leader_epoch": 5, "isr": (1, 2)},
+        after={"leader": 1, "leader_epoch": 5, "isr": isr},
+        evidence={
+            "proposed_isr": isr,
+            "broker_epochs": tuple(-1 if member == 3 else 100 + member for member in isr),
+            "partition_epoch": 9,
+        },
+    )
+
+
+def test_what_is_so_already_is_not_told() -> None:
+    known = context()
+    verdict = judge(proposal(1, 2), known, version=3)
+    before = known.states[T0].state
+    assert verdict_decision(proposal(1, 2), verdict, before, at_ms=7, broker_id=BrokerId(1), controller_epoch=4) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (proposal(1, partition=TopicPartition("u", 0)), "the partition does not exist"),
+        (
+            proposal(1, leader_epoch=6, partition_epoch=10),
+            "leader epoch 6 and partition epoch 10 are newer than this controller's, 5 and 9",
+        ),
+        (proposal(1, leader_epoch=4), "leader epoch 4 is over, the current one is 5"),
+        (proposal(1, partition_epoch=8), "it is based on partition epoch 8, the current one is 9"),
+        (proposal(2, leader=2), "broker 2 proposed it, broker 1 leads"),
+        (
+            proposal(2, 3),
+            "an ISR of [2, 3] lacks leader 1, names a broker twice, or goes beyond the replicas [1, 2, 3]",
+        ),
+        (proposal(1, recovery=2), "there is no leader recovery state 2"),
+        (proposal(1, recovery=RECOVERING), "a leader that recovers cannot have an ISR of [1]"),
+        (proposal(1, 3, epochs={3: 99}), "broker 3 fetched with broker epoch 99, its registration has 103"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(asked: Proposal, reason: str) -> None:
+    verdict = judge(asked, context(), version=3)
+    assert isinstance(verdict, ProposalRefused)
+    assert verdict.reason == reason
+    told = verdict_decision(asked, verdict, None, at_ms=7, broker_id=BrokerId(1), controller_epoch=4)
+    assert told is not None
+    assert told.why == f"broker {asked.leader} proposed ISR {list(asked.members)}: {verdict.code.name}, {reason}"
+
+
+def test_who_may_not_join_is_told_with_the_reason() -> None:
+    known = context()
+    known.unreachable[BrokerId(3)] = 103
+    assert judge(proposal(1, 3), known, version=3) == ProposalRefused(
+        ErrorCode.INELIGIBLE_REPLICA, "broker 3 refuses connections"
+    )
+    known.shutting_down[BrokerId(3)] = 103
+    assert judge(proposal(1, 3), known, version=3) == ProposalRefused(
+        ErrorCode.INELIGIBLE_REPLICA, "broker 3 is shutting down"
+    )
+    del known.brokers[BrokerId(3)]
+    assert judge(proposal(1, 3), known, version=3) == ProposalRefused(
+        ErrorCode.INELIGIBLE_REPLICA, "broker 3 is not alive"
+    )
 
 
 def test_a_topic_that_is_being_deleted_changes_no_more() -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple, assert_never
 
 from kavka.controller.decide.election import Elected, ElectionResult, PartitionChange, elect_offline, elect_preferred
 from kavka.model import BrokerId
-from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState
+from kavka.zookeeper.znodes import RECOVERING, PartitionState
 
 
 class ElectionType(Enum):
@@ -56,8 +56,8 @@ def hold(
 
 
 def succeed(state: PartitionState, elected: Elected, controller_epoch: int) -> PartitionChange:
-    """The partition's state after the election."""
-    recovery = RECOVERING if elected.unclean else RECOVERED
+    """The partition's state after the election. Who leads a partition that recovers goes on with that (KIP-704)."""
+    recovery = RECOVERING if elected.unclean else state.leader_recovery_state
     next_state = PartitionState(elected.leader, state.leader_epoch + 1, elected.isr, controller_epoch, recovery)
     return PartitionChange(next_state, elected)
 
