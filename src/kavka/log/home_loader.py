@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kavka.errors import InconsistentMetadata, RecordsError, StorageError
 from kavka.filesystem import FileSystem
@@ -139,6 +139,10 @@ class _Checkpoints(NamedTuple):
     cleaned_to: Mapping[TopicPartition, Offset]
 
 
+MOST_DIGITS: Final = 1_000
+"""No move has such a number; a number of many thousands of digits is more than Python reads."""
+
+
 class HomePlan(NamedTuple):
     """What is to be loaded from a log directory."""
 
@@ -151,12 +155,12 @@ class HomePlan(NamedTuple):
 
 def moves_noted(filesystem: FileSystem, directory: str) -> int:
     """The number in the mark of a log's directory: of two that are marked, the later copy has the higher one. 0 where
-    there is no mark, and in the empty marks of before. Raises `StorageError`."""
+    there is no mark, in the empty marks of before, and in one that is damaged. Raises `StorageError`."""
     try:
         text = bytes(filesystem.read(f"{directory}/{MOVED_MARK}"))
     except FileNotFoundError:
         return 0
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdigit() and len(text) <= MOST_DIGITS else 0
 
 
 class HomeLoader:

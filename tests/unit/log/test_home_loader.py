@@ -51,7 +51,7 @@ def manager(*homes: Path, disk: LocalFileSystem | None = None) -> LogManager:
 
 @pytest.mark.parametrize(
     ("mark", "number"),
-    [(None, 0), (b"", 0), (b"0", 0), (b"1", 1), (b"10", 10), (b"x", 0), (b"-3", 0), (b"1 ", 0)],
+    [(None, 0), (b"", 0), (b"0", 0), (b"1", 1), (b"10", 10), (b"x", 0), (b"-3", 0), (b"1 ", 0), (b"9" * 5_000, 0)],
 )
 def test_a_mark_has_the_number_of_its_move_and_one_from_before_has_none(
     tmp_path: Path, mark: bytes | None, number: int
