@@ -108,6 +108,13 @@ def test_what_lasts_is_known_of_each_group_and_forgotten_after_a_while() -> None
     lasting.forget("never")
 
 
+def test_what_was_found_a_moment_ago_stays_known_when_another_group_finds_something() -> None:
+    lasting = Lasting()
+    lasting.note("one", "missing", 500_000)
+    lasting.note("two", "missing", 560_000)
+    assert lasting.is_known("one", "missing", 560_000)
+
+
 def test_the_cause_of_what_was_delivered_often_enough_is_the_limit() -> None:
     told = with_causes([Span(0, 0, RecordState.ARCHIVING, 4), Span(1, 1, RecordState.ARCHIVING, 5)], 5)
     assert [span.is_rejected for span in told] == [True, False]

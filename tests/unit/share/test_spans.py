@@ -56,7 +56,9 @@ def test_what_is_being_written_is_nobodys(
 
 
 def test_a_new_span_was_never_delivered_and_is_nobodys() -> None:
-    assert Span(0, 0, FREE) == (0, 0, FREE, 0, "", 0, None, 0, False)
+    new = Span(0, 0, FREE)
+    assert new == (0, 0, FREE, 0, "", 0, None, 0, False)
+    assert new.size == 1
 
 
 def test_equal_neighbours_are_one_run_and_a_hole_is_a_mistake() -> None:
@@ -213,4 +215,5 @@ def test_neighbours_with_the_same_count_are_told_as_one(batch_size: int, expecte
 
 def test_a_wish_and_a_batch_are_the_usual_ones_unless_said_otherwise() -> None:
     assert Wish(5) == (5, 0, False)
+    assert told([Acquired(0, 1, 1), Acquired(2, 9, 1)], Wish(5).batch_size) == [(0, 9, 1)], "in one piece"
     assert LogBatch(0, 1) == (0, 1, False)

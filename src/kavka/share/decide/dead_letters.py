@@ -31,7 +31,6 @@ REJECTED: Final = "Offset rejected by client."
 AT_LIMIT: Final = "Offset delivery count exceeded the threshold."
 MOST_TRIES: Final = 5
 FIRST_PAUSE_S: Final = 1.0
-LONGEST_PAUSE_S: Final = 30.0
 JITTER: Final = 0.2
 LASTING_MS: Final = 60_000
 
@@ -107,8 +106,8 @@ class Lasting:
 
     def is_known(self, group_id: str, why: str, now_ms: int) -> bool:
         """Whether it is no use to wait for it."""
-        known, at_ms = self._causes.get(group_id, ("", 0))
-        if why != known or now_ms - at_ms > LASTING_MS:
+        known = self._causes.get(group_id)
+        if known is None or why != known[0] or now_ms - known[1] > LASTING_MS:
             return False
         self._causes[group_id] = (why, now_ms)
         return True
@@ -152,7 +151,7 @@ def pause_s(tries: int, lot: float) -> float | None:
     """How long to wait after so many failed tries; None: that was the last (I3). `lot` is drawn from 0 to 1."""
     if tries >= MOST_TRIES:
         return None
-    return min(FIRST_PAUSE_S * 2.0 ** (tries - 1), LONGEST_PAUSE_S) * (1 - JITTER + 2 * JITTER * lot)
+    return FIRST_PAUSE_S * 2.0 ** (tries - 1) * (1 - JITTER + 2 * JITTER * lot)
 
 
 class Written(NamedTuple):
