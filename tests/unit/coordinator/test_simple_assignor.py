@@ -106,3 +106,10 @@ def test_what_is_no_longer_there_or_no_longer_read_is_not_kept() -> None:
     assert assigned({"a": "t", "b": "t"}, {"t": 2, "u": 1}, former) == {"a": part(t="0"), "b": part(t="1")}
     former = {"a": part(t="9")}
     assert assigned({"a": "t", "b": "t"}, {"t": 2}, former) == {"a": part(t="0"), "b": part(t="1")}
+
+
+def test_a_partition_that_is_left_to_who_reads_it_already_has_fewer_readers() -> None:
+    """As in Kafka: another order would be better balanced, and nobody gives up what it has for that."""
+    former = {"b": part(t="0"), "c": part(t="0")}
+    found = assigned({"a": "t", "b": "t", "c": "t"}, {"t": 2}, former)
+    assert found == {"a": part(t="1"), "b": part(t="0"), "c": part(t="0")}
