@@ -125,6 +125,11 @@ class LogDirectory:
             raise StorageError(self.path, "is gone") from error
         self.path = path
 
+    def relocate(self, path: str) -> None:
+        """Is another directory from now on, in another log directory perhaps, whose name the caller makes durable."""
+        self.path = path
+        self._made = None  # Or flushes would go on asking the disk that the log came from.
+
     def file_path(self, offset: Offset, suffix: str) -> str:
         return f"{self.path}/{offset:020d}{suffix}"
 

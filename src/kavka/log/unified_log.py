@@ -784,7 +784,7 @@ class UnifiedLog:
 
     def relocate(self, path: str) -> None:
         """The log's files lie in the directory `path` from now on, whole and durable; readers keep what they have."""
-        self._directory.path = path
+        self._directory.relocate(path)
         self.truncations += 1
         self._segments.read_ends.clear()
         self._segments.removals = []
