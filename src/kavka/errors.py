@@ -352,6 +352,11 @@ class DamagedLog(StorageError):
     """One log has damaged records and takes no more. The disk works: its directory and all other logs go on."""
 
 
+class UndecidedLog(StorageError):
+    """One log may be older than a copy of it in a log directory that is offline, the `path`. It is whole, and is not
+    served before all directories are there."""
+
+
 class LogDirectoryLocked(StorageError):
     """Another broker holds the directory's `.lock`."""
 

@@ -24,6 +24,7 @@ producer_snapshots
 made_directories
                 which new directories a power cut may still take away
 log_move        a copy of a log in another log directory, until it takes the log's place
+move_marks      which log is the newer one, where a move ended in the middle
 cleaner_choice  compaction: which log comes next, and which of its segments
 cleaner_pass    compaction: one pass over one log, file by file
 """

@@ -7,11 +7,13 @@ removed; whether the logs need recovery; and how many are read at a time. What t
 Invariants
   I1  The clean-shutdown mark is removed, durably, before a log is read.
   I2  A log that belongs to no topic (a stray) is neither read nor written, only named.
-  I3  Of two directories that have the name of one partition, the one with the mark of a move is the log; of two with a
-      mark, the one with the higher number. Without a mark nobody can say, and the start is refused; so it is where the
-      other has another topic's id, of which the mark says nothing.
+  I3  Of two directories that have the name of one partition, marks of moves say which is the log (`move_marks`).
+      Without them nobody can say, and the start is refused; so it is where the other has another topic's id, of which
+      the marks say nothing.
   I4  A name that is gone from a log directory, by a start or before a stop that was not clean, is so durably before the
-      marks go and before a log is made: a power cut would bring it back beside another log of its name.
+      marks go and before a log is made: a power cut would bring it back beside another log of its name. The name of the
+      log is durable before another one loses it.
+  I5  A log that may be older than one in a directory that is missing is loaded, and not served.
 
 Source: Kafka's LogManager.loadLogs and loadLog; KAFKA-15375 for I1.
 """
@@ -20,9 +22,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from kavka.errors import InconsistentMetadata, RecordsError, StorageError
+from kavka.errors import InconsistentMetadata, RecordsError, StorageError, UndecidedLog
 from kavka.filesystem import FileSystem
 from kavka.log.decide.checkpoint import (
     CLEAN_SHUTDOWN,
@@ -48,6 +50,7 @@ from kavka.log.decide.directory_names import (
 from kavka.log.log_config import LogConfig
 from kavka.log.log_home import DeletedDirectory, LogHome
 from kavka.log.log_loader import LoadedLog, LoadRequest, RecoveryReason, load_log
+from kavka.log.move_marks import MoveMark, choose, read_mark, write_mark
 from kavka.log.offset_checkpoints import OffsetCheckpoints
 from kavka.log.segment import LogDirectory, OpenSegments
 from kavka.log.unified_log import UnifiedLog
@@ -139,10 +142,6 @@ class _Checkpoints(NamedTuple):
     cleaned_to: Mapping[TopicPartition, Offset]
 
 
-MOST_DIGITS: Final = 1_000
-"""No move has such a number; a number of many thousands of digits is more than Python reads."""
-
-
 class HomePlan(NamedTuple):
     """What is to be loaded from a log directory."""
 
@@ -153,18 +152,9 @@ class HomePlan(NamedTuple):
     strays: list[str]
 
 
-def moves_noted(filesystem: FileSystem, directory: str) -> int:
-    """The number in the mark of a log's directory: of two that are marked, the later copy has the higher one. 0 where
-    there is no mark, in the empty marks of before, and in one that is damaged. Raises `StorageError`."""
-    try:
-        text = bytes(filesystem.read(f"{directory}/{MOVED_MARK}"))
-    except FileNotFoundError:
-        return 0
-    return int(text) if text.isdigit() and len(text) <= MOST_DIGITS else 0
-
-
 class HomeLoader:
-    """One start. Call `find_moved`, `plan` for each directory, `run`, then `logs_of` and `finish` for each."""
+    """One start. Call `find_marks` for each directory, `find_rivals`, `plan` for each, `run`, then `logs_of` and
+    `finish` for each, and `clear_marks` for each."""
 
     def __init__(
         self,
@@ -180,26 +170,59 @@ class HomeLoader:
         self._ports = ports
         self._limits = limits
         self._now_ms = now_ms
-        self._moved: dict[TopicPartition, str] = {}
+        self._marks: dict[TopicPartition, dict[str, MoveMark | None]] = {}
+        """Of the partitions with marks of moves, by log directory that has their name."""
+        self._missing: str | None = None
+        """A log directory that is not there, and may have a log that is newer."""
         self._planned: dict[TopicPartition, str] = {}
-        self.marks: list[tuple[LogHome, str]] = []
-        """Marks of moves, to be removed when every directory is loaded: nobody could take the other one then."""
 
-    def find_moved(self, paths: Iterable[str]) -> None:
-        """Looks for logs whose move was ended by a crash: two directories have their names, and one of them a mark, or
-        the mark with the higher number."""
-        numbers: dict[TopicPartition, int] = {}
+    def find_marks(self, path: str) -> None:
+        """Looks for logs in a log directory whose move a crash or a failure ended. Raises `StorageError`."""
+        found: dict[TopicPartition, MoveMark | None] = {}
+        for name in self._filesystem.list_directories(path):
+            partition = parse_directory_name(name)
+            if (
+                partition is None
+                or name != str(partition)
+                or not self._filesystem.exists(f"{path}/{name}/{MOVED_MARK}")
+            ):
+                continue
+            found[partition] = read_mark(self._filesystem, f"{path}/{name}")
+        if found:
+            # Their names must last before older copies lose theirs: a kill or a failure may have come before that.
+            self._filesystem.sync_directory(path)
+        for partition, mark in found.items():
+            self._marks.setdefault(partition, {})[path] = mark
+
+    def find_rivals(self, paths: Iterable[str], missing: str | None) -> None:
+        """Looks in all log directories for others with the names of those. `missing`: one that is not there."""
+        self._missing = missing
         for path in paths:
-            try:
-                for name in self._filesystem.list_directories(path):
-                    partition = parse_directory_name(name)
-                    if partition is None or not self._filesystem.exists(f"{path}/{name}/{MOVED_MARK}"):
-                        continue
-                    number = moves_noted(self._filesystem, f"{path}/{name}")
-                    if number >= numbers.get(partition, 0):
-                        self._moved[partition], numbers[partition] = path, number
-            except StorageError as error:
-                _logger.warning("log directory not read", directory=path, why=str(error))
+            for partition, marks in self._marks.items():
+                if path not in marks and self._filesystem.exists(f"{path}/{partition}"):
+                    marks[path] = None
+
+    def _newer(self, partition: TopicPartition, path: str) -> str | None:
+        """The log directory with the log, if that is another one."""
+        chosen = choose(self._marks.get(partition, {}))
+        return None if chosen == path else chosen
+
+    def _is_undecided(self, partition: TopicPartition) -> bool:
+        mark = self._marks.get(partition, {}).get(self._planned[partition].rpartition("/")[0])
+        return mark is not None and not mark.is_decided
+
+    def clear_marks(self, home: LogHome, *, all_are_loaded: bool) -> None:
+        """Removes the marks of logs that nobody can take for older ones any more, and decides those that were not.
+        Raises `StorageError`."""
+        for partition, marks in self._marks.items():
+            mark = marks.get(home.path)
+            log = home.logs.get(partition)
+            if mark is None or log is None:
+                continue
+            if all_are_loaded:
+                self._filesystem.remove(f"{log.directory}/{MOVED_MARK}")
+            elif not mark.is_decided and log.failure is None:
+                write_mark(self._filesystem, log.directory, mark._replace(is_decided=True))
 
     def plan(self, home: LogHome, report: LoadReport) -> HomePlan:
         """Lists what is in a log directory. Raises `StorageError`, and `InconsistentMetadata` for a log that is there
@@ -219,7 +242,7 @@ class HomeLoader:
         plan = HomePlan(home, was_clean, [], checkpoints, [])
         for name in names:
             self._plan_name(plan, name)
-        if self._moved or not was_clean:
+        if self._marks or not was_clean:
             self._filesystem.sync_directory(path)  # I4
         return plan
 
@@ -244,8 +267,8 @@ class HomeLoader:
                 home.pending.append(DeletedDirectory(self._now_ms, directory))
             elif name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX)):
                 plan.strays.append(name)
-        elif self._moved.get(partition, path) != path:
-            self._require_one_topic(partition, directory, f"{self._moved[partition]}/{partition}")
+        elif name == str(partition) and (newer := self._newer(partition, path)) is not None:
+            self._require_one_topic(partition, directory, f"{newer}/{partition}")
             deleted = f"{path}/{unique_name(partition, DELETE_SUFFIX, self._ports.draw)}"
             self._filesystem.rename(directory, deleted)
             home.pending.append(DeletedDirectory(self._now_ms, deleted))
@@ -316,6 +339,16 @@ class HomeLoader:
             log = self._loaded_log(loading, report)
             log.set_high_watermark(plan.checkpoints.high_watermarks.get(partition, 0))
             log.cleaned_to = plan.checkpoints.cleaned_to.get(partition)
+            if self._missing is not None and self._is_undecided(partition):
+                log.failure = UndecidedLog(
+                    self._missing, f"is offline, and may have a newer log of {partition} than {log.directory}"
+                )
+                _logger.error(
+                    "log not served",
+                    partition=str(partition),
+                    why=str(log.failure),
+                    next_step="repair the disk and restart the broker; if it is lost, take it out of log.dirs",
+                )
             yield log
 
     def _loaded_log(self, loading: _Loading, report: LoadReport) -> UnifiedLog:
@@ -349,8 +382,6 @@ class HomeLoader:
         checkpointed = {partition for known in plan.checkpoints for partition in known}
         home.former.update(dict.fromkeys(partition for partition in checkpointed if partition not in home.logs))
         home.fully_loaded = True
-        moved = [loading for loading in plan.loadings if loading.partition in self._moved]
-        self.marks.extend((home, f"{loading.directory.path}/{MOVED_MARK}") for loading in moved)
         if plan.strays:
             _logger.warning(
                 "logs left alone",

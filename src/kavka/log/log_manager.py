@@ -38,6 +38,7 @@ from kavka.errors import (
     InvariantViolation,
     LogDirectoryLocked,
     StorageError,
+    UndecidedLog,
 )
 from kavka.filesystem import FileSystem, make_durable_directory
 from kavka.log.decide.checkpoint import (
@@ -201,7 +202,10 @@ class LogManager:
         limits = LoadingLimits(self.recovery_threads, self.producer_id_expiration_ms)
         parts = (self._checkpoints, self._open_segments, self._noted)
         loader = HomeLoader(self._filesystem, parts, self._ports, limits, now_ms)
-        loader.find_moved(self._homes)
+        for home in list(self._homes.values()):
+            with self._offline_if_it_fails(home, report):
+                loader.find_marks(home.path)
+        loader.find_rivals(self._homes, next(iter(self._offline), None))
         plans: list[HomePlan] = []
         for home in list(self._homes.values()):
             with self._offline_if_it_fails(home, report):
@@ -212,10 +216,10 @@ class LogManager:
                 for log in loader.logs_of(plan, report):
                     plan.home.logs[log.topic_partition] = self._logs[log.topic_partition] = log
                 report = loader.finish(plan, report)
-        for home, mark in loader.marks if not self._offline else ():
-            if home.path in self._homes:
-                with self._offline_if_it_fails(home, report):
-                    self._filesystem.remove(mark)  # Now nobody could take the other one for the log.
+        all_are_loaded = not self._offline
+        for home in list(self._homes.values()):
+            with self._offline_if_it_fails(home, report):
+                loader.clear_marks(home, all_are_loaded=all_are_loaded)
         self._require_one_directory()
         marked = report.broker_epochs.keys() >= set(self._directories)
         believed = all(reason.what != MARK_IGNORED and reason.offset < 0 for _, reason in report.reasons)
@@ -727,6 +731,8 @@ class LogManager:
         for home in list(self._homes.values()):
             try:
                 for log in home.logs.values():
+                    if isinstance(log.failure, UndecidedLog):
+                        log.failure = None  # Its files are whole.
                     if log.failure is not None:
                         raise log.failure
                     log.close(now_ms)

@@ -9,19 +9,25 @@ TOPIC-PARTITION.ID-future, as with Kafka, and counts for nothing before `finish`
 
     1. slices are copied and synced                            a restart removes the copy
     2. nothing else runs: the new directory's checkpoints take the log's offsets, which count for nothing yet; the rest
-       is copied and synced, with indexes, snapshots, epochs and a mark
-    3. the copy gets the name TOPIC-PARTITION, is the log      a restart takes the marked one, and removes the other
-       from now on, and is synced
-    4. the former directory is renamed, to be deleted later    the copy is all there is
-    5. the mark is removed                                     nothing is left of the move
+       is copied and synced, with indexes, snapshots, epochs and
+       a mark, undecided; then the log gets one, undecided too
+    3. the copy gets the name TOPIC-PARTITION, is the log      a restart with both takes the one with the higher number,
+       from now on, and is synced                              and removes the other; with one of them it serves neither
+    4. the copy's mark is decided                              a restart takes the copy
+    5. the former directory is renamed, to be deleted later    the copy is all there is
+    6. the mark is removed                                     nothing is left of the move
 
     A log directory that is offline may have an older copy, so the mark stays until a start finds all directories. Where
-    step 3 fails, the copy may have the name all the same: the log gets a mark with a higher number.
+    step 3 fails, the copy may have the name all the same: the log goes on, and its mark is decided, with a higher
+    number.
 
 Invariants
   I1  What was durable before the move is durable in the copy before step 3.
   I2  At a restart after any step there is one whole log of the partition.
   I3  Nothing is written to the former directory when the copy has the name: a restart would not find it.
+  I4  Where either disk is missing at a restart, the other's copy is served only if it is the log for sure. Otherwise:
+      the former disk fails in step 5, records are acknowledged in the copy; a restart finds the former disk alone,
+      serves what it has, and whatever is acknowledged there is lost as soon as both are there.
 
 Source: KIP-113, Kafka's ReplicaAlterLogDirsThread and LogManager.replaceCurrentWithFutureLog. There the copy is a log
 of its own that fetches records from the other; here files are copied, so that batches, indexes and the state of
@@ -37,8 +43,7 @@ from typing import Final, NamedTuple
 from kavka.errors import StorageError
 from kavka.filesystem import File, FileSystem
 from kavka.log.decide.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, format_epochs
-from kavka.log.decide.directory_names import MOVED_MARK
-from kavka.log.home_loader import moves_noted
+from kavka.log.move_marks import MoveMark, read_mark, write_mark
 from kavka.log.segment import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -128,7 +133,7 @@ class LogMove:
         """Copies the rest, gives the copy its final `path` and has the log live there; returns the former path.
 
         Blocks for a few syncs. Call it when `can_finish`. Raises `StorageError`: the log is where it was, unless the
-        copy has the name and the mark already: a restart would take it, so it is the log, and fails with its disk.
+        copy has the name already: a restart would take it, so it is the log, and fails with its disk.
         """
         log, filesystem = self.log, self._filesystem
         former = log.directory
@@ -149,16 +154,19 @@ class LogMove:
                 # Durably: a clean stop takes a snapshot that is there for one that lasts.
                 filesystem.write_atomically(f"{self.path}/{name}", filesystem.read(f"{former}/{name}"))
         filesystem.write_atomically(f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", format_epochs(log.epoch_entries))
-        number = moves_noted(filesystem, former) + 1
-        filesystem.write_atomically(f"{self.path}/{MOVED_MARK}", b"%d" % number)
+        mark = read_mark(filesystem, former)
+        number = 0 if mark is None else mark.number
+        write_mark(filesystem, self.path, MoveMark(number + 1, is_decided=False))
         try:
+            write_mark(filesystem, former, MoveMark(number, is_decided=False))
             filesystem.rename(self.path, path)
-        except StorageError:
+        except (StorageError, FileNotFoundError):
             # It may have the name all the same. The log goes on where it is, and a restart takes the higher number.
-            filesystem.write_atomically(f"{former}/{MOVED_MARK}", b"%d" % (number + 1))
+            write_mark(filesystem, former, MoveMark(number + 2, is_decided=True))
             raise
         log.relocate(path)
         filesystem.sync_directory(path.rpartition("/")[0])
+        write_mark(filesystem, path, MoveMark(number + 1, is_decided=True))
         return former
 
     def _of(self, segment: Segment) -> _Copied:

@@ -11,7 +11,7 @@ import pytest
 from kavka.errors import InconsistentMetadata, StorageError
 from kavka.log.decide.checkpoint import format_partition_metadata
 from kavka.log.decide.directory_names import MOVED_MARK
-from kavka.log.home_loader import HomeLoader, HomePlan, LoadingLimits, LoadingPorts, LoadReport, moves_noted
+from kavka.log.home_loader import HomeLoader, HomePlan, LoadingLimits, LoadingPorts, LoadReport
 from kavka.log.log_config import LogConfig
 from kavka.log.log_home import LogHome
 from kavka.log.log_manager import LogManager, LogManagerSettings
@@ -47,17 +47,6 @@ def manager(*homes: Path, disk: LocalFileSystem | None = None) -> LogManager:
         lambda topic: LogConfig(file_delete_delay_ms=0),
         draw=lambda limit: next(draws) % limit,
     )
-
-
-@pytest.mark.parametrize(
-    ("mark", "number"),
-    [(None, 0), (b"", 0), (b"0", 0), (b"1", 1), (b"10", 10), (b"x", 0), (b"-3", 0), (b"1 ", 0), (b"9" * 5_000, 0)],
-)
-def test_a_mark_has_the_number_of_its_move_and_one_from_before_has_none(
-    tmp_path: Path, mark: bytes | None, number: int
-) -> None:
-    path = lay(tmp_path, "orders-0", mark=mark)
-    assert moves_noted(LocalFileSystem(), str(path)) == number
 
 
 @pytest.mark.parametrize(

@@ -740,8 +740,8 @@ def test_a_directory_that_cannot_be_listed_is_told_and_offline(two: tuple[Path, 
     logs = manager(disk, *two)
     with structlog.testing.capture_logs() as lines:
         report = logs.load(NOW_MS)
-    (line,) = [line for line in lines if line["event"] == "log directory not read"]
-    assert (line["log_level"], line["directory"]) == ("warning", str(two[0]))
+    (line,) = [line for line in lines if line["event"] == "log directory offline"]
+    assert (line["log_level"], line["directory"]) == ("error", str(two[0]))
     assert line["why"] == f"{two[0]}: input/output error"
     assert list(report.offline) == [str(two[0])]
 

@@ -308,10 +308,13 @@ def test_the_copy_is_whole_and_durable_before_it_takes_the_name() -> None:
         f"write {COPY}/partition.metadata",
         f"write {COPY}/leader-epoch-checkpoint",
         f"write {COPY}/.kavka-moved",
+        f"write {OLD}/.kavka-moved",
         f"rename {COPY} {NEW}",
         f"relocate {NEW}",
         "sync directory /b",
+        f"write {NEW}/.kavka-moved",
     ]
+    assert disk.files[f"{OLD}/.kavka-moved"] == b"0 undecided", "alone, it may be older than the copy"
     for segment in log.segments:
         assert copied(disk, segment.base_offset, of=NEW) == original(disk, segment)
     assert copied(disk, 200, ".snapshot", of=NEW) == b"producers"
@@ -368,7 +371,13 @@ def test_a_segment_without_a_file_keeps_no_later_one_from_being_copied() -> None
 
 @pytest.mark.parametrize(
     ("at", "directory"),
-    [(f"write {COPY}/.kavka-moved", OLD), (f"rename {COPY} {NEW}", OLD), ("sync directory /b", NEW)],
+    [
+        (f"write {COPY}/.kavka-moved", OLD),
+        (f"write {OLD}/.kavka-moved", OLD),
+        (f"rename {COPY} {NEW}", OLD),
+        ("sync directory /b", NEW),
+        (f"write {NEW}/.kavka-moved", NEW),
+    ],
 )
 def test_a_log_is_where_it_was_if_that_fails_before_the_copy_has_the_name(at: str, directory: str) -> None:
     """A restart takes the copy that has the name and the mark: nothing may be written to the former one after that."""

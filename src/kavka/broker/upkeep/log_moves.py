@@ -59,7 +59,10 @@ class LogMoves:
         error = self._logs.check_directory(directory)
         if error is not ErrorCode.NONE:
             return error
-        if self._logs.get(partition) is None:
+        log = self._logs.get(partition)
+        if log is not None and log.failure is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if log is None:
             self._logs.prefer_directory(partition, directory)
             return ErrorCode.REPLICA_NOT_AVAILABLE
         try:

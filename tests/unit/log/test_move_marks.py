@@ -1,0 +1,190 @@
+"""What marks of moves say: which directory of a partition is the log, and whether that can be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import structlog
+
+from kavka.broker.upkeep.log_moves import LogMoves
+from kavka.errors import ErrorCode, InconsistentMetadata, StorageError, UndecidedLog
+from kavka.log.log_config import LogConfig
+from kavka.log.log_manager import LogManager, LogManagerSettings
+from kavka.log.move_marks import MoveMark, choose, read_mark, write_mark
+from kavka.runtime.disk import LocalFile, LocalFileSystem
+from tests.unit.log.log_support import NOW_MS, PARTITION, append, batch
+
+OLDER, NEWER = MoveMark(1, is_decided=False), MoveMark(2, is_decided=False)
+DECIDED = MoveMark(2, is_decided=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        (b"3", MoveMark(3, is_decided=True)),
+        (b"12 undecided", MoveMark(12, is_decided=False)),
+        (b"", MoveMark(0, is_decided=True)),
+        (b"3 perhaps", MoveMark(0, is_decided=True)),
+        (b"-3", MoveMark(0, is_decided=True)),
+        (b"9" * 19, MoveMark(10**19 - 1, is_decided=True)),
+        (b"9" * 20, MoveMark(0, is_decided=True)),
+        (b"9" * 5_000, MoveMark(0, is_decided=True)),
+        (b"1 ", MoveMark(0, is_decided=True)),
+        (b"3\n", MoveMark(0, is_decided=True)),
+        (None, None),
+    ],
+)
+def test_a_mark_is_read(tmp_path: Path, text: bytes | None, mark: MoveMark | None) -> None:
+    if text is not None:
+        (tmp_path / ".kavka-moved").write_bytes(text)
+    assert read_mark(LocalFileSystem(), str(tmp_path)) == mark
+
+
+@pytest.mark.parametrize(("mark", "text"), [(DECIDED, b"2"), (OLDER, b"1 undecided")])
+def test_a_mark_is_written_durably(tmp_path: Path, mark: MoveMark, text: bytes) -> None:
+    durable = []
+
+    class Noting(LocalFileSystem):
+        def sync_directory(self, path: str) -> None:
+            durable.append(path)
+            super().sync_directory(path)
+
+    write_mark(Noting(), str(tmp_path), mark)
+    assert (tmp_path / ".kavka-moved").read_bytes() == text
+    assert durable == [str(tmp_path)]
+
+
+@pytest.mark.parametrize(
+    ("marks", "chosen"),
+    [
+        ([], None),
+        ([None], 0),
+        ([OLDER], 0),
+        ([OLDER, NEWER], 1),
+        ([NEWER, OLDER], 0),
+        ([OLDER, DECIDED], 1),
+        ([DECIDED, OLDER, MoveMark(0, is_decided=False)], 0),
+        ([None, DECIDED], 1),
+        ([None, None], None),
+        ([None, OLDER], None),
+        ([NEWER, None], None),
+    ],
+)
+def test_of_several_directories_one_is_the_log_if_the_marks_say_so(
+    marks: list[MoveMark | None], chosen: int | None
+) -> None:
+    found = choose({f"/{number}": mark for number, mark in enumerate(marks)})
+    assert found == (None if chosen is None else f"/{chosen}")
+
+
+class Missing(LocalFileSystem):
+    """The log directory `gone` is not mounted."""
+
+    gone = "nothing"
+
+    def make_directory(self, path: str) -> None:
+        if path == self.gone:
+            raise StorageError(path, "input/output error")
+        super().make_directory(path)
+
+    def lock(self, path: str) -> LocalFile:
+        if path.startswith(f"{self.gone}/"):
+            raise StorageError(path, "input/output error")
+        return super().lock(path)
+
+
+def two_logs(tmp_path: Path, *marks: MoveMark) -> tuple[Missing, list[str]]:
+    """Directories with a log of one partition each: as many records as the directory has, and its mark."""
+    filesystem, paths = Missing(), [str(tmp_path / f"{number}") for number in range(len(marks))]
+    for number, (path, mark) in enumerate(zip(paths, marks, strict=True), 1):
+        logs = started(filesystem, path)
+        append(logs.get_or_create(PARTITION, None, NOW_MS), batch(number))
+        logs.close(NOW_MS)
+        write_mark(filesystem, f"{path}/{PARTITION}", mark)
+    return filesystem, paths
+
+
+def started(filesystem: Missing, *paths: str) -> LogManager:
+    logs = LogManager(filesystem, paths, LogManagerSettings(1, "cluster"), lambda topic: LogConfig())
+    logs.load(NOW_MS)
+    return logs
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_log_that_may_be_the_older_one_is_kept_and_not_served_while_the_other_is_missing(
+    tmp_path: Path, gone: int
+) -> None:
+    filesystem, paths = two_logs(tmp_path, OLDER, NEWER)
+    here = paths[1 - gone]
+    filesystem.gone = paths[gone]
+    for _ in range(2):  # A clean stop between them, which must not be taken for a failure.
+        with structlog.testing.capture_logs() as lines:
+            logs = started(filesystem, *paths)
+        (line,) = [line for line in lines if line["event"] == "log not served"]
+        assert (line["log_level"], line["partition"]) == ("error", "orders-0")
+        assert line["why"] == f"{paths[gone]}: is offline, and may have a newer log of orders-0 than {here}/orders-0"
+        assert line["next_step"] == "repair the disk and restart the broker; if it is lost, take it out of log.dirs"
+        with pytest.raises(UndecidedLog) as refused:
+            logs.get_or_create(PARTITION, None, NOW_MS)
+        assert refused.value.path == paths[gone], "the directory that has it goes on"
+        assert logs.live_directories == [here]
+        assert read_mark(filesystem, f"{here}/{PARTITION}") == (OLDER, NEWER)[1 - gone]
+        logs.close(NOW_MS)
+        assert filesystem.exists(f"{here}/.kafka_cleanshutdown")
+    alone = started(filesystem, here)
+    found = alone.get(PARTITION)
+    assert found is not None
+    assert found.failure is None, "log.dirs does not name the other one any more"
+    assert read_mark(filesystem, f"{here}/{PARTITION}") is None
+
+
+def test_a_decided_log_is_served_while_the_other_is_missing_and_keeps_its_mark(tmp_path: Path) -> None:
+    filesystem, paths = two_logs(tmp_path, OLDER, DECIDED)
+    filesystem.gone = paths[0]
+    logs = started(filesystem, *paths)
+    assert logs.get_or_create(PARTITION, None, NOW_MS).log_end_offset == 2
+    assert read_mark(filesystem, f"{paths[1]}/{PARTITION}") == DECIDED
+    logs.close(NOW_MS)
+    filesystem.gone = "nothing"
+    logs = started(filesystem, *paths)
+    assert logs.get_or_create(PARTITION, None, NOW_MS).log_end_offset == 2
+    assert read_mark(filesystem, f"{paths[1]}/{PARTITION}") is None
+    assert not filesystem.exists(f"{paths[0]}/{PARTITION}")
+
+
+def test_the_newer_one_of_two_undecided_logs_is_decided_where_the_other_disk_fails_at_the_start(tmp_path: Path) -> None:
+    class CannotRename(Missing):
+        def rename(self, source: str, target: str) -> None:
+            if source == f"{paths[0]}/{PARTITION}":
+                raise StorageError(source, "input/output error")
+            super().rename(source, target)
+
+    _, paths = two_logs(tmp_path, OLDER, NEWER)
+    logs = started(CannotRename(), *paths)
+    assert list(logs.offline_directories) == [paths[0]]
+    assert logs.get_or_create(PARTITION, None, NOW_MS).log_end_offset == 2
+    assert read_mark(LocalFileSystem(), f"{paths[1]}/{PARTITION}") == DECIDED
+
+
+def test_a_log_that_is_not_served_is_not_moved(tmp_path: Path) -> None:
+    filesystem, paths = two_logs(tmp_path, OLDER, NEWER, MoveMark(0, is_decided=False))
+    filesystem.gone = paths[2]
+    logs = started(filesystem, *paths)
+    moves = LogMoves(
+        logs,
+        rate=lambda: 1,
+        wall_ms=lambda: NOW_MS,
+        run_blocking=lambda work: pytest.fail("copied"),
+        on_storage_error=lambda failure: pytest.fail(str(failure)),
+        spawn=lambda flow: pytest.fail("moved"),
+    )
+    assert moves.request(PARTITION, paths[0]) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert filesystem.list_directories(paths[0]) == ["orders-0.00000000000000000000000000000000-delete"]
+
+
+def test_of_an_undecided_log_and_one_that_no_move_has_seen_nobody_can_tell(tmp_path: Path) -> None:
+    filesystem, paths = two_logs(tmp_path, OLDER, NEWER)
+    filesystem.remove(f"{paths[0]}/{PARTITION}/.kavka-moved")
+    with pytest.raises(InconsistentMetadata):
+        started(filesystem, *paths)
