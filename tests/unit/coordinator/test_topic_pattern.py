@@ -66,6 +66,80 @@ def test_names_are_matched_as_a_whole(expression: str, yes: list[str], no: list[
 
 
 @pytest.mark.parametrize(
+    ("expression", "yes", "no"),
+    [
+        (".", ["a", "-"], ["\n"]),
+        ("(?m).", ["a"], ["\n"]),
+        ("(?s).", ["a", "\n"], ["\n\n"]),
+        (r"[^a]|\D\W\S", ["\n", "\n\na"], ["a", "\n\n\n"]),
+        ("a(?s).b|c.d", ["a\nb", "c\nd"], ["ab"]),
+        ("(?s:a.)b|((?s)c.)d|(?s)(?-s)e.f", ["a\nb", "c\nd", "exf"], ["e\nf"]),
+        ("(?s:a).b|((?s)c).d", ["axb"], ["a\nb", "c\nd"]),
+        (r"a$\nb|a\n^b", [], ["a\nb"]),
+        (r"(?m)a$\n^b", ["a\nb"], ["a\n\nb"]),
+        (r"(?m)a$\n^$\n^b$", ["a\n\nb"], ["a\nb"]),
+        (r"(?m)^a$\n?", ["a", "a\n"], ["\na"]),
+        (r"(?m)a$b|a^b", [], ["ab"]),
+        (r"(?m)a\z\nb|a\n\Ab", [], ["a\nb"]),
+        (r"(?m:a$)\nb|(?m-m)c$\nd|(?-m)(?m:^)e", ["a\nb", "e"], ["c\nd"]),
+        (r"a\b\n\Bx?|\n\B", ["a\n", "\n"], ["a\nx"]),
+        (r"\n\bx", ["\nx"], []),
+        ("(?mis)A.b", ["a\nB"], ["ab"]),
+    ],
+)
+def test_lines_are_told_apart_as_by_re2j(expression: str, yes: list[str], no: list[str]) -> None:
+    """A transactional id may have several."""
+    pattern = TopicPattern(expression)
+    assert [name for name in yes if not pattern.matches(name)] == []
+    assert [name for name in no if pattern.matches(name)] == []
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        *["aA", "kK\u212a", "sS\u017f", "1", "\xe9\xc9", "\xe5\xc5\u212b", "\xdf\u1e9e", "\u0131", "\u0130", "\u0149"],
+        *[
+            "\u03bc\xb5\u039c",
+            "\u01c6\u01c4\u01c5",
+            "\u03b9\u0345\u0399\u1fbe",
+            "\u03b2\u0392\u03d0",
+            "\u03b8\u0398\u03d1\u03f4",
+        ],
+        *["\u03c3\u03a3\u03c2", "\u03c9\u03a9\u2126", "\u1e61\u1e60\u1e9b", "\u1fb3\u1fbc", "\u1f80\u1f88", "\ufb05"],
+        *["\u03b5\u0395\u03f5", "\u03ba\u039a\u03f0", "\u03c0\u03a0\u03d6", "\u03c1\u03a1\u03f1", "\u03c6\u03a6\u03d5"],
+    ],
+)
+def test_without_case_letters_are_the_same_as_for_re2j(same: str) -> None:
+    """A transactional id may have any characters."""
+    for letter in same:
+        one, others = TopicPattern(rf"(?i)\x{{{ord(letter):x}}}"), TopicPattern(rf"(?i)[^\x{{{ord(letter):x}}}]")
+        assert "".join(each for each in (*same, "i", "I", "x") if one.matches(each)) == same
+        assert [each for each in (*same, "i", "I", "x") if others.matches(each)] == ["i", "I", "x"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "matched"),
+    [
+        (r"(?i)\w", "aAsS\u017fkK\u212a1"),
+        (r"(?i)[\w]", "aAsS\u017fkK\u212a1"),
+        (r"(?i)[\W]", "-\xdf\u1e9e"),
+        (r"(?i)[^\w]", "-\xdf\u1e9e"),
+        ("(?i)[[:^upper:]]", "1-\xdf\u1e9e"),
+        ("(?i)[[:^word:]]", "-\xdf\u1e9e"),
+        ("(?i)[[:upper:]]", "aAsS\u017fkK\u212a"),
+        ("(?i)[^[:^lower:]]", "aAsS\u017fkK\u212a"),
+        (r"(?i)\p{Lu}", "aAsS\u017fkK\u212a\xdf\u1e9e"),
+        (r"(?i)[^\PL]", "aAsS\u017fkK\u212a\xdf\u1e9e"),
+        (r"(?i)\P{Lu}", "1-"),
+        (r"\w", "aAsSkK1"),
+    ],
+)
+def test_without_case_classes_have_the_members_that_they_have_for_re2j(expression: str, matched: str) -> None:
+    pattern = TopicPattern(expression)
+    assert "".join(each for each in "aAsS\u017fkK\u212a1-\xdf\u1e9e" if pattern.matches(each)) == matched
+
+
+@pytest.mark.parametrize(
     "complement", ["[^a]", "[^A]", "[^a-c]", r"\P{Lu}", r"\p{^Ll}", "[[:^upper:]]", "[^[:lower:]]", r"[^\pL]"]
 )
 def test_without_case_a_complement_leaves_out_both_cases(complement: str) -> None:

@@ -1,6 +1,7 @@
-"""TopicPattern: regular expressions over topic names, in RE2's syntax and with RE2's promise: linear time.
+"""TopicPattern: regular expressions over names, in RE2's syntax and with RE2's promise: linear time.
 
-Decides which names an expression matches as a whole. Must not know groups. Python's own `re` backtracks, so that a
+Decides which names an expression matches as a whole: those of topics, and transactional ids, which may have any
+characters. Must not know groups. Python's own `re` backtracks, so that a
 client could stop the broker with one expression; here an expression becomes a non-deterministic automaton whose
 deterministic states are made as names need them.
 
@@ -20,9 +21,10 @@ from __future__ import annotations
 
 import string
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 MAX_LENGTH: Final = 8_192
@@ -45,8 +47,25 @@ class InvalidPattern(Exception):
     """The expression is no RE2 expression, or too large, or uses what is left out here; says where and why."""
 
 
-_ALSO_FOLDED: Final = {"s": "\u017f", "k": "\u212a"}
-"""Characters beyond ASCII that are the same as one of ASCII where case does not matter."""
+_ALSO_FOLDED: Final = {
+    several[0]: several[1:]
+    for several in (
+        *("k\u212a", "s\u017f", "\xe5\u212b", "\xdf\u1e9e", "\u03b2\u03d0", "\u03b5\u03f5", "\u03b8\u03d1\u03f4"),
+        *(
+            "\u03b9\u0345\u1fbe",
+            "\u03ba\u03f0",
+            "\u03bc\xb5",
+            "\u03c0\u03d6",
+            "\u03c1\u03f1",
+            "\u03c3\u03c2",
+            "\u03c6\u03d5",
+        ),
+        *("\u03c9\u2126", "\u1e61\u1e9b"),
+    )
+}
+"""Where case does not matter, what is the same as a small letter besides its capital: older signs for it, mostly."""
+_DOTLESS: Final = "\u0131"
+"""An i without a dot, which is no i: only Turkish has it as the small letter of I."""
 
 
 class _Literal(NamedTuple):
@@ -59,11 +78,30 @@ class _Literal(NamedTuple):
     folds_case: bool = False
 
     def matches(self, char: str) -> bool:
-        same = [char]
-        if self.folds_case:
-            same += (char.lower(), char.upper(), _ALSO_FOLDED.get(char.lower(), char))
+        same: Iterable[str] = _same_letters(char) if self.folds_case else char
         found = any(low <= one <= high for low, high in self.ranges for one in same)
         return (found or any(test(one) for test in self.tests for one in same)) != self.negated
+
+
+@lru_cache(maxsize=256)
+def _same_letters(char: str) -> frozenset[str]:
+    """The character and those that are the same where case does not matter; no text of several characters."""
+    if char == _DOTLESS:
+        return frozenset(char)
+    upper = char.upper()
+    small = (upper if len(upper) == 1 else char).lower()
+    same = (char, small, small.upper(), small.title(), *_ALSO_FOLDED.get(small, ""))
+    return frozenset(each for each in same if len(each) == 1)
+
+
+class _Kind(Enum):
+    """What stands on one side of a place between two characters."""
+
+    NONE = "none"
+    WORD = "word"
+    """One of a word."""
+    LINE_END = "line end"
+    OTHER = "other"
 
 
 class _Assert(Enum):
@@ -71,6 +109,8 @@ class _Assert(Enum):
 
     START = "start"
     END = "end"
+    LINE_START = "line start"
+    LINE_END = "line end"
     BOUNDARY = "boundary"
     """Of a word."""
     NO_BOUNDARY = "no boundary"
@@ -96,6 +136,7 @@ class _Repeat:
 _Node: TypeAlias = _Literal | _Assert | _Sequence | _Choice | _Repeat
 
 _ANY: Final = _Literal((), negated=True)
+_ANY_IN_LINE: Final = _Literal((("\n", "\n"),), negated=True)
 _ASSERTS: Final = {
     "A": _Assert.START,
     "z": _Assert.END,
@@ -153,27 +194,28 @@ class TopicPattern:
             raise InvalidPattern(f"the expression has {len(expression)} characters; at most {MAX_LENGTH} are allowed")
         self.expression = expression
         self._automaton = _Automaton(_Parser(expression).parse())
-        self._moves: dict[tuple[frozenset[int], bool | None, str], frozenset[int]] = {}
+        self._moves: dict[tuple[frozenset[int], _Kind, str], frozenset[int]] = {}
 
     def matches(self, name: str) -> bool:
         """Whether the whole of `name` matches."""
-        state, follows_word = frozenset((self._automaton.start,)), _is_word("")
+        state, before = frozenset((self._automaton.start,)), _Kind.NONE
         for char in name:
-            following = self._moves.get((state, follows_word, char))
+            following = self._moves.get((state, before, char))
             if following is None:
-                following = self._automaton.step(state, follows_word, char)
+                following = self._automaton.step(state, before, char)
                 if len(self._moves) >= MAX_STATES:
                     self._moves.clear()
-                self._moves[state, follows_word, char] = following
+                self._moves[state, before, char] = following
             if not following:
                 return False
-            state, follows_word = following, _is_word(char)
-        return self._automaton.accepts(state, follows_word)
+            state, before = following, _kind_of(char)
+        return self._automaton.accepts(state, before)
 
 
-def _is_word(char: str) -> bool | None:
-    """Whether the character is one of a word; None where there is none."""
-    return _CLASSES["w"].matches(char) if char else None
+def _kind_of(char: str) -> _Kind:
+    if char == "\n":
+        return _Kind.LINE_END
+    return _Kind.WORD if _CLASSES["w"].matches(char) else _Kind.OTHER
 
 
 class _Automaton:
@@ -219,18 +261,18 @@ class _Automaton:
                     then = self._build(part, then)
                 return then
 
-    def step(self, state: frozenset[int], follows_word: bool | None, char: str) -> frozenset[int]:
+    def step(self, state: frozenset[int], before: _Kind, char: str) -> frozenset[int]:
         """Where `char` leads to from `state`."""
         following: set[int] = set()
-        for node in self._closure(state, _holding(follows_word, _is_word(char))):
+        for node in self._closure(state, _holding(before, _kind_of(char))):
             kind = self._kinds[node]
             if isinstance(kind, _Literal) and kind.matches(char):
                 following.update(self._out[node])
         return frozenset(following)
 
-    def accepts(self, state: frozenset[int], follows_word: bool | None) -> bool:
+    def accepts(self, state: frozenset[int], before: _Kind) -> bool:
         """Whether the text may end in `state`."""
-        return 0 in self._closure(state, _holding(follows_word, None))
+        return 0 in self._closure(state, _holding(before, _Kind.NONE))
 
     def _closure(self, nodes: frozenset[int], holding: frozenset[_Assert]) -> set[int]:
         """All that is reached without a character."""
@@ -247,13 +289,14 @@ class _Automaton:
         return found
 
 
-def _holding(before: bool | None, after: bool | None) -> frozenset[_Assert]:
-    """What holds between two characters, given by whether they are ones of words; None where there is none."""
-    holding = {_Assert.NO_BOUNDARY if bool(before) == bool(after) else _Assert.BOUNDARY}
-    if before is None:
-        holding.add(_Assert.START)
-    if after is None:
-        holding.add(_Assert.END)
+def _holding(before: _Kind, after: _Kind) -> frozenset[_Assert]:
+    """What holds between two characters."""
+    holding = {_Assert.NO_BOUNDARY if (before is _Kind.WORD) == (after is _Kind.WORD) else _Assert.BOUNDARY}
+    for at, whole, line in ((before, _Assert.START, _Assert.LINE_START), (after, _Assert.END, _Assert.LINE_END)):
+        if at is _Kind.NONE:
+            holding |= {whole, line}
+        elif at is _Kind.LINE_END:
+            holding.add(line)
     return frozenset(holding)
 
 
@@ -264,7 +307,7 @@ class _Parser:
         self._text = text
         self._at = 0
         self._depth = 0
-        self._folds_case = False
+        self._flags = frozenset[str]()
 
     def parse(self) -> _Node:
         tree = self._choice()
@@ -369,17 +412,21 @@ class _Parser:
             case "[":
                 return self._set()
             case ".":
-                return _ANY
+                return _ANY if "s" in self._flags else _ANY_IN_LINE
             case "^":
-                return _Assert.START
+                return _Assert.LINE_START if "m" in self._flags else _Assert.START
             case "$":
-                return _Assert.END
+                return _Assert.LINE_END if "m" in self._flags else _Assert.END
             case "*" | "+" | "?":
                 raise self._wrong("a repetition of nothing")
             case "\\":
                 return self._escape()
             case _:
                 return self._literal(char)
+
+    @property
+    def _folds_case(self) -> bool:
+        return "i" in self._flags
 
     def _literal(self, char: str) -> _Literal:
         return _Literal(((char, char),), folds_case=self._folds_case)
@@ -388,30 +435,29 @@ class _Parser:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self._wrong(f"more than {MAX_DEPTH} groups within groups")
-        before = self._folds_case
+        before = self._flags
         if self._taken("?P<") or (self._text.startswith("?<", self._at) and self._taken("?<")):
             name = self._until(">")
             if not name or not all(char == "_" or (char.isascii() and char.isalnum()) for char in name):
                 raise self._wrong(f"{name!r} is not a name of a group")
-        elif self._taken("?") and self._flags():
+        elif self._taken("?") and self._set_flags():
             self._depth -= 1
             return None  # (?i) holds to the end of the group around it.
         inner = self._choice()
         if not self._taken(")"):
             raise self._wrong("missing )")
-        self._folds_case = before
+        self._flags = before
         self._depth -= 1
         return inner
 
-    def _flags(self) -> bool:
+    def _set_flags(self) -> bool:
         """Flags after (?; whether they stand alone."""
         on, needs_one = True, False
         while True:
             match self._take():
-                case "i":
-                    self._folds_case, needs_one = on, False
-                case "m" | "s" | "U":
-                    needs_one = False  # Names have no lines, and which match is found first does not matter.
+                case "i" | "m" | "s" | "U" as flag:  # U has no effect: which match is found first does not matter.
+                    self._flags = self._flags | {flag} if on else self._flags - {flag}
+                    needs_one = False
                 case "-" if on:
                     on, needs_one = False, True
                 case ":" | ")" as end if not needs_one:
@@ -423,7 +469,7 @@ class _Parser:
     def _escape(self) -> _Node:
         char = self._take()
         if char in _CLASSES:
-            return _CLASSES[char]
+            return _CLASSES[char]._replace(folds_case=self._folds_case)
         if char in "pP":
             return self._category(negated=char == "P")
         if char in _ASSERTS:
@@ -481,7 +527,7 @@ class _Parser:
             if low == "\\":
                 escape = self._take()
                 if escape in _CLASSES:
-                    tests.append(_CLASSES[escape].matches)
+                    tests.append(_CLASSES[escape]._replace(folds_case=self._folds_case).matches)
                     continue
                 if escape in "pP":
                     tests.append(self._category(negated=escape == "P").matches)
