@@ -76,10 +76,12 @@ def test_keys_stay_where_they_are_while_the_topic_is_there() -> None:
     assert placement.learn(60), "each number is complained of once"
     assert not placement.learn(70)
     assert not placement.learn(60)
+    assert not placement.learn(1)
     assert (placement.count, placement.of("hello")) == (50, 22)
     assert placement.learn(0), "it is deleted"
     assert placement.learn(60)
     assert (placement.count, placement.of("hello")) == (60, 99162322 % 60)
+    assert not placement.learn(1)
     assert not placement.learn(50)
 
 
@@ -166,6 +168,13 @@ def test_nobody_is_told_of_a_state_until_all_that_may_be_in_it_is_committed() ->
     assert not is_open()
     state.note()
     assert not is_open(), "all is committed"
+    ends[0] = None
+    state.note()
+    assert not is_open(), "and stays so"
+    ends[0] = (5, 5)
+    state.note()
+    ends[0] = None
+    assert not is_open()
     ends[0] = (5, 8)
     assert not is_open(), "nobody said that it is in the state"
     state.note()
@@ -218,6 +227,8 @@ def test_batches_are_cut_where_they_are_full() -> None:
     assert cut([]) == []
     assert cut([4, 6, 1]) == [[4, 6], [1]]
     assert cut([4, 7]) == [[4], [7]]
+    assert cut([9, 4, 6, 1]) == [[9], [4, 6], [1]]
+    assert cut([9, 5, 6]) == [[9], [5], [6]]
     assert cut([99, 1, 99, 99]) == [[99], [1], [99], [99]], "what fills more is alone"
     assert cut([3, 3, 3, 3, 3, 3, 3]) == [[3, 3, 3], [3, 3, 3], [3]]
     assert cut([1, 1, 1, 1, 1], most=2) == [[1, 1], [1, 1], [1]]

@@ -128,10 +128,23 @@ def test_topics_that_are_read_together_have_the_same_number_of_partitions() -> N
         (topology(part("0", "t", together=[CopartitionGroup((1,), (), ())])), "names no topic of its"),
         (topology(part("0", "t", together=[CopartitionGroup((-1,), (), ())])), "names no topic of its"),
         (topology(part("0", "t", together=[CopartitionGroup((), (), (0,))])), "names no topic of its"),
+        (topology(part("0", "t", together=[CopartitionGroup((), (), (-1,))])), "names no topic of its"),
     ],
 )
 def test_a_topology_that_cannot_be_meant_is_refused(application: Topology, why: str) -> None:
     assert why in refusal(application, t=4)
+
+
+def test_statuses_have_the_protocols_numbers() -> None:
+    assert [status.name for status in sorted(StatusCode)] == [
+        "STALE_TOPOLOGY",
+        "MISSING_SOURCE_TOPICS",
+        "INCORRECTLY_PARTITIONED_TOPICS",
+        "MISSING_INTERNAL_TOPICS",
+        "SHUTDOWN_APPLICATION",
+        "ASSIGNMENT_DELAYED",
+    ]
+    assert sorted(StatusCode) == list(range(6))
 
 
 def test_a_part_that_is_there_twice_is_refused() -> None:
@@ -165,7 +178,7 @@ def chain(length: int) -> Topology:
 
 
 def test_a_long_topology_takes_time_by_its_length_and_not_by_the_square_of_it() -> None:
-    """A broker does nothing else meanwhile: with squares both took a quarter of a minute and more."""
+    """A broker does nothing else meanwhile: with squares each took many seconds."""
     begin = time.process_time()
     configured = found(chain(5_000), t=3)
     assert {topic.partition_count for topic in configured.missing.values()} == {3}
@@ -173,6 +186,9 @@ def test_a_long_topology_takes_time_by_its_length_and_not_by_the_square_of_it() 
     groups = [CopartitionGroup((), (), (place,)) for place in range(len(fixed))]
     names = [topic.name for topic in fixed]
     assert len(found(topology(part("0", "t", sinks=names, repartitions=fixed, together=groups)), t=1).missing) == 5_000
+    several = [internal(f"r{number}") for number in range(12_000)]
+    from_one = part("0", "t", sinks=[topic.name for topic in several])
+    assert len(found(topology(from_one, part("1", repartitions=several)), t=1).missing) == 12_000
     assert time.process_time() - begin < 5
 
 

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from kavka.coordinator.shared.decide.topic_pattern import MAX_DEPTH, InvalidPattern, TopicPattern
+from kavka.coordinator.shared.decide.topic_pattern import MAX_DEPTH, MAX_LENGTH, MAX_NODES, InvalidPattern, TopicPattern
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,7 @@ def test_what_is_kept_of_names_is_bounded() -> None:
     finally:
         tracemalloc.stop()
     assert kept < 2_000_000
+
+
+def test_expressions_may_be_as_large_as_the_documentation_says() -> None:
+    assert (MAX_LENGTH, MAX_NODES, MAX_DEPTH) == (8_192, 2_000, 100)

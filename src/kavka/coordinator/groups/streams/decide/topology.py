@@ -85,13 +85,6 @@ class Subtopology(NamedTuple):
         yield from self.source_topics
         yield from (topic.name for topic in self.repartition_sources)
 
-    def topics(self) -> Iterator[str]:
-        """All that it reads and writes to."""
-        yield from self.source_topics
-        yield from self.repartition_sinks
-        yield from (topic.name for topic in self.repartition_sources)
-        yield from (topic.name for topic in self.changelogs)
-
 
 @dataclass(frozen=True)
 class Topology:
