@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kavka.controller.decide.election import (
@@ -139,3 +141,132 @@ def test_nothing_changes_for_a_partition_whose_brokers_live() -> None:
 def test_a_partition_that_recovers_stays_marked_until_its_leader_says_otherwise() -> None:
     recovering = state(0, (0, 1), recovery=RECOVERING)
     assert change(recovering, (0,)) == PartitionState(BrokerId(0), 4, ids(0), 7, RECOVERING)
+
+
+ALL = ids(1, 2, 3)
+ALIVE = ids(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (
+            elect_initial(ALL, ALIVE),
+            Elected(
+                ElectionKind.INITIAL, BrokerId(2), ALIVE, False, "first live replica of a new partition", ALL, ALIVE
+            ),
+        ),
+        (elect_initial(ALL, ids(4)), NotElected(ElectionKind.INITIAL, "no replica is alive", ALL, ())),
+        (
+            elect_offline(ALL, ids(1, 3), ALIVE, unclean_allowed=True, eligible=ids(2)),
+            Elected(ElectionKind.OFFLINE, BrokerId(3), ids(3), False, "first live in-sync replica", ALL, ALIVE),
+        ),
+        (
+            elect_offline(ALL, ids(1), ALIVE, unclean_allowed=True, eligible=ids(3)),
+            Elected(
+                ElectionKind.OFFLINE,
+                BrokerId(3),
+                ids(3),
+                False,
+                "no in-sync replica is alive; first live eligible leader replica, which has all that is committed",
+                ALL,
+                ALIVE,
+            ),
+        ),
+        (
+            elect_offline(ALL, ids(1), ALIVE, unclean_allowed=True),
+            Elected(
+                ElectionKind.OFFLINE,
+                BrokerId(2),
+                ids(2),
+                True,
+                "the first live replica, as no in-sync replica is alive",
+                ALL,
+                ALIVE,
+            ),
+        ),
+        (
+            elect_offline(ALL, ids(1), ALIVE, unclean_allowed=False),
+            NotElected(
+                ElectionKind.OFFLINE,
+                "no in-sync replica is alive and unclean.leader.election.enable is false",
+                ALL,
+                ALIVE,
+            ),
+        ),
+        (
+            elect_preferred(ids(3, 2, 1), ids(2, 3), ALIVE),
+            Elected(
+                ElectionKind.PREFERRED, BrokerId(3), ids(2, 3), False, "preferred replica", ids(3, 2, 1), ids(3, 2)
+            ),
+        ),
+        (
+            elect_preferred(ids(3, 2, 1), ids(2), ALIVE),
+            NotElected(ElectionKind.PREFERRED, "the preferred replica is not in sync", ids(3, 2, 1), ids(3, 2)),
+        ),
+        (
+            elect_preferred(ALL, ALL, ALIVE),
+            NotElected(ElectionKind.PREFERRED, "the preferred replica is not alive", ALL, ALIVE),
+        ),
+        (
+            elect_preferred((), (), ALIVE),
+            NotElected(ElectionKind.PREFERRED, "the preferred replica is not alive", (), ()),
+        ),
+        (
+            elect_for_reassignment(ALL, ids(3, 1), ALIVE),
+            Elected(
+                ElectionKind.REASSIGNMENT, BrokerId(3), ids(3, 1), False, "first in-sync target replica", ALL, ALIVE
+            ),
+        ),
+        (
+            elect_for_reassignment(ALL, ids(1), ALIVE),
+            NotElected(ElectionKind.REASSIGNMENT, "no live candidate is in sync", ALL, ALIVE),
+        ),
+        (
+            elect_for_controlled_shutdown(ALL, ids(3, 2, 1), ALIVE, ids(1, 2)),
+            Elected(
+                ElectionKind.CONTROLLED_SHUTDOWN,
+                BrokerId(3),
+                ids(3),
+                False,
+                "first in-sync replica that stays",
+                ALL,
+                ids(3),
+            ),
+        ),
+        (
+            elect_for_controlled_shutdown(ALL, ids(1, 2), ALIVE, ids(1, 2)),
+            NotElected(ElectionKind.CONTROLLED_SHUTDOWN, "no live candidate is in sync", ALL, ids(3)),
+        ),
+    ],
+)
+def test_an_election_says_who_leads_why_and_who_was_looked_at(result: object, expected: object) -> None:
+    assert result == expected
+
+
+def test_who_is_leaving_leads_on_and_wins_nothing() -> None:
+    def left(leader: int, live: tuple[int, ...]) -> PartitionState | None:
+        change = after_broker_change(
+            ALL, state(leader, ALL), ids(*live), unclean_allowed=False, controller_epoch=7, leaving=ids(1, 2)
+        )
+        return None if change is None else change.state
+
+    assert left(1, (1, 2, 3)) is None
+    assert left(1, (1, 3)) == PartitionState(BrokerId(1), 4, ids(1, 3), 7)
+    assert left(3, (1, 2)) == PartitionState(NO_LEADER, 4, ids(1, 2), 7)
+    assert left(1, (2, 3)) == PartitionState(BrokerId(3), 4, ids(3), 7)
+
+
+def test_an_eligible_replica_leads_alone_where_a_broker_has_gone() -> None:
+    change = after_broker_change(ALL, state(1, (1,)), ALIVE, unclean_allowed=False, controller_epoch=7, eligible=ids(3))
+    assert change is not None
+    assert change.state == PartitionState(BrokerId(3), 4, ids(3), 7)
+
+
+def test_a_partition_that_nobody_leads_and_whose_last_member_is_away_changes_with_its_isr_alone() -> None:
+    before = state(NO_LEADER, (1, 2))
+    change = after_broker_change(ALL, before, ids(2), unclean_allowed=False, controller_epoch=7, leaving=ids(2))
+    assert change is not None
+    assert change.state == PartitionState(NO_LEADER, 4, ids(2), 7)
+    again = replace(change.state, leader_epoch=3)
+    assert after_broker_change(ALL, again, ids(2), unclean_allowed=False, controller_epoch=7, leaving=ids(2)) is None

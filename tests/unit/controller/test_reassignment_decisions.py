@@ -159,3 +159,100 @@ def test_what_would_leave_nobody_in_sync_or_nobody_to_lead_is_refused(
     result = settle(ids(*keep), before, ids(*live), 9)
     assert isinstance(result, ReassignmentRefused)
     assert result.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+INVALID = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "code", "message"),
+    [
+        (REST, None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "There is no reassignment in progress to cancel."),
+        (REST, (), INVALID, "Empty replica list specified in partition reassignment."),
+        (REST, (4, 1, 4), INVALID, "Duplicate replica ids in partition reassignment replica list: [4, 1, 4]"),
+        (REST, (1, -1), INVALID, "Invalid broker id in replica list: [1, -1]"),
+        (
+            REST,
+            (1, 9, 4, 8),
+            INVALID,
+            "Replica assignment has brokers that are not alive: [9, 8]. Replicas to add: [9, 4, 8], live brokers: "
+            "[1, 2, 3, 4, 5, 6, 7]",
+        ),
+    ],
+)
+def test_a_wish_that_cannot_be_granted_says_why(
+    current: ReplicaAssignment, target: tuple[int, ...] | None, code: ErrorCode, message: str
+) -> None:
+    assert plan_reassignment(current, target, LIVE[::-1]) == ReassignmentRefused(code, message)
+
+
+def test_who_is_down_keeps_the_replica_that_it_has() -> None:
+    assert plan_reassignment(REST, (3, 2, 4), ids(4)) == ReplicaAssignment(ids(3, 2, 4, 1), ids(4), ids(1))
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "refused"),
+    [
+        (REST, (4, 5, 6), ""),
+        (REST, (1, 2), "The replication factor is changed from 3 to 2"),
+        (REST, (1, 2, 3, 4), "The replication factor is changed from 3 to 4"),
+        (ON_THE_WAY, (5, 6), ""),
+        (ON_THE_WAY, (5, 6, 7), "The replication factor is changed from 2 to 3"),
+        (ON_THE_WAY, None, ""),
+    ],
+)
+def test_where_the_factor_must_stay_it_is_compared_with_that_of_the_present_target(
+    current: ReplicaAssignment, target: tuple[int, ...] | None, refused: str
+) -> None:
+    planned = plan_reassignment(current, target, LIVE, may_change_factor=False)
+    if refused:
+        assert planned == ReassignmentRefused(ErrorCode.INVALID_REPLICATION_FACTOR, refused)
+    else:
+        assert isinstance(planned, ReplicaAssignment)
+
+
+def test_a_partition_is_being_reassigned_while_replicas_come_or_go() -> None:
+    assert [
+        ReplicaAssignment(ids(1, 2), adding, removing).is_being_reassigned
+        for adding, removing in (((), ()), (ids(2), ()), ((), ids(2)), (ids(1), ids(2)))
+    ] == [False, True, True, True]
+
+
+def test_who_leaves_with_the_end_of_a_reassignment_is_told_where_the_leader_goes_on() -> None:
+    went = settle(ids(4, 1), state(1, 1, 2, 3, 4), LIVE, 9)
+    assert isinstance(went, PartitionChange)
+    assert went.why == "the partition moves to [4, 1]: replicas [2, 3] leave; leader 1 goes on with [1, 4]"
+    assert went.staying == ids(4, 1)
+    stays = settle(ids(1, 2), state(1, 1), LIVE, 9)
+    assert isinstance(stays, PartitionChange)
+    assert (stays.why, stays.staying, stays.election) == ("", ids(1, 2), None)
+    another = settle(ids(4, 1), state(2, 2, 4), LIVE, 9)
+    assert isinstance(another, PartitionChange)
+    assert (another.why, another.staying) == ("", ids(4, 1))
+    nobody = settle(ids(1, 2), state(NO_LEADER, 1), ids(2), 9)
+    assert isinstance(nobody, PartitionChange)
+    assert (nobody.why, nobody.staying, nobody.state.leader) == ("", ids(1, 2), NO_LEADER)
+
+
+@pytest.mark.parametrize(
+    ("keep", "before", "live", "message"),
+    [
+        (
+            (1, 2),
+            state(4, 4),
+            (1, 2, 4),
+            "No replica in sync would be left: in sync are [4], to be kept [1, 2]. Wait until one of these has caught "
+            "up.",
+        ),
+        (
+            (1, 2),
+            state(4, 4, 1),
+            (2, 4),
+            "No replica could lead: alive are [2] of [1, 2], in sync [1]. Wait until one of these is back.",
+        ),
+    ],
+)
+def test_a_step_that_is_refused_says_who_is_waited_for(
+    keep: tuple[int, ...], before: PartitionState, live: tuple[int, ...], message: str
+) -> None:
+    assert settle(ids(*keep), before, ids(*live), 9) == ReassignmentRefused(INVALID, message)

@@ -415,3 +415,45 @@ def test_a_znode_that_cannot_be_read_is_logged_once_for_each_content() -> None:
         ("znode cannot be read", "no JSON"),
         ("znode cannot be read", "'leader' is missing"),
     ]
+
+
+def test_without_settings_a_topic_has_one_partition_with_one_replica() -> None:
+    planned = plan(cluster(1, 2), TopicRequest("t"))
+    assert isinstance(planned, TopicPlan)
+    assert [len(replicas) for replicas in planned.assignment.partitions.values()] == [1]
+    assert (RULES.default_partition_count, RULES.default_replication_factor) == (1, 1)
+
+
+def test_a_topic_that_is_being_deleted_does_not_grow() -> None:
+    context = cluster(1)
+    with_topic(context, "t")
+    context.topics_to_delete["t"] = None
+    assert plan_partitions(PartitionsRequest("t", 2), context) == Refusal(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 't' does not exist."
+    )
+
+
+@pytest.mark.parametrize(("adding", "removing"), [({0: (2,)}, {}), ({}, {0: (1,)})])
+def test_a_topic_of_which_replicas_come_or_go_does_not_grow(
+    adding: dict[int, tuple[int, ...]], removing: dict[int, tuple[int, ...]]
+) -> None:
+    context = cluster(1, 2)
+    known = with_topic(context, "t")
+    moving = TopicAssignment("t", known.assignment.partitions, known.topic_id, adding, removing)
+    context.topics["t"] = KnownTopic(moving, 5)
+    assert plan_partitions(PartitionsRequest("t", 2), context) == Refusal(
+        ErrorCode.REASSIGNMENT_IN_PROGRESS, "A partition reassignment is in progress for the topic 't'."
+    )
+
+
+def test_what_is_refused_before_anything_is_looked_at_says_so_in_kafkas_words() -> None:
+    context = cluster(1)
+    assert plan(context, TopicRequest("__cluster_metadata", 1, 1)) == Refusal(
+        ErrorCode.INVALID_REQUEST, "Creation of internal topic __cluster_metadata is prohibited."
+    )
+    both = (
+        "Both numPartitions or replicationFactor and replicasAssignments were set. "
+        "Both cannot be used at the same time."
+    )
+    for wish in (TopicRequest("t", 1, assignment={0: [1]}), TopicRequest("t", -1, 1, assignment={0: [1]})):
+        assert plan(context, wish) == Refusal(ErrorCode.INVALID_REQUEST, both)
