@@ -20,7 +20,7 @@ from kavka.controller.decide.reasons import (
 )
 from kavka.controller.decide.reassignment import ReplicaAssignment
 from kavka.controller.decide.state_machines import PartitionStatus, RefusedMove, Replica, ReplicaStatus
-from kavka.decisions import Decision, DecisionKind
+from kavka.decisions import Decision, DecisionKind, Fact
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.znodes import RECOVERED, PartitionState, TopicAssignment
 
@@ -37,7 +37,7 @@ def state(leader: int, epoch: int, *isr: int, elr: tuple[int, ...] = ()) -> Part
     return PartitionState(BrokerId(leader), epoch, ids(*isr), 7, RECOVERED, ids(*elr))
 
 
-def facts(leader: int, epoch: int, *isr: int) -> dict[str, object]:
+def facts(leader: int, epoch: int, *isr: int) -> dict[str, Fact]:
     return {"leader": leader, "leader_epoch": epoch, "isr": isr}
 
 
