@@ -125,8 +125,9 @@ def test_a_recovering_leader_ends_its_recovery_and_does_not_begin_it_again() -> 
     verdict = judge(proposal(1, 2), context(recovery=RECOVERING), version=3)
     assert isinstance(verdict, Accepted)
     assert verdict.state.leader_recovery_state == RECOVERED
-    refused = judge(proposal(1, 2, 3, recovery=RECOVERING), context(recovery=RECOVERING), version=3)
-    assert code(refused) is ErrorCode.INVALID_REQUEST
+    for members in ((1, 3), (1, 2, 3)):
+        refused = judge(proposal(*members, recovery=RECOVERING), context(recovery=RECOVERING), version=3)
+        assert code(refused) is ErrorCode.INVALID_REQUEST
     alone = judge(proposal(1, recovery=RECOVERING), context(recovery=RECOVERING), version=3)
     assert isinstance(alone, Accepted), "it goes on recovering without the other member"
     assert code(judge(proposal(1, recovery=RECOVERING), context(), version=3)) is ErrorCode.INVALID_REQUEST
