@@ -12,7 +12,7 @@ from kavka.controller.decide.eligible_leaders import LiveBrokers
 from kavka.controller.decide.questions import Question, question_fields, question_of
 from kavka.controller.decide.reassignment import Beginning, Settling
 from kavka.controller.decide.requested_election import Wished
-from kavka.model import BrokerId
+from kavka.model import NO_LEADER, BrokerId
 from kavka.zookeeper.znodes import RECOVERING, PartitionState
 
 
@@ -81,6 +81,15 @@ def test_kip704_a_partition_that_recovers_goes_on_recovering_whoever_leads_it(qu
     change = question.answer(replace(STATE, leader_recovery_state=RECOVERING))
     assert change is not None
     assert change.state.leader_recovery_state == RECOVERING
+
+
+def test_where_eligible_replicas_are_not_kept_they_lead_nothing_and_nobody_is_asked_how_it_stopped() -> None:
+    asked = LiveBrokers(ids(1, 2, 3), ids(1, 2), False, 7, (), unclean=ids(1))
+    assert asked.needed == -1
+    assert asked.answer(STATE) is None
+    change = asked._replace(live=ids(3)).answer(replace(STATE, eligible_leader_replicas=ids(3)))
+    assert change is not None
+    assert (change.state.leader, change.state.isr) == (NO_LEADER, ids(1, 2))
 
 
 def test_another_question_is_refused() -> None:
