@@ -61,6 +61,7 @@ AT_HOME, AWAY, OUT_OF_SYNC = (1, 1, (1, 2, 3)), (1, 2, (1, 2, 3)), (1, 2, (2, 3)
         ([AWAY] + [AT_HOME] * 8, 10, 1),
         ([AWAY] * 5 + [AT_HOME] * 5, 50, 0),
         ([AWAY] * 6 + [AT_HOME] * 4, 50, 6),
+        ([AWAY] * 51 + [AT_HOME] * 50, 50, 51),
         ([AWAY] + [AT_HOME] * 99, 0, 1),
         ([OUT_OF_SYNC] * 3 + [AT_HOME], 10, 0),
         ([OUT_OF_SYNC] * 3 + [AWAY], 10, 1),
