@@ -8,6 +8,7 @@
     triggered.py      a run of SDP: what is new since the last one, through all flows
     long_session.py   the same definitions as Structured Streaming queries that go on
     definitions.py    which flows and tables there are, and where each stands in which file
+    late_flows.py     SDP hears of flows so that it knows what they read, in later runs too
     sql_definitions.py  the same out of SQL files
     catalog.py        tables from run to run
     unplanned.py      what a kill left of a query's first plan, which Spark would refuse

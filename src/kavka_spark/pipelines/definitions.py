@@ -104,18 +104,24 @@ class Definitions:
                 return each.definition.kind
         return "streaming table"
 
+    def tables(self) -> dict[str, str]:
+        """The tables and materialized views, by their names in lower case."""
+        targets = {short_name(name) for name in (*self.outputs, *(each.target for each in self.places.values()))}
+        tables = sorted(name for name in targets if self.kind_of(name) in ("streaming table", "materialized view"))
+        return {name.lower(): name for name in tables}
+
     def check_tables(self, names: Iterable[str]) -> None:
         """Raises `SpecError` for a name that no table and no materialized view has: SDP would leave out all flows, and
         report a completed run."""
-        targets = {short_name(name) for name in (*self.outputs, *(each.target for each in self.places.values()))}
-        tables = sorted(name for name in targets if self.kind_of(name) in ("streaming table", "materialized view"))
-        spelled = {name.lower(): name for name in tables}
+        spelled = self.tables()
         for name in names:
             plain = name.replace("`", "").lower().rpartition(".")[2]
             if plain not in spelled:
                 near = get_close_matches(plain, spelled, 1)
                 hint = f"did you mean {spelled[near[0]]}? " if near else ""
-                raise SpecError(f"there is no table {name}", f"{hint}The tables are {', '.join(tables) or 'none'}")
+                raise SpecError(
+                    f"there is no table {name}", f"{hint}The tables are {', '.join(spelled.values()) or 'none'}"
+                )
 
     def refuse_shared_files(self) -> None:
         """Raises `DefinitionProblem` for files that two flows would write to.
@@ -201,8 +207,7 @@ class Registry(GraphElementRegistry):
             self._inner.register_output(output)
 
     def register_flow(self, flow: Flow) -> None:
-        place = Place(flow.source_code_location.filename, flow.source_code_location.line_number or 0)
-        with self._registering(flow.name, flow.target, place):
+        with self.registering(flow):
             self.definitions.flows.append(flow)
             if self._inner is not None:
                 self._inner.register_flow(self._watched(flow))
@@ -236,6 +241,11 @@ class Registry(GraphElementRegistry):
                 self.definitions.note(name, each.target.replace("`", ""), Place(str(file_path), each.line))
         if self._inner is not None:
             self._inner.register_sql(sql_text, file_path)
+
+    def registering(self, flow: Flow) -> AbstractContextManager[None]:
+        """The flow is `current` meanwhile (I1)."""
+        place = Place(flow.source_code_location.filename, flow.source_code_location.line_number or 0)
+        return self._registering(flow.name, flow.target, place)
 
     @contextmanager
     def _registering(self, name: str, target: str, place: Place) -> Iterator[None]:

@@ -28,6 +28,7 @@ from kavka_spark.pipelines.datasets import datasets_of
 from kavka_spark.pipelines.definitions import Definitions, Registry, load_definitions
 from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import Journal
+from kavka_spark.pipelines.late_flows import LateFlows
 from kavka_spark.pipelines.order import Order
 from kavka_spark.pipelines.precheck import endpoints_problem, sinks_in
 from kavka_spark.pipelines.problems import Problem, plain, problem_of, told
@@ -88,10 +89,12 @@ class TriggeredRuns:
         )
         backfill = None if self._order.backfill is None else FlowBackfill(*self._order.backfill)
         on_frame = None if backfill is None else backfill.take
-        registry = Registry(SparkConnectGraphElementRegistry(self._spark, graph), on_frame)
+        flows = LateFlows(SparkConnectGraphElementRegistry(self._spark, graph), self._spark, graph)
+        registry = Registry(flows, on_frame)
         failed: dict[str, str] = {}
         try:
             load_definitions(self._spec, registry, self._spark, lambda: _as_sdp_reads(self._spark, graph))
+            flows.define(registry, lambda text: self._journal.write("note", text=text))
             registry.definitions.check_tables((*self._order.refresh, *self._order.full_refresh))
             if backfill is not None:
                 backfill.check({each.flow: each.options for each in sinks_in(registry.definitions)})

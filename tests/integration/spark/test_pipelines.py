@@ -65,7 +65,9 @@ dp.create_sink(
 
 @dp.append_flow(target="copy")
 def even_ones():
-    return spark.readStream.table("numbers").where("parity = 0").select(F.col("number").cast("string").alias("value"))
+    # withColumn, because Spark resolves its input at once: a later run must not take it for another pipeline's table.
+    even = spark.readStream.table("numbers").where("parity = 0").withColumn("text", F.col("number").cast("string"))
+    return even.select(F.col("text").alias("value"))
 """
 SUMS = """
 CREATE MATERIALIZED VIEW sums AS
