@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -128,12 +129,13 @@ def moving(*sizes: int, durable_to: int = 0) -> tuple[Disk, Log, LogMove]:
     return disk, log, LogMove(cast(Any, disk), cast(Any, log), COPY)
 
 
-def steps(move: LogMove) -> list[int]:
-    """The bytes of each step until only a rest is left."""
+def steps(move: LogMove, between: Callable[[], None] = lambda: None) -> list[int]:
+    """The bytes of each step until only a rest is left; `between` is called after each."""
     found = []
     while (step := move.next_slice()) is not None:
         found.append(step())
         assert len(found) < 100
+        between()
     return found
 
 
@@ -213,9 +215,7 @@ def test_progress_is_the_bytes_copied_and_the_offset_up_to_which_the_copy_is_who
     _, log, move = moving(8, MIB + 8, 300 * KIB)
     log.log_start_offset = 4
     found = [move.progress]
-    while (step := move.next_slice()) is not None:
-        step()
-        found.append(move.progress)
+    steps(move, lambda: found.append(move.progress))
     assert found == [
         Progress(0, 4),
         Progress(8, 0),
