@@ -131,7 +131,9 @@ class Transactions:
 class Room:
     """A broker's state changes on a real disk, with what they act on."""
 
-    def __init__(self, path: Path, *, recorder: Any = None) -> None:
+    def __init__(
+        self, path: Path, *, recorder: Any = None, disk: LocalFileSystem | None = None, more: tuple[Path, ...] = ()
+    ) -> None:
         config = BrokerConfig.from_properties({"broker.id": str(OWN), "log.dirs": str(path)})
         loop = asyncio.get_running_loop()
         self.storage_errors: list[StorageError] = []
@@ -139,7 +141,10 @@ class Room:
         self.metadata = MetadataCache("cluster")
         self.replicas = ReplicaManager(loop, ReplicaPorts(self.storage_errors.append))
         self.logs = LogManager(
-            LocalFileSystem(), [str(path)], LogManagerSettings(), lambda topic: log_config(TopicConfig({}, config))
+            disk or LocalFileSystem(),
+            [str(directory) for directory in (path, *more)],
+            LogManagerSettings(),
+            lambda topic: log_config(TopicConfig({}, config)),
         )
         self.logs.load(NOW_MS)
         self.groups = GroupCoordinator(
@@ -443,6 +448,49 @@ def test_a_failed_log_directory_is_answered_for_its_partitions(tmp_path: Path) -
         assert published.offline_replicas == (OWN,)
 
     runs(tmp_path, scenario)
+
+
+class FailingToMake(LocalFileSystem):
+    """Makes no directory of a log in these log directories."""
+
+    def __init__(self, *directories: Path) -> None:
+        self.failing = [str(path) for path in directories]
+
+    def make_new_directory(self, path: str) -> bool:
+        if path.rpartition("/")[0] in self.failing:
+            raise StorageError(path, "input/output error")
+        return super().make_new_directory(path)
+
+
+@pytest.mark.parametrize(
+    ("failing", "is_new", "expected"),
+    [
+        ("a", True, ErrorCode.NONE),
+        ("ab", True, ErrorCode.NONE),
+        ("abc", True, ErrorCode.KAFKA_STORAGE_ERROR),
+        ("a", False, ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_a_new_partition_goes_to_another_disk_where_one_fails(
+    tmp_path: Path, failing: str, is_new: bool, expected: ErrorCode
+) -> None:
+    """One that is not new may lie on the disk that failed."""
+    homes = [tmp_path / name for name in "abc"]
+    failed = [tmp_path / name for name in failing]
+
+    async def scenario() -> None:
+        room = Room(homes[0], disk=FailingToMake(*failed), more=(homes[1], homes[2]))
+        assert await room.lead(is_new=is_new) is expected
+        assert [error.path for error in room.storage_errors][: len(failed)] == [f"{path}/orders-0" for path in failed]
+        assert list(room.logs.offline_directories) == [str(path) for path in failed]
+        hosted = room.replicas.partition(*ORDERS_0)
+        if expected is ErrorCode.NONE:
+            assert hosted is not None
+            assert hosted.log.directory == str(homes[len(failed)] / "orders-0")
+        else:
+            assert hosted is None
+
+    asyncio.run(scenario())
 
 
 # -- following

@@ -282,10 +282,8 @@ class StateChanges:
         if hosted is not None:
             return self._identified(hosted, order), hosted
         config = self._topics.topic(topic_partition.topic)
-        try:
-            log = self._log(order, log_config(config), now_ms)
-        except StorageError as failure:
-            self._on_storage_error(failure)
+        log = self._log_on_some_disk(order, log_config(config), now_ms)
+        if log is None:
             self.take_offline([topic_partition])
             return ErrorCode.KAFKA_STORAGE_ERROR, None
         new_partition = Partition if self._recorder is None else self._recorder.new_partition
@@ -315,6 +313,17 @@ class StateChanges:
         """Who keeps its state in this topic; None for all topics but two."""
         late = self._coordinators.get(topic)
         return None if late is None else late()
+
+    def _log_on_some_disk(self, order: Order, config: LogConfig, now_ms: int) -> UnifiedLog | None:
+        """A new partition's log is made on another disk where one fails, as Kafka does. None if there is none."""
+        for _ in self._logs.live_directories:  # a failure takes one of them
+            try:
+                return self._log(order, config, now_ms)
+            except StorageError as failure:
+                self._on_storage_error(failure)
+                if not order.is_new:
+                    break
+        return None
 
     def _log(self, order: Order, config: LogConfig, now_ms: int) -> UnifiedLog:
         topic_partition, topic_id = order.topic_partition, order.topic_id if order.topic_id.int else None

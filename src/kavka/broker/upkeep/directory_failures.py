@@ -56,6 +56,7 @@ class DirectoryFailures:
         self._replicas = replicas
         self._ports = ports
         self._announced: dict[str, None] = {}
+        self._heard_of = len(logs.offline_directories)
 
     def on_storage_error(self, failure: StorageError) -> None:
         """Takes the directory of a failed file offline, with all partitions in it; the last one halts the broker.
@@ -63,9 +64,11 @@ class DirectoryFailures:
         The controller learns of it, and elects other leaders for the partitions there.
         """
         logs = self._logs
-        failed_before = len(logs.offline_directories)
         logs.on_storage_error(failure.path, failure)
-        if len(logs.offline_directories) > failed_before:
+        # More than were heard of: the log manager may have taken it offline before it raised, or raised nothing.
+        offline = len(logs.offline_directories)
+        if offline > self._heard_of:
+            self._heard_of = offline
             self._ports.on_directory_failed()
         gone = [partition.topic_partition for partition in self._replicas.partitions() if partition.log.failure]
         self._ports.take_offline(gone)
