@@ -15,6 +15,7 @@ from kavka.errors import ErrorCode, RequestError
 from tests.kit.group_case import Case
 from tests.kit.streams_case import APPLICATION, StreamsCase
 from tests.kit.virtual_time import in_virtual_time
+from tests.unit.coordinator.test_share_group_flow import GROUP, ShareCase
 
 LIMITS = GroupLimits(10, 1_800_000, 0, 100)
 
@@ -117,5 +118,21 @@ def test_a_join_that_made_room_is_refused_where_its_coordinator_has_moved_meanwh
             with pytest.raises(RequestError) as refused:
                 await joining
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
+
+    in_virtual_time(scenario)
+
+
+def test_a_shut_down_ends_an_administrator_who_waits_for_states_and_gives_no_turn_that_is_not_taken() -> None:
+    async def scenario() -> None:
+        case = ShareCase()
+        await case.start()
+        case.states.takes_s = 5.0
+        await case.beat("one")
+        await case.beat("one", -1)
+        deleting = asyncio.ensure_future(case.groups.delete_group(GROUP))
+        await asyncio.sleep(0.1)
+        case.groups.shut_down()
+        await asyncio.sleep(0.1)
+        assert deleting.cancelled()
 
     in_virtual_time(scenario)

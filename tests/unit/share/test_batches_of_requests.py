@@ -31,9 +31,11 @@ def test_the_later_one_of_a_request_lies_over_the_earlier(
     assert [batch[:3] for batch in found] == expected
 
 
-def test_no_two_batches_of_a_request_leave_one_that_is_empty() -> None:
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in one request", "one after the other"])
+def test_no_two_batches_leave_one_that_is_empty(*, is_stored: bool) -> None:
     for one, other in product(RANGES, RANGES):
-        found = combined((), [StateBatch(*one, DONE, 1), StateBatch(*other, FREE, 1)], -1)
+        first, second = [StateBatch(*one, DONE, 1)], [StateBatch(*other, FREE, 1)]
+        found = combined(first, second, -1) if is_stored else combined((), [*first, *second], -1)
         told = [(offset, batch.state) for batch in found for offset in range(batch.first_offset, batch.last_offset + 1)]
         covered = dict.fromkeys(range(one[0], one[1] + 1), DONE)
         covered |= dict.fromkeys(range(other[0], other[1] + 1), FREE)

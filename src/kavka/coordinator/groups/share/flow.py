@@ -176,6 +176,7 @@ class ShareGroupFlow:
             group.rest_version = now.topics.version if decision.is_at_rest else -1
             if request.member_id in group.members:
                 group.untold.add(request.member_id)  # until the answer goes out
+                self._on_heard(active, group_id, request.member_id)  # What it leads to may take long to be committed.
             is_asking = bool(decision.to_initialize)
             return decision.records, decision
 
@@ -187,13 +188,10 @@ class ShareGroupFlow:
         try:
             decision = await self._in_turn(active, group_id, decide, settle)
             active.require_committed()
-        except BaseException as failure:
+        except BaseException:
             if is_asking:
                 is_asking = False
                 self._ask_again_in(active, group_id, 0)  # Nobody asks for it (I5).
-            if isinstance(failure, RequestError) and failure.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                # It could not be written; but the member is there, and must not be removed for its silence.
-                self._on_heard(active, group_id, request.member_id)
             raise
         self._on_heard(active, group_id, request.member_id)
         return decision
@@ -230,7 +228,6 @@ class ShareGroupFlow:
             return decide_leave(group, [request.member_id], self._now(request.group_id)), None
 
         await self._in_turn(active, request.group_id, decide)
-        self._carrier.arm(active, request.group_id)
         return ShareAnswer(request.member_id, request.member_epoch, 0)
 
     # -- administration; each raises `RequestError`
@@ -358,10 +355,6 @@ class ShareGroupFlow:
                 active.turns.give(group_id)
 
     async def _write(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> None:
-        if active.is_gone:
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
-        if not records:
-            return
         error = await self._carrier.write_change(active, records)
         if error is not ErrorCode.NONE:
             raise RequestError(error)
