@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kavka.share.decide.acquired_records import LogBatch, Wish
+from kavka.share.decide.acquired_records import Acquired, LogBatch, Wish, told
 from kavka.share.decide.share_partition import Acknowledgement, AcknowledgeType, ShareLimits, SharePartition
 
 BAD = 17
@@ -79,3 +79,10 @@ def test_a_piece_ends_before_records_that_have_not_failed() -> None:
 def test_a_limit_of_records_holds_for_a_piece() -> None:
     given = pieces([LogBatch(0, 39)], limit=5, wish=Wish(7, is_exact=True))
     assert max(last - first + 1 for first, last, _ in given) == 7
+
+
+def test_neighbours_are_told_as_one_wherever_they_lie() -> None:
+    pieces = [Acquired(10, 10, 1), Acquired(11, 12, 2), Acquired(13, 14, 2), Acquired(15, 15, 2), Acquired(17, 17, 2)]
+    assert told(pieces, 0) == [(10, 10, 1), (11, 15, 2), (17, 17, 2)]
+    assert told(pieces, 4) == [(10, 10, 1), (11, 14, 2), (15, 15, 2), (17, 17, 2)]
+    assert told(pieces, 3) == [(10, 10, 1), (11, 12, 2), (13, 15, 2), (17, 17, 2)]

@@ -88,3 +88,8 @@ def test_one_cause_is_told_once_a_second_with_what_was_not_told_before() -> None
     taken(partition, "a", 1, 0)
     left = partition.left_by(partition.expire(100, LIMITS))
     assert telling.of(PLACE, Cause.LOCK_OVER, left, 2 * PAUSE_MS, 0), "another cause has a second of its own"
+
+
+def test_the_second_is_counted_from_when_it_was_told_and_not_from_the_start_of_the_clock() -> None:
+    telling = Telling()
+    assert [telling.turn("x", 1, now_ms) for now_ms in (5_000, 5_999, 6_000)] == [0, None, 1]
