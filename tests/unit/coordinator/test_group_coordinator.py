@@ -26,6 +26,7 @@ from kavka.errors import ErrorCode, RequestError
 from kavka.model import GoneTopic
 from kavka.protocol.codec import EncodeError
 from tests.kit.group_surroundings import group_surroundings
+from tests.kit.virtual_time import in_virtual_time
 
 LIMITS = GroupLimits(10, 1_800_000, 0, 100)
 
@@ -127,7 +128,7 @@ def runs(scenario: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
         await asyncio.wait_for(scenario(), 60)
 
-    asyncio.run(bounded())
+    in_virtual_time(bounded)
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
