@@ -8,6 +8,9 @@ records in the group's turn, has them replayed, and then answers. Must not know 
         leader's log, so they are either committed or lost together with its leadership. Not to replay them would let
         later records contradict the log
     I3  a change that was begun is carried out though its client is gone
+    I4  a member's session begins anew when its heartbeat is decided on, and again with the answer: whether its records
+        are committed, and how long that takes, is no silence of the member's. What removes members waits for its turn
+        behind heartbeats that came before their sessions ended
 
 Source: Kafka's CoordinatorRuntime and GroupMetadataManager.
 """
@@ -127,14 +130,8 @@ class ConsumerGroupFlow:
         async def decide() -> tuple[Change, HeartbeatAnswer]:
             return await self._decide(active, request, sees, matched)
 
-        try:
-            answer = await self.in_turn(active, group_id, decide)
-            active.require_committed()
-        except RequestError as refused:
-            if refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE and request.member_epoch > LEAVING_EPOCH:
-                # It could not be written; but the member is there, and must not be removed for its silence.
-                self._on_heard(active, group_id, request.member_id)
-            raise
+        answer = await self.in_turn(active, group_id, decide)
+        active.require_committed()
         group = self._on_heard(active, group_id, answer.member_id)
         if group is not None:
             group.untold.discard(answer.member_id)
@@ -183,6 +180,7 @@ class ConsumerGroupFlow:
         group.checked_version = -1 if decision.records else now.topics.version
         if decision.answer.member_id in group.members:
             group.untold.add(decision.answer.member_id)  # until the answer goes out
+            self._on_heard(active, group_id, decision.answer.member_id)  # I4
         why = _cause(group, decision.member)
         return Change([*records, *decision.records], frozen, why=why), decision.answer
 
@@ -195,14 +193,12 @@ class ConsumerGroupFlow:
     ) -> ConsumerGroup:
         """The group that a first member makes; an empty classic group gives its place up. Raises `RequestError`."""
         if request.member_epoch != 0:
-            raise _no_consumer_group(group_id, classic)
+            raise _no_consumer_group(group_id, classic, missing="Consumer group")
         if classic is None:
             return ConsumerGroup(group_id)
         if classic.state is GroupState.EMPTY:
             records.append(group_tombstone(group_id))
             return ConsumerGroup(group_id)
-        if classic.state is GroupState.DEAD:
-            raise _no_consumer_group(group_id, classic)
         group, made = to_consumer_group(classic, self._around.topics, self._around.limits(group_id))
         logger.info("group upgraded", group=group_id, members=len(group.members), epoch=group.epoch)
         records.extend(made)
@@ -421,7 +417,7 @@ class ConsumerGroupFlow:
         self._carrier.deliver(effects)
 
     def _thaw(self, active: ActiveGroupShard, group: ClassicGroup) -> None:
-        if active.is_gone or group.state is not GroupState.DEAD:
+        if active.is_gone:
             return
         effects = Effects()
         group.thaw(self._carrier.now_ms(), effects)
@@ -460,9 +456,10 @@ def _of_another_kind(group_id: str) -> RequestError:
     return RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
 
-def _no_consumer_group(group_id: str, classic: ClassicGroup | None) -> RequestError:
-    why = "not found" if classic is None else "is not a consumer group"
-    return RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
+def _no_consumer_group(group_id: str, classic: ClassicGroup | None, *, missing: str = "Group") -> RequestError:
+    if classic is not None:
+        return _of_another_kind(group_id)
+    return RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"{missing} {group_id} not found.")
 
 
 def _is_settled(

@@ -134,6 +134,7 @@ class StreamsGroupFlow:
         decision = decide_heartbeat(group, request, now)
         if request.member_id in group.members:
             group.untold.add(request.member_id)  # until the answer goes out
+            self._on_heard(active, group_id, request.member_id)  # What it leads to may take long to be committed.
         if request.member_epoch == JOINING_EPOCH and request.member_id not in group.members:
             logger.info("streams group member joins", group=group_id, member=request.member_id)
 
