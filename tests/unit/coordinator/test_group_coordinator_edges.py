@@ -4,7 +4,9 @@ partition is read, leaves, or its process has stood still."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
+import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from kavka.coordinator.groups.classic.decide.consumer_protocol import encode_assignment
 from kavka.coordinator.groups.classic.decide.membership import (
     GroupState,
     JoinAnswer,
@@ -370,6 +373,24 @@ def test_a_classic_member_joins_after_an_empty_streams_group_and_not_where_there
     in_virtual_time(scenario)
 
 
+def test_a_join_that_made_room_of_a_streams_group_is_refused_where_its_coordinator_has_moved_meanwhile() -> None:
+    """The end of the empty group is in the log, and nobody would ever answer a join here."""
+
+    async def scenario() -> None:
+        case = All()
+        groups = await case.start()
+        await case.streams("a")
+        await case.streams("a", epoch=-1)
+        case.log.commits_after_s = 1
+        making_room = asyncio.ensure_future(groups.join("a", joining()))
+        await asyncio.sleep(0.5)
+        groups.unload(0)
+        async with asyncio.timeout(60):
+            assert await refused(making_room) is ErrorCode.NOT_COORDINATOR
+
+    in_virtual_time(scenario)
+
+
 @pytest.mark.parametrize(("session_ms", "is_refused"), [(9, True), (10, False), (1_800_000, False), (1_800_001, True)])
 def test_a_session_is_as_long_as_the_broker_s_limits_allow(session_ms: int, is_refused: bool) -> None:
     async def scenario() -> None:
@@ -617,6 +638,7 @@ def test_who_is_to_join_again_has_its_rebalance_time_out_for_that_though_its_ses
         case = All()
         groups = await case.start()
         joined = await classic_in_consumer_group(case, rebalance_timeout_ms=2_000)
+        await asyncio.sleep(3)
         await case.consumer("g", "two")
         if asks == "sync":
             code = await refused(groups.sync("g", syncing(joined.member_id, joined.generation)))
@@ -797,7 +819,7 @@ def test_a_partition_that_leaves_refuses_the_joins_that_it_holds_of_each_group()
     in_virtual_time(scenario)
 
 
-# -- a process that stood still (I4)
+# -- a process that stood still
 
 
 def stands_still(seconds: float) -> None:
@@ -884,7 +906,9 @@ def test_a_partition_that_leaves_while_what_has_arrived_is_read_removes_nobody(k
     async def scenario() -> None:
         case = All()
         groups = await case.start()
-        await one_member(case, kind)
+        with told_lines(LOGGER) as told:
+            await one_member(case, kind)
+            told.clear()
         written = len(case.log.records[0])
         stands_still(length_s(kind) + STOOD_STILL_S + 0.01)
         await asyncio.sleep(STOOD_STILL_S)
@@ -892,9 +916,135 @@ def test_a_partition_that_leaves_while_what_has_arrived_is_read_removes_nobody(k
         assert active is not None
         groups.unload(0)
         await asyncio.sleep(2 * length_s(kind))
+        assert [line for line in told if line.level != "debug"] == []
         assert len(case.log.records[0]) == written
         shard = active.shard
         kept: list[Any] = [shard.consumer_groups, shard.share_groups, shard.streams_groups]
         assert [list(group.members) for kind in kept for group in kind.values()] == [["m"]] * (kind != "classic")
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_second_standstill_is_not_waited_for(kind: str) -> None:
+    """What was sent before the session ended has been read after the first."""
+
+    async def scenario() -> None:
+        case = All()
+        groups = await case.start()
+        await one_member(case, kind)
+        stands_still(length_s(kind) + STOOD_STILL_S + 0.01)
+        await asyncio.sleep(STOOD_STILL_S / 2)
+        stands_still(1)
+        before = asyncio.get_running_loop().time()
+        for _ in range(2 * TURNS):
+            await asyncio.sleep(0)
+        assert asyncio.get_running_loop().time() == before
+        assert state(groups) == "Empty"
+
+    in_virtual_time(scenario)
+
+
+# -- timers
+
+
+def timers_set() -> list[float]:
+    """How far away each timer of a group is that is set from now on."""
+    loop = asyncio.get_running_loop()
+    before, found = loop.call_later, []
+
+    def call_later(delay: float, callback: Any, *args: Any, **rest: Any) -> asyncio.TimerHandle:
+        if getattr(callback, "__name__", "") == "_on_time":
+            found.append(delay)
+        return before(delay, callback, *args, **rest)
+
+    loop.call_later = call_later  # type: ignore[method-assign]
+    return found
+
+
+def test_the_clock_is_the_loop_s_in_milliseconds() -> None:
+    async def scenario() -> None:
+        groups = await All().start()
+        before = groups.now_ms()
+        stands_still(123.4567)
+        assert groups.now_ms() - before == 123_456
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_session_has_one_timer_and_heartbeats_set_none(kind: str) -> None:
+    """A deadline that moves away leaves the timer as it is: it finds nothing due, and is set anew."""
+
+    async def scenario() -> None:
+        case = All()
+        groups = await case.start()
+        timers = timers_set()
+        member = await one_member(case, kind)
+        await beats(case, kind, *member)
+        assert timers == [length_s(kind)]
+        await asyncio.sleep(4)
+        await beats(case, kind, *member)
+        await asyncio.sleep(length_s(kind) - 4)
+        assert timers[1:] == [pytest.approx(4)]
+        await asyncio.sleep(4 + STOOD_STILL_S)
+        assert (len(timers), state(groups)) == (2, "Empty")
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_comes_to_a_group_that_has_been_left_has_a_session_of_its_own(kind: str) -> None:
+    async def scenario() -> None:
+        case = All()
+        groups = await case.start()
+        member_id, _ = await one_member(case, kind)
+        await asyncio.sleep(2)
+        if kind == "classic":
+            await groups.leave("g", [Leaver(member_id)])
+        else:
+            leaves: dict[str, Any] = {"consumer": case.consumer, "share": case.share, "streams": case.streams}
+            await leaves[kind]("g", member_id, -1)
+        await asyncio.sleep(1)
+        assert state(groups) == "Empty"
+        await one_member(case, kind)
+        await asyncio.sleep(length_s(kind) - 0.1)
+        assert state(groups) in ("Stable", "CompletingRebalance")
+        await asyncio.sleep(0.2)
+        assert state(groups) == "Empty"
+
+    in_virtual_time(scenario)
+
+
+def test_a_classic_group_whose_end_is_being_written_puts_nobody_out() -> None:
+    """It may go on, and its members have a session from then on."""
+
+    async def scenario() -> None:
+        case = All()
+        groups = await case.start()
+        request = joining(protocols=[JoinProtocol("range", subscription("t"))])
+        joined = await groups.join("g", request)
+        parts = {joined.member_id: encode_assignment({"t": [0, 1]}, 1)}
+        await groups.sync("g", syncing(joined.member_id, 1, **parts))
+        await asyncio.sleep(CLASSIC_SESSION_S - 0.1)
+        case.log.commits_after_s, case.log.error = 1, ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await refused(case.consumer("g")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert members_of(groups) == [joined.member_id]
+        case.log.commits_after_s, case.log.error = 0, ErrorCode.NONE
+        await asyncio.sleep(CLASSIC_SESSION_S - 0.1)
+        assert members_of(groups) == [joined.member_id]
+        await asyncio.sleep(20)
+        assert members_of(groups) == []
+
+    in_virtual_time(scenario)
+
+
+def test_what_was_done_beside_is_kept_no_longer() -> None:
+    async def scenario() -> None:
+        groups = await All().start()
+        done = weakref.ref(groups.spawn(asyncio.sleep(1)))
+        await asyncio.sleep(2)
+        gc.collect()
+        assert done() is None
 
     in_virtual_time(scenario)
