@@ -233,9 +233,9 @@ class ConsumerGroupFlow:
             known = group.regexes.get(regex)
             if known is not None:
                 age_ms = wall_ms - known.timestamp_ms
-                is_old = not 0 <= age_ms < refresh_ms
+                is_old = not 0 <= age_ms <= refresh_ms
                 is_other = group.matched_versions.get(regex) != topics.version
-                is_changed = is_other and not 0 <= age_ms < MIN_REGEX_INTERVAL_MS
+                is_changed = is_other and not 0 <= age_ms <= MIN_REGEX_INTERVAL_MS
                 if not is_old and not is_changed:
                     continue
             try:
