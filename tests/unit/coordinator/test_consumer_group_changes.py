@@ -21,7 +21,7 @@ from tests.unit.coordinator.test_group_coordinator_edges import All, joining, sy
 
 
 def test_a_member_whose_client_goes_away_before_the_answer_has_joined_and_has_a_session() -> None:
-    """I3, and the next change waits until that is done."""
+    """The next change waits until that is done."""
 
     async def scenario() -> None:
         case = Case()
