@@ -60,7 +60,7 @@ def test_the_record_of_a_classic_group_is_the_group_only_where_the_log_is_read(w
 
 
 def test_bytes_that_are_no_record_are_told_of_with_their_partition() -> None:
-    active, writer = shard_and_writer()
+    _, writer = shard_and_writer()
     with told_lines("kavka.coordinator.groups.shard_writer") as told:
         assert writer.decoded(3, CoordinatorRecord(with_version(999, b""), None)) is None
         assert told == [], "a kind of another release is none of ours"
