@@ -598,6 +598,8 @@ class Segment:
             time_index = TimeIndex.parse(read(self.path(TIME_INDEX_SUFFIX)), self.base_offset)
             if not time_index and self.first_timestamp != NO_TIMESTAMP:
                 raise CorruptIndex("time index: no entry for records with timestamps")
+            if time_index.may_be_blank and self.first_timestamp > 0:
+                raise CorruptIndex("time index: zeros for records with timestamps")
         except (CorruptIndex, FileNotFoundError) as error:
             return self._distrust_indexes(str(error))
         self._adopt(offset_index, time_index)

@@ -97,16 +97,7 @@ class TimestampSearch:
     def _find_in(self, view: SegmentView, timestamp: int) -> _Steps:
         offset_index, time_index = yield from self._indexes(view)
         offset = max(time_index.offset_before(timestamp), self._start_offset)
-        start = offset_index.position_for(offset)
-        if start:
-            try:
-                # The batch of an entry holds an offset that is not above the one looked for.
-                if header_at(self._file(view), start, view.size).base_offset <= offset:
-                    yield from self._find_from(view, start, timestamp)
-                    return
-            except CorruptRecords:
-                pass  # The index may lie; if the records do, that shows again.
-        yield from self._find_from(view, 0, timestamp)
+        yield from self._find_from(view, self._start(view, offset_index, offset), timestamp)
 
     def _find_from(self, view: SegmentView, start: int, timestamp: int) -> _Steps:
         for number, (position, header) in enumerate(scan_headers(self._file(view), start, view.size), 1):
@@ -120,24 +111,43 @@ class TimestampSearch:
     # -- the largest
 
     def _find_largest(self) -> _Steps:
-        best: tuple[TimeEntry, SegmentView] | None = None
+        largest: list[TimeEntry] = []
         for view in self.views:
-            largest = yield from self._largest(view)
-            if best is None or largest.timestamp > best[0].timestamp:
-                best = largest, view
-        if best is None:
-            return
-        (timestamp, offset), view = best
+            entry = yield from self._largest(view)
+            largest.append(entry)
+        read: set[int] = set()
+        while largest:
+            number = max(range(len(largest)), key=lambda number: largest[number].timestamp)
+            view = self.views[number]
+            yield from self._find_exactly(view, largest[number])
+            if self.found is not None or number in read:
+                return
+            # No batch has it: the index lies (I3).
+            read.add(number)
+            largest[number] = yield from self._largest_header(view)
+            self._learned[view.segment] = Learned(view.segment, largest[number], None)
+
+    def _find_exactly(self, view: SegmentView, largest: TimeEntry) -> _Steps:
+        """Finds the first record with this timestamp in the first batch that has it, from the entry's offset on."""
         offset_index, _ = yield from self._indexes(view)
-        start = offset_index.position_for(offset)
+        start = self._start(view, offset_index, largest.offset)
         for number, (position, header) in enumerate(scan_headers(self._file(view), start, view.size), 1):
             if not number % STEP_ITEMS:
                 yield
-            if header.max_timestamp == timestamp:
-                yield from self._look_into(view, position, header, timestamp, or_later=False)
+            if header.max_timestamp == largest.timestamp:
+                yield from self._look_into(view, position, header, largest.timestamp, or_later=False)
                 return
 
     # -- what both need
+
+    def _start(self, view: SegmentView, offset_index: OffsetIndex, offset: Offset) -> int:
+        """Where a search for `offset` begins; 0 where the index may lie. If the records do, that shows again."""
+        start = offset_index.position_for(offset)
+        try:
+            # The batch of an entry holds an offset that is not above the one looked for.
+            return start if header_at(self._file(view), start, view.size).base_offset <= offset else 0
+        except CorruptRecords:
+            return 0
 
     def _look_into(
         self, view: SegmentView, position: int, header: BatchHeader, timestamp: int, *, or_later: bool
@@ -191,7 +201,8 @@ class TimestampSearch:
         except CorruptIndex:
             return None
         # Kafka lays its files out at full size: zeros are no entries.
-        return index.last_entry() if len(index) == len(tail) // TIME_ENTRY_SIZE else None
+        is_whole = len(index) == len(tail) // TIME_ENTRY_SIZE and not index.may_be_blank
+        return index.last_entry() if is_whole else None
 
     def _largest_header(self, view: SegmentView) -> Generator[None, None, TimeEntry]:
         largest = TimeEntry(NO_TIMESTAMP, view.base_offset)
@@ -216,6 +227,8 @@ class TimestampSearch:
             yield
         except (CorruptIndex, FileNotFoundError):
             return OffsetIndex(view.base_offset), TimeIndex(view.base_offset)
+        if time_index.may_be_blank:
+            return offset_index, TimeIndex(view.base_offset)
         largest = time_index.last_entry()
         if largest is not None:
             self._learned[view.segment] = Learned(view.segment, largest, (offset_index, time_index))

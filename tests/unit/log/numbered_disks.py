@@ -119,10 +119,14 @@ class NumberedDisks:
         return found
 
     def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
-        def write(*, durable: bool = durable) -> None:
-            self._port(path).write_atomically(path, data, durable=durable)
+        port = self._port(path)
 
-        self.call("write", path, write, lambda: write(durable=False))
+        def half() -> None:
+            port.write_atomically(path, data, durable=False)
+            if durable:
+                port.open(path).sync()  # Its content is synced before it gets the name, which may not last.
+
+        self.call("write", path, lambda: port.write_atomically(path, data, durable=durable), half)
 
     def exists(self, path: str) -> bool:
         found: bool = self._directory(path) not in self.gone and self._port(path).exists(path)

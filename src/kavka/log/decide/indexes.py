@@ -174,6 +174,12 @@ class TimeIndex:
         for timestamp, offset in zip(self._timestamps, self._offsets, strict=True):
             yield TimeEntry(timestamp, self.base_offset + offset)
 
+    @property
+    def may_be_blank(self) -> bool:
+        """Whether the bytes were one entry of zeros: of a segment that is of the begin of time, or of a file that lost
+        its content."""
+        return len(self._timestamps) == 1 and not self._timestamps[0] and not self._offsets[0]
+
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Adds an entry if its timestamp is larger than that of the last one."""
         if timestamp >= 0 and (not self._timestamps or timestamp > self._timestamps[-1]):
