@@ -48,6 +48,8 @@ class Member:
     member_id: str = ""
     epoch: int = 0
     """A generation, or a member's epoch."""
+    former_epoch: int = 0
+    """Of a streams member: that of the answer before it had another."""
     instance: str | None = None
     protocol: str | None = None
     members: list[str] = field(default_factory=list)
@@ -211,6 +213,8 @@ class Knowledge:
         if answer.error_code != NONE or request.group_id != member.group:
             return
         member.kind = ApiKey.STREAMS_GROUP_HEARTBEAT
+        if answer.member_epoch != member.epoch:
+            member.former_epoch = member.epoch
         member.member_id, member.epoch = answer.member_id or request.member_id, answer.member_epoch
         told = {"active": answer.active_tasks, "standby": answer.standby_tasks, "warmup": answer.warmup_tasks}
         for kind, rows in told.items():
