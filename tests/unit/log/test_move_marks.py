@@ -14,6 +14,7 @@ from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.log.move_marks import MoveMark, choose, read_mark, write_mark
 from kavka.runtime.disk import LocalFile, LocalFileSystem
 from tests.unit.log.log_support import NOW_MS, PARTITION, append, batch
+from tests.unit.log.test_log_move import COPY, NEW, OLD, moving, steps
 
 OLDER, NEWER = MoveMark(1, is_decided=False), MoveMark(2, is_decided=False)
 DECIDED = MoveMark(2, is_decided=True)
@@ -188,3 +189,31 @@ def test_of_an_undecided_log_and_one_that_no_move_has_seen_nobody_can_tell(tmp_p
     filesystem.remove(f"{paths[0]}/{PARTITION}/.kavka-moved")
     with pytest.raises(InconsistentMetadata):
         started(filesystem, *paths)
+
+
+@pytest.mark.parametrize(("former", "number"), [(None, 0), (b"", 0), (b"4", 4), (b"4 undecided", 4)])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_move_marks_both_before_the_last_renaming_and_what_goes_on_as_the_log_after_it(
+    former: bytes | None, number: int, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, _, move = moving(8, 9)
+    if former is not None:
+        disk.files[f"{OLD}/.kavka-moved"] = bytearray(former)
+    steps(move)
+    marks: list[bytes] = []
+    rename = disk.rename
+
+    def noting(source: str, target: str) -> None:
+        marks.extend(bytes(disk.files[f"{path}/.kavka-moved"]) for path in (OLD, COPY))
+        rename(source, target)
+
+    monkeypatch.setattr(disk, "rename", noting)
+    if fails:
+        disk.fails_at = f"rename {COPY} {NEW}"
+        with pytest.raises(StorageError):
+            move.finish(NEW)
+        assert disk.files[f"{OLD}/.kavka-moved"] == b"%d" % (number + 2), "higher than the copy's, if that has the name"
+    else:
+        move.finish(NEW)
+        assert disk.files[f"{NEW}/.kavka-moved"] == b"%d" % (number + 1)
+    assert marks == [b"%d undecided" % number, b"%d undecided" % (number + 1)]
