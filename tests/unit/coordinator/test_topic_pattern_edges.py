@@ -44,4 +44,5 @@ def test_what_is_kept_of_names_is_bounded() -> None:
 
 
 def test_expressions_may_be_as_large_as_the_documentation_says() -> None:
+    assert TopicPattern("(" * 100 + "a" * 1_999 + ")" * 100).matches("a" * 1_999)
     assert (MAX_LENGTH, MAX_NODES, MAX_DEPTH) == (8_192, 2_000, 100)
