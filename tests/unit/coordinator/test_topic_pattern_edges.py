@@ -18,6 +18,7 @@ from kavka.coordinator.shared.decide.topic_pattern import MAX_DEPTH, MAX_LENGTH,
         ("()" * (MAX_DEPTH + 1) + "a", ["a"], [""]),
         ("(?i)" * (MAX_DEPTH + 1) + "a", ["A"], [""]),
         (r"\Q\Ea", ["a"], ["E", ""]),
+        (r"a\b.", ["a\u017f", "a\u212a", "a-"], ["aa"]),
     ],
 )
 def test_names_are_matched_as_a_whole(expression: str, yes: list[str], no: list[str]) -> None:
