@@ -27,7 +27,10 @@ def test_names_are_matched_as_a_whole(expression: str, yes: list[str], no: list[
     assert [name for name in no if pattern.matches(name)] == []
 
 
-@pytest.mark.parametrize("expression", ["{2}a", "a|{2}a", "()()" + "(" * (MAX_DEPTH + 1) + ")" * (MAX_DEPTH + 1)])
+TOO_DEEP = "(" * (MAX_DEPTH + 1) + ")" * (MAX_DEPTH + 1)
+
+
+@pytest.mark.parametrize("expression", ["{2}a", "a|{2}a", f"()(){TOO_DEEP}", f"(?i)(?m){TOO_DEEP}"])
 def test_what_is_no_expression_or_too_deep_is_refused(expression: str) -> None:
     with pytest.raises(InvalidPattern):
         TopicPattern(expression)
