@@ -45,6 +45,7 @@ ROOMS: Final = (
         (
             "unit/coordinator/test_transaction_coordinator.py",
             "unit/coordinator/test_transaction_edges.py",
+            "unit/coordinator/test_transaction_ends.py",
             "unit/coordinator/test_transaction_numbers.py",
             "unit/coordinator/test_transaction_state.py",
             "property/coordinator/test_transactions_walk.py",
