@@ -9,7 +9,8 @@ from kavka.zookeeper.znodes import FeatureNode
 
 def test_a_cluster_without_a_controller_epoch_has_epoch_0_in_version_0() -> None:
     # KafkaController.InitialControllerEpoch and InitialControllerEpochZkVersion
-    assert (ControllerContext().epoch, ControllerContext().epoch_version) == (0, 0)
+    context = ControllerContext()
+    assert (context.epoch, context.epoch_version, context.live_broker_ids()) == (0, 0, [])
 
 
 def test_kip584_the_ways_to_change_a_level_have_the_numbers_of_update_features() -> None:
