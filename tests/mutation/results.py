@@ -35,13 +35,15 @@ class Result:
 
     def holds(self, room: Room) -> bool:
         """Whether it is still true: of a killed one, as long as its module and the test that found it are as they
-        were; of others, as long as all tests are."""
+        were, or as long as its module is where it cannot be imported with the change; of others, as long as all tests
+        are."""
         if self.module_state != digest([SOURCES / self.name.partition(" ")[0]]):
             return False
         if self.outcome in ("killed", "timeout") and self.by:
             file = Path(self.by.partition("::")[0])
             return file.exists() and self.tests_state == digest([file])
-        return self.outcome == "same" or self.tests_state == digest(room.test_paths())
+        cannot_be_imported = self.outcome == "killed" and not self.by
+        return self.outcome == "same" or cannot_be_imported or self.tests_state == digest(room.test_paths())
 
     @property
     def is_final(self) -> bool:

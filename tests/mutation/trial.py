@@ -152,10 +152,14 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _First:
-    """The first test that fails."""
+    """The first test that fails, or file of tests that cannot be collected."""
 
     def __init__(self) -> None:
         self.name = ""
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed and not self.name:
+            self.name = report.nodeid
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed and not self.name:
@@ -170,14 +174,16 @@ def main(spec: str) -> None:
     # Without the first pytest minds that the module, and all above it, are there before it and cannot be rewritten.
     quietly = ["--assert=plain", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     options = [*quietly, "-o", "tmp_path_retention_policy=none"]
+    ran = 0
     try:
         # Before pytest: the project's plugin of it would load the module from its file.
         importlib.import_module(facts["module"])
         code = pytest.main([*options, *facts["tests"]], plugins=[first])
+        outcome = "killed" if first.name else "survived"
+        ran = len(facts["tests"]) if first.name or code == 0 else 0  # 0: pytest could not begin
     except BaseException:
-        code = 1
-    outcome = "survived" if code == 0 else "killed"
-    _tell(facts["writing"], Verdict(outcome, first.name if code else "", facts["becomes"], len(facts["tests"])))
+        outcome = "killed"
+    _tell(facts["writing"], Verdict(outcome, first.name, facts["becomes"], ran))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from cosmic_ray.mutating import mutate_code
 from tests.mutation.covering import Covering
 from tests.mutation.live import NeedsImport, replace
 from tests.mutation.operators import DropStatement, SwapMembership, chosen
-from tests.mutation.results import Result, explanations, stale
+from tests.mutation.results import Result, digest, explanations, stale
 from tests.mutation.rooms import ROOMS, SOURCES
 from tests.mutation.session import Finders
 from tests.mutation.sites import sites
@@ -154,21 +154,44 @@ def test_explanations_are_for_mutants_that_are_there_and_say_why() -> None:
     assert {SOURCES / module for module in modules} <= rooms
 
 
-def test_a_new_process_tells_what_lives_too(tmp_path: Path) -> None:
+THROTTLE = "tests/unit/replication/test_throttle.py"
+
+
+@pytest.mark.parametrize(
+    ("added", "tests", "outcome", "by", "ran"),
+    [
+        ("UNUSED = 1", THROTTLE, "survived", "", 1),
+        ("raise RuntimeError", THROTTLE, "killed", "", 0),
+        ("del Throttle", THROTTLE, "killed", THROTTLE, 1),
+        ("UNUSED = 1", f"{THROTTLE}::test_there_is_none", "survived", "", 0),
+    ],
+    ids=["lives", "cannot be imported", "tests cannot be collected", "pytest cannot begin"],
+)
+def test_a_new_process_tells_what_lives_too(
+    tmp_path: Path, added: str, tests: str, outcome: str, by: str, ran: int
+) -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading) as told:
         facts = {
             "module": "kavka.replication.decide.throttle",
-            "source": (SOURCES / "replication/decide/throttle.py").read_text() + "UNUSED = 1\n",
-            "tests": ["tests/unit/replication/test_throttle.py"],
-            "becomes": "UNUSED = 1",
+            "source": (SOURCES / "replication/decide/throttle.py").read_text() + added + "\n",
+            "tests": [tests],
+            "becomes": added,
             "writing": writing,
         }
         (tmp_path / "spec.json").write_text(json.dumps(facts))
         command = [sys.executable, "-m", "tests.mutation.trial", str(tmp_path / "spec.json")]
         subprocess.run(command, pass_fds=[writing], capture_output=True, timeout=200, check=True)
         os.close(writing)
-        assert json.loads(told.read()) == {"outcome": "survived", "by": "", "becomes": "UNUSED = 1", "tests": 1}
+        assert json.loads(told.read()) == {"outcome": outcome, "by": by, "becomes": added, "tests": ran}
+
+
+def test_what_cannot_be_imported_is_found_whatever_the_tests() -> None:
+    room, state = ROOMS[0], digest([DIVERGENCE])
+    for outcome, by, holds in (("killed", "", True), ("timeout", "", False), ("survived", "", False)):
+        result = Result(sites(DIVERGENCE)[0].name, state, "another state", outcome, by)
+        assert result.holds(room) is holds
+    assert not Result(sites(DIVERGENCE)[0].name, "another source", "", "killed").holds(room)
 
 
 PROGRAM = """
