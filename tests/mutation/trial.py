@@ -152,10 +152,22 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _First:
-    """The first test that fails, or file of tests that cannot be collected."""
+    """The first of `tests` that fails, or file of tests that cannot be collected.
 
-    def __init__(self) -> None:
+    pytest is given their files: of some names it says that there is no such test."""
+
+    def __init__(self, tests: Sequence[str]) -> None:
         self.name = ""
+        self.ran = 0
+        self._turns = {test: turn for turn, test in enumerate(tests)}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = sorted((item for item in items if item.nodeid in self._turns), key=self._turn)
+        self.ran = len(items)
+
+    def _turn(self, item: pytest.Item) -> int:
+        return self._turns[item.nodeid]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed and not self.name:
@@ -170,20 +182,19 @@ def main(spec: str) -> None:
     facts = json.loads(Path(spec).read_text())
     Path(spec).unlink()
     sys.meta_path.insert(0, _Changed(facts["module"], facts["source"]))
-    first = _First()
+    first = _First(facts["tests"])
+    files = dict.fromkeys(test.partition("::")[0] for test in facts["tests"])
     # Without the first pytest minds that the module, and all above it, are there before it and cannot be rewritten.
     quietly = ["--assert=plain", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     options = [*quietly, "-o", "tmp_path_retention_policy=none"]
-    ran = 0
     try:
         # Before pytest: the project's plugin of it would load the module from its file.
         importlib.import_module(facts["module"])
-        code = pytest.main([*options, *facts["tests"]], plugins=[first])
+        pytest.main([*options, *files], plugins=[first])
         outcome = "killed" if first.name else "survived"
-        ran = len(facts["tests"]) if first.name or code == 0 else 0  # 0: pytest could not begin
     except BaseException:
         outcome = "killed"
-    _tell(facts["writing"], Verdict(outcome, first.name, facts["becomes"], ran))
+    _tell(facts["writing"], Verdict(outcome, first.name, facts["becomes"], first.ran))
 
 
 if __name__ == "__main__":

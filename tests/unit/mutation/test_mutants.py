@@ -160,9 +160,9 @@ THROTTLE = "tests/unit/replication/test_throttle.py"
 @pytest.mark.parametrize(
     ("added", "tests", "outcome", "by", "ran"),
     [
-        ("UNUSED = 1", THROTTLE, "survived", "", 1),
-        ("raise RuntimeError", THROTTLE, "killed", "", 0),
-        ("del Throttle", THROTTLE, "killed", THROTTLE, 1),
+        ("UNUSED = 1", f"{THROTTLE}::test_replicas_are_named_by_partition_and_broker", "survived", "", 1),
+        ("raise RuntimeError", f"{THROTTLE}::test_replicas_are_named_by_partition_and_broker", "killed", "", 0),
+        ("del Throttle", f"{THROTTLE}::test_replicas_are_named_by_partition_and_broker", "killed", THROTTLE, 0),
         ("UNUSED = 1", f"{THROTTLE}::test_there_is_none", "survived", "", 0),
     ],
     ids=["lives", "cannot be imported", "tests cannot be collected", "pytest cannot begin"],
