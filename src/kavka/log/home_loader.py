@@ -178,16 +178,14 @@ class HomeLoader:
 
     def find_marks(self, path: str) -> None:
         """Looks for logs in a log directory whose move a crash or a failure ended. Raises `StorageError`."""
-        found: dict[TopicPartition, MoveMark | None] = {}
+        found: dict[TopicPartition, MoveMark] = {}
         for name in self._filesystem.list_directories(path):
             partition = parse_directory_name(name)
-            if (
-                partition is None
-                or name != str(partition)
-                or not self._filesystem.exists(f"{path}/{name}/{MOVED_MARK}")
-            ):
+            if partition is None or name != str(partition):
                 continue
-            found[partition] = read_mark(self._filesystem, f"{path}/{name}")
+            mark = read_mark(self._filesystem, f"{path}/{name}")
+            if mark is not None:
+                found[partition] = mark
         if found:
             # Their names must last before older copies lose theirs: a kill or a failure may have come before that.
             self._filesystem.sync_directory(path)

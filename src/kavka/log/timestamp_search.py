@@ -143,6 +143,8 @@ class TimestampSearch:
     def _start(self, view: SegmentView, offset_index: OffsetIndex, offset: Offset) -> int:
         """Where a search for `offset` begins; 0 where the index may lie. If the records do, that shows again."""
         start = offset_index.position_for(offset)
+        if not start:
+            return 0
         try:
             # The batch of an entry holds an offset that is not above the one looked for.
             return start if header_at(self._file(view), start, view.size).base_offset <= offset else 0

@@ -36,6 +36,7 @@ from kavka_spark.pipelines.problems import plain, problem_of, told
 from kavka_spark.pipelines.progress import Figures, short_name
 from kavka_spark.pipelines.spec import PipelineSpec, local_path
 from kavka_spark.pipelines.sql_definitions import Kind
+from kavka_spark.pipelines.unplanned import CHECKPOINTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -209,7 +210,7 @@ class LongSession:
         target = wanted.target.split(".")
         database = self._spec.database or catalog.DATABASE
         parts = target if wanted.kind == "sink" else [self._spec.catalog or catalog.CATALOG, database, *target][-3:]
-        path = "/".join([self._spec.storage.rstrip("/"), "_checkpoints", *parts, wanted.flow.split(".")[-1]])
+        path = "/".join([self._spec.storage.rstrip("/"), CHECKPOINTS, *parts, wanted.flow.split(".")[-1]])
         folder = local_path(path)
         there = [] if folder is None or not folder.is_dir() else list(folder.iterdir())
         numbers = [int(each.name) for each in there if each.name.isdecimal()]

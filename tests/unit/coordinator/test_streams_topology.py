@@ -135,18 +135,6 @@ def test_a_topology_that_cannot_be_meant_is_refused(application: Topology, why: 
     assert why in refusal(application, t=4)
 
 
-def test_statuses_have_the_protocols_numbers() -> None:
-    assert [status.name for status in sorted(StatusCode)] == [
-        "STALE_TOPOLOGY",
-        "MISSING_SOURCE_TOPICS",
-        "INCORRECTLY_PARTITIONED_TOPICS",
-        "MISSING_INTERNAL_TOPICS",
-        "SHUTDOWN_APPLICATION",
-        "ASSIGNMENT_DELAYED",
-    ]
-    assert sorted(StatusCode) == list(range(6))
-
-
 def test_a_part_that_is_there_twice_is_refused() -> None:
     with pytest.raises(RequestError, match="is there twice"):
         topology_of(0, [RequestedSubtopology(subtopology_id="0"), RequestedSubtopology(subtopology_id="0")])
