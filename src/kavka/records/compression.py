@@ -12,8 +12,8 @@ an LZ4 frame are walked block by block, by their headers alone, for the most tha
 into one buffer of that size. Large buffers are anonymous maps, so that a bound that is not used up costs no memory.
 
 Formats: RFC 1952 (gzip), RFC 8878 (zstd), the LZ4 frame format 1.6, and for snappy what snappy-java writes: a 16-byte
-header `82 "SNAPPY" 00`, version i32, compatible version i32, then blocks of a big-endian i32 length and raw snappy. Raw
-snappy without that header is read too, as Kafka's Java clients do.
+header `82 "SNAPPY" 00`, version i32, compatible version i32, then blocks of a big-endian i32 length and raw snappy, and
+perhaps such streams one behind another. Raw snappy without that header is read too, as Kafka's Java clients do.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ MAX_INFLATED_BYTES = 64 * 1024 * 1024
 
 XERIAL_HEADER = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 _XERIAL_MAGIC = XERIAL_HEADER[:8]
+_XERIAL_MARK = int.from_bytes(XERIAL_HEADER[:4], "big", signed=True)
 XERIAL_BLOCK_BYTES = 32 * 1024
 """Block size of snappy-java and of every client that followed it."""
 _SNAPPY_MAX_RATIO = 24
@@ -191,6 +192,8 @@ def _inflate_snappy(data: Buffer, max_size: int) -> Buffer:
     position = len(XERIAL_HEADER)
     while position < len(view):
         position, block = _next_snappy_block(view, position)
+        if block is None:
+            continue
         part = _inflate_snappy_block(block, left, max_size)
         parts.append(part)
         left -= len(part)
@@ -207,7 +210,7 @@ def _snappy_bound(view: memoryview, max_blocks: int) -> int:
         if blocks > max_blocks:
             return UNTOLD
         position, block = _next_snappy_block(view, position)
-        bound += _snappy_block_size(block)
+        bound += 0 if block is None else _snappy_block_size(block)
     return bound
 
 
@@ -216,13 +219,25 @@ def _is_xerial(view: memoryview) -> bool:
     return len(view) >= len(XERIAL_HEADER) and view[:8] == _XERIAL_MAGIC
 
 
-def _next_snappy_block(view: memoryview, position: int) -> tuple[int, memoryview]:
-    """(position behind the block, the block) at `position`, where its length stands."""
+def _next_snappy_block(view: memoryview, position: int) -> tuple[int, memoryview | None]:
+    """(position behind the block, the block) at `position`, where its length stands.
+
+    None for what is stepped over, as in snappy-java: the header of another stream, and less than a length at the end.
+    """
+    if len(view) - position < 4:
+        return len(view), None
     length = int.from_bytes(view[position : position + 4], "big", signed=True)
+    if length == _XERIAL_MARK and _is_next_stream(view[position : position + len(XERIAL_HEADER)]):
+        return position + len(XERIAL_HEADER), None
     position += 4
     if not 0 < length <= len(view) - position:
         raise CorruptRecords(f"snappy block of {length} bytes, but only {len(view) - position} remain")
     return position + length, view[position : position + length]
+
+
+def _is_next_stream(header: memoryview) -> bool:
+    """Unlike of the first header, readers ask of the next ones for their version: one that is at least 1."""
+    return _is_xerial(header) and int.from_bytes(header[8:12], "big", signed=True) >= 1
 
 
 def _snappy_block_size(block: memoryview) -> int:
@@ -269,8 +284,9 @@ def _buffer(size: int) -> bytearray | mmap.mmap:
 def _lz4_bound(view: memoryview, max_blocks: int) -> int:
     """The most that the LZ4 frame in `view` can inflate to; raises `CorruptRecords` for what is not one such frame.
 
-    A second frame is refused: Kafka's reader ends with the first one, and would not come past a batch of two. A stored
-    block of no bytes is refused for the same reason: that reader takes it for the end.
+    A second frame is refused: Kafka's reader ends with the first one, and would not come past a batch of two. A block
+    that holds nothing (a stored one of no bytes, a deflated one of one) is refused for the same reason: that reader
+    takes it for the end.
 
     | offset | width | field                                                                               |
     |      0 |     4 | magic, little-endian                                                                |
@@ -301,7 +317,7 @@ def _lz4_bound(view: memoryview, max_blocks: int) -> int:
             break
         stored = length >> 31
         length &= 0x7FFFFFFF
-        if not 0 < length <= block_bytes:
+        if not 2 - stored <= length <= block_bytes:
             raise CorruptRecords(f"lz4 block of {length} bytes in a frame with blocks of {block_bytes}")
         blocks += 1
         if blocks > max_blocks:

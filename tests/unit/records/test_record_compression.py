@@ -188,7 +188,7 @@ def zstd(*blocks: bytes, flags: int = 0, window: bytes = b"\x68", fields: bytes 
 def test_a_stream_is_corrupt_wherever_it_is_torn(codec: Compression) -> None:
     deflated = compress(codec, b"abc" * 50)
     for length in range(len(deflated)):
-        if codec is Compression.SNAPPY and length == len(XERIAL_HEADER):
+        if codec is Compression.SNAPPY and length in range(len(XERIAL_HEADER), len(XERIAL_HEADER) + 4):
             assert bytes(decompress(codec, deflated[:length])) == b""
             continue
         with pytest.raises(CorruptRecords):
@@ -301,6 +301,41 @@ def test_a_snappy_block_has_as_many_bytes_as_it_says_and_at_least_one(behind: by
     refused_by_both(Compression.SNAPPY, snappy(raw_snappy(b"abc")) + behind, message)
 
 
+NEXT = XERIAL_HEADER
+
+
+@pytest.mark.parametrize(
+    ("streams", "records", "blocks"),
+    [
+        ((snappy(raw_snappy(b"abc")), snappy(raw_snappy(b"de"))), b"abcde", 3),
+        ((snappy(), snappy(raw_snappy(b"de"))), b"de", 2),
+        ((snappy(raw_snappy(b"abc")), snappy()), b"abc", 2),
+        ((snappy(raw_snappy(b"abc")), NEXT, NEXT, snappy(raw_snappy(b"d"))), b"abcd", 5),
+        ((snappy(raw_snappy(b"abc")), NEXT[:8] + b"\0\0\0\2" * 2, snappy(raw_snappy(b"d"))[16:]), b"abcd", 3),
+        ((snappy(raw_snappy(b"abc")), NEXT[:12] + bytes(4), snappy(raw_snappy(b"d"))[16:]), b"abcd", 3),
+        ((snappy(raw_snappy(b"abc")), b"?"), b"abc", 2),
+        ((snappy(raw_snappy(b"abc")), NEXT[:3]), b"abc", 2),
+        ((snappy(), bytes(3)), b"", 1),
+    ],
+)
+def test_snappy_streams_are_read_one_behind_another_and_less_than_a_length_is_ignored(
+    streams: tuple[bytes, ...], records: bytes, blocks: int
+) -> None:
+    stream = b"".join(streams)
+    assert bytes(decompress(Compression.SNAPPY, stream)) == records
+    assert most(Compression.SNAPPY, stream, max_blocks=blocks) == len(records)
+    assert most(Compression.SNAPPY, stream, max_blocks=blocks - 1) == UNTOLD
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [NEXT[:4], NEXT[:9], NEXT[:15], NEXT[:8] + bytes(8), NEXT[:8] + bytes(4) + NEXT[12:], NEXT[:8] + b"\xff" * 8],
+)
+def test_a_next_snappy_stream_has_a_whole_header_of_a_version_that_there_is(behind: bytes) -> None:
+    stream = snappy(raw_snappy(b"abc")) + behind
+    refused_by_both(Compression.SNAPPY, stream, f"snappy block of -2108469695 bytes, but only {len(behind) - 4} remain")
+
+
 def test_a_snappy_block_of_one_byte_holds_nothing() -> None:
     assert bytes(decompress(Compression.SNAPPY, snappy(b"\0", raw_snappy(b"abc"), b"\0"))) == b"abc"
 
@@ -329,7 +364,7 @@ def test_a_snappy_block_may_say_24_times_its_size_and_no_more() -> None:
         (lz4(deflated(3)), 765),
         (lz4(deflated(257)), 65_535),
         (lz4(deflated(258)), 65_536),
-        (lz4(stored(65_536), deflated(1), stored(1)), 65_536 + 255 + 1),
+        (lz4(stored(65_536), deflated(2), stored(1)), 65_536 + 510 + 1),
         (lz4(deflated(65_536)), 65_536),
         (lz4(deflated(20_000), size_class=5), 256 * 1024),
         (lz4(deflated(20_000), size_class=6), 1024 * 1024),
@@ -366,6 +401,8 @@ def test_sums_and_sizes_of_lz4_frames_are_stepped_over(flags: int) -> None:
         # Kafka's reader takes a stored block of no bytes for the end: its consumers would not see what follows.
         (lz4(stored(0), stored(10)), "lz4 block of 0 bytes"),
         (lz4(stored(10), end=stored(0)), "lz4 block of 0 bytes"),
+        (lz4(deflated(1), stored(10)), "lz4 block of 1 bytes"),
+        (lz4(stored(10), deflated(1)), "lz4 block of 1 bytes"),
         (lz4(size_class=3), "block size"),
         (lz4(size_class=0), "block size"),
         (lz4(flags=0x80), "version"),
