@@ -59,6 +59,8 @@ class TimestampSearch:
         self._timestamp = timestamp
         self._start_offset = start_offset
         self._learned: dict[Segment, Learned] = {}
+        self._misled: set[Segment] = set()
+        """Segments whose time index promised what no batch has."""
 
     @classmethod
     def of(cls, log: UnifiedLog, timestamp: int | None) -> TimestampSearch:
@@ -115,15 +117,14 @@ class TimestampSearch:
         for view in self.views:
             entry = yield from self._largest(view)
             largest.append(entry)
-        read: set[int] = set()
         while largest:
             number = max(range(len(largest)), key=lambda number: largest[number].timestamp)
             view = self.views[number]
             yield from self._find_exactly(view, largest[number])
-            if self.found is not None or number in read:
+            if self.found is not None or view.segment in self._misled:
                 return
             # No batch has it: the index lies (I3).
-            read.add(number)
+            self._misled.add(view.segment)
             largest[number] = yield from self._largest_header(view)
             self._learned[view.segment] = Learned(view.segment, largest[number], None)
 
@@ -216,7 +217,9 @@ class TimestampSearch:
         return largest
 
     def _indexes(self, view: SegmentView) -> Generator[None, None, tuple[OffsetIndex, TimeIndex]]:
-        """The segment's indexes. Empty ones if its files are damaged: searches then read all of the segment."""
+        """The segment's indexes. Empty ones if they lie or are damaged: searches then read all of the segment."""
+        if view.segment in self._misled:
+            return OffsetIndex(view.base_offset), TimeIndex(view.base_offset)
         if view.indexes is not None:
             return view.indexes
         known = self._learned.get(view.segment)

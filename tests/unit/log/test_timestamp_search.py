@@ -294,6 +294,27 @@ def test_of_equal_timestamps_the_first_is_the_largest_in_a_segment_and_among_seg
     assert find_time(log, None) == (NOW_MS + 9, 1, 0), "as Kafka has it, wherever the log begins"
 
 
+def test_what_an_index_promised_and_no_batch_has_is_not_known_of_the_segment(tmp_path: Path) -> None:
+    """Its age is that of its records, once a search has read them."""
+    log = cold(tmp_path, NotingFileSystem(), [1, 9, 3, 4, 2, 6])
+    index = tmp_path / f"{0:020d}.timeindex"
+    index.write_bytes(index.read_bytes() + struct.pack("!qi", NOW_MS + 99, 3))
+    search = TimestampSearch.of(log, None)
+    list(search.steps())
+    search.teach()
+    assert search.found == (NOW_MS + 9, 1, 0)
+    assert [segment.max_timestamp for segment in log.segments] == [NOW_MS + 9, NOW_MS + 6]
+
+
+def test_a_time_that_a_header_has_and_no_record_is_looked_for_once(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    append(log, batch(timestamp=NOW_MS))
+    plain = batch(base_offset=1, leader_epoch=0, timestamp=NOW_MS)
+    log.append_as_follower(seal(read_header(plain)._replace(max_timestamp=NOW_MS + 7), plain[61:]), NOW_MS)
+    assert find_time(log, None) is None
+    assert find_time(log, NOW_MS) == (NOW_MS, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("start", "time", "found"),
     [(0, 0, 0), (3, 0, 3), (4, 0, 4), (4, 5, 5), (5, 3, 5), (6, 3, 6), (9, 9, 9), (10, 9, None)],
@@ -308,9 +329,9 @@ def test_a_time_is_looked_for_from_the_log_start_on(tmp_path: Path, start: int, 
         assert find_time(log, NOW_MS + time) == (NOW_MS + 10, 10, 0)
 
 
-@pytest.mark.parametrize("entry", [(2, 5), (2, 1), (1, 7)])
+@pytest.mark.parametrize("entry", [(2, 5), (2, 1), (1, 7), (1, 2), (0, 3)])
 def test_an_offset_index_that_lies_costs_a_longer_search_alone(tmp_path: Path, entry: tuple[int, int]) -> None:
-    """An entry at a later batch, at an earlier one, and inside of one."""
+    """An entry inside of a batch, at an earlier one, and at a later one."""
     disk = NotingFileSystem()
     log = cold(tmp_path, disk, [*range(4)])
     size = len(batch([b"x" * 50]))
