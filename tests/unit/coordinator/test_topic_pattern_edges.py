@@ -19,6 +19,7 @@ from kavka.coordinator.shared.decide.topic_pattern import MAX_DEPTH, MAX_LENGTH,
         ("(?i)" * (MAX_DEPTH + 1) + "a", ["A"], [""]),
         (r"\Q\Ea", ["a"], ["E", ""]),
         (r"a\b.", ["a\u017f", "a\u212a", "a-"], ["aa"]),
+        ("[a-a]", ["a"], ["b", "-"]),
     ],
 )
 def test_names_are_matched_as_a_whole(expression: str, yes: list[str], no: list[str]) -> None:
@@ -34,6 +35,22 @@ TOO_DEEP = "(" * (MAX_DEPTH + 1) + ")" * (MAX_DEPTH + 1)
 def test_what_is_no_expression_or_too_deep_is_refused(expression: str) -> None:
     with pytest.raises(InvalidPattern):
         TopicPattern(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("[a", "missing ] at 2 of '[a'"),
+        ("[a-z]*[^b", "missing ] at 9 of '[a-z]*[^b'"),
+        ("[", "missing ] at 1 of '['"),
+        ("[z-a]", "the range z-a is empty at 4 of '[z-a]'"),
+        ("[a-", "missing ] at 3 of '[a-'"),
+    ],
+)
+def test_of_a_set_that_is_none_is_told_why_and_where(expression: str, why: str) -> None:
+    with pytest.raises(InvalidPattern) as refused:
+        TopicPattern(expression)
+    assert str(refused.value) == why
 
 
 def test_what_is_kept_of_names_is_bounded() -> None:
