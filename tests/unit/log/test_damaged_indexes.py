@@ -13,6 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
+import structlog
 
 from kavka.log.log_loader import load_log
 from kavka.log.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TimestampedOffset
@@ -145,3 +146,17 @@ def test_a_segment_of_the_begin_of_time_has_its_index_believed(tmp_path: Path) -
     assert [tuple(entry) for entry in segment.time_index] == [(0, 0)]
     assert segment.index_entries == 0
     assert find_time(loaded(tmp_path, log, was_clean=True), 0) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("times", "is_doubted"), [([0], False), ([1], True), ([1, 2], True), ([-1], False)])
+def test_one_entry_of_zeros_is_believed_of_records_of_the_begin_of_time_alone(
+    tmp_path: Path, times: list[int], is_doubted: bool
+) -> None:
+    log = new_log(tmp_path)
+    append(log, *(batch([b"x"], timestamp=time) for time in times))
+    log.close(NOW_MS)
+    (tmp_path / f"{0:020d}{TIME_INDEX_SUFFIX}").write_bytes(bytes(12))
+    with structlog.testing.capture_logs() as lines:
+        largest = loaded(tmp_path, log, was_clean=True).segments[0].max_timestamp
+    assert largest == (max(times) if is_doubted else 0)
+    assert [line["why"] for line in lines] == ["time index: zeros for records with timestamps"] * is_doubted

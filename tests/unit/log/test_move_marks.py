@@ -12,6 +12,7 @@ from kavka.errors import ErrorCode, InconsistentMetadata, StorageError, Undecide
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.log.move_marks import MoveMark, choose, read_mark, write_mark
+from kavka.model import TopicPartition
 from kavka.runtime.disk import LocalFile, LocalFileSystem
 from tests.unit.log.log_support import NOW_MS, PARTITION, append, batch
 from tests.unit.log.test_log_move import COPY, NEW, OLD, moving, steps
@@ -110,6 +111,33 @@ def started(filesystem: Missing, *paths: str) -> LogManager:
     logs = LogManager(filesystem, paths, LogManagerSettings(1, "cluster"), lambda topic: LogConfig())
     logs.load(NOW_MS)
     return logs
+
+
+def test_marks_of_logs_in_several_directories_are_removed_with_the_first_start_that_has_all(tmp_path: Path) -> None:
+    filesystem, paths = two_logs(tmp_path, OLDER, NEWER)
+    elsewhere = TopicPartition("bills", 3)
+    logs = started(filesystem, paths[0])
+    append(logs.get_or_create(elsewhere, None, NOW_MS), batch())
+    logs.close(NOW_MS)
+    for partition in (elsewhere, PARTITION):
+        write_mark(filesystem, f"{paths[0]}/{partition}", OLDER)
+    logs = started(filesystem, *paths)
+    for partition, path in ((elsewhere, paths[0]), (PARTITION, paths[1])):
+        assert logs.get_or_create(partition, None, NOW_MS).directory == f"{path}/{partition}"
+        assert read_mark(filesystem, f"{path}/{partition}") is None
+
+
+def test_a_directory_whose_name_is_nearly_that_of_a_log_says_nothing_of_it(tmp_path: Path) -> None:
+    """`orders-00` is no name that a broker gives."""
+    filesystem, paths = two_logs(tmp_path, NEWER)
+    filesystem.remove(f"{paths[0]}/{PARTITION}/.kavka-moved")
+    nearly, foreign = tmp_path / "1" / "orders-00", tmp_path / "1" / "backup"
+    for path in (nearly, foreign):
+        path.mkdir(parents=True)
+        write_mark(filesystem, str(path), DECIDED)
+    logs = started(filesystem, paths[0], str(tmp_path / "1"))
+    assert logs.get_or_create(PARTITION, None, NOW_MS).directory == f"{paths[0]}/{PARTITION}"
+    assert read_mark(filesystem, str(nearly)) == DECIDED
 
 
 @pytest.mark.parametrize("gone", [0, 1])
