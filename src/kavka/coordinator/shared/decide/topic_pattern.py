@@ -49,10 +49,7 @@ class InvalidPattern(Exception):
 
 _ALSO_FOLDED: Final = {
     letters[0]: letters
-    for letters in (
-        "k\u212a s\u017f \xe5\u212b \xdf\u1e9e \u03b2\u03d0 \u03b5\u03f5 \u03b8\u03d1\u03f4 \u03b9\u0345\u1fbe \u03ba\u03f0"
-        " \u03bc\xb5 \u03c0\u03d6 \u03c1\u03f1 \u03c3\u03c2 \u03c6\u03d5 \u03c9\u2126 \u1e61\u1e9b"
-    ).split(" ")
+    for letters in ["kK", "sſ", "åÅ", "ßẞ", "βϐ", "εϵ", "θϑϴ", "ιͅι", "κϰ", "μµ", "πϖ", "ρϱ", "σς", "φϕ", "ωΩ", "ṡẛ"]
 }
 """Where case does not matter, what is the same as a small letter besides its capital: older signs for it, mostly."""
 _DOTLESS: Final = "\u0131"
