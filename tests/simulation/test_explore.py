@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kavka.simulator.runs import explore
-from kavka.simulator.runs.exploration import FEW, Exploration, Kept, NotThisExploration, Row
+from kavka.simulator.runs.exploration import FEW, Exploration, Kept, NotThisExploration, Row, program_of
 from kavka.simulator.runs.exploration import explore as explore_scopes
 from kavka.simulator.runs.explore import (
     DELAY,
@@ -255,6 +255,47 @@ def test_what_was_kept_is_not_made_again_and_other_runs_are_refused(tmp_path: Pa
     for others in ([Scope("log roll", "power", few)], [Scope("log roll", "crash", replace(few, digest="another"))]):
         with pytest.raises(NotThisExploration, match="keeps other runs"):
             Kept(path, others)
+
+
+@pytest.mark.parametrize(
+    "line", ["garbage", "[0, 1]", '[0, 9, "a digest", true, "", ""]', '[1, 0, "a digest", true, "", ""]', "7"]
+)
+def test_a_damaged_line_of_what_was_kept_is_told_with_its_number(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "kept"
+    calm = play_calm("log roll")
+    scopes = [Scope("log roll", "crash", replace(calm, own_steps={2: calm.own_steps[2][:9]}))]
+    Kept(path, scopes).close()
+    with path.open("a") as file:
+        file.write(line + "\n")
+
+    with pytest.raises(NotThisExploration, match="line 2 is not a"):
+        Kept(path, scopes)
+
+
+def test_what_was_kept_by_other_sources_is_refused_though_the_undisturbed_run_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kept"
+    scopes = [Scope("log roll", "crash", play_calm("log roll"))]
+    Kept(path, scopes).close()
+    Kept(path, scopes).close()
+    monkeypatch.setattr("kavka.simulator.runs.exploration.program_of", lambda _sources: "another")
+
+    with pytest.raises(NotThisExploration, match="another version of kavka"):
+        Kept(path, scopes)
+
+
+def test_each_change_of_a_source_is_another_program(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    module = tmp_path / "log" / "segment.py"
+    module.write_text("A = 1\n")
+    found = {program_of(tmp_path), program_of(tmp_path)}
+    module.write_text("A = 2\n")
+    found.add(program_of(tmp_path))
+    module.rename(tmp_path / "segment.py")
+    found.add(program_of(tmp_path))
+
+    assert len(found) == 3
 
 
 def test_a_bug_that_is_put_back_is_found_where_the_undisturbed_story_does_not_show_it() -> None:

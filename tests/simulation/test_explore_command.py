@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +69,7 @@ def test_one_run_is_had_again_with_its_trace(kavka: Callable[..., Output], tmp_p
         (("--explore", "delay", "--bound", "3"), "--bound 3 is not explored"),
         (("--explore", "crash", "--part", "3/3"), "is not I/N"),
         (("--explore", "crash", "--minutes", "0"), "is too short"),
+        (("--explore", "crash", "--minutes", "nan"), "is too short"),
         (("--explore", "crash", "--seed", "7"), "a story has its own seed"),
         (("--pairs",), "add --explore KIND"),
         (("--minutes", "3"), "add --explore KIND"),
@@ -84,6 +90,40 @@ def test_a_file_of_other_runs_is_refused(kavka: Callable[..., Output], tmp_path:
     assert done.status == 1
     assert "keeps other runs" in done.err
     assert path.read_text() == '{"scopes": []}\n'
+
+
+def test_who_interrupts_it_is_told_where_its_runs_are(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    words = ("--explore", "crash", "--scenario", "produce", "--keep", str(kept))
+    exploring = subprocess.Popen(
+        [sys.executable, "-m", "kavka.cli.main", "simulate", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not kept.exists() or kept.read_text().count("\n") < 3:
+        assert exploring.poll() is None
+        time.sleep(0.05)
+    os.killpg(exploring.pid, signal.SIGINT)  # As a terminal does it: the processes that play are interrupted, too.
+    out, err = exploring.communicate(timeout=60)
+
+    assert exploring.returncode == 130
+    assert out == ""
+    assert err.splitlines()[-1] == f"Stopped: {kept} has the runs that were made, and the same command goes on from it."
+
+
+def test_who_interrupts_what_is_kept_nowhere_is_told_so(
+    kavka: Callable[..., Output], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_scopes: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kavka.simulator.runs.exploration.explore", interrupted)
+    done = kavka("--explore", "crash", "--scenario", "produce")
+
+    assert done.status == 130
+    assert "Stopped, and what was made is lost: --keep FILE" in done.err
 
 
 @pytest.mark.thorough

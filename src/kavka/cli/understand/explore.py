@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kavka.cli.output import FAILED, Failure, Table, counted, json_text, note, show, usage
+from kavka.cli.output import FAILED, INTERRUPTED, Failure, Table, counted, json_text, note, show, usage
 
 if TYPE_CHECKING:
     from kavka.simulator.runs.exploration import Broken, Exploration, Kept
@@ -63,7 +63,7 @@ def explore(wanted: Wanted, *, as_json: bool) -> tuple[int, Broken | None]:
     from kavka.simulator.runs.shrink import be_quiet
 
     kinds, stories, (part, parts) = _kinds(wanted), _stories(wanted.story), _part(wanted.part)
-    if wanted.minutes is not None and wanted.minutes <= 0:
+    if wanted.minutes is not None and not wanted.minutes > 0:  # "nan", too
         usage(f"--minutes {wanted.minutes:g} is too short", "give more than 0")
     be_quiet()
     try:
@@ -72,10 +72,13 @@ def explore(wanted: Wanted, *, as_json: bool) -> tuple[int, Broken | None]:
         raise Failure(str(problem), "this is a defect of the simulator or of kavka: please report it") from problem
     kept = None if wanted.keep is None else _kept(wanted.keep, scopes)
     runs = counted(sum(scope.size for scope in scopes), "run")
-    note(f"Exploring: {runs} in {counted(len(scopes), 'scope')}, part {part} of {parts}")
     progress = _Progress(sum(len(range(part, scope.size, parts)) for scope in scopes))
     try:
+        note(f"Exploring: {runs} in {counted(len(scopes), 'scope')}, part {part} of {parts}")
         found = explore(scopes, part=part, parts=parts, minutes=wanted.minutes, kept=kept, tell=progress.tell)
+    except KeyboardInterrupt:
+        note(_stopped(wanted.keep))
+        raise Failure("", status=INTERRUPTED) from None
     finally:
         if kept is not None:
             kept.close()
@@ -85,6 +88,12 @@ def explore(wanted: Wanted, *, as_json: bool) -> tuple[int, Broken | None]:
     else:
         _show(found, missed)
     return (FAILED if found.broken or missed else 0), (found.broken[0] if found.broken else None)
+
+
+def _stopped(keep: str | None) -> str:
+    if keep is None:
+        return "Stopped, and what was made is lost: --keep FILE notes each run, and --minutes ends with a table."
+    return f"Stopped: {keep} has the runs that were made, and the same command goes on from it."
 
 
 class _Progress:

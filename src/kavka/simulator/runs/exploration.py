@@ -4,14 +4,17 @@ Decides how runs are made on all cores, what is counted, and what is kept so tha
 interrupted. Which runs there are is `explore`'s.
 
     I1  what is kept is one line for each run that was made; a run that is kept is not made again
-    I2  what was kept by another program, or of other runs, is refused: its figures would not be of this one
+    I2  what was kept by another program, or of other runs, is refused: its figures would not be of this one. Any change
+        of kavka's sources is another program: runs may part long after the undisturbed one has ended as before
     I3  a scope is complete only if each of its runs was made
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +23,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+import kavka
 from kavka.errors import KavkaError
 from kavka.simulator.runs.explore import Outcome, Point, Scope, play_calm
 from kavka.simulator.runs.forked import LOT, Lot, Task, play
@@ -132,40 +136,68 @@ class Exploration:
         return found
 
 
+def program_of(sources: Path) -> str:
+    """A digest of all modules below a directory, and of Python's version."""
+    found = hashlib.sha256(sys.version.encode())
+    for path in sorted(sources.rglob("*.py")):
+        text = path.read_bytes()
+        found.update(f"{path.relative_to(sources)} {len(text)}\n".encode() + text)
+    return found.hexdigest()[:24]
+
+
+class _Line(NamedTuple):
+    """What is kept of a run: `place` is its scope's, `number` its own within it."""
+
+    place: int
+    number: int
+    digest: str
+    is_made: bool
+    rule: str
+    violation: str
+
+
 class Kept:
     """A file with a line for each run that was made, after one line that says which exploration that is."""
 
     def __init__(self, path: Path, scopes: Sequence[Scope]) -> None:
         """Raises NotThisExploration (I2) and OSError."""
         self._scopes = scopes
-        head = {"scopes": [[scope.story, scope.kind, scope.pairs, scope.size, scope.calm.digest] for scope in scopes]}
-        self.done: dict[int, list[Any]] = {}
-        """By scope, and within a scope by the run's number: what its line says."""
+        runs = [[scope.story, scope.kind, scope.pairs, scope.size, scope.calm.digest] for scope in scopes]
+        head = {"program": program_of(Path(kavka.__file__).parent), "scopes": runs}
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         whole = text[: text.rfind("\n") + 1]
         lines = whole.splitlines()
-        if lines and _json(lines[0]) != head:
+        if lines and _json(lines[0], 1) != head:
             raise NotThisExploration(f"{path} keeps other runs, or those of another version of kavka")
-        self._lines = lines[1:]
+        self._lines = [self._line(line, number) for number, line in enumerate(lines[1:], 2)]
         self._file = path.open("a", encoding="utf-8")
         self._file.truncate(len(whole.encode()))  # A line that was cut off is a run that is made again.
         if not lines:
             self._write(head)
 
+    def _line(self, text: str, at: int) -> _Line:
+        try:
+            line = _Line(*_json(text, at))
+            is_a_run = 0 <= line.number < self._scopes[line.place].size and line.place >= 0
+        except (TypeError, IndexError):
+            is_a_run = False
+        if not is_a_run:
+            raise NotThisExploration(f"line {at} is not a run of this exploration: {text[:60]}")
+        return line
+
     def take(self, found: Exploration) -> list[set[int]]:
         """Counts what is kept. Returns the numbers of the runs, by scope."""
         numbers: list[set[int]] = [set() for _ in self._scopes]
         for line in self._lines:
-            place, number, digest, is_made, rule, violation = _json(line)
-            point = self._scopes[place].point(number)
-            numbers[place].add(number)
-            found.count(point, digest, is_made=is_made)
-            if rule:
-                found.break_(Broken(rule, violation, point))
+            point = self._scopes[line.place].point(line.number)
+            numbers[line.place].add(line.number)
+            found.count(point, line.digest, is_made=line.is_made)
+            if line.rule:
+                found.break_(Broken(line.rule, line.violation, point))
         return numbers
 
     def keep(self, place: int, number: int, outcome: Outcome) -> None:
-        self._write([place, number, outcome.digest, outcome.is_made, outcome.rule, outcome.violation])
+        self._write(_Line(place, number, outcome.digest, outcome.is_made, outcome.rule, outcome.violation))
 
     def close(self) -> None:
         self._file.close()
@@ -175,11 +207,11 @@ class Kept:
         self._file.flush()
 
 
-def _json(line: str) -> Any:
+def _json(line: str, at: int) -> Any:
     try:
         return json.loads(line)
     except ValueError as error:
-        raise NotThisExploration(f"not a line of an exploration: {line[:60]}") from error
+        raise NotThisExploration(f"line {at} is not a line of an exploration: {line[:60]}") from error
 
 
 def scopes_of(stories: Sequence[str], kinds: Sequence[str], *, pairs: bool) -> list[Scope]:
