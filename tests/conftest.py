@@ -174,8 +174,8 @@ def _look_longer(item: pytest.Item, times: int) -> None:
 
 @pytest.fixture(scope="module")
 def kavka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KavkaProcess]:
-    """One running `kavka up` for all tests of a module, with default settings. Use topics of your own."""
-    with KavkaProcess(tmp_path_factory.mktemp("kavka") / "data") as broker:
+    """One running `kavka up` for all tests of a module, which keeps old records. Use topics of your own."""
+    with KavkaProcess(tmp_path_factory.mktemp("kavka") / "data", settings=NO_RETENTION) as broker:
         yield broker
 
 

@@ -33,6 +33,7 @@ SAMPLES_EVERY_S = 5.0
 STEADY, MORTAL = (0, 1), 2
 SETTINGS = {
     "min.insync.replicas": "2",
+    "log.initial.task.delay.ms": "5000",
     "log.retention.check.interval.ms": "5000",
     "log.cleaner.backoff.ms": "2000",
     "log.segment.delete.delay.ms": "2000",

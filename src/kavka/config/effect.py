@@ -235,7 +235,6 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
         "The operating system sizes the buffers of connections to other brokers, which works better than a fixed size.",
         "replica.socket.receive.buffer.bytes",
     ),
-    ("Each task of the logs first runs after its own interval.", "log.initial.task.delay.ms"),
     ("The cleaner reads and writes in slices of 64 KiB, one at a time.", "log.cleaner.io.buffer.size"),
     ("Records are never converted to older formats.", "log.message.downconversion.enable"),
     ("Records are always stored in the format of Kafka 0.11 and newer.", "log.message.format.version"),

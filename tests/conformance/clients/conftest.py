@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.conformance.clients.waiting import wait_until
-from tests.conftest import NEVER_MS
+from tests.conftest import NO_RETENTION
 from tests.kit.process_cluster import ProcessCluster
 
 TopicFactory = Callable[..., str]
@@ -43,8 +43,7 @@ def kavka_three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
     """Three running brokers of kavka with default settings, and their ZooKeeper, for the whole run.
 
     They never look for old records: those of the checks are years old."""
-    never = {"log.retention.check.interval.ms": str(NEVER_MS)}
-    with ProcessCluster(tmp_path_factory.mktemp("kavka-three"), defaults=never) as cluster:
+    with ProcessCluster(tmp_path_factory.mktemp("kavka-three"), defaults=NO_RETENTION) as cluster:
         cluster.start()
         yield cluster
 

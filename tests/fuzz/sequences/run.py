@@ -82,6 +82,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.segment.bytes": "262144",
     "min.insync.replicas": "1",
+    "log.initial.task.delay.ms": "2000",
     "log.retention.check.interval.ms": "2000",
     "log.retention.bytes": "1048576",
     "log.segment.bytes": "262144",

@@ -127,5 +127,5 @@ def test_records_that_retention_has_deleted_everywhere_hold_no_deletion_up(tmp_p
     runs(
         tmp_path,
         scenario,
-        {"log.segment.bytes": "2048", "log.retention.bytes": "2048", "log.retention.check.interval.ms": "2000"},
+        {"log.segment.bytes": "2048", "log.retention.bytes": "2048", "log.initial.task.delay.ms": "2000"},
     )

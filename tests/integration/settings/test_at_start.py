@@ -129,7 +129,7 @@ def test_the_rack_is_told(broker: RunningBroker) -> None:
 # -- logs
 
 
-@pytest.mark.setting("log.retention.hours", "log.retention.check.interval.ms")
+@pytest.mark.setting("log.retention.hours", "log.retention.check.interval.ms", "log.initial.task.delay.ms")
 def test_retention_in_hours(broker: RunningBroker) -> None:
     topic = broker.topic()
     assert topic_value(broker, topic, "retention.ms") == str(HOUR_MS)

@@ -3,7 +3,8 @@
 Flows only: each wakes, asks the log manager what is due, and lets a worker thread do what blocks. Intervals are
 Kafka's: log.retention.check.interval.ms, log.flush.scheduler.interval.ms, log.flush.offset.checkpoint.interval.ms,
 log.flush.start.offset.checkpoint.interval.ms, replica.high.watermark.checkpoint.interval.ms,
-producer.id.expiration.check.interval.ms and log.cleaner.backoff.ms.
+producer.id.expiration.check.interval.ms and log.cleaner.backoff.ms. The first retention comes after
+log.initial.task.delay.ms: a broker that is never up for long has one, too. All else first comes after its interval.
 
     I1  a flow survives a storage error: the error takes its directory offline, and the flow continues. Any other
         exception is a bug and goes to `on_bug`
@@ -99,7 +100,8 @@ class LogMaintenance:
         if self.cleaner is not None:
             flows.append((lambda config: config.log_cleaner_backoff_ms, self.cleaner.clean_due))
         for interval_ms, work in flows:
-            task = asyncio.get_running_loop().create_task(self._every(interval_ms, work))
+            first_ms = _first_retention_ms if work == self._retain else interval_ms
+            task = asyncio.get_running_loop().create_task(self._every(first_ms, interval_ms, work))
             task.add_done_callback(self._on_ended)
             self._tasks.append(task)
 
@@ -137,9 +139,11 @@ class LogMaintenance:
                 return
             await asyncio.sleep(0)
 
-    async def _every(self, interval_ms: IntervalMs, work: Work) -> None:
+    async def _every(self, first_ms: IntervalMs, interval_ms: IntervalMs, work: Work) -> None:
+        pause_ms = first_ms
         while True:
-            await self._pause(interval_ms)
+            await self._pause(pause_ms)
+            pause_ms = interval_ms
             # Shielded: a worker that syncs a file cannot be stopped, and its log must not be closed under it.
             working = asyncio.ensure_future(work())
             self._at_work.add(working)
@@ -209,3 +213,7 @@ class LogMaintenance:
 
     async def _expire_producers(self) -> None:
         self._logs.expire_producers(self._wall_ms())
+
+
+def _first_retention_ms(config: BrokerConfig) -> int:
+    return config.log_initial_task_delay_ms

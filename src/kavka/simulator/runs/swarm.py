@@ -102,6 +102,7 @@ def _draw_settings(random: Random, count: int) -> dict[str, str]:
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "4000",
         "offsets.topic.num.partitions": str(random.choice((1, 2, 4))),
         "offsets.topic.replication.factor": str(min(3, count)),
+        "log.initial.task.delay.ms": "20000",
         "log.retention.check.interval.ms": "20000",
         "log.dirs": random.choice(("/logs", "/logs", "/logs,/logs2")),
     }

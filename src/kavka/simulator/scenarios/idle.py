@@ -9,6 +9,7 @@ from kavka.simulator.scenarios.play import PARTITION, A, B, C, Play
 from kavka.simulator.scenarios.registry import scenario
 from kavka.simulator.scenarios.storage import SMALL_SEGMENTS
 
+EARLY_RETENTION = {"log.initial.task.delay.ms": "3000", "log.retention.check.interval.ms": "3000"}
 IDLE_S = 2.0
 """Each follower has fetched, waited, and been told that there is nothing new."""
 SHORT_S = 1.2
@@ -17,7 +18,7 @@ SHORT_S = 1.2
 
 @scenario("S66: retention comes first at the followers, and the leader of an idle partition hears of it")
 def _(seed: int) -> None:
-    play = Play(seed, settings={**SMALL_SEGMENTS, "log.retention.check.interval.ms": "3000"})
+    play = Play(seed, settings={**SMALL_SEGMENTS, **EARLY_RETENTION})
     play.write_ok(20)
     play.world.observer.on_retention(PARTITION.topic)
     play.pause(A)
