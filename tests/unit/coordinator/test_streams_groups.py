@@ -571,8 +571,11 @@ def test_classic_members_join_an_empty_group_only() -> None:
         case = StreamsCase()
         await case.start()
         await case.beat("one")
-        joined = await case.groups.join(APPLICATION, join_request())
-        assert joined.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        for member in ("", "one", "two"):
+            joined = await case.groups.join(APPLICATION, join_request(member))
+            assert (joined.error, joined.member_id) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""), (
+                "it has no such member"
+            )
         await case.beat("one", -1)
         joined = await case.groups.join(APPLICATION, join_request())
         assert joined.error is ErrorCode.NONE

@@ -254,7 +254,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         now_ms = self.now_ms()
         shard = active.shard
         if group_id in shard.share_groups or group_id in shard.streams_groups:
-            return JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+            return JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
         if request.member_id and group_id not in shard.groups:
             return JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
         group = shard.group_or_new(group_id, now_ms)
