@@ -4,7 +4,7 @@
 
 The first is a defect that kavka had, and by which any client could halt a broker. Of the others MUTANTS are what keeps
 clients' choices away from what only kavka itself may do, taken out; WRONG_ANSWERS and ON_ONE_REPLICA are defects by
-which the broker closed connections, or answered what Apache Kafka does not.
+which the broker closed connections, or answered what Apache Kafka does not; OF_THE_PAST are fences left open.
 """
 
 from __future__ import annotations
@@ -132,6 +132,64 @@ WRONG_ANSWERS: Final = (
     ),
 )
 """Defects that a reading found: the broker lives on, and tells a client what is wrong or nothing."""
+OF_THE_PAST: Final = (
+    Mutant(
+        "a generation of the past",
+        "a member commits offsets in a generation that has ended: another one may read those partitions since",
+        (
+            Change(
+                f"{CLASSIC}.group:ClassicGroup.require_current",
+                "if generation != self.generation:",
+                "if generation > self.generation:",
+            ),
+        ),
+    ),
+    Mutant(
+        "a member's epoch of the past",
+        "as a generation of the past, in a group of the newer protocol",
+        (
+            Change(
+                f"{CONSUMER}.group:ConsumerGroup._check_epoch",
+                "if received != member.epoch:",
+                "if received > member.epoch:",
+            ),
+        ),
+    ),
+    Mutant(
+        "a producer's epoch of the past",
+        "a producer that was taken over ends the transaction of its successor",
+        (
+            Change(
+                "kavka.coordinator.transactions.decide.shard:TransactionShard.end_transaction",
+                "if known.producer_epoch != producer.epoch or known.is_given_to_nobody:",
+                "if known.producer_epoch < producer.epoch or known.is_given_to_nobody:",
+            ),
+        ),
+    ),
+    Mutant(
+        "a session's epoch of the past",
+        "a fetch that came twice moves its session on twice, and what the second answer has is lost",
+        (
+            Change(
+                "kavka.broker.reads.fetch_session:FetchSessionCache.context",
+                "if session.epoch != session_epoch:",
+                "if session.epoch < session_epoch:",
+            ),
+        ),
+    ),
+    Mutant(
+        "what a session has forgotten",
+        "a consumer is given records of partitions that it has given up",
+        (
+            Change(
+                "kavka.broker.reads.fetch_session:FetchSession.update",
+                "self.specs.pop(key, None)",
+                "pass",
+            ),
+        ),
+    ),
+)
+"""No rule of the simulator saw these, and no relation before V7."""
 ON_ONE_REPLICA: Final = Mutant(
     "producers, by the leader alone",
     "DescribeProducers at a follower was refused, so hanging transactions could not be looked for on any broker",
@@ -173,7 +231,7 @@ def hunt_on_replicas(mutant: Mutant) -> tuple[int, str] | None:
 def main() -> int:
     set_level("error")
     living = 0
-    for mutant in (*MUTANTS, *WRONG_ANSWERS, ON_ONE_REPLICA):
+    for mutant in (*MUTANTS, *WRONG_ANSWERS, *OF_THE_PAST, ON_ONE_REPLICA):
         began_s = time.process_time()
         found = hunt_on_replicas(mutant) if mutant is ON_ONE_REPLICA else hunt(mutant)
         living += found is None

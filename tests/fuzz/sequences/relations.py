@@ -9,6 +9,8 @@ that is well formed and wrong. Here the same is asked in two ways, and both answ
     V4  a static member that comes back for the same topics leaves its group's generation alone, whatever else it says
     V5  records that nobody can read harm who reads them: the same request is answered alike for another partition
     V6  what any broker may be asked for, each of them answers alike; what a replica may be asked for, each replica
+    V7  who names a generation, an epoch of a member, of a producer or of a session, after an answer said that there is
+        a later one, is refused, and nothing comes of it; what a session has forgotten is not in its answers
 
 Topics, groups and members are of the relation's own, with names that no other request has, so that no other client can
 be the reason. Nothing is compared where what comes before did not succeed: features are switched off and on meanwhile.
@@ -30,6 +32,7 @@ from kavka.coordinator.groups.classic.decide.consumer_protocol import encode_ass
 from kavka.errors import ErrorCode
 from kavka.protocol import messages as m
 from kavka.protocol.codec import encode
+from kavka.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTopic
 from kavka.protocol.messages.consumer_protocol_subscription import (
     ConsumerProtocolSubscription,
 )
@@ -40,7 +43,7 @@ from kavka.protocol.messages.create_topics_request import CreatableTopic, Creata
 from kavka.protocol.messages.delete_topics_request import DeleteTopicState
 from kavka.protocol.messages.describe_producers_request import TopicRequest as ProducersOf
 from kavka.protocol.messages.describe_topic_partitions_request import TopicRequest as PartitionsOf
-from kavka.protocol.messages.fetch_request import FetchPartition, FetchTopic
+from kavka.protocol.messages.fetch_request import FetchPartition, FetchTopic, ForgottenTopic
 from kavka.protocol.messages.join_group_request import JoinGroupRequestProtocol
 from kavka.protocol.messages.leave_group_request import MemberIdentity
 from kavka.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsTopic
@@ -94,6 +97,7 @@ class Relations:
             self.refusals_name_the_bad,
             self.returns_are_quiet,
             self.records_harm_their_readers_only,
+            self.the_past_is_refused,
         ]
         self._rng.shuffle(relations)
         for relation in relations:
@@ -209,7 +213,11 @@ class Relations:
             topic_partitions=[],
         )
         answer = await self._until(lambda: self._ask(beat, 1), lambda answer: answer)
-        return None if answer is None else answer.member_id
+        if answer is None:
+            return None
+        self._generation = answer.member_epoch
+        member_id_given: str = answer.member_id
+        return member_id_given
 
     async def _members(self, group: str, *, is_classic: bool) -> list[str]:
         if is_classic:
@@ -277,9 +285,12 @@ class Relations:
             await self._ask(m.LeaveGroupRequest(group_id=group, members=[leaver]), 5)
         await self._delete(topic[1])
 
-    async def _join(self, group: str, instance: str, topic: str) -> str | None:
-        """A static member of the classic protocol, alone in its group and at rest."""
-        joined = await self._until(lambda: self._ask(self._joining(group, instance, topic), 9), lambda answer: answer)
+    async def _join(self, group: str, instance: str, topic: str, member_id: str = "") -> str | None:
+        """A static member of the classic protocol, alone in its group and at rest. With `member_id` it leads the group
+        already, and begins the next generation."""
+        request = self._joining(group, instance, topic)
+        request.member_id = member_id
+        joined = await self._until(lambda: self._ask(request, 9), lambda answer: answer)
         if joined is None:
             return None
         mine = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=encode_assignment({topic: [0]}, 1))
@@ -344,6 +355,142 @@ class Relations:
         wanted = [ListOffsetsPartition(partition_index=index, timestamp=time) for index in partitions]
         request = m.ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=wanted)])
         return [_plain(each) for each in (await self._ask(request, 7)).topics[0].partitions]
+
+    # -- V7
+
+    async def the_past_is_refused(self) -> None:
+        """V7, of OffsetCommit, Heartbeat and SyncGroup, of AddPartitionsToTxn and EndTxn, and of Fetch."""
+        topic, other = await self._topic(*NEVER_DELETED), await self._topic()
+        if topic is None or other is None:
+            return
+        await self._former_generation(topic[0])
+        await self._former_epoch_of_a_member(topic[0], other[0])
+        await self._former_epoch_of_a_producer(topic[0])
+        await self._former_epoch_of_a_session(topic[1])
+        for each in (topic, other):
+            await self._delete(each[1])
+
+    async def _former_generation(self, topic: str) -> None:
+        group, instance = self._name("group"), self._name("instance")
+        member_id = await self._join(group, instance, topic)
+        if member_id is None:
+            return
+        former = self._generation
+        member_id = await self._join(group, instance, topic, member_id)
+        if member_id is None or self._generation <= former:
+            return
+        beat = m.HeartbeatRequest(group_id=group, generation_id=former, member_id=member_id, group_instance_id=instance)
+        sync = m.SyncGroupRequest(group_id=group, generation_id=former, member_id=member_id, group_instance_id=instance)
+        said = f"of generation {former}, after an answer with {self._generation}"
+        await self._commit_is_refused(said, group, former, member_id, instance, topic)
+        self._refused(f"Heartbeat {said}", (await self._ask(beat, 4)).error_code)
+        self._refused(f"SyncGroup {said}", (await self._ask(sync, self._rng.choice((3, 4)))).error_code)
+        leaver = MemberIdentity(group_instance_id=instance)
+        await self._ask(m.LeaveGroupRequest(group_id=group, members=[leaver]), 5)
+
+    async def _former_epoch_of_a_member(self, topic: str, other: str) -> None:
+        """What it is given in the later epoch it may not commit in the former one (KIP-1251)."""
+        group = self._name("group")
+        member_id = await self._beat(group, self._name("instance"), topic)
+        if member_id is None:
+            return
+        former = self._generation
+        beat = m.ConsumerGroupHeartbeatRequest(
+            group_id=group, member_id=member_id, member_epoch=former, subscribed_topic_names=[topic, other]
+        )
+        latter = await self._ask(beat, 1)
+        if latter.error_code or latter.member_epoch <= former:
+            return
+        said = f"of member epoch {former}, after an answer with {latter.member_epoch}"
+        await self._commit_is_refused(said, group, former, member_id, None, other)
+
+    async def _commit_is_refused(
+        self, said: str, group: str, former: int, member_id: str, instance: str | None, topic: str
+    ) -> None:
+        where = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+        commit = m.OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=former,
+            member_id=member_id,
+            group_instance_id=instance,
+            topics=[OffsetCommitRequestTopic(name=topic, partitions=[where])],
+        )
+        self._refused(f"OffsetCommit {said}", (await self._ask(commit, 9)).topics[0].partitions[0].error_code)
+        asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
+        fetch = m.OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[asked])])
+        found = (await self._ask(fetch, 8)).groups[0]
+        committed = [one.committed_offset for each in found.topics for one in each.partitions]
+        if 7 in committed:
+            raise Disagree(f"V7: OffsetCommit {said} is refused, and its offset is committed")
+
+    async def _former_epoch_of_a_producer(self, topic: str) -> None:
+        name = self._name("producer")
+        init = m.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=SESSION_MS)
+        former = await self._until(lambda: self._ask(init, 4), lambda answer: answer)
+        latter = await self._until(lambda: self._ask(init, 4), lambda answer: answer)
+        if former is None or latter is None or former.producer_id != latter.producer_id:
+            return
+        said = f"of producer epoch {former.producer_epoch}, after an answer with {latter.producer_epoch}"
+        for is_first, producer in ((True, former), (False, latter), (False, former)):
+            add = m.AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=name,
+                v3_and_below_producer_id=producer.producer_id,
+                v3_and_below_producer_epoch=producer.producer_epoch,
+                v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0])],
+            )
+            added = (await self._ask(add, 3)).results_by_topic_v3_and_below[0].results_by_partition[0]
+            if producer is former:
+                self._refused(
+                    f"AddPartitionsToTxn {said}{'' if is_first else ', in a transaction'}", added.partition_error_code
+                )
+            elif added.partition_error_code:
+                return
+        for producer in (former, latter):
+            end = m.EndTxnRequest(
+                transactional_id=name,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                committed=self._rng.random() < 0.5,
+            )
+            ended = await self._ask(end, self._rng.choice((3, 4)))
+            if producer is former:
+                self._refused(f"EndTxn {said}", ended.error_code)
+
+    async def _former_epoch_of_a_session(self, topic_id: UUID) -> None:
+        def fetch(
+            session_id: int, epoch: int, partitions: Sequence[int] = (), forgotten: Sequence[int] = ()
+        ) -> Message:
+            wanted = [FetchPartition(partition=each, partition_max_bytes=1 << 20) for each in partitions]
+            return m.FetchRequest(
+                session_id=session_id,
+                session_epoch=epoch,
+                topics=[FetchTopic(topic_id=topic_id, partitions=wanted)] if wanted else [],
+                forgotten_topics_data=[ForgottenTopic(topic_id=topic_id, partitions=list(forgotten))]
+                if forgotten
+                else [],
+            )
+
+        version = self._rng.choice((13, 15, 17))
+        begun = await self._ask(fetch(0, 0, range(PARTITIONS)), version)
+        if begun.error_code or not begun.session_id:
+            return
+        second = await self._ask(fetch(begun.session_id, 1, forgotten=[0]), version)
+        if second.error_code:
+            return
+        again = await self._ask(fetch(begun.session_id, 1), version)
+        self._refused("Fetch of session epoch 1, after an answer to it", again.error_code)
+        for partition in range(PARTITIONS):
+            await self._produce(topic_id, _batch([b"key"]), partition=partition)
+        third = await self._ask(fetch(begun.session_id, 2), version)
+        told = [one.partition_index for each in third.responses for one in each.partitions]
+        if 0 in told:
+            raise Disagree(f"V7: a session has forgotten partition 0, and is told of the partitions {told}")
+        await self._ask(fetch(begun.session_id, -1), version)
+
+    def _refused(self, what: str, code: int) -> None:
+        self.count["V7"] += 1
+        if not code:
+            raise Disagree(f"V7: {what} is accepted")
 
     # -- what all need
 

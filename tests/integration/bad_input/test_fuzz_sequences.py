@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kavka.simulator.world import BrokerBug
-from tests.fuzz.sequences.mutants import MUTANTS, ON_ONE_REPLICA, WRONG_ANSWERS, hunt, hunt_on_replicas
+from tests.fuzz.sequences.mutants import MUTANTS, OF_THE_PAST, ON_ONE_REPLICA, WRONG_ANSWERS, hunt, hunt_on_replicas
 from tests.fuzz.sequences.run import in_process, in_virtual_time, on_three_brokers
 from tests.simulation.mutation import Mutant
 
@@ -23,7 +23,7 @@ def test_no_sequence_of_requests_in_virtual_time_breaks_a_rule(seed: int) -> Non
     report = in_virtual_time(seed, 800)
     assert report.findings == []
     assert report.accepted > 200
-    assert {"V1", "V2", "V3", "V4", "V5"} <= set(report.compared), "each relation has compared something"
+    assert {"V1", "V2", "V3", "V4", "V5", "V7"} <= set(report.compared), "each relation has compared something"
 
 
 def test_each_broker_of_three_answers_what_any_of_them_may_be_asked_for() -> None:
@@ -47,11 +47,17 @@ def test_an_answer_about_another_topic_than_the_one_asked_for_is_found_when_it_i
     assert found[1].startswith("V1")
 
 
+def test_a_generation_that_has_ended_and_is_accepted_is_found() -> None:
+    found = hunt(OF_THE_PAST[0])
+    assert found is not None
+    assert "V7: OffsetCommit of generation" in found[1]
+
+
 def test_an_answer_of_leaders_alone_is_found_when_it_is_put_back() -> None:
     assert hunt_on_replicas(ON_ONE_REPLICA) is not None
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("mutant", [*MUTANTS[1:], *WRONG_ANSWERS], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*MUTANTS[1:], *WRONG_ANSWERS, *OF_THE_PAST[1:]], ids=lambda mutant: mutant.name)
 def test_a_bug_that_is_put_back_is_found(mutant: Mutant) -> None:
     assert hunt(mutant) is not None
