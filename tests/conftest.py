@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import re
 import shutil
@@ -115,15 +116,16 @@ def _log_levels() -> Iterator[None]:
 StartKavka = Callable[..., KavkaProcess]
 
 
-LONG_FIRST = ("tests/conformance/", "tests/integration/", "tests/simulation/", "tests/chaos/")
+LONG_FIRST = ("tests/conformance/", "tests/integration/", "tests/chaos/")
 """Rooms in which one file may take minutes, the longest first; the rest takes seconds."""
 
-OF_TWO_CORES = "tests/integration/spark/"
-"""Whose files keep two cores busy by themselves: beside each other they only wait for each other."""
+BUSY = ("tests/integration/spark/", "tests/simulation/", "tests/unit/mutation/")
+"""Whose files keep a core busy, or two. Beside each other they wait for each other; the others wait for clients and
+timers two thirds of their time."""
 
 
 def _in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The items in the order in which workers get their files: long ones first, with those of two cores among them."""
+    """The items in the order in which workers get their files: long ones first, with busy ones among them."""
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)
@@ -131,12 +133,12 @@ def _in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
     def turn(file: str) -> int:
         return next((turn for turn, room in enumerate(LONG_FIRST) if file.startswith(room)), len(LONG_FIRST))
 
-    order = sorted((file for file in files if not file.startswith(OF_TWO_CORES)), key=turn)
-    greedy = [file for file in files if file.startswith(OF_TWO_CORES)]
+    order = sorted((file for file in files if not file.startswith(BUSY)), key=turn)
     long = sum(turn(file) < len(LONG_FIRST) for file in order)
-    every = max(1, long // (len(greedy) + 1))
-    for number, file in enumerate(greedy):
-        order.insert(number * (every + 1), file)
+    by_room = [[file for file in files if file.startswith(room)] for room in BUSY]
+    busy = [file for together in itertools.zip_longest(*by_room) for file in together if file is not None]
+    for number, file in enumerate(busy):
+        order.insert(number + number * long // len(busy), file)
     return [item for file in order for item in files[file]]
 
 

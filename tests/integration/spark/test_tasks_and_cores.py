@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.kit.kavka_process import KavkaProcess
+from tests.kit.pipeline_project import ENVIRONMENT
 from tests.kit.topic_contents import create, fill
 
 JOB = Path(__file__).with_name("tasks_job.py")
@@ -23,7 +24,7 @@ def test_small_partitions_share_tasks_only_where_there_would_be_more_than_cores(
         # A process of its own: a JVM tells its planning processes the cores of the session that started it.
         job = subprocess.run(
             [sys.executable, str(JOB), broker.bootstrap, "few", "local[4]"],
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            env={**os.environ, **ENVIRONMENT},
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
