@@ -29,6 +29,8 @@ class Step:
     options: Mapping[str, str] = field(default_factory=dict)
     is_opaque: bool = False
     """A text of SQL, whose plan only Spark knows."""
+    query: str = ""
+    """That text."""
     table: str = ""
     """The table that is read, if it is read by name."""
 
@@ -73,6 +75,41 @@ def set_options(frame: DataFrame, source: str, options: Mapping[str, str]) -> No
             todo += [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, LogicalPlan)]
 
 
+class _Renamed:
+    """A frame of Spark Connect's as SDP's registry asks it for its plan, and nothing else."""
+
+    def __init__(self, frame: Any, names: Mapping[str, str]) -> None:
+        self._frame = frame
+        self._names = names
+
+    @property
+    def _plan(self) -> _Renamed:
+        return self
+
+    def plan(self, client: object) -> Any:
+        message = self._frame._plan.plan(client)
+        _rename(message, self._names)
+        return message
+
+
+def rename_tables(frame: DataFrame, names: Mapping[str, str]) -> Any:
+    """The frame for SDP's registry, with other names for the tables that it reads."""
+    return _Renamed(frame, names)
+
+
+def _rename(message: Any, names: Mapping[str, str]) -> None:
+    if message.DESCRIPTOR.full_name == f"{_CONNECT}Read.NamedTable":
+        message.unparsed_identifier = names.get(message.unparsed_identifier, message.unparsed_identifier)
+    for inner in _inner(message):
+        _rename(inner, names)
+
+
+def _inner(message: Any) -> Iterator[Any]:
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is not None and not descriptor.message_type.GetOptions().map_entry:
+            yield from (value,) if hasattr(value, "DESCRIPTOR") else value
+
+
 def _of_message(message: Any) -> Iterator[Step]:
     name = message.DESCRIPTOR.full_name.removeprefix(_CONNECT)
     if name == "Read":
@@ -81,12 +118,10 @@ def _of_message(message: Any) -> Iterator[Step]:
         table = message.named_table.unparsed_identifier
         yield Step(name, bool(message.is_streaming), source.format, options, table=table)
     elif message.DESCRIPTOR.full_name.startswith(_CONNECT) and not name.startswith(("Relation", "Plan", "Expression")):
-        yield Step(name, is_opaque=name == "SQL")
-    for descriptor, value in message.ListFields():
-        if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
-            continue
-        for inner in (value,) if hasattr(value, "DESCRIPTOR") else value:
-            yield from _of_message(inner)
+        is_sql = name == "SQL"
+        yield Step(name, is_opaque=is_sql, query=message.query if is_sql else "")
+    for inner in _inner(message):
+        yield from _of_message(inner)
 
 
 def _of_tree(plan: Any) -> Iterator[Step]:

@@ -46,6 +46,12 @@ def is_ours(spec: PipelineSpec) -> bool:
     return "spark.sql.catalogImplementation" not in spec.configuration
 
 
+def is_case_insensitive(spec: PipelineSpec) -> bool:
+    """Whether the catalog takes two names that differ in capital letters alone for one: Spark's own does."""
+    is_told_apart = spec.configuration.get("spark.sql.caseSensitive", "").lower() == "true"
+    return spec.catalog in (None, CATALOG) and not is_told_apart
+
+
 def settings(spec: PipelineSpec) -> dict[str, str]:
     """Where tables lie."""
     return {"spark.sql.warehouse.dir": f"{spec.storage.rstrip('/')}/{WAREHOUSE}"}

@@ -11,7 +11,6 @@ Source: OpenLineage's naming of datasets.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote, urlparse
@@ -19,6 +18,7 @@ from urllib.parse import unquote, urlparse
 from kavka.errors import ConfigError
 from kavka_spark.pipelines import catalog
 from kavka_spark.pipelines.progress import short_name
+from kavka_spark.pipelines.sql_definitions import tables_read
 from kavka_spark.source_options import Assign, Subscribe, SubscribePattern, source_options
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kavka_spark.stream_plans import Step
 
 FORMATS: Final = ("kavka", "kafka")
-_READ_BY_SQL: Final = re.compile(r"\b(?:FROM|JOIN)\s+(?:STREAM\s*\(?\s*)?([\w.`]+)", re.I)
 
 
 class Dataset(NamedTuple):
@@ -77,7 +76,7 @@ def datasets_of(
     inputs = {flow: list(_inputs(steps, spec)) for flow, steps in reads.items()}
     for each in definitions.sql:
         if each.definition.query:
-            names = [name.replace("`", "") for name in _READ_BY_SQL.findall(each.definition.query)]
+            names = [name.replace("`", "") for name in tables_read(each.definition.query)]
             inputs[short_name(each.definition.name.replace("`", ""))] = [table_dataset(name, spec) for name in names]
     views = {
         table_dataset(place.target, spec): inputs.get(flow, [])

@@ -87,7 +87,7 @@ class Definitions:
         self.places[short_name(name)] = DefinedFlow(short_name(name), short_name(target), place)
 
     def note_reads(self, flow: str, frame: DataFrame) -> None:
-        self.reads[flow] = [step for step in nodes(frame) if step.table or step.format]
+        self.reads[flow] = [step for step in nodes(frame) if step.table or step.format or step.is_opaque]
 
     def place_of(self, flow: str) -> Place | None:
         """Where a flow is defined. Takes its short name, or one with a database in front."""
@@ -109,6 +109,11 @@ class Definitions:
         targets = {short_name(name) for name in (*self.outputs, *(each.target for each in self.places.values()))}
         tables = sorted(name for name in targets if self.kind_of(name) in ("streaming table", "materialized view"))
         return {name.lower(): name for name in tables}
+
+    def views(self) -> list[str]:
+        """The temporary views."""
+        targets = {short_name(name) for name in (*self.outputs, *(each.target for each in self.places.values()))}
+        return sorted(name for name in targets if self.kind_of(name) == "temporary view")
 
     def check_tables(self, names: Iterable[str]) -> None:
         """Raises `SpecError` for a name that no table and no materialized view has: SDP would leave out all flows, and

@@ -65,6 +65,17 @@ _FLOW_BODY: Final = re.compile(
 _AS: Final = re.compile(r"\bAS\b", re.I)
 _USING: Final = re.compile(r"\bUSING\s+(\w+)", re.I)
 _PARTITIONED: Final = re.compile(r"\bPARTITIONED\s+BY\s*\(([^)]*)\)", re.I)
+_READ: Final = re.compile(r"\b(?:FROM|JOIN)\s+(?:STREAM\s*\(?\s*)?([\w.`]+)", re.I)
+_NAMED_QUERY: Final = re.compile(r"(`[^`]+`|\b\w+)\s*(?:\([^()]*\)\s*)?AS\s*\(", re.I)
+"""What WITH gives a name to."""
+_TEXT: Final = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.S)
+
+
+def tables_read(query: str) -> list[str]:
+    """What a query reads by name, as written: what follows FROM and JOIN, and was not named in the query itself."""
+    plain = _TEXT.sub("''", query)
+    own = {name.strip("`").lower() for name in _NAMED_QUERY.findall(plain)}
+    return [name for name in _READ.findall(plain) if name.strip("`").lower() not in own]
 
 
 def sql_definitions(text: str) -> list[SqlDefinition]:

@@ -89,11 +89,14 @@ class TriggeredRuns:
         )
         backfill = None if self._order.backfill is None else FlowBackfill(*self._order.backfill)
         on_frame = None if backfill is None else backfill.take
-        flows = LateFlows(SparkConnectGraphElementRegistry(self._spark, graph), self._spark, graph)
+        home = (self._spec.catalog or catalog.CATALOG, self._spec.database or catalog.DATABASE)
+        flows = LateFlows(SparkConnectGraphElementRegistry(self._spark, graph), self._spark, graph, home)
         registry = Registry(flows, on_frame)
         failed: dict[str, str] = {}
         try:
             load_definitions(self._spec, registry, self._spark, lambda: _as_sdp_reads(self._spark, graph))
+            if catalog.is_case_insensitive(self._spec):
+                flows.check_spelling(registry)
             flows.define(registry, lambda text: self._journal.write("note", text=text))
             registry.definitions.check_tables((*self._order.refresh, *self._order.full_refresh))
             if backfill is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -650,6 +651,24 @@ def test_recover_says_how_a_query_goes_on_that_was_killed_amid_a_batch(
     (tmp_path / "commits" / "1").touch()
     assert "batch 1 is through" in recover(str(tmp_path))
     assert "of 4 tasks 2 has committed" in recover("--id", sink.query)
+
+
+def test_recover_names_what_is_left_of_a_first_plan_also_where_no_query_has_marked_a_batch_yet(
+    kavka_broker: KavkaProcess, tmp_path: Path
+) -> None:
+    left = tmp_path / "offsets" / ".0.400d4df3-1ec4-43a8-b719-7b9af71571a4.tmp"
+    left.parent.mkdir()
+    left.touch()
+    (tmp_path / "metadata").write_text('{"id":"q"}')
+    words = ("spark", "recover", str(tmp_path), "--topic", f"markers-{os.getpid()}")
+    for more in ((), ("--json",)):
+        result = run_alone(*words, *more, KAVKA_BOOTSTRAP=kavka_broker.bootstrap)
+        assert result.returncode == 0, result.stderr.decode()
+        assert f"remove {left}, and start the query" in result.stdout.decode()
+    assert json.loads(result.stdout)["unfinished"] == [str(left)]
+    left.unlink()
+    result = run_alone(*words, KAVKA_BOOTSTRAP=kavka_broker.bootstrap)
+    assert b"no query has marked batches there" in result.stderr
 
 
 def layouts_of(broker: KavkaProcess, sink: Sink) -> list[Layout]:

@@ -20,7 +20,7 @@ from kavka.installation import install_command
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka_spark.doctor import Finding
-    from kavka_spark.recovery import Progress
+    from kavka_spark.recovery import Checkpoint, Progress
 
 app = CommandLine(name="spark", help="Check Spark on this machine, and killed queries.")
 
@@ -92,12 +92,13 @@ def recover(
         known = Checkpoint(str(job)) if checkpoint is None else read_checkpoint(checkpoint)
     except NoCheckpoint as problem:
         usage(str(problem), problem.next_step)
-    progress = with_cluster(bootstrap, lambda cluster: _progress(cluster, topic, known.query))
+    progress = with_cluster(bootstrap, lambda cluster: _progress(cluster, topic, known))
     advice = advise(known, progress)
     if as_json:
         layout = progress.layout
         show_json(
             known._asdict()
+            | {"unfinished": [str(path) for path in known.unfinished]}
             | {"layout": None if layout is None else layout._asdict()}
             | {"tasks": {str(task): marker.batch for task, marker in sorted(progress.markers.items())}}
             | advice._asdict()
@@ -118,7 +119,7 @@ def _show_progress(progress: Progress) -> None:
         print()
 
 
-async def _progress(cluster: Cluster, name: str, query: str) -> Progress:
+async def _progress(cluster: Cluster, name: str, known: Checkpoint) -> Progress:
     from kavka.errors import ErrorCode, RequestError
     from kavka_spark.marker_topic import MarkerTopic
     from kavka_spark.recovery import Progress
@@ -128,11 +129,13 @@ async def _progress(cluster: Cluster, name: str, query: str) -> Progress:
     except RequestError as missing:
         if missing.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
+        if known.unfinished:
+            return Progress(None, {})  # A query that has planned nothing made no topic either.
         raise Failure(
             f"there is no topic {name!r}: no query has marked batches there", "name it with --topic"
         ) from missing
     markers = MarkerTopic(cluster, name)
-    return Progress((await markers.look(query)).layout, await markers.markers_of(query))
+    return Progress((await markers.look(known.query)).layout, await markers.markers_of(known.query))
 
 
 def need_spark() -> None:
