@@ -14,6 +14,7 @@ Source: Spark 4.2, MicroBatchExecution.verifyNewCheckpointDirectory, CheckpointF
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka_spark.pipelines.spec import PipelineSpec
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHECKPOINTS: Final = "_checkpoints"
-OFFSETS: Final = ("*/*/*/offsets", "*/*/*/*/*/offsets")
-"""Below the checkpoints of a pipeline: SINK/FLOW/NUMBER, and CATALOG/DATABASE/TABLE/FLOW/NUMBER."""
+DEEPEST: Final = 5
+"""How far below them a checkpoint may be: CATALOG/DATABASE/TABLE/FLOW/NUMBER. A sink's is at SINK/FLOW/NUMBER, with a
+folder for each part of its name."""
 
 
 def remove(spark: SparkSession, spec: PipelineSpec) -> list[str]:
@@ -32,14 +34,23 @@ def remove(spark: SparkSession, spec: PipelineSpec) -> list[str]:
     whose file systems are asked: a storage need not be a folder of this machine."""
     jvm: Any = spark._jvm
     java: Any = spark
-    path_of = jvm.org.apache.hadoop.fs.Path
-    root = path_of(f"{spec.storage.rstrip('/')}/{CHECKPOINTS}")
+    root = jvm.org.apache.hadoop.fs.Path(f"{spec.storage.rstrip('/')}/{CHECKPOINTS}")
     files = root.getFileSystem(java._jsc.hadoopConfiguration())
     removed: list[str] = []
-    for pattern in OFFSETS if files.exists(root) else ():
-        for folder in files.globStatus(path_of(root, pattern)) or ():
-            there = [each.getPath() for each in files.listStatus(folder.getPath())]
-            if not any(path.getName().isdecimal() for path in there):
-                unfinished = (path for path in there if is_unfinished_plan(path.getName()))
-                removed += [path.toString() for path in unfinished if files.delete(path, False)]
+    for folder in _plans(jvm, files, root, DEEPEST) if files.exists(root) else ():
+        there = [each.getPath() for each in files.listStatus(folder)]
+        if not any(path.getName().isdecimal() for path in there):
+            unfinished = (path for path in there if is_unfinished_plan(path.getName()))
+            removed += [path.toString() for path in unfinished if files.delete(path, False)]
     return removed
+
+
+def _plans(jvm: Any, files: Any, folder: Any, depth: int) -> Iterator[Any]:
+    """The folders `offsets`. Walked, not matched by a pattern: the storage's own path may have a bracket."""
+    for each in files.listStatus(folder):
+        path = each.getPath()
+        plans = jvm.org.apache.hadoop.fs.Path(path, "offsets")
+        if path.getName().isdecimal() and files.exists(plans):
+            yield plans
+        elif depth > 1 and each.isDirectory():
+            yield from _plans(jvm, files, path, depth - 1)
