@@ -275,6 +275,7 @@ class HomeLoader:
         elif not is_claimed(partition) or name != str(partition):
             plan.strays.append(name)
         elif partition in self._planned:
+            self._require_one_topic(partition, directory, self._planned[partition])
             raise InconsistentMetadata(
                 directory, f"{partition} is also in {self._planned[partition]}: remove one of the two"
             )

@@ -52,19 +52,17 @@ def manager(*homes: Path, disk: LocalFileSystem | None = None) -> LogManager:
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        (b"", None, "a"),
-        (None, b"", "b"),
-        (b"1", None, "a"),
-        (None, b"1", "b"),
-        (b"1", b"", "a"),
-        (b"", b"1", "b"),
-        (b"10", b"2", "a"),
-        (b"2", b"10", "b"),
+        (b"1", b"0 undecided", "a"),
+        (b"0 undecided", b"1", "b"),
+        (b"1 undecided", b"0 undecided", "a"),
+        (b"0 undecided", b"1 undecided", "b"),
+        (b"10", b"2 undecided", "a"),
+        (b"2 undecided", b"10", "b"),
     ],
 )
 @pytest.mark.parametrize("with_ids", [False, True])
 def test_of_two_directories_the_one_with_the_later_mark_is_the_log(
-    tmp_path: Path, first: bytes | None, second: bytes | None, expected: str, with_ids: bool
+    tmp_path: Path, first: bytes, second: bytes, expected: str, with_ids: bool
 ) -> None:
     """Other directories stand beside them, before and behind."""
     topic_id = TOPIC_ID if with_ids else None
@@ -139,7 +137,7 @@ def test_a_start_makes_durable_that_names_are_gone_before_a_mark_goes(
         if is_clean:
             (home / ".kafka_cleanshutdown").write_bytes(b"")
     if has_moved:
-        lay(homes[0], "orders-0")
+        lay(homes[0], "orders-0", mark=b"0 undecided")
         lay(homes[1], "orders-0", mark=b"1")
     disk = Disk()
     manager(*homes, disk=disk).load(NOW_MS)

@@ -695,7 +695,7 @@ def test_what_was_loaded_is_told_louder_where_it_was_recovered(two: tuple[Path, 
 
 
 @pytest.mark.parametrize("marked", [0, 1])
-def test_of_two_directories_of_a_partition_the_one_with_the_mark_is_the_log(
+def test_of_two_directories_of_a_partition_the_one_with_the_decided_mark_is_the_log(
     two: tuple[Path, Path], marked: int
 ) -> None:
     for path, count in zip(two, (3, 5), strict=True):
@@ -703,7 +703,8 @@ def test_of_two_directories_of_a_partition_the_one_with_the_mark_is_the_log(
         append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch(count))
         logs.close(NOW_MS)
     mark = two[marked] / "orders-0" / ".kavka-moved"
-    mark.touch()
+    mark.write_bytes(b"1")
+    (two[1 - marked] / "orders-0" / ".kavka-moved").write_bytes(b"0 undecided")
     logs = started(*two)
     log = logs.get(ORDERS)
     assert log is not None

@@ -67,7 +67,11 @@ def test_a_mark_is_written_durably(tmp_path: Path, mark: MoveMark, text: bytes) 
         ([NEWER, OLDER], 0),
         ([OLDER, DECIDED], 1),
         ([DECIDED, OLDER, MoveMark(0, is_decided=False)], 0),
-        ([None, DECIDED], 1),
+        ([None, DECIDED], None),
+        ([DECIDED, MoveMark(1, is_decided=True)], None),
+        ([DECIDED, MoveMark(3, is_decided=False)], None),
+        ([DECIDED, OLDER, None], None),
+        ([OLDER, DECIDED, NEWER._replace(number=1)], 1),
         ([None, None], None),
         ([None, OLDER], None),
         ([NEWER, None], None),
@@ -245,3 +249,42 @@ def test_a_move_marks_both_before_the_last_renaming_and_what_goes_on_as_the_log_
         move.finish(NEW)
         assert disk.files[f"{NEW}/.kavka-moved"] == b"%d" % (number + 1)
     assert marks == [b"%d undecided" % number, b"%d undecided" % (number + 1)]
+
+
+def test_a_disk_that_was_taken_for_lost_takes_nothing_away_when_it_is_back(tmp_path: Path) -> None:
+    """1. The log has moved to the second disk; the first keeps an older copy. 2. The second is lost, and is taken out
+    of log.dirs. 3. Records are acknowledged in what is left. 4. The second disk is found, and is named again."""
+    filesystem, paths = two_logs(tmp_path, OLDER, DECIDED)
+    logs = started(filesystem, paths[0])
+    append(logs.get_or_create(PARTITION, None, NOW_MS), batch(5))
+    logs.close(NOW_MS)
+    with pytest.raises(InconsistentMetadata, match="remove one of the two"):
+        started(filesystem, *paths)
+    assert started(filesystem, paths[0]).get_or_create(PARTITION, None, NOW_MS).log_end_offset == 6
+
+
+@pytest.mark.parametrize("moves_on", [False, True])
+def test_a_log_made_anew_while_a_disk_is_missing_is_not_taken_for_older_than_what_is_there(
+    tmp_path: Path, moves_on: bool
+) -> None:
+    """1. A mark stays because a disk is offline. 2. The disk with the log is offline, too. 3. The partition goes to
+    other brokers, and comes back, to another disk; maybe it moves there. 4. The disks are back."""
+    filesystem, paths = two_logs(tmp_path, MoveMark(2, is_decided=False), MoveMark(3, is_decided=True))
+    third, fourth = str(tmp_path / "third"), str(tmp_path / "fourth")
+    started(filesystem, third, fourth).close(NOW_MS)
+    filesystem.gone = paths[1]
+    filesystem.rename(paths[0], f"{paths[0]}-elsewhere")
+    logs = started(filesystem, third, fourth, paths[1])
+    log = logs.get_or_create(PARTITION, None, NOW_MS, directory=third)
+    append(log, batch(7))
+    if moves_on:
+        move = logs.begin_move(PARTITION, fourth)
+        assert move is not None
+        while (task := move.next_slice()) is not None:
+            task()
+        logs.finish_move(move, NOW_MS)
+    logs.close(NOW_MS)
+    filesystem.gone = "nothing"
+    with pytest.raises(InconsistentMetadata, match="remove one of the two"):
+        started(filesystem, third, fourth, paths[1])
+    assert started(filesystem, third, fourth).get_or_create(PARTITION, None, NOW_MS).log_end_offset == 7
