@@ -15,5 +15,6 @@ themes.py             what sequences beside Apache Kafka are about
 side.py               one of the two brokers that are sent the same sequence, and what it told
 known_differences.py  where kavka answers otherwise than Kafka, and why
 beside_kafka.py       the same sequences to both, and where they part
+beside_itself.py      the same sequences in virtual time
 mutants.py     bugs put back, and whether a sequence shows them
 """

@@ -49,7 +49,9 @@ class Member:
     epoch: int = 0
     """A generation, or a member's epoch."""
     former_epoch: int = 0
-    """Of a streams member: that of the answer before it had another."""
+    """That of the answer before the member had another one."""
+    has_new_epoch: bool = False
+    """Whether the last answer had another one than that before."""
     instance: str | None = None
     protocol: str | None = None
     members: list[str] = field(default_factory=list)
@@ -62,6 +64,13 @@ class Member:
     share_epoch: int = 0
     acquired: list[tuple[UUID, int, int, int]] = field(default_factory=list)
     """Topic, partition, first and last offset."""
+
+    def take(self, member_id: str, epoch: int) -> None:
+        """What the answer to a heartbeat says."""
+        self.has_new_epoch = epoch != self.epoch
+        if self.has_new_epoch:
+            self.former_epoch = self.epoch
+        self.member_id, self.epoch = member_id, epoch
 
 
 @dataclass(slots=True)
@@ -200,7 +209,7 @@ class Knowledge:
             return
         is_share = not hasattr(request, "instance_id")
         member.kind = ApiKey.SHARE_GROUP_HEARTBEAT if is_share else ApiKey.CONSUMER_GROUP_HEARTBEAT
-        member.member_id, member.epoch = answer.member_id or request.member_id, answer.member_epoch
+        member.take(answer.member_id or request.member_id, answer.member_epoch)
         if not is_share:
             member.instance = request.instance_id
         if answer.assignment is not None and not is_share:
@@ -213,9 +222,7 @@ class Knowledge:
         if answer.error_code != NONE or request.group_id != member.group:
             return
         member.kind = ApiKey.STREAMS_GROUP_HEARTBEAT
-        if answer.member_epoch != member.epoch:
-            member.former_epoch = member.epoch
-        member.member_id, member.epoch = answer.member_id or request.member_id, answer.member_epoch
+        member.take(answer.member_id or request.member_id, answer.member_epoch)
         told = {"active": answer.active_tasks, "standby": answer.standby_tasks, "warmup": answer.warmup_tasks}
         for kind, rows in told.items():
             if rows is not None:

@@ -9,7 +9,7 @@ import re
 from typing import Any, Final, NamedTuple
 
 from kavka.protocol.api import ApiKey
-from kavka.protocol.schema import Struct
+from kavka.protocol.schema import ZERO_UUID, Struct
 from tests.fuzz.sequences.requests import Asked
 
 HELD: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
@@ -183,8 +183,8 @@ def is_silent(path: str, ours: Any, theirs: Any) -> bool:
 
 
 def is_left_out(asked: Asked) -> bool:
-    """What Kafka does not answer (no transactions at all, records that are null, rights of unknown kinds,
-    offsets of a share group in a partition that does not exist), and what no client sends.
+    """What Kafka does not answer (no transactions at all, records that are null, rights of unknown kinds, offsets of a
+    share group in a partition that does not exist, share fetches of the topic id of zeros), and what no client sends.
 
     That is a member that goes on in the other protocol under the id that it has, and the same topic or partition twice.
     Kafka puts those together, as its maps have it; kavka answers each. A user's password that goes and comes in one
@@ -203,6 +203,10 @@ def is_left_out(asked: Asked) -> bool:
         return True
     if asked.key is ApiKey.PRODUCE and any(
         each.records is None for topic in asked.message.topic_data for each in topic.partition_data
+    ):
+        return True
+    if asked.key in (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE) and any(
+        topic.topic_id == ZERO_UUID for topic in asked.message.topics
     ):
         return True
     if asked.key is ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS and any(

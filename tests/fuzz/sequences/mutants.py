@@ -4,7 +4,8 @@
 
 The first is a defect that kavka had, and by which any client could halt a broker. Of the others MUTANTS are what keeps
 clients' choices away from what only kavka itself may do, taken out; WRONG_ANSWERS and ON_ONE_REPLICA are defects by
-which the broker closed connections, or answered what Apache Kafka does not; OF_THE_PAST are fences left open.
+which the broker closed connections, or answered what Apache Kafka does not; OF_THE_PAST are fences left open;
+FORMER_EPOCHS show only where a member comes with the epoch that it had just before.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ import time
 from typing import Final
 
 from kavka.logger import set_level
+from tests.fuzz.sequences.beside_itself import told
 from tests.fuzz.sequences.relations import Disagree
 from tests.fuzz.sequences.run import in_virtual_time, on_three_brokers
+from tests.fuzz.sequences.themes import THEMES, Theme
 from tests.simulation.mutation import Change, Mutant, put_back
 
 CLASSIC: Final = "kavka.coordinator.groups.classic.decide"
 CONSUMER: Final = "kavka.coordinator.groups.consumer.decide"
+SHARE: Final = "kavka.coordinator.groups.share.decide"
 SEEDS: Final = 20
 REQUESTS: Final = 2_000
+STEPS: Final = 200
+"""Of a sequence beside itself."""
 
 MUTANTS: Final = (
     Mutant(
@@ -202,6 +208,41 @@ ON_ONE_REPLICA: Final = Mutant(
     ),
 )
 """What one broker cannot show."""
+FORMER_EPOCHS: Final = {
+    Mutant(
+        "a former epoch of who says nothing of its partitions",
+        "a member of a consumer group that may own more than it was given counted as one that missed an answer",
+        (Change(f"{CONSUMER}.heartbeat:_owns_no_more", "return False", "return True"),),
+    ): "mixed",
+    Mutant(
+        "any former epoch, of consumer groups",
+        "a member of long ago, whose partitions others have by now, was not fenced",
+        (Change(f"{CONSUMER}.heartbeat:_check_epoch", "received == member.previous_epoch and ", ""),),
+    ): "mixed",
+    Mutant(
+        "no former epoch, of consumer groups",
+        "a member that missed an answer had to give everything back",
+        (Change(f"{CONSUMER}.heartbeat:_check_epoch", "if received < member.epoch and", "if False and"),),
+    ): "mixed",
+    Mutant(
+        "any former epoch, of share groups",
+        "a member of long ago was not fenced",
+        (
+            Change(
+                f"{SHARE}.heartbeat:_known_member",
+                "received in (JOINING_EPOCH, member.epoch, min(member.previous_epoch, member.epoch))",
+                "received <= member.epoch",
+            ),
+        ),
+    ): "share",
+    Mutant(
+        "no former epoch, of share groups",
+        "a member that missed an answer had to join again",
+        (Change(f"{SHARE}.heartbeat:_known_member", ", min(member.previous_epoch, member.epoch))", ")"),),
+    ): "share",
+}
+"""Checks of members' epochs, with the themes whose sequences come to them. No rule of a broker alone says which answer
+is right: beside_kafka.py does."""
 
 
 def hunt(mutant: Mutant) -> tuple[int, str] | None:
@@ -228,12 +269,26 @@ def hunt_on_replicas(mutant: Mutant) -> tuple[int, str] | None:
     return None
 
 
+def hunt_beside_itself(mutant: Mutant, theme: Theme) -> tuple[int, str] | None:
+    """The seed of the first sequence that is answered otherwise with the bug than without it."""
+    for seed in range(1, SEEDS + 1):
+        right = told(seed, STEPS, theme)
+        with put_back(mutant):
+            wrong = told(seed, STEPS, theme)
+        if parted := [rows for rows in zip(right, wrong, strict=True) if rows[0] != rows[1]]:
+            return seed, " / ".join(parted[0])
+    return None
+
+
 def main() -> int:
     set_level("error")
     living = 0
-    for mutant in (*MUTANTS, *WRONG_ANSWERS, *OF_THE_PAST, ON_ONE_REPLICA):
+    for mutant in (*MUTANTS, *WRONG_ANSWERS, *OF_THE_PAST, ON_ONE_REPLICA, *FORMER_EPOCHS):
         began_s = time.process_time()
-        found = hunt_on_replicas(mutant) if mutant is ON_ONE_REPLICA else hunt(mutant)
+        if mutant in FORMER_EPOCHS:
+            found = hunt_beside_itself(mutant, THEMES[FORMER_EPOCHS[mutant]])
+        else:
+            found = hunt_on_replicas(mutant) if mutant is ON_ONE_REPLICA else hunt(mutant)
         living += found is None
         said = f"lives after {SEEDS} seeds" if found is None else f"seed {found[0]}: {found[1][:200]}"
         print(f"{time.process_time() - began_s:6.1f} s CPU  {mutant.name:50} {said}", flush=True)

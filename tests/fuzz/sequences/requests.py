@@ -82,6 +82,10 @@ BELIEVED: Final = 0.01
 """How often a batch is one that the broker does not look into, with records that nobody can read."""
 OVER_THE_END: Final = 0.02
 """How often a timestamp is more than 64 bits hold."""
+LOST: Final = 0.5
+"""How often a member has not had the answer that told it another epoch."""
+MISTAKEN: Final = 0.04
+"""How often its epoch is another one though nothing was lost."""
 ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 ODD_INTEGERS: Final = (0, 1, -1, -2, -3, 2, 127, 255, 2**15 - 1, -(2**15), 2**31 - 1, -(2**31), 2**62, 2**63 - 1)
 ODD_NAMES: Final = ("", "nobody", "__consumer_offsets", "__transaction_state", "__share_group_state", "..", "x" * 249)
@@ -291,12 +295,21 @@ class Requests:
         return subject.member.epoch <= 0
 
     def beat_epoch(self, subject: Subject) -> int:
-        draw = self._rng.random()
+        """The member's; now and then its former one, as where an answer was lost, or one that it was not told."""
+        member, draw = subject.member, self._rng.random()
         if draw < 0.06:
             return -1
         if draw < 0.1:
-            return -2 if subject.member.instance else 0
-        return max(subject.member.epoch, 0)
+            return -2 if member.instance else 0
+        own, draw = max(member.epoch, 0), self._rng.random()
+        if member.former_epoch > 0 and draw < (LOST if member.has_new_epoch else MISTAKEN):
+            return member.former_epoch
+        return self.pick(own - 1, own + 1) if own and draw > 1 - MISTAKEN else own
+
+    def rebalance_timeout_ms(self) -> int:
+        """Of patient members so long that none is removed for a sync that it never sends."""
+        wait_ms: int = self.pick(20, 100, 400)
+        return wait_ms if self.patience == 1 else self.patience * max(wait_ms, 200)
 
     def subscribed(self, subject: Subject) -> list[str] | None:
         if not self.joins(subject) and self._rng.random() < 0.8:
@@ -428,7 +441,7 @@ _EVERYWHERE: Final[dict[str, Meaning]] = {
     "protocols": lambda r, s: r.protocols(s),
     "assignments": lambda r, s: r.assignments(s),
     "session_timeout_ms": lambda r, s: r.patience * r.pick(200, 1_000, 3_000),
-    "rebalance_timeout_ms": lambda r, s: r.patience * r.pick(20, 100, 400),
+    "rebalance_timeout_ms": lambda r, s: r.rebalance_timeout_ms(),
     "groups_names": lambda r, s: [s.member.group],
     "coordinator_keys": lambda r, s: [s.member.group],
     "key": lambda r, s: s.member.group,

@@ -28,13 +28,6 @@ PROCESSES: Final = "pqr"
 """As with members, a hash map has them in this order."""
 
 
-def epoch(requests: Requests, subject: Subject) -> int:
-    """The member's; now and then its former one, as where an answer was lost, or one that it has not been told yet."""
-    own = requests.beat_epoch(subject)
-    is_own = own <= 0 or requests.pick(*[True] * 7, False)
-    return own if is_own else requests.pick(*[max(subject.member.former_epoch, 1)] * 3, own - 1, own + 1)
-
-
 def topology(requests: Requests, subject: Subject) -> Topology | None:
     """The group's own for the most part; of those that stay hardly any names one."""
     is_named = requests.joins(subject) or requests.pick(True, *[False] * 100)
@@ -112,7 +105,7 @@ SHAPES: Final[Mapping[str, Callable[[list[str], str], list[Subtopology]]]] = {
 }  # fmt: skip
 """Kinds of topologies. The first two groups have the first two, for the most part."""
 OF_HEARTBEATS: Final[dict[tuple[str, str], Meaning | None]] = {
-    ("StreamsGroupHeartbeatRequest", "member_epoch"): lambda r, s: epoch(r, s),
+    ("StreamsGroupHeartbeatRequest", "member_epoch"): lambda r, s: r.beat_epoch(s),
     ("StreamsGroupHeartbeatRequest", "endpoint_information_epoch"): lambda r, s: r.pick(-1, 0, 1, 2, 3),
     ("StreamsGroupHeartbeatRequest", "instance_id"): lambda r, s: r.pick(*[None] * 40, "instance-0"),
     ("StreamsGroupHeartbeatRequest", "rack_id"): lambda r, s: r.pick(*[None] * 10, "rack-1"),

@@ -7,8 +7,19 @@ from pathlib import Path
 import pytest
 
 from kavka.simulator.world import BrokerBug
-from tests.fuzz.sequences.mutants import MUTANTS, OF_THE_PAST, ON_ONE_REPLICA, WRONG_ANSWERS, hunt, hunt_on_replicas
+from tests.fuzz.sequences.beside_itself import told
+from tests.fuzz.sequences.mutants import (
+    FORMER_EPOCHS,
+    MUTANTS,
+    OF_THE_PAST,
+    ON_ONE_REPLICA,
+    WRONG_ANSWERS,
+    hunt,
+    hunt_beside_itself,
+    hunt_on_replicas,
+)
 from tests.fuzz.sequences.run import in_process, in_virtual_time, on_three_brokers
+from tests.fuzz.sequences.themes import THEMES
 from tests.simulation.mutation import Mutant
 
 
@@ -55,6 +66,18 @@ def test_a_generation_that_has_ended_and_is_accepted_is_found() -> None:
 
 def test_an_answer_of_leaders_alone_is_found_when_it_is_put_back() -> None:
     assert hunt_on_replicas(ON_ONE_REPLICA) is not None
+
+
+@pytest.mark.parametrize("theme", ["mixed", "share"])
+def test_a_sequence_is_answered_alike_in_virtual_time_where_no_bug_is_put_back(theme: str) -> None:
+    assert told(3, 200, THEMES[theme]) == told(3, 200, THEMES[theme])
+
+
+@pytest.mark.parametrize("mutant", FORMER_EPOCHS, ids=lambda mutant: mutant.name)
+def test_a_wrong_check_of_former_epochs_shows_in_sequences(mutant: Mutant) -> None:
+    found = hunt_beside_itself(mutant, THEMES[FORMER_EPOCHS[mutant]])
+    assert found is not None
+    assert "GroupHeartbeatRequest" in found[1]
 
 
 @pytest.mark.thorough
