@@ -194,8 +194,19 @@ OF_THE_PAST: Final = (
             ),
         ),
     ),
+    Mutant(
+        "what was aborted before the first offset that is read",
+        "a reader of committed records that begins within a transaction is given records of it, though it was aborted",
+        (
+            Change(
+                "kavka.log.log_segments:LogSegments.aborted_transactions",
+                "if entry.last_offset >= start_offset and",
+                "if entry.first_offset >= start_offset and",
+            ),
+        ),
+    ),
 )
-"""No rule of the simulator saw these, and no relation before V7."""
+"""No rule of the simulator saw these, and no relation before V7 and V8."""
 ON_ONE_REPLICA: Final = Mutant(
     "producers, by the leader alone",
     "DescribeProducers at a follower was refused, so hanging transactions could not be looked for on any broker",

@@ -11,6 +11,7 @@ that is well formed and wrong. Here the same is asked in two ways, and both answ
     V6  what any broker may be asked for, each of them answers alike; what a replica may be asked for, each replica
     V7  who names a generation, an epoch of a member, of a producer or of a session, after an answer said that there is
         a later one, is refused, and nothing comes of it; what a session has forgotten is not in its answers
+    V8  who reads what transactions committed finds the same from each offset on, wherever the reading begins
 
 Topics, groups and members are of the relation's own, with names that no other request has, so that no other client can
 be the reason. Nothing is compared where what comes before did not succeed: features are switched off and on meanwhile.
@@ -25,6 +26,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -53,6 +55,7 @@ from kavka.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup
 from kavka.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
 from kavka.protocol.messages.sync_group_request import SyncGroupRequestAssignment
 from kavka.protocol.schema import Message, Struct
+from kavka.records.batch import iterate_batches
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
 from tests.fuzz.sequences.asker import Asker
@@ -81,6 +84,16 @@ class Disagree(AssertionError):
     """Two answers that must say the same do not."""
 
 
+@dataclass(slots=True)
+class _Writer:
+    """A producer with transactions, and its next sequence in the one partition that it writes to."""
+
+    name: str
+    producer_id: int
+    epoch: int
+    sequence: int = 0
+
+
 class Relations:
     """Asks one broker; `count` tells what was compared."""
 
@@ -98,6 +111,7 @@ class Relations:
             self.returns_are_quiet,
             self.records_harm_their_readers_only,
             self.the_past_is_refused,
+            self.committed_is_the_same_from_anywhere,
         ]
         self._rng.shuffle(relations)
         for relation in relations:
@@ -492,6 +506,79 @@ class Relations:
         if not code:
             raise Disagree(f"V7: {what} is accepted")
 
+    # -- V8
+
+    async def committed_is_the_same_from_anywhere(self) -> None:
+        """V8, of Fetch: producers take turns, so that one's aborted records lie between another's committed ones."""
+        topic = await self._topic(*NEVER_DELETED)
+        if topic is None:
+            return
+        rng, names = self._rng, [self._name("producer"), self._name("producer")]
+        writers = [await self._writer(name) for name in names]
+        turns = [rng.randrange(len(writers)) for _ in range(rng.randint(4, 10))]
+        is_written = all(writers)
+        for writer in (writers[turn] for turn in turns):
+            is_written = is_written and writer is not None and await self._in_a_transaction(writer, topic)
+        for writer in writers:
+            is_written = is_written and writer is not None and await self._end(writer)
+        if is_written:
+            await self._read_from_anywhere(topic[1])
+        await self._delete(topic[1])
+
+    async def _writer(self, name: str) -> _Writer | None:
+        init = m.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=SESSION_MS)
+        made = await self._until(lambda: self._ask(init, 4), lambda answer: answer)
+        return None if made is None else _Writer(name, made.producer_id, made.producer_epoch)
+
+    async def _in_a_transaction(self, writer: _Writer, topic: tuple[str, UUID]) -> bool:
+        """Writes some records, and ends the transaction now and then."""
+        add = m.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=writer.name,
+            v3_and_below_producer_id=writer.producer_id,
+            v3_and_below_producer_epoch=writer.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic[0], partitions=[0])],
+        )
+        for _ in range(TRIES):
+            added = (await self._ask(add, 3)).results_by_topic_v3_and_below[0].results_by_partition[0]
+            if added.partition_error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
+                break
+            await asyncio.sleep(PAUSE_S)
+        count = self._rng.randint(1, 3)
+        stamp = ProducerStamp(writer.producer_id, writer.epoch, writer.sequence, is_transactional=True)
+        sent = await self._produce(topic[1], _batch([b"key"] * count, stamp=stamp), transactional_id=writer.name)
+        writer.sequence += count
+        is_written = not added.partition_error_code and not sent.error_code
+        return is_written and (self._rng.random() < 0.5 or await self._end(writer))
+
+    async def _end(self, writer: _Writer) -> bool:
+        """Commits or aborts; nothing is open behind it."""
+        end = m.EndTxnRequest(
+            transactional_id=writer.name,
+            producer_id=writer.producer_id,
+            producer_epoch=writer.epoch,
+            committed=self._rng.random() < 0.5,
+        )
+        return (await self._ask(end, self._rng.choice((3, 4)))).error_code in (0, ErrorCode.INVALID_TXN_STATE)
+
+    async def _read_from_anywhere(self, topic_id: UUID) -> None:
+        for _ in range(TRIES):
+            whole = await self._committed(topic_id, 0)
+            if whole.error_code or whole.last_stable_offset == whole.high_watermark:
+                break
+            await asyncio.sleep(PAUSE_S)
+        if whole.error_code or whole.last_stable_offset != whole.high_watermark:
+            return
+        seen = _seen(whole, 0)
+        for offset in range(1, whole.high_watermark):
+            found = await self._committed(topic_id, offset)
+            rest = [one for one in seen if one >= offset]
+            self._agree(f"V8: committed from 0 on, behind {offset}", rest, "read from there", _seen(found, offset))
+
+    async def _committed(self, topic_id: UUID, offset: int) -> Any:
+        wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        request = m.FetchRequest(isolation_level=1, topics=[FetchTopic(topic_id=topic_id, partitions=[wanted])])
+        return (await self._ask(request, self._rng.choice((13, 17)))).responses[0].partitions[0]
+
     # -- what all need
 
     async def _ask(self, request: Message, version: int) -> Any:
@@ -539,10 +626,12 @@ class Relations:
         state = DeleteTopicState(name=None, topic_id=topic_id)
         await self._ask(m.DeleteTopicsRequest(topics=[state], timeout_ms=30_000), 6)
 
-    async def _produce(self, topic_id: UUID, batch: bytes, *, partition: int = 0) -> Any:
+    async def _produce(
+        self, topic_id: UUID, batch: bytes, *, partition: int = 0, transactional_id: str | None = None
+    ) -> Any:
         one = PartitionProduceData(index=partition, records=batch)
         data = TopicProduceData(topic_id=topic_id, partition_data=[one])
-        request = m.ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
+        request = m.ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=30_000, topic_data=[data])
         for _ in range(TRIES):
             answer = (await self._ask(request, 13)).responses[0].partition_responses[0]
             if answer.error_code not in PASSING:
@@ -614,6 +703,23 @@ def _batch(
     for index, key in enumerate(keys):
         builder.append(times[index] if times else -1, key, b"value")
     return bytes(builder.build(stamp=stamp) if stamp is not None else builder.build())
+
+
+def _seen(answer: Any, offset: int) -> list[int]:
+    """The offsets that a reader of committed records sees of an answer, by Kafka's rule: records are passed over from
+    where a transaction that was aborted begins to its marker."""
+    begun = sorted((one.first_offset, one.producer_id) for one in answer.aborted_transactions or ())
+    aborting: set[int] = set()
+    seen: list[int] = []
+    for batch in iterate_batches(memoryview(bytes(answer.records or b""))):
+        header = batch.header
+        while begun and begun[0][0] <= header.last_offset:
+            aborting.add(begun.pop(0)[1])
+        if header.is_control:
+            aborting.discard(header.producer_id)
+        elif header.producer_id not in aborting:
+            seen += [at for at in range(header.base_offset, header.last_offset + 1) if at >= offset]
+    return seen
 
 
 def _plain(value: Any) -> Any:
