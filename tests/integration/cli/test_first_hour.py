@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -249,15 +250,19 @@ def test_what_is_not_there_is_told_before_anybody_is_asked_with_the_name_that_wa
     run("produce", name, given=b"hello\n")
     run("consume", name, "-e", "-g", name)
     meant = f"Error: there is no topic {wrong}\n  Next: did you mean {name}? `kavka topics list` shows all\n"
-    for words in (
+    asked: tuple[tuple[str, ...], ...] = (
         ("topics", "delete", wrong),
         ("topics", "delete", wrong, "--yes"),
         ("topics", "describe", wrong),
         ("consume", wrong, "-e"),
         ("configs", "describe", "--topic", wrong),
         ("why", wrong),
-    ):
-        assert run(*words, status=1).stderr.decode().endswith(meant), words
+    )
+    with ThreadPoolExecutor(len(asked)) as side_by_side:  # Each waits for a topic that may be new.
+        told = side_by_side.map(lambda words: run(*words, status=1).stderr.decode(), asked)
+        assert {words: each.endswith(meant) for words, each in zip(asked, told, strict=True)} == dict.fromkeys(
+            asked, True
+        )
     assert "This would delete 1 topic" in run("topics", "delete", name, status=2).stderr.decode()
     no_group = f"Error: there is no group {wrong}\n  Next: did you mean {name}? `kavka groups list` shows all\n"
     for words in (

@@ -113,7 +113,7 @@ def test_a_pause_of_the_cleaner_that_becomes_shorter_at_run_time(broker: Running
 def test_connections_in_all_at_run_time(broker: RunningBroker) -> None:
     assert broker.serves_another_connection()
     broker.set(max_connections=1)
-    assert not broker.serves_another_connection()
+    assert not broker.serves_another_connection(within_s=4)
     broker.undo()
     eventually("room for more", broker.serves_another_connection)
 
