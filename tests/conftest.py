@@ -8,12 +8,14 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 from hypothesis.internal.detection import is_hypothesis_test
+from xdist.scheduler import LoadFileScheduling
 
 from kavka.logger import set_level
 from tests.apache_kafka import ApacheKafka, PeerMissing
@@ -86,10 +88,16 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _failures.append(report.nodeid)
 
 
-def pytest_collection_finish() -> None:
-    """Thousands of test items and all modules live as long as the process: no collection need look at them."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of test items and all modules live as long as the process: no collection of garbage need look at them,
+    neither while they are made (2 s of a core in each worker) nor later."""
+    gc.disable()
+    result = yield
+    gc.enable()
     gc.collect()
     gc.freeze()
+    return result
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -122,6 +130,23 @@ LONG_FIRST = ("tests/conformance/", "tests/integration/", "tests/chaos/")
 BUSY = ("tests/integration/spark/", "tests/simulation/", "tests/unit/mutation/")
 """Whose files keep a core busy, or two. Beside each other they wait for each other; the others wait for clients and
 timers two thirds of their time."""
+
+
+SPARK_IN_PROCESS = tuple(
+    f"tests/integration/spark/test_{name}.py" for name in ("fsck", "sink_in_spark", "source_in_spark")
+)
+"""Files that drive Spark in their own process: one worker takes them all, and starts one JVM for them."""
+
+
+class _Scheduling(LoadFileScheduling):  # type: ignore[misc]
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        return SPARK_IN_PROCESS[0] if file in SPARK_IN_PROCESS else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling | None:
+    return _Scheduling(config, log) if config.option.dist == "loadfile" else None
 
 
 def _in_turn(items: list[pytest.Item]) -> list[pytest.Item]:

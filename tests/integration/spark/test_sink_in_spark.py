@@ -117,14 +117,14 @@ def test_a_stream_is_written_once_though_its_last_batch_is_repeated(
         ).parquet(str(source))
         frame = spark.readStream.schema("value string").parquet(str(source))
         for topic, options in (("once", {"exactlyOnce": "true"}), ("often", {})):
-            for _ in range(2 if topic == "once" or batch == 0 else 1):
+            for _ in range(2 if topic == "once" and batch == 1 else 1):  # Each run repeats the last one's last batch.
                 rows = stable(frame, 2) if options else frame
                 stream(rows, kavka_broker, topic, checkpoint / topic, **options)
                 (checkpoint / topic / "commits" / str(batch)).unlink()
                 (checkpoint / topic / "commits" / f".{batch}.crc").unlink(missing_ok=True)
     once = contents(kavka_broker.bootstrap, "once")
     assert sorted(int(record.value or b"") for record in once) == list(range(2000))
-    assert len(contents(kavka_broker.bootstrap, "often")) == 4000
+    assert len(contents(kavka_broker.bootstrap, "often")) == 3000
     markers = contents(kavka_broker.bootstrap, DEFAULT_MARKER_TOPIC)
     assert any(b'"batch": 1' in (record.value or b"") for record in markers)
 
