@@ -16,7 +16,7 @@ import pytest
 
 from kavka.simulator.runs.stories import STORIES
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.mutation import put_back
+from tests.simulation.mutation import Change, Mutant, put_back
 from tests.simulation.test_simulate_command import Output, kavka
 
 __all__ = ["kavka"]
@@ -124,6 +124,36 @@ def test_who_interrupts_what_is_kept_nowhere_is_told_so(
 
     assert done.status == 130
     assert "Stopped, and what was made is lost: --keep FILE" in done.err
+
+
+@pytest.mark.thorough
+def test_a_bug_that_only_the_very_step_shows_is_not_written_down_and_that_is_said(
+    kavka: Callable[..., Output], tmp_path: Path
+) -> None:
+    early = Mutant(
+        "what a flush is about to sync counts as durable",
+        "a power cut during a flush takes what recovery does not look for any more",
+        (
+            Change(
+                "kavka.log.durability:Durability.prepare",
+                "self.flush_in_progress = True",
+                "self.flush_in_progress, self.recovery_point = True, max(self.recovery_point, log_end_offset)",
+            ),
+        ),
+    )
+    page, small = tmp_path / "page.html", tmp_path / "small.txt"
+    with put_back(early):
+        words = ("--explore", "power", "--scenario", "log roll", "--part", "1/5")
+        done = kavka(*words, "--page", str(page), "--shrink", str(small))
+
+    assert done.status == 1
+    assert "R22" in done.out
+    assert "durable to" in page.read_text()
+    assert not small.exists()
+    place = re.search(r"--at '(.*)'", done.out)
+    assert place is not None
+    assert "The run is not made smaller: had again, it broke no rule (1 run, " in done.err
+    assert f"Have it again: kavka simulate --explore power --scenario 'log roll' --at '{place[1]}'" in done.err
 
 
 @pytest.mark.thorough

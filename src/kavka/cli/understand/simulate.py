@@ -319,7 +319,10 @@ def _shrink(run: RecordedRun, path: str, *, tell: Callable[[str], None]) -> str 
     note(f"Making the run smaller, for {MAX_SECONDS / 60:.0f} minutes at most.")
     shrunk = shrink(run.result)
     if shrunk.found is None:
-        tell(f"\nThe run could not be {shrunk}.")
+        tell(f"\nThe run is {shrunk}.")
+        if run.wish.point is not None:
+            # A file has times in whole milliseconds, and each run of a power cut loses something else.
+            tell(f"It breaks it at that very step only, so {path} is not written. Have it again: {run.wish.command}")
         return None
     written = shrunk.found.as_python()
     write_file(path, [written, "\n"])

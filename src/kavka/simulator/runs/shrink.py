@@ -69,7 +69,7 @@ class Shrunk:
     wall_seconds: float
 
     def __str__(self) -> str:
-        told = f"{self.runs} runs, {self.wall_seconds:.0f} s"
+        told = f"{self.runs} run{'' if self.runs == 1 else 's'}, {self.wall_seconds:.0f} s"
         if self.found is None:
             return f"not made smaller: had again, it broke no rule ({told})"
         return f"{self.strikes_before} faults made {len(self.found.strikes)} ({told})"
