@@ -35,12 +35,15 @@ def stood_still(loop: asyncio.AbstractEventLoop, timer: asyncio.Handle) -> bool:
 
 
 def after_reading(loop: asyncio.AbstractEventLoop, work: Callable[[], object]) -> asyncio.TimerHandle:
-    """Does the work once everything that has arrived is carried out. The handle cancels it until the turns begin."""
+    """Does the work once everything that has arrived is carried out, unless the handle is cancelled before."""
 
     def turn(left: int) -> None:
+        if handle.cancelled():
+            return
         if left:
             loop.call_soon(turn, left - 1)
         else:
             work()
 
-    return loop.call_later(STOOD_STILL_S, turn, TURNS)
+    handle = loop.call_later(STOOD_STILL_S, turn, TURNS)
+    return handle
