@@ -267,7 +267,7 @@ def test_a_sync_is_answered_with_what_the_member_has() -> None:
     answer = sync(case, "consumer", "range")
     assert answer[:3] == (ErrorCode.NONE, "consumer", "range")
     assert decode_assignment(answer.assignment).partitions == {"t": [0, 1, 2, 3]}
-    assert case.group.deadlines == {"old": Deadlines(11_000, 10_000)}
+    assert case.group.deadlines == {"old": Deadlines(11_000)}
     assert sync(case)[:3] == (ErrorCode.NONE, None, None)
 
 
@@ -285,7 +285,7 @@ def test_who_is_behind_joins_again_instead_of_a_sync_unless_it_is_to_give_back_f
     with pytest.raises(RequestError) as refused:
         sync(case)
     assert refused.value.code is ErrorCode.REBALANCE_IN_PROGRESS
-    assert case.group.deadlines == {"old": Deadlines(11_000, 10_000, join_ms=21_000, sync_ms=9)}
+    assert case.group.deadlines == {"old": Deadlines(11_000, join_ms=21_000, sync_ms=9)}
     case.group.put_member(replace(case.group.members["old"], state=MemberState.UNREVOKED_PARTITIONS))
     assert sync(case).error is ErrorCode.NONE
     assert case.group.deadlines["old"].sync_ms is None
@@ -314,10 +314,10 @@ def test_a_heartbeat_has_a_member_join_where_that_gets_it_further(
     group.target["old"] = part(1, 0, 1, 2) if "assigned" in member else part(1, 3)
     if not rejoins:
         classic_heartbeat(group, "old", None, 5, 1_000, is_due=is_due)
-        assert group.deadlines["old"] == Deadlines(11_000, 10_000)
+        assert group.deadlines["old"] == Deadlines(11_000)
         return
     for now_ms in (1_000, 2_000):
         with pytest.raises(RequestError) as refused:
             classic_heartbeat(group, "old", None, 5, now_ms, is_due=is_due)
         assert refused.value.code is ErrorCode.REBALANCE_IN_PROGRESS
-    assert group.deadlines["old"] == Deadlines(12_000, 10_000, join_ms=21_000)
+    assert group.deadlines["old"] == Deadlines(12_000, join_ms=21_000)

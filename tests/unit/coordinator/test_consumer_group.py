@@ -43,11 +43,11 @@ def a_group(*members: ConsumerMember, epoch: int = 5) -> ConsumerGroup:
 @pytest.mark.parametrize(
     ("deadlines", "why"),
     [
-        (Deadlines(101, 0, revoke_ms=101, join_ms=101, sync_ms=101), ""),
-        (Deadlines(100, 0), "no heartbeat in time"),
-        (Deadlines(999, 0, revoke_ms=100), "it has not given back in time what is revoked"),
-        (Deadlines(999, 0, join_ms=100), "it has not joined again in time"),
-        (Deadlines(999, 0, sync_ms=100), "no sync in time"),
+        (Deadlines(101, revoke_ms=101, join_ms=101, sync_ms=101), ""),
+        (Deadlines(100), "no heartbeat in time"),
+        (Deadlines(999, revoke_ms=100), "it has not given back in time what is revoked"),
+        (Deadlines(999, join_ms=100), "it has not joined again in time"),
+        (Deadlines(999, sync_ms=100), "no sync in time"),
     ],
 )
 def test_who_is_late_and_for_what(deadlines: Deadlines, why: str) -> None:
@@ -58,9 +58,9 @@ def test_a_deadline_is_the_soonest_of_all_members() -> None:
     group = a_group(ConsumerMember("one"), ConsumerMember("two"), ConsumerMember("three"))
     assert group.next_deadline_ms() is None
     group.deadlines = {
-        "one": Deadlines(400, 0, revoke_ms=300, join_ms=200, sync_ms=100),
-        "two": Deadlines(150, 0),
-        "three": Deadlines(151, 0),
+        "one": Deadlines(400, revoke_ms=300, join_ms=200, sync_ms=100),
+        "two": Deadlines(150),
+        "three": Deadlines(151),
     }
     assert [sorted(each.all()) for each in group.deadlines.values()] == [[100, 200, 300, 400], [150], [151]]
     assert group.next_deadline_ms() == 100
@@ -70,26 +70,26 @@ def test_a_deadline_is_the_soonest_of_all_members() -> None:
 def test_what_could_not_be_done_is_put_off_and_what_is_later_stays() -> None:
     group = a_group(ConsumerMember("one"), ConsumerMember("two"))
     group.deadlines = {
-        "one": Deadlines(100, 7, revoke_ms=101, join_ms=102, sync_ms=103),
-        "two": Deadlines(501, 7, revoke_ms=502, join_ms=503, sync_ms=504),
+        "one": Deadlines(100, revoke_ms=101, join_ms=102, sync_ms=103),
+        "two": Deadlines(501, revoke_ms=502, join_ms=503, sync_ms=504),
     }
     group.put_off(500)
     assert group.deadlines == {
-        "one": Deadlines(500, 7, revoke_ms=500, join_ms=500, sync_ms=500),
-        "two": Deadlines(501, 7, revoke_ms=502, join_ms=503, sync_ms=504),
+        "one": Deadlines(500, revoke_ms=500, join_ms=500, sync_ms=500),
+        "two": Deadlines(501, revoke_ms=502, join_ms=503, sync_ms=504),
     }
-    group.deadlines = {"one": Deadlines(100, 7)}
+    group.deadlines = {"one": Deadlines(100)}
     group.put_off(500)
-    assert group.deadlines == {"one": Deadlines(500, 7)}
+    assert group.deadlines == {"one": Deadlines(500)}
 
 
 def test_who_is_heard_of_has_a_whole_session_again_if_it_is_a_member() -> None:
     group = a_group(ConsumerMember("one"))
     group.renew("one", 45, 1_000)
-    assert group.deadlines == {"one": Deadlines(1_045, 45)}
+    assert group.deadlines == {"one": Deadlines(1_045)}
     group.deadlines["one"].join_ms = 7
     group.renew("one", 30, 1_010)
-    assert group.deadlines == {"one": Deadlines(1_040, 30, join_ms=7)}
+    assert group.deadlines == {"one": Deadlines(1_040, join_ms=7)}
     group.renew("two", 45, 1_000)
     group.expect_sync("two", 45, 99, 1_000)
     assert set(group.deadlines) == {"one"}
@@ -102,7 +102,7 @@ def test_a_join_is_demanded_once_and_then_a_sync() -> None:
     group.deadlines["one"].expect_join(1_200)
     assert group.deadlines["one"].join_ms == 1_100
     group.expect_sync("one", 50, 300, 1_050)
-    assert group.deadlines["one"] == Deadlines(1_100, 50, join_ms=None, sync_ms=1_350)
+    assert group.deadlines["one"] == Deadlines(1_100, join_ms=None, sync_ms=1_350)
 
 
 def test_time_to_give_back_runs_from_when_the_member_is_told() -> None:
@@ -169,8 +169,8 @@ def test_who_is_not_watched_yet_has_its_session_from_now_on_and_is_to_be_told() 
     group.renew("one", 45_000, 0)
     group.renew("three", 45_000, 0)
     group.watch_all(45_000, 100)
-    assert group.deadlines["one"] == Deadlines(45_000, 45_000)
-    assert group.deadlines["two"] == Deadlines(10_100, 10_000)
+    assert group.deadlines["one"] == Deadlines(45_000)
+    assert group.deadlines["two"] == Deadlines(10_100)
     assert group.deadlines["three"].revoke_ms == 120
     assert group.untold == {"two"}
 

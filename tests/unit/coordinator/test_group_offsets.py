@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,3 +131,23 @@ def test_the_furthest_record_that_counts_holds(steps: list[tuple[object, ...]]) 
         }
         pending = {p for p in (0, 1) if offsets.is_pending(OffsetKey("g", "t", p))}
         assert pending == waiting - deleted_after
+
+
+def test_nothing_is_kept_of_transactions_and_doubts_that_are_over() -> None:
+    """Each producer has an id of its own, and groups come and go: a broker's memory would grow with all that ever were.
+    What counts is how much there is, whatever it is made of."""
+    offsets, empty = GroupOffsets(), len(pickle.dumps(GroupOffsets()))
+    for number in range(100):
+        of_group = OffsetRecord(f"g{number}", "t", 0, CommittedOffset(number, -1, "", 0))
+        gone = of_group._replace(committed=None)
+        offsets.hold(4 * number, [], 8 * number)
+        offsets.hold(4 * number + 1, [of_group], 8 * number + 1)
+        offsets.end(4 * number + 1, committed=False)
+        offsets.hold(4 * number + 2, [of_group], 8 * number + 2)
+        offsets.revoke(4 * number + 2, 8 * number + 2)
+        offsets.hold(4 * number + 3, [of_group], 8 * number + 3)
+        offsets.begin([of_group])
+        offsets.doubt([of_group])
+        offsets.finish([of_group])
+        offsets.replay(gone, 8 * number + 4)
+    assert len(pickle.dumps(offsets)) == empty

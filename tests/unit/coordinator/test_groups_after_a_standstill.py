@@ -1,5 +1,5 @@
-"""After a standstill nobody is out who was heard of in time, whatever other timers a group had before (GroupCoordinator,
-I4): its one timer waits until what has arrived is read."""
+"""After a standstill nobody is out who was heard of in time, whatever timers a group had before: its one timer waits
+until what has arrived is read."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from typing import Any
 
 import pytest
@@ -93,6 +94,24 @@ def test_each_offset_is_answered_by_itself() -> None:
         assert await offsets.commit_transactional(commit("h", both[0]), 9, 0) == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
         assert written == {place: len(records) for place, records in case.log.open.items()}, "nothing to write"
         assert [group.group_id for group in case.groups.list_groups()] == ["g"], "nothing became of h"
+
+    in_virtual_time(scenario)
+
+
+def test_of_a_long_transaction_only_the_last_offset_of_a_partition_is_kept() -> None:
+    async def scenario() -> None:
+        case = All()
+        groups = await case.start()
+        offsets = groups.shard_of("g").shard.offsets
+        sizes = []
+        for number in range(100, 200):
+            await groups.offsets.commit_transactional(commit("g", offset(number)), 9, 0)
+            sizes.append(len(pickle.dumps(offsets)))
+        assert sizes[-1] == sizes[0]
+        groups.offsets.on_marker(0)(9, 0, True)
+        found = groups.offsets.fetch("g", "orders", 0)
+        assert found is not None
+        assert found.offset == 199
 
     in_virtual_time(scenario)
 

@@ -53,6 +53,22 @@ def test_of_a_set_that_is_none_is_told_why_and_where(expression: str, why: str) 
     assert str(refused.value) == why
 
 
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("ab*+", "a repetition of a repetition at 3 of 'ab*+'"),
+        ("a{2}{3}b", "a repetition of a repetition at 4 of 'a{2}{3}b'"),
+        ("a(?x)", "'x' is no flag at 3 of 'a(?x)'"),
+        ("(?i-)", "')' is no flag at 4 of '(?i-)'"),
+        ("b" * 99 + "c(", f"missing ) at 101 of '{'b' * 99}c'"),
+    ],
+)
+def test_of_a_mistake_is_told_where_it_stands_in_the_first_hundred_characters(expression: str, why: str) -> None:
+    with pytest.raises(InvalidPattern) as refused:
+        TopicPattern(expression)
+    assert str(refused.value) == why
+
+
 def test_what_is_kept_of_names_is_bounded() -> None:
     pattern = TopicPattern(".*")
     tracemalloc.start()

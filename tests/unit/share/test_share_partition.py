@@ -471,6 +471,16 @@ def test_a_rejection_that_was_not_stored_is_not_what_the_dead_letter_tells() -> 
     assert not span.is_rejected
 
 
+@pytest.mark.parametrize("kind", [kind for kind in AcknowledgeType if kind is not AcknowledgeType.RENEW])
+def test_a_write_that_is_refused_leaves_each_record_as_it_was(kind: AcknowledgeType) -> None:
+    partition = SharePartition(0)
+    partition.acquire("m", [LogBatch(0, 3)], Wish(4), 0, LIMITS)
+    before = list(partition.spans)
+    partition.acknowledge("m", [Acknowledgement(1, 2, [kind])], 0, LIMITS)
+    partition.settle(partition.take_write(), is_committed=False)
+    assert list(partition.spans) == before
+
+
 def given(partition: SharePartition, batch: LogBatch, wish: Wish, limits: ShareLimits) -> list[tuple[int, int, int]]:
     return [(one.first, one.last, one.deliveries) for one in partition.acquire("m", [batch], wish, 0, limits)]
 

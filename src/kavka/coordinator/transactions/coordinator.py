@@ -117,7 +117,7 @@ class TransactionCoordinator(ActiveShards[_Active]):
         self._log = log
         self._markers = markers
         self._around = surroundings
-        self._writes: dict[asyncio.Task[bool], None] = {}
+        self._writes: dict[asyncio.Task[None], None] = {}
 
     # -- which partitions are here
 
@@ -351,7 +351,7 @@ class TransactionCoordinator(ActiveShards[_Active]):
         task.add_done_callback(lambda done: self._on_written(done, answer))
         return answer
 
-    def _on_written(self, task: asyncio.Task[bool], answer: asyncio.Future[ErrorCode]) -> None:
+    def _on_written(self, task: asyncio.Task[None], answer: asyncio.Future[ErrorCode]) -> None:
         del self._writes[task]
         self._on_task_done(task)
         if not answer.done():
@@ -367,12 +367,11 @@ class TransactionCoordinator(ActiveShards[_Active]):
         records: Sequence[CoordinatorRecord],
         changes: Sequence[tuple[str, Transaction | None]],
         answer: asyncio.Future[ErrorCode],
-    ) -> bool:
-        error, committed = ErrorCode.NOT_COORDINATOR, False
+    ) -> None:
         try:
-            if not active.is_gone:  # I5
-                error = await self._log.append(active.partition, records)
-                committed = error is ErrorCode.NONE
+            gone = ErrorCode.NOT_COORDINATOR
+            error = gone if active.is_gone else await self._log.append(active.partition, records)  # I5
+            committed = error is ErrorCode.NONE
             if error in OUTCOME_UNKNOWN:
                 answer.set_result(answer_for(error))
                 committed = await self._log.settle(active.partition)
@@ -389,7 +388,6 @@ class TransactionCoordinator(ActiveShards[_Active]):
                     self._finish_soon(active, transaction)
         if not answer.done():
             answer.set_result(answer_for(error) if is_active else ErrorCode.NOT_COORDINATOR)
-        return committed
 
     def _finish_soon(self, active: _Active, transaction: Transaction) -> None:
         task = self._loop.create_task(self._finish(active, transaction))

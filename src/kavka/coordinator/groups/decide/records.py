@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from kavka.coordinator.groups.classic.decide.group import ClassicGroup
 from kavka.coordinator.groups.classic.decide.membership import GroupState, JoinProtocol, Member, StoredGroup
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, decode_value, split_version, with_version
-from kavka.model import NO_EPOCH, NO_TOPIC_ID, LeaderEpoch, Offset
+from kavka.model import NO_TOPIC_ID, LeaderEpoch, Offset
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.messages.group_metadata_key import GroupMetadataKey
 from kavka.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -131,13 +131,13 @@ def decode_record(key: bytes, value: bytes | None) -> DecodedRecord | None:
         offset_key = decode(OffsetCommitKey, key_body, key_version)
         committed = None
         if value is not None:
-            offset, version = decode_value(OffsetCommitValue, value)
+            offset = decode_value(OffsetCommitValue, value)[0]
             committed = CommittedOffset(
                 offset.offset,
-                offset.leader_epoch if version >= 3 else NO_EPOCH,
+                offset.leader_epoch,
                 offset.metadata,
                 offset.commit_timestamp,
-                offset.expire_timestamp if version == EXPIRING_OFFSET_VALUE_VERSION else NO_EXPIRY,
+                offset.expire_timestamp,
                 offset.topic_id,
             )
         return OffsetRecord(offset_key.group, offset_key.topic, offset_key.partition, committed)

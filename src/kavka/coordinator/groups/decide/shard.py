@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from kavka.coordinator.groups.classic.decide.group import ClassicGroup
 from kavka.coordinator.groups.classic.decide.membership import Effects, GroupLimits, GroupState
-from kavka.coordinator.groups.consumer.decide.group import FIRST_COMMIT_VERSION, ConsumerGroup
+from kavka.coordinator.groups.consumer.decide.group import ConsumerGroup
 from kavka.coordinator.groups.consumer.decide.records import (
     ConsumerGroupRecord,
     EpochRecord,
@@ -163,7 +163,7 @@ class GroupShard:
                         member_id,
                         generation,
                         lambda: ((topic_id(each.topic), each.partition) for each in offsets),
-                        api_version=FIRST_COMMIT_VERSION,
+                        api_version=request.api_version,
                         is_transactional=True,
                     )
             except RequestError as refused:

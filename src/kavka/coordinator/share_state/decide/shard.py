@@ -292,5 +292,4 @@ def _merged(state: ShareState, update: UpdateRecord) -> ShareState:
         start_offset=start,
         complete_count=update.complete_count,
         batches=tuple(batches),
-        updates=0,
     )

@@ -143,7 +143,6 @@ class Deadlines:
     """What a member must do by when, in milliseconds of the monotonic clock."""
 
     session_ms: int
-    session_timeout_ms: int
     revoke_ms: int | None = None
     """By when it must have given back what is revoked (a member of this protocol)."""
     revoke_epoch: int = -1
@@ -318,12 +317,10 @@ class ConsumerGroup:
             self._renewed(member_id, session_timeout_ms, now_ms)
 
     def _renewed(self, member_id: str, session_timeout_ms: int, now_ms: int) -> Deadlines:
-        known = self.deadlines.get(member_id)
-        if known is None:
-            # Of a group that is being made from a large classic one members are there before all its records are.
-            known = self.deadlines[member_id] = Deadlines(now_ms + session_timeout_ms, session_timeout_ms)
-        known.session_ms = now_ms + session_timeout_ms
-        known.session_timeout_ms = session_timeout_ms
+        session_ms = now_ms + session_timeout_ms
+        # Of a group that is being made from a large classic one members are there before all its records are.
+        known = self.deadlines.setdefault(member_id, Deadlines(session_ms))
+        known.session_ms = session_ms
         return known
 
     def expect_sync(self, member_id: str, session_timeout_ms: int, rebalance_timeout_ms: int, now_ms: int) -> None:

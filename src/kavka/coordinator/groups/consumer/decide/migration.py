@@ -160,7 +160,7 @@ def _common_protocol(members: Sequence[ConsumerMember]) -> str | None:
         else frozenset(protocol.name for protocol in member.classic.protocols)
         for member in members
     ]
-    common = names[0].intersection(*names[1:])
+    common = frozenset.intersection(*names)
     first = members[0].classic
     return None if first is None else next((one.name for one in first.protocols if one.name in common), None)
 

@@ -238,11 +238,9 @@ class StreamsGroup:
         """The member was heard of; nothing where it is gone since (I3)."""
         if member_id not in self.members:
             return
-        known = self.deadlines.get(member_id)
-        if known is None:
-            known = self.deadlines[member_id] = Deadlines(0, session_timeout_ms)
-        known.session_ms = now_ms + session_timeout_ms
-        known.session_timeout_ms = session_timeout_ms
+        session_ms = now_ms + session_timeout_ms
+        known = self.deadlines.setdefault(member_id, Deadlines(session_ms))
+        known.session_ms = session_ms
 
     def watch_revocation(self, member_id: str, now_ms: int) -> None:
         """Gives a member that must give tasks back its rebalance time-out for it, once per epoch, from when it is told

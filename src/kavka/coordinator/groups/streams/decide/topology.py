@@ -255,7 +255,6 @@ class _Refusal(Exception):
     """The source topics do not allow it; `status` says why."""
 
     def __init__(self, code: StatusCode, detail: str) -> None:
-        super().__init__(detail)
         self.status = Status(code, detail)
 
 
